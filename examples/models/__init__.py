@@ -1,0 +1,1 @@
+"""The models that the examples train, in plain PyTorch."""

@@ -1,0 +1,111 @@
+"""What the allocator holds of the device, and when the device has no more to give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pytest_membudget.errors import MembudgetError
+from pytest_membudget.units import gib_text
+
+SegmentAddress = Callable[[int], int]
+"""Size in bytes of a new segment -> the address that the device gives it."""
+
+_TOP_ADDRESS = 2**62  # only the order of addresses matters
+
+
+class OutOfMemory(MembudgetError):  # noqa: N818 (its public name, as PyTorch says it)
+    """The device cannot serve a request, as ``torch.cuda.OutOfMemoryError``. All figures are bytes.
+
+    ``capacity_bytes`` is the limit that was hit, None if the request alone is beyond any device.
+    """
+
+    def __init__(
+        self, requested_bytes: int, allocated_bytes: int, reserved_bytes: int, capacity_bytes: int | None
+    ) -> None:
+        self.requested_bytes = requested_bytes
+        self.allocated_bytes = allocated_bytes
+        self.reserved_bytes = reserved_bytes
+        self.capacity_bytes = capacity_bytes
+        limit = "" if capacity_bytes is None else f" of {gib_text(capacity_bytes)}"
+        super().__init__(
+            f"out of memory: {gib_text(requested_bytes)} requested; {gib_text(reserved_bytes)}{limit} "
+            f"is reserved, {gib_text(allocated_bytes)} of it allocated"
+        )
+
+    def __reduce__(self) -> tuple[type[OutOfMemory], tuple[int, int, int, int | None]]:
+        figures = (self.requested_bytes, self.allocated_bytes, self.reserved_bytes, self.capacity_bytes)
+        return type(self), figures
+
+
+class DeviceMemory:
+    """The bytes reserved, their peak, and the two limits on them.
+
+    ``capacity_bytes`` is all that the device can give this process (None: it never runs out),
+    ``fraction`` the part that the process allows itself; 1 is no limit (``setMemoryFraction`` in
+    ``c10/cuda/CUDACachingAllocator.cpp``, 2.11).
+    """
+
+    __slots__ = (
+        "_address",
+        "_lowest_address",
+        "capacity_bytes",
+        "fraction",
+        "num_gives",
+        "num_takes",
+        "peak_reserved_bytes",
+        "reserved_bytes",
+    )
+
+    def __init__(
+        self, capacity_bytes: int | None, fraction: float, segment_address: SegmentAddress | None
+    ) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.fraction = fraction
+        self.reserved_bytes = 0
+        self.peak_reserved_bytes = 0
+        self.num_takes = 0
+        self.num_gives = 0
+        self._lowest_address = _TOP_ADDRESS
+        self._address: SegmentAddress = segment_address or self._descending_address
+
+    @property
+    def allowed_bytes(self) -> int | None:
+        """What the process allows itself; None if that is all."""
+        if self.capacity_bytes is None or self.fraction >= 1:
+            return None
+        return int(self.fraction * self.capacity_bytes)
+
+    @property
+    def limit_bytes(self) -> int | None:
+        """The tighter of the two limits."""
+        allowed = self.allowed_bytes
+        return self.capacity_bytes if allowed is None else allowed
+
+    def allows(self, size_bytes: int) -> bool:
+        """Whether the process allows itself ``size_bytes`` more."""
+        allowed = self.allowed_bytes
+        return allowed is None or self.reserved_bytes + size_bytes <= allowed
+
+    def new_address(self, size_bytes: int) -> int:
+        """Address space for ``size_bytes``, with no memory behind it yet."""
+        return self._address(size_bytes)
+
+    def take(self, size_bytes: int) -> bool:
+        """Reserve ``size_bytes`` of memory; False, and nothing changes, if the device has them not."""
+        reserved = self.reserved_bytes + size_bytes
+        if self.capacity_bytes is not None and reserved > self.capacity_bytes:
+            return False
+        self.reserved_bytes = reserved
+        self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)
+        self.num_takes += 1
+        return True
+
+    def give_back(self, size_bytes: int) -> None:
+        """Return reserved memory to the device."""
+        self.reserved_bytes -= size_bytes
+        self.num_gives += 1
+
+    def _descending_address(self, size_bytes: int) -> int:
+        # where CUDA on Linux mostly puts the next large segment, in recorded histories
+        self._lowest_address -= size_bytes
+        return self._lowest_address

@@ -1,0 +1,216 @@
+"""Expandable segments: address space first, memory behind it page by page.
+
+``ExpandableSegment``, ``find_expandable_block``, ``map_block``, ``try_allocate_expandable_block`` and
+``unmap_block`` of ``c10/cuda/CUDACachingAllocator.cpp`` (2.11). A segment's address space is larger than
+the device, so in practice each pool and stream has one segment, which grows at its end; pages that were
+given back leave holes, and the lowest hole that is large enough is filled first.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass
+from typing import Final
+
+from pytest_membudget.allocator.blocks import Block, absorb_next, split_off
+from pytest_membudget.allocator.device_memory import DeviceMemory
+from pytest_membudget.allocator.pools import FreeBlocks
+from pytest_membudget.allocator.rounding import SMALL_SEGMENT_BYTES, round_up
+
+UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
+"""A segment's address space where the device's capacity is not known: more than any device's."""
+
+
+@dataclass(slots=True, eq=False)
+class VirtualSegment:
+    """One stretch of address space, cut into pages; ``head`` is its first block."""
+
+    address: int
+    size_bytes: int
+    page_bytes: int
+    head: Block
+
+    def page_at_or_after(self, address: int) -> int:
+        """The first page boundary from ``address`` on."""
+        return self.address + round_up(address - self.address, self.page_bytes)
+
+    def page_at_or_before(self, address: int) -> int:
+        """The last page boundary up to ``address``."""
+        return self.address + (address - self.address) // self.page_bytes * self.page_bytes
+
+
+class ExpandableSegments:
+    """All the expandable segments of one allocator."""
+
+    def __init__(self, device: DeviceMemory, large_page_bytes: int) -> None:
+        self._device = device
+        self._large_page_bytes = large_page_bytes
+        self.segments: list[VirtualSegment] = []
+
+    def extend(self, home: FreeBlocks, size_bytes: int) -> Block | None:
+        """A block of at least ``size_bytes``, of mapped memory and in no list; None if the device is full.
+
+        Pages mapped before the device turned out to be full stay mapped, as free blocks.
+        """
+        block = self._roomy_block(home, size_bytes)
+        if block is None:
+            return None
+        if not block.mapped:
+            mapped = self._map(block, min(size_bytes, block.size_bytes))
+            if mapped is None:
+                return None
+            block = mapped
+        while block.size_bytes < size_bytes:
+            unmapped = block.next
+            assert unmapped is not None
+            mapped = self._map(unmapped, min(size_bytes - block.size_bytes, unmapped.size_bytes))
+            if mapped is None:
+                return None
+            block = mapped
+        home.remove(block)
+        return block
+
+    def unmap(self, block: Block) -> None:
+        """Return the whole pages inside a free block to the device; its ends stay free blocks."""
+        segment, home = block.virtual_segment, block.home
+        assert segment is not None
+        assert home is not None
+        begin = segment.page_at_or_after(block.address)
+        end = segment.page_at_or_before(block.address + block.size_bytes)
+        if begin >= end:
+            return
+        home.remove(block)
+        if begin > block.address:
+            front = block
+            block = split_off(front, begin - front.address)
+            home.add(front)
+        if block.address + block.size_bytes > end:
+            home.add(split_off(block, end - begin))
+        block.mapped = False
+        self._device.give_back(end - begin)
+        self._settle_unmapped(block, home)
+
+    def adopt(self, home: FreeBlocks, address: int, size_bytes: int) -> Block:
+        """A block of memory that is mapped already, in no list.
+
+        Address space reaches up from the lowest block adopted, so adopt in the order of addresses.
+        """
+        around = [b for b in home.unmapped if b.address <= address < b.address + b.size_bytes]
+        block = around[0] if around else self.new_segment(home, address).head
+        home.unmapped.remove(block)
+        if block.address < address:
+            insort(home.unmapped, block, key=_address)
+            block = split_off(block, address - block.address)
+        if size_bytes < block.size_bytes:
+            insort(home.unmapped, split_off(block, size_bytes), key=_address)
+        block.mapped = True
+        return block
+
+    def new_segment(self, home: FreeBlocks, address: int | None = None) -> VirtualSegment:
+        """Reserve address space: one unmapped block."""
+        page_bytes = self._page_bytes(home)
+        size_bytes = self._address_space_bytes(page_bytes)
+        if address is None:
+            address = self._device.new_address(size_bytes)
+        block = Block(address, size_bytes, home.stream, home)
+        block.mapped = False
+        segment = VirtualSegment(address, size_bytes, page_bytes, block)
+        block.virtual_segment = segment
+        insort(home.unmapped, block, key=_address)
+        self.segments.append(segment)
+        return segment
+
+    def _page_bytes(self, home: FreeBlocks) -> int:
+        return SMALL_SEGMENT_BYTES if home.pool.is_small else self._large_page_bytes
+
+    def _address_space_bytes(self, page_bytes: int) -> int:
+        """One and an eighth of the device, in whole pages."""
+        capacity = self._device.capacity_bytes
+        wanted = UNLIMITED_ADDRESS_SPACE_BYTES if capacity is None else capacity + capacity // 8
+        return round_up(wanted, page_bytes)
+
+    def _roomy_block(self, home: FreeBlocks, size_bytes: int) -> Block | None:
+        """The lowest free or unmapped block from which ``size_bytes`` in a row are free or unmapped."""
+        for block in home.unmapped:
+            before = block.previous
+            first = before if before is not None and before.free else block
+            if _room_from(first, size_bytes):
+                return first
+        # no block spans two segments
+        fits = size_bytes <= self._address_space_bytes(self._page_bytes(home))
+        return self.new_segment(home).head if fits else None
+
+    def _map(self, block: Block, size_bytes: int) -> Block | None:
+        """Put memory behind the first pages of an unmapped block; the free block that results."""
+        segment, home = block.virtual_segment, block.home
+        assert segment is not None
+        assert home is not None
+        mapped_bytes = round_up(size_bytes, segment.page_bytes)
+        if not self._device.take(mapped_bytes):
+            return None
+        home.unmapped.remove(block)
+        if mapped_bytes < block.size_bytes:
+            rest = split_off(block, mapped_bytes)
+            insort(home.unmapped, rest, key=_address)
+        block.mapped = True
+        follower = block.next
+        if follower is not None and follower.free:
+            home.remove(follower)
+            absorb_next(block)
+        before = block.previous
+        if before is not None and before.free:
+            home.remove(before)
+            absorb_next(before)
+            block = before
+        home.add(block)
+        return block
+
+    def _settle_unmapped(self, block: Block, home: FreeBlocks) -> None:
+        """Merge a newly unmapped block with its unmapped neighbours; forget a segment with nothing left."""
+        follower, before = block.next, block.previous
+        if follower is not None and not follower.mapped:
+            home.unmapped.remove(follower)
+            absorb_next(block)
+        if before is not None and not before.mapped:
+            absorb_next(before)
+            block = before
+        else:
+            insort(home.unmapped, block, key=_address)
+        if not block.is_split and block.virtual_segment is not None:
+            home.unmapped.remove(block)
+            self.segments.remove(block.virtual_segment)
+
+
+def growable_bytes(block: Block) -> int:
+    """The size that best fit compares: a free block plus the unmapped room right behind it."""
+    follower = block.next
+    return block.size_bytes + (0 if follower is None or follower.mapped else follower.size_bytes)
+
+
+def fit_with_room_to_grow(home: FreeBlocks, size_bytes: int) -> Block | None:
+    """The best fit among expandable blocks: a block at the segment's end counts as large as it can grow.
+
+    From the smallest block that fits, the search moves on while the next one can grow less
+    (``get_free_block``).
+    """
+    best: Block | None = None
+    for block in home.from_fit(size_bytes):
+        if best is None or (
+            best.virtual_segment is not None and growable_bytes(block) < growable_bytes(best)
+        ):
+            best = block
+        else:
+            break
+    return best
+
+
+def _room_from(block: Block | None, size_bytes: int) -> bool:
+    found = 0
+    while found < size_bytes and block is not None and (block.free or not block.mapped):
+        found += block.size_bytes
+        block = block.next
+    return found >= size_bytes
+
+
+def _address(block: Block) -> int:
+    return block.address

@@ -1,0 +1,131 @@
+"""Plays a recorded history through the model, and counts where the model did as was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_membudget.allocator.blocks import Block
+from pytest_membudget.allocator.caching import CachingAllocator
+from pytest_membudget.allocator.device_memory import OutOfMemory
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.starting_state import starting_segments
+
+
+@dataclass(slots=True)
+class Recorded:
+    """What the history has, and how much of it the model did too.
+
+    ``reserved_matched``: requests after which as much was reserved as recorded; ``segments``: those that
+    the device gave (of expandable ones: the times that it mapped pages), matched if that held as well;
+    ``strange_frees``: of blocks that the history does not account for, left out.
+    """
+
+    requests: int = 0
+    addresses_matched: int = 0
+    reserved_matched: int = 0
+    segments: int = 0
+    segments_matched: int = 0
+    ooms: int = 0
+    ooms_matched: int = 0
+    strange_frees: int = 0
+    peak_reserved_bytes: int = 0
+
+
+class Replay:
+    """A pass over a device's history; ``allocator`` and ``recorded`` hold the outcome so far."""
+
+    def __init__(self, history: DeviceHistory, capacity_bytes: int | None) -> None:
+        self.recorded = Recorded()
+        self.allocator = CachingAllocator(history.settings, capacity_bytes, self._address)
+        self._follows = capacity_bytes is None
+        self._blocks: dict[int, Block] = {}  # by recorded address
+        self._new_segments: list[HistoryEvent] = []  # recorded for the next request
+        self._spare_address = 2**60
+        for segment in starting_segments(history):
+            for block in self.allocator.adopt(segment):
+                self._blocks[block.address] = block
+        self.allocator.reset_peaks()
+        self._reserved_bytes = self.recorded.peak_reserved_bytes = self.allocator.reserved_bytes
+
+    def play(self, event: HistoryEvent, following: HistoryEvent | None) -> None:
+        """Do what one event says."""
+        action = event.action
+        if action == "alloc":
+            self._allocate(event)
+        elif action == "free_requested":
+            completed = following is not None and following == event._replace(action="free_completed")
+            self._free(event, hold=not completed)
+        elif action == "free_completed":
+            block = self._blocks.pop(event.address, None)
+            if block is not None and block.pending:
+                self.allocator.complete_free(block)
+        elif action in ("segment_alloc", "segment_map"):
+            self._new_segments.append(event)
+            self._reserved_bytes += event.size_bytes
+            self.recorded.peak_reserved_bytes = max(self.recorded.peak_reserved_bytes, self._reserved_bytes)
+        elif action in ("segment_free", "segment_unmap"):
+            self._reserved_bytes -= event.size_bytes
+            if self._follows and (following is None or following.action != action):
+                self.allocator.empty_cache()
+        elif action == "oom":
+            self._run_out(event)
+
+    def _allocate(self, event: HistoryEvent) -> None:
+        block = self.allocator.allocate(event.size_bytes, event.stream)
+        self._blocks[event.address] = block
+        recorded = self.recorded
+        recorded.requests += 1
+        recorded.addresses_matched += block.address == event.address
+        recorded.segments += len(self._new_segments)
+        if self.allocator.reserved_bytes == self._reserved_bytes:
+            recorded.reserved_matched += 1
+            recorded.segments_matched += len(self._new_segments)
+        self._new_segments.clear()
+
+    def _free(self, event: HistoryEvent, hold: bool) -> None:
+        block = self._blocks.get(event.address)
+        if block is None:
+            self.recorded.strange_frees += 1
+        else:
+            self.allocator.free(block, hold=hold)
+
+    def _run_out(self, event: HistoryEvent) -> None:
+        """Make the request that the device could not serve."""
+        capacity = self.allocator.capacity_bytes
+        if self._follows:
+            self.allocator.capacity_bytes = self.allocator.reserved_bytes
+        self.recorded.ooms += 1
+        try:
+            self.allocator.free(self.allocator.allocate(event.size_bytes, event.stream))
+        except OutOfMemory:
+            self.recorded.ooms_matched += 1
+        self.allocator.capacity_bytes = capacity
+
+    def _address(self, size_bytes: int) -> int:
+        """The address of the recorded segment that the model asks for; a spare one if none was."""
+        for event in self._new_segments:
+            if event.action == "segment_map" or (
+                event.size_bytes == size_bytes and not self._overlaps(event.address, size_bytes)
+            ):
+                return event.address
+        self._spare_address += size_bytes
+        return self._spare_address - size_bytes
+
+    def _overlaps(self, address: int, size_bytes: int) -> bool:
+        """Whether the model still holds some of this range, which it can if it gives back on its own."""
+        return not self._follows and any(
+            segment.address < address + size_bytes and address < segment.address + segment.size_bytes
+            for segment in self.allocator.segments()
+        )
+
+
+def replay(history: DeviceHistory, capacity_bytes: int | None = None) -> Replay:
+    """Play all of a history; new segments lie where they lay.
+
+    Without ``capacity_bytes`` memory goes back to the device when the history says so, and runs out when
+    it says so; with it, the model finds out by itself.
+    """
+    played = Replay(history, capacity_bytes)
+    for event, following in zip(history.events, (*history.events[1:], None), strict=True):
+        played.play(event, following)
+    return played

@@ -1,0 +1,176 @@
+"""Segments: got from the device when no cached block fits, given back when the device is full.
+
+``alloc_block``, ``garbage_collect_cached_blocks``, ``release_available_cached_blocks`` and
+``release_cached_blocks`` of ``c10/cuda/CUDACachingAllocator.cpp`` (2.11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_membudget.allocator.blocks import (
+    ACTIVE_ALLOCATED,
+    INACTIVE,
+    Block,
+    BlockState,
+    SegmentState,
+    block_state,
+    split_off,
+)
+from pytest_membudget.allocator.device_memory import DeviceMemory
+from pytest_membudget.allocator.expandable import ExpandableSegments
+from pytest_membudget.allocator.pools import FreeBlocks, Pool
+from pytest_membudget.allocator.rounding import MIN_BLOCK_BYTES, SMALL_BYTES, segment_bytes
+from pytest_membudget.allocator.settings import AllocatorSettings
+
+
+class Segments:
+    """The segments of one allocator, and the two pools of free blocks inside them."""
+
+    def __init__(self, device: DeviceMemory, settings: AllocatorSettings) -> None:
+        self._device = device
+        self._settings = settings
+        # the smallest rest that is worth a block of its own (should_split): strictly over 1 MiB if large
+        large_rest = MIN_BLOCK_BYTES if settings.expandable_segments else SMALL_BYTES + 1
+        self.small = Pool(is_small=True, min_rest_bytes=MIN_BLOCK_BYTES)
+        self.large = Pool(is_small=False, min_rest_bytes=large_rest)
+        self.heads: dict[int, Block] = {}  # first blocks by address; expandable segments keep their own
+        self.expandable = ExpandableSegments(device, settings.large_segment_size_bytes)
+
+    def grow(self, home: FreeBlocks, rounded_bytes: int) -> Block | None:
+        """A block of at least ``rounded_bytes`` of new memory, in no list; None if there is none."""
+        size_bytes = segment_bytes(rounded_bytes, self._settings.large_segment_size_bytes)
+        if not self._device.allows(size_bytes):
+            return None
+        if self._settings.expandable_segments:
+            return self.expandable.extend(home, rounded_bytes)
+        if not self._device.take(size_bytes):
+            return None
+        return self.add(self._device.new_address(size_bytes), size_bytes, home)
+
+    def add(self, address: int, size_bytes: int, home: FreeBlocks) -> Block:
+        """A segment of one block, in no list; its memory was taken from the device before."""
+        block = Block(address, size_bytes, home.stream, home)
+        self.heads[address] = block
+        return block
+
+    def adopt(self, state: SegmentState) -> list[Block]:
+        """Hold a segment as it is described; the blocks of it that are active."""
+        home = (self.small if state.is_small else self.large).of_stream(state.stream)
+        if not self._device.take(state.size_bytes):
+            raise ValueError("the segments hold more than the capacity")
+        if state.is_expandable:
+            block = self.expandable.adopt(home, state.address, state.size_bytes)
+        else:
+            block = self.add(state.address, state.size_bytes, home)
+        active = []
+        for number, described in enumerate(state.blocks, start=1):
+            rest = split_off(block, described.size_bytes) if number < len(state.blocks) else block
+            if described.state == INACTIVE:
+                home.add(block)
+            else:
+                block.requested_bytes = described.requested_bytes
+                block.pending = described.state != ACTIVE_ALLOCATED
+                active.append(block)
+            block = rest
+        return active
+
+    def is_over_allowance(self, rounded_bytes: int) -> bool:
+        """Whether a new segment for ``rounded_bytes`` would pass ``per_process_memory_fraction``."""
+        return not self._device.allows(segment_bytes(rounded_bytes, self._settings.large_segment_size_bytes))
+
+    def collect_garbage(self) -> None:
+        """Above the threshold, give back large segments that have been free for longer than the mean."""
+        allowed = self._device.allowed_bytes
+        if allowed is None:
+            return
+        excess = self._device.reserved_bytes - int(self._settings.garbage_collection_threshold * allowed)
+        whole = [block for block in self.large.free_blocks() if not block.is_split]
+        total_age = sum(map(self.large.age, whole))
+        progress = True
+        while excess > 0 and progress and whole:
+            mean = total_age / len(whole)
+            old = [b for b in whole if self.large.age(b) >= mean and b.virtual_segment is None]
+            for block in old:
+                excess -= block.size_bytes
+                total_age -= self.large.age(block)
+                whole.remove(block)
+                self._release(block)
+            progress = bool(old)
+
+    def release_oversize(self, home: FreeBlocks, rounded_bytes: int) -> bool:
+        """With ``max_split_size_mb``: give back just enough oversize blocks of ``home`` for the request.
+
+        One that is large enough by itself, else the largest ones; False if all of them are too little.
+        """
+        limit = self._settings.max_split_size_bytes
+        if limit is None:
+            return False
+        wanted = max(rounded_bytes, limit)
+        fit = home.first_fit(wanted)
+        if fit is not None and fit.virtual_segment is None:
+            self._release(fit)
+            return True
+        smaller = [block for block in home if limit <= block.size_bytes < wanted]
+        for block in reversed(smaller):
+            if wanted <= 0:
+                break
+            if block.virtual_segment is None:
+                wanted -= block.size_bytes
+                self._release(block)
+        return wanted <= 0
+
+    def release_cached(self) -> None:
+        """Give back every segment that is free as a whole, and every free page of expandable ones."""
+        for pool in (self.large, self.small):
+            blocks = pool.free_blocks()
+            for block in blocks:
+                if block.virtual_segment is None and not block.is_split:
+                    self._release(block)
+            for block in blocks:
+                if block.virtual_segment is not None:
+                    self.expandable.unmap(block)
+
+    def states(self) -> list[SegmentState]:
+        """Every segment with its blocks, in address order; each mapped stretch of an expandable one."""
+        stretches = [list(_chain(head)) for head in self.heads.values()]
+        for segment in self.expandable.segments:
+            stretches += _mapped_stretches(segment.head)
+        return sorted((_state(stretch) for stretch in stretches), key=lambda state: state.address)
+
+    def _release(self, block: Block) -> None:
+        assert block.home is not None
+        block.home.remove(block)
+        del self.heads[block.address]
+        self._device.give_back(block.size_bytes)
+
+
+def _chain(head: Block) -> Iterator[Block]:
+    block: Block | None = head
+    while block is not None:
+        yield block
+        block = block.next
+
+
+def _mapped_stretches(head: Block) -> list[list[Block]]:
+    stretches: list[list[Block]] = []
+    for block in _chain(head):
+        if not block.mapped:
+            continue
+        if block.previous is None or not block.previous.mapped:
+            stretches.append([])
+        stretches[-1].append(block)
+    return stretches
+
+
+def _state(blocks: list[Block]) -> SegmentState:
+    first = blocks[0]
+    assert first.home is not None
+    return SegmentState(
+        address=first.address,
+        size_bytes=sum(block.size_bytes for block in blocks),
+        stream=first.stream,
+        is_small=first.home.pool.is_small,
+        is_expandable=first.virtual_segment is not None,
+        blocks=tuple(BlockState(b.address, b.size_bytes, b.requested_bytes, block_state(b)) for b in blocks),
+    )

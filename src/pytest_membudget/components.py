@@ -1,0 +1,41 @@
+"""The words for what holds memory, in the order in which reports show them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PARAMETERS: Final = "parameters"
+FROZEN_PARAMETERS: Final = "frozen_parameters"
+BUFFERS: Final = "buffers"
+GRADIENTS: Final = "gradients"
+OPTIMIZER_STATES: Final = "optimizer_states"
+ACTIVATIONS: Final = "activations"
+INPUTS: Final = "inputs"
+TEMPORARIES: Final = "temporaries"
+COLLECTIVES: Final = "collectives"
+WORKSPACES: Final = "workspaces"
+UNATTRIBUTED: Final = "unattributed"
+ROUNDING: Final = "rounding"
+CACHED: Final = "cached"
+CONTEXT: Final = "context"
+
+TENSOR_COMPONENTS: Final = (
+    PARAMETERS,
+    FROZEN_PARAMETERS,
+    BUFFERS,
+    GRADIENTS,
+    OPTIMIZER_STATES,
+    ACTIVATIONS,
+    INPUTS,
+    TEMPORARIES,
+    COLLECTIVES,
+    WORKSPACES,
+    UNATTRIBUTED,
+)
+"""What was asked of the allocator."""
+
+COMPONENTS: Final = (*TENSOR_COMPONENTS, ROUNDING, CACHED, CONTEXT)
+"""All of them: requests, then what turns requests into allocated, reserved and device memory."""
+
+METRICS: Final = ("allocated", "reserved", "device")
+"""The totals a budget can be held to."""

@@ -1,0 +1,84 @@
+"""The settings of a session: ``[tool.membudget]`` in pyproject.toml, and the command line above it."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .components import METRICS
+from .errors import UsageMistake
+from .gpus import find_gpu
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its earlier name
+    import tomli as tomllib
+
+TABLE = "[tool.membudget]"
+
+#: The card that is modelled where nobody names one. Its size limits nothing then.
+DEFAULT_GPU = "H100-80GB"
+#: Seconds after which the worker gives an item up.
+DEFAULT_TIMEOUT = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for all budgets of a session that do not say otherwise."""
+
+    gpu: str | None = None
+    """The card for budgets that name none; without it ``DEFAULT_GPU`` is modelled, without a limit."""
+    metric: str = "allocated"
+    timeout: float = DEFAULT_TIMEOUT
+
+    def marker_defaults(self) -> dict[str, Any]:
+        """The defaults of the marker's arguments."""
+        return {"gpu": self.gpu, "metric": self.metric}
+
+
+def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
+    """Settings from ``pyproject`` (which may be missing), overridden by ``command_line``'s values not None.
+
+    Raises ``UsageMistake`` naming the file and the key, or the option.
+    """
+    values: dict[str, Any] = {}
+    for key, value in _table(pyproject).items():
+        values[key] = _checked(f"{pyproject}: {TABLE} {key} = {value!r}", key, value)
+    for key, value in command_line.items():
+        if value is not None:
+            values[key] = _checked(f"--membudget-{key}={value}", key, value)
+    return Settings(**values)
+
+
+def _table(pyproject: Path) -> Mapping[str, Any]:
+    if not pyproject.is_file():
+        return {}
+    try:
+        document = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageMistake(f"{pyproject} cannot be read for {TABLE}: {error}") from error
+    table = document.get("tool", {}).get("membudget", {})
+    if not isinstance(table, Mapping):
+        raise UsageMistake(f"{pyproject}: tool.membudget is {table!r}; write a table {TABLE}")
+    return table
+
+
+def _checked(where: str, key: str, value: Any) -> Any:
+    if key not in Settings.__slots__:
+        near = difflib.get_close_matches(key, Settings.__slots__, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(Settings.__slots__)}"
+        raise UsageMistake(f"{where}: there is no key {key!r}; {hint}")
+    if key == "gpu":
+        try:
+            return find_gpu(str(value)).name
+        except UsageMistake as error:
+            raise UsageMistake(f"{where}: {error}") from None
+    if key == "metric" and value not in METRICS:
+        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, METRICS))}")
+    if key == "timeout" and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
+        raise UsageMistake(f"{where}: write seconds above 0, as in timeout = 300")
+    return value

@@ -1,0 +1,30 @@
+"""The errors of this package; all are user-facing and say what to write instead.
+
+MembudgetError
+├── UsageMistake          a marker, a setting or a command line that cannot be used as written
+├── NotAvailable          valid, but the machinery is not part of this release
+├── UnsupportedTorch      a torch the virtual device was not made for
+└── WorkerFailure         the worker could not give an estimate: it crashed, hung or could not start
+"""
+
+from __future__ import annotations
+
+
+class MembudgetError(Exception):
+    """Whatever goes wrong in this package on purpose."""
+
+
+class UsageMistake(MembudgetError):
+    """A value cannot be used as it is written; the text says where it stands and what to write."""
+
+
+class NotAvailable(MembudgetError):
+    """The value is valid, but what it asks for is not part of this release."""
+
+
+class UnsupportedTorch(MembudgetError):
+    """This torch lacks something that the virtual device stands on, so no figure can be trusted."""
+
+
+class WorkerFailure(MembudgetError):
+    """A worker process gave no estimate: it crashed, hung, or could not be started."""

@@ -1,0 +1,99 @@
+"""Estimates single tests through workers: one worker for all, another where the first is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .budget import Budget
+from .errors import WorkerFailure
+from .gpus import find_gpu
+from .launch import Order, Worker
+from .report import MemoryReport
+from .verdict import ERROR, OVER, SKIPPED, Verdict, judge
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What was found out about one test before it runs."""
+
+    verdict: Verdict
+    reports: tuple[MemoryReport, ...] = ()
+    details: str = ""
+    """More than a line on why there is no figure."""
+
+
+class Estimator:
+    """Asks workers for estimates; a worker that is lost costs its own test the estimate, no other.
+
+    Device memory that test modules allocate when they are imported is there for their own tests only, as
+    in a process that runs them alone: where there is any, each file gets a worker of its own.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._worker: Worker | None = None
+        self._file: str | None = None
+        self._by_file = False
+        self._refusal: str | None = None
+
+    def estimate(self, nodeid: str, file: str, budget: Budget) -> Estimate:
+        """The estimate of test ``nodeid`` in ``file``, held to its ``budget``."""
+        if self._refusal is not None:
+            return Estimate(Verdict(ERROR, self._refusal))
+        gpu = budget.gpu or self._order.gpu
+        request = {"nodeid": nodeid, "gpu": gpu, "limited": budget.gpu is not None, "metric": budget.metric}
+        try:
+            answer = self._worker_for(file).ask(request)
+        except WorkerFailure as error:
+            return self._failed(str(error))
+        return read_answer(budget, answer)
+
+    def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _worker_for(self, file: str) -> Worker:
+        if self._worker is not None and self._file not in (None, file):
+            self.close()
+        if self._worker is None:
+            self._worker = self._start([file] if self._by_file else self._order.files)
+            if self._worker.imported_bytes and len(self._order.files) > 1 and not self._by_file:
+                self._by_file = True
+                self.close()
+                self._worker = self._start([file])
+            self._file = file if self._by_file else None
+        return self._worker
+
+    def _start(self, files: Sequence[str]) -> Worker:
+        try:
+            return Worker(replace(self._order, files=files))
+        except WorkerFailure as error:
+            if not self._by_file:
+                self._refusal = str(error)
+            raise
+
+    def _failed(self, reason: str) -> Estimate:
+        self.close()
+        first, _, rest = reason.partition("\n")
+        return Estimate(Verdict(ERROR, first), details=rest)
+
+
+def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
+    """A worker's answer as an estimate."""
+    reports = (MemoryReport.from_json(answer["report"]),) if "report" in answer else ()
+    outcome, reason = answer["outcome"], answer.get("reason", "")
+    if outcome == "skipped":
+        return Estimate(Verdict(SKIPPED, reason), reports)
+    if outcome == "error":
+        first, _, rest = reason.partition("\n")
+        details = "\n".join(part for part in (rest, answer.get("details", "")) if part)
+        return Estimate(Verdict(ERROR, first), reports, details)
+    if outcome == "out_of_memory":
+        card = f"does not fit on {budget.gpu}" if budget.gpu else "ran out of memory"
+        return Estimate(Verdict(OVER, f"{card}: {reason} at {answer['where']}"), reports)
+    capacity = find_gpu(budget.gpu).usable_bytes if budget.gpu else None
+    return Estimate(judge(budget, reports, capacity), reports)

@@ -1,0 +1,107 @@
+"""The catalogue of cards: what PyTorch sees of each, and the name it is asked for by."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+from .errors import UsageMistake
+from .units import GIB
+
+ContextConfidence = Literal["measured", "typical"]
+Backend = Literal["cuda", "rocm"]
+
+_PACKAGE: Final = "pytest_membudget"
+_CATALOGUE: Final = "gpus.yaml"
+_SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device as PyTorch sees it; every figure's public source stands in ``sources``."""
+
+    name: str
+    """As reports write it, e.g. ``"H100-80GB"``."""
+    total_bytes: int
+    """``torch.cuda.get_device_properties(0).total_memory``; less than the size in the name."""
+    capability: tuple[int, int]
+    """Compute capability (major, minor); on ROCm the gfx version as PyTorch reports it."""
+    multiprocessor_count: int
+    """SMs; on ROCm compute units."""
+    context_bytes: int
+    """What one process takes on the card outside PyTorch's allocator; without NCCL."""
+    context_confidence: ContextConfidence
+    """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
+    nominal_bytes: int
+    """The size in the name."""
+    backend: Backend = "cuda"
+    """Which build of PyTorch drives it; a rule by capability holds for one backend only."""
+    aliases: tuple[str, ...] = ()
+    """Other names that can mean nothing else in the catalogue."""
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Figure to its public source: repository and thread or path, or an address."""
+
+    @property
+    def usable_bytes(self) -> int:
+        """What a process's allocator can really hold on this card."""
+        return self.total_bytes - self.context_bytes
+
+
+@cache
+def load_gpus() -> Mapping[str, Gpu]:
+    """Every catalogued card by its name, in the catalogue's order; read once a process."""
+    import yaml  # a session without a catalogued card need not pay for it
+
+    text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
+    cards = cast(Mapping[str, Mapping[str, Any]], yaml.safe_load(text)["cards"])
+    return MappingProxyType({name: _gpu(name, entry) for name, entry in cards.items()})
+
+
+def find_gpu(name: str) -> Gpu:
+    """The card that ``name`` means, whatever its case and separators (``"rtx 4090"``).
+
+    Raises ``UsageMistake`` for a name that means no card of the catalogue, or several ("A100").
+    """
+    wanted = _normalised(name)
+    gpus = load_gpus()
+    by_key = {_normalised(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
+    found = by_key.get(wanted)
+    if found is None:
+        raise UsageMistake(_unknown(name, wanted, by_key))
+    return found
+
+
+def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
+    major, minor = entry["capability"]
+    return Gpu(
+        name=name,
+        total_bytes=entry["total_bytes"],
+        capability=(major, minor),
+        multiprocessor_count=entry["multiprocessor_count"],
+        context_bytes=entry["context_bytes"],
+        context_confidence=entry["context_confidence"],
+        nominal_bytes=entry["nominal_gib"] * GIB,
+        backend=entry.get("backend", "cuda"),
+        aliases=tuple(entry["aliases"]),
+        sources=dict(entry["sources"]),
+    )
+
+
+def _normalised(name: str) -> str:
+    return _SEPARATORS.sub("-", name.strip()).casefold()
+
+
+def _unknown(name: str, wanted: str, by_key: Mapping[str, Gpu]) -> str:
+    known = f"known cards: {', '.join(load_gpus())}"
+    sizes = [gpu.name for gpu in load_gpus().values() if _normalised(gpu.name).startswith(f"{wanted}-")]
+    if sizes:
+        return f"gpu={name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"
+    nearest = difflib.get_close_matches(wanted, by_key, n=1, cutoff=0.5)
+    hint = f" Did you mean {by_key[nearest[0]].name!r}?" if nearest else ""
+    return f"gpu={name!r} is not in the catalogue.{hint} Write one of the {known}"

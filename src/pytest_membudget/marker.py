@@ -1,0 +1,178 @@
+"""From ``mem_budget`` marks to a Budget, each value checked."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .budget import Budget
+from .components import COMPONENTS, METRICS
+from .errors import NotAvailable, UsageMistake
+from .gpus import find_gpu
+from .growth import parse_growth
+
+MARKER = "mem_budget"
+
+
+def read_budget(
+    marks: Iterable[tuple[tuple[Any, ...], Mapping[str, Any]]], defaults: Mapping[str, Any]
+) -> Budget:
+    """The budget that ``marks`` say, closest first: the closest wins, argument by argument.
+
+    Each mark is its positional and its keyword arguments. ``defaults`` are those of the command line and
+    the settings. Raises ``UsageMistake`` with the value as written and what to write instead, and
+    ``NotAvailable`` for what this release cannot check.
+    """
+    values: dict[str, Any] = {}
+    for args, kwargs in marks:
+        if args:
+            shown = ", ".join(repr(value) for value in args)
+            raise UsageMistake(f"{MARKER}({shown}): arguments go by name; write {MARKER}(gib={args[0]!r})")
+        for name, value in kwargs.items():
+            _known(name, value)
+            values.setdefault(name, value)
+    written = {name: value for name, value in values.items() if value is not None}
+    for name, value in written.items():
+        _CHECKS[name](name, value)
+    budget = Budget(**{**defaults, **written})
+    _limits_something(budget, written)
+    return budget
+
+
+def _known(name: str, value: object) -> None:
+    if name not in _CHECKS:
+        near = difflib.get_close_matches(name, _CHECKS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageMistake(
+            f"{_written(name, value)}: there is no argument {name!r}{hint} "
+            f"The arguments are {', '.join(_CHECKS)}."
+        )
+
+
+def _limits_something(budget: Budget, written: Mapping[str, Any]) -> None:
+    if budget.gib is None and budget.gpu is None and not budget.components:
+        raise UsageMistake(
+            f"{MARKER}({', '.join(f'{name}={value!r}' for name, value in written.items())}): "
+            "this limits nothing; write gib=40, or gpu='H100-80GB' for what that card can hold"
+        )
+
+
+def _written(name: str, value: object) -> str:
+    return f"{MARKER}({name}={value!r})"
+
+
+def _size(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        kind = type(value).__name__
+        raise UsageMistake(
+            f"{_written(name, value)}: {name} is a {kind}; write a number of GiB, as in {name}=40"
+        )
+    if not math.isfinite(value) or value <= 0:
+        raise UsageMistake(f"{_written(name, value)}: {name} must be more than 0 GiB, as in {name}=40")
+
+
+def _gpus(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageMistake(f"{_written(name, value)}: write a whole number of GPUs, as in gpus=1")
+    if value < 1:
+        raise UsageMistake(f"{_written(name, value)}: a test needs at least one GPU; write gpus=1")
+    if value > 1:
+        raise NotAvailable(
+            f"{_written(name, value)}: estimates for several GPUs are not available in this release; "
+            "write gpus=1 and the budget of one whole replica"
+        )
+
+
+def _gpu(name: str, value: Any) -> None:
+    _text(name, value, "H100-80GB")
+    try:
+        find_gpu(value)
+    except UsageMistake as error:
+        raise UsageMistake(f"{_written(name, value)}: {error}") from None
+
+
+def _metric(name: str, value: Any) -> None:
+    if value not in METRICS:
+        raise UsageMistake(f"{_written(name, value)}: write one of {', '.join(map(repr, METRICS))}")
+
+
+def _components(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping) or not value:
+        raise UsageMistake(
+            f"{_written(name, value)}: write GiB by component, as in components={{'activations': 12}}"
+        )
+    for component, gib in value.items():
+        if component not in COMPONENTS:
+            near = difflib.get_close_matches(str(component), COMPONENTS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; they are " + ", ".join(COMPONENTS)
+            raise UsageMistake(f"{_written(name, value)}: there is no component {component!r}{hint}")
+        try:
+            _size(component, gib)
+        except UsageMistake:
+            raise UsageMistake(
+                f"{_written(name, value)}: {component!r} is {gib!r}; write a number of GiB above 0, as in "
+                f"components={{{component!r}: 12}}"
+            ) from None
+
+
+def _growth(name: str, value: Any) -> None:
+    try:
+        parse_growth(value)
+    except ValueError as error:
+        raise UsageMistake(f"{_written(name, value)}: {error}") from None
+    _not_yet(name, value, "comparison with a base")
+
+
+def _host(name: str, value: Any) -> None:
+    _size(name, value)
+    _not_yet(name, value, "the budget of host memory")
+
+
+def _ranks(name: str, value: Any) -> None:
+    numbers = isinstance(value, (list, tuple)) and value and all(type(rank) is int for rank in value)
+    if value not in ("first", "last", "all") and not numbers and type(value) is not int:
+        raise UsageMistake(
+            f"{_written(name, value)}: write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]"
+        )
+    if value != "all":
+        _not_yet(name, value, "the choice of ranks")
+
+
+def _scenario(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not value.partition("::")[2]:
+        raise UsageMistake(
+            f"{_written(name, value)}: write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'"
+        )
+    _not_yet(name, value, "analytic scenarios")
+
+
+def _reason(name: str, value: Any) -> None:
+    _text(name, value, "the teacher alone takes 15 GiB")
+
+
+def _text(name: str, value: Any, example: str) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise UsageMistake(f"{_written(name, value)}: write a text, as in {name}={example!r}")
+
+
+def _not_yet(name: str, value: Any, what: str) -> None:
+    raise NotAvailable(
+        f"{_written(name, value)}: {what} is not available in this release, so {name} would check nothing; "
+        f"leave {name} out"
+    )
+
+
+_CHECKS: dict[str, Callable[[str, Any], None]] = {
+    "gib": _size,
+    "gpus": _gpus,
+    "gpu": _gpu,
+    "host_gib": _host,
+    "metric": _metric,
+    "components": _components,
+    "max_growth": _growth,
+    "ranks": _ranks,
+    "scenario": _scenario,
+    "reason": _reason,
+}

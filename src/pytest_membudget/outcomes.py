@@ -1,0 +1,26 @@
+"""The exceptions by which a marked test ends, as pytest sees them."""
+
+from __future__ import annotations
+
+import pytest
+
+
+class BudgetExceeded(pytest.fail.Exception):
+    """The test takes more memory than its budget allows."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, pytrace=False)
+
+
+class BudgetUnchecked(pytest.fail.Exception):
+    """The test's budget could not be held against any figure; never a pass."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, pytrace=False)
+
+
+class BodyNotRun(Exception):
+    """Ends setup and call of a marked test without running anything: it passes on its estimate.
+
+    Never seen by a user: the report is made as of a phase that passed.
+    """

@@ -1,0 +1,98 @@
+"""pytest's entry point: options, the marker, and the choice between gate and skip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .errors import UsageMistake
+
+_WORKER = "membudget-worker"
+_MARKER = "mem_budget"
+_SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options, all of the group ``membudget``; each defaults to None so that settings can speak."""
+    group = parser.getgroup("membudget", "GPU memory budgets")
+    group.addoption(
+        "--membudget",
+        action="store_true",
+        default=None,
+        help="estimate the GPU memory of the tests marked mem_budget, and fail those over their budgets",
+    )
+    group.addoption(
+        "--membudget-gpu",
+        metavar="NAME",
+        default=None,
+        help="the card for budgets that name none, e.g. H100-80GB, RTX-4090",
+    )
+    group.addoption(
+        "--membudget-measure",
+        choices=("auto", "off", "require"),
+        default=None,
+        help="measure on CUDA too; this release measures nothing, so 'require' is refused",
+    )
+    group.addoption(
+        "--membudget-compare",
+        metavar="BASE",
+        default=None,
+        help="compare with a git reference or a report.json; not available in this release",
+    )
+    group.addoption(
+        "--membudget-report",
+        metavar="DIR",
+        default=None,
+        help="write report.json to DIR",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker always; the gate with ``--membudget``, and without it the reason to skip."""
+    from .marker_help import HELP
+
+    config.addinivalue_line("markers", HELP)
+    if config.pluginmanager.hasplugin(_WORKER):
+        return
+    if not config.getoption("membudget"):
+        config.pluginmanager.register(_Skip(), "membudget-skip")
+        return
+    from .gate import Gate
+
+    settings = _settings(config)
+    folder = config.getoption("membudget_report")
+    report_folder = config.invocation_params.dir / folder if folder is not None else None
+    config.pluginmanager.register(Gate(config, settings, report_folder), "membudget-gate")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell an xdist worker the command line, which it does not know."""
+    params = node.config.invocation_params
+    node.workerinput["membudget"] = {"args": [str(arg) for arg in params.args], "dir": str(params.dir)}
+
+
+class _Skip:
+    """Without ``--membudget`` a marked test is skipped, and says why."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            if item.get_closest_marker(_MARKER) is not None:
+                item.add_marker(pytest.mark.skip(reason=_SKIP_REASON))
+
+
+def _settings(config: pytest.Config) -> Any:
+    from .config import load_settings
+
+    if config.getoption("membudget_measure") == "require":
+        raise pytest.UsageError("--membudget-measure=require: this release measures nothing; leave it out")
+    if config.getoption("membudget_compare") is not None:
+        raise pytest.UsageError("--membudget-compare: comparison is not available in this release; leave it out")
+    pyproject: Path = config.rootpath / "pyproject.toml"
+    try:
+        return load_settings(pyproject, {"gpu": config.getoption("membudget_gpu")})
+    except UsageMistake as error:
+        raise pytest.UsageError(str(error)) from error

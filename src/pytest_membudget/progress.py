@@ -1,0 +1,47 @@
+"""Progress while tests are estimated: a line rewritten on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+import pytest
+
+#: Seconds between two lines where lines cannot be rewritten.
+_INTERVAL = 10.0
+
+
+class ProgressLine:
+    """Tells which of ``total`` tests is being estimated; says nothing without a terminal reporter."""
+
+    def __init__(self, config: pytest.Config, total: int) -> None:
+        self._reporter = config.pluginmanager.getplugin("terminalreporter")
+        self._quiet = self._reporter is None or config.get_verbosity() < 0
+        self._rewrites = not self._quiet and bool(getattr(self._reporter, "isatty", False))
+        self._total = total
+        self._told = 0.0
+        self._began = time.monotonic()
+
+    def __enter__(self) -> ProgressLine:
+        if not self._quiet and not self._rewrites:
+            tests = "test" if self._total == 1 else "tests"
+            self._reporter.write_line(f"membudget: estimating {self._total} {tests}")
+            self._told = time.monotonic()
+        return self
+
+    def step(self, number: int, total: int, nodeid: str) -> None:
+        """Test ``number`` of ``total`` is next."""
+        text = f"membudget: estimating {number}/{total} {nodeid}"
+        if self._rewrites:
+            self._reporter.rewrite(text, erase=True)
+        elif not self._quiet and time.monotonic() - self._told > _INTERVAL:
+            self._reporter.write_line(text)
+            self._told = time.monotonic()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._rewrites:
+            seconds = time.monotonic() - self._began
+            self._reporter.rewrite(f"membudget: {self._total} estimated in {seconds:.1f} s", erase=True)
+            self._reporter.write_line("")

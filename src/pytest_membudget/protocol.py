@@ -1,0 +1,45 @@
+"""JSON lines between the session and its worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Mapping
+from typing import Any
+
+
+class Channel:
+    """Two pipe ends: one JSON object a line, either way."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self.read_fd = read_fd
+        self.write_fd = write_fd
+        self._rest = b""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Write one message; ``BrokenPipeError`` if nobody is there to read it."""
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self.write_fd, data) :]
+
+    def receive(self, timeout: float | None = None) -> dict[str, Any] | None:
+        """The next message; None at the end of the stream. ``TimeoutError`` after ``timeout`` seconds."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while b"\n" not in self._rest:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([self.read_fd], [], [], left)[0]:
+                raise TimeoutError
+            chunk = os.read(self.read_fd, 65536)
+            if not chunk:
+                return None
+            self._rest += chunk
+        line, _, self._rest = self._rest.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def close(self) -> None:
+        """Close both ends."""
+        for fd in (self.read_fd, self.write_fd):
+            os.close(fd)

@@ -1,0 +1,92 @@
+"""MemoryReport: what one rank of one test takes, component by component; JSON in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Storages of one kind that were alive at the peak."""
+
+    bytes: int
+    """Bytes asked for, all of them together."""
+    count: int
+    """How many storages."""
+    component: str
+    module: str | None
+    """Path of the nn.Module they belong to or were made in; ``*`` stands for several numbers."""
+    location: str | None
+    """``file:line`` of the user's code that was running."""
+    operator: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeakBytes:
+    """The peaks of one rank, as ``torch.cuda.memory_stats`` means them; each at its own moment."""
+
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    """Reserved and the CUDA context."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """One figure for one rank: traced, measured or analytic.
+
+    ``components`` add up to the peak of ``metric`` exactly.
+    """
+
+    kind: str
+    metric: str
+    peak: PeakBytes
+    components: Mapping[str, int]
+    holders: tuple[Holder, ...] = ()
+    rank: int = 0
+    host: MemoryReport | None = None
+    assumptions: tuple[str, ...] = ()
+    """Answers given to reads of data, and what else was taken for granted."""
+    not_modelled: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def peak_bytes(self) -> int:
+        """The peak of the metric that the budget is held to."""
+        return int(getattr(self.peak, f"{self.metric}_bytes"))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only."""
+        peak = {name: getattr(self.peak, name) for name in PeakBytes.__slots__}
+        holders = [{name: getattr(holder, name) for name in Holder.__slots__} for holder in self.holders]
+        return {
+            "kind": self.kind,
+            "rank": self.rank,
+            "metric": self.metric,
+            "peak": peak,
+            "components": dict(self.components),
+            "holders": holders,
+            "host": self.host.to_json() if self.host is not None else None,
+            "assumptions": list(self.assumptions),
+            "not_modelled": list(self.not_modelled),
+            "seconds": round(self.seconds, 3),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MemoryReport:
+        """The inverse of ``to_json``."""
+        return cls(
+            kind=data["kind"],
+            rank=data["rank"],
+            metric=data["metric"],
+            peak=PeakBytes(**data["peak"]),
+            components=dict(data["components"]),
+            holders=tuple(Holder(**holder) for holder in data["holders"]),
+            host=cls.from_json(data["host"]) if data["host"] is not None else None,
+            assumptions=tuple(data["assumptions"]),
+            not_modelled=tuple(data["not_modelled"]),
+            seconds=data["seconds"],
+        )

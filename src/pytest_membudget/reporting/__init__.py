@@ -1,0 +1,1 @@
+"""Rows of report.json in, text out."""

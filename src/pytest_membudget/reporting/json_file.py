@@ -1,0 +1,54 @@
+"""report.json: every row, with what they were made with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from .rows import Row
+
+SCHEMA_VERSION = 1
+
+
+def write_report(folder: Path, root: Path, rows: Sequence[Row]) -> Path:
+    """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"version": __version__},
+        "torch": {"version": _installed("torch"), "cuda": None},
+        "git": git_facts(root),
+        "tests": list(rows),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "report.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def git_facts(root: Path) -> dict[str, Any]:
+    """The commit that ``root`` stands at, and whether files differ from it; None where git cannot tell."""
+    head = _git(root, "rev-parse", "HEAD")
+    status = _git(root, "status", "--porcelain")
+    return {"head": head or None, "base": None, "dirty": bool(status) if status is not None else None}
+
+
+def _git(root: Path, *args: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *args], capture_output=True, text=True, timeout=20, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,1 @@
+"""Storages into components, modules and source lines; the same for the virtual and the real device."""

@@ -1,0 +1,71 @@
+"""Which nn.Module is running, by its path from the outermost one."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class ModuleStack:
+    """The running modules, from the outermost in, kept by PyTorch's global forward hooks."""
+
+    def __init__(self, on_root_call: Callable[[nn.Module], None], on_root_end: Callable[[int], None]) -> None:
+        self._stack: list[nn.Module] = []
+        self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
+        self._on_root_call = on_root_call
+        self._on_root_end = on_root_end
+        self._root_calls = 0
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        """Start to follow the modules of this process."""
+        hooks = torch.nn.modules.module
+        self._handles = [
+            hooks.register_module_forward_pre_hook(self._enter),
+            # always_call: a checkpoint's recomputation ends early, by an exception
+            hooks.register_module_forward_hook(self._leave, always_call=True),
+        ]
+
+    def remove(self) -> None:
+        """Stop following."""
+        for handle in self._handles:
+            handle.remove()
+
+    @property
+    def path(self) -> str | None:
+        """Path of the innermost running module; None outside any."""
+        return self.name_of(self._stack[-1]) if self._stack else None
+
+    @property
+    def root_call(self) -> int | None:
+        """Number of the running outermost call; None outside any."""
+        return self._root_calls if self._stack else None
+
+    def name_of(self, module: nn.Module) -> str:
+        """Path of ``module`` from the outermost module it was seen in; its class where it is that one."""
+        return self._names.get(module) or type(module).__name__
+
+    def name_children(self, root: nn.Module) -> None:
+        """Give every module below ``root`` its path, where it has none from a larger one."""
+        for name, module in root.named_modules():
+            known = self._names.get(module)
+            if name and (known is None or len(known) < len(name)):
+                self._names[module] = name
+
+    def _enter(self, module: nn.Module, args: object) -> None:
+        if not self._stack:
+            self._root_calls += 1
+            self._on_root_call(module)
+        self._stack.append(module)
+
+    def _leave(self, module: nn.Module, args: object, output: object) -> None:
+        # a module whose forward raised before its hooks ran is still on the stack: drop it too
+        while self._stack:
+            if self._stack.pop() is module:
+                break
+        if not self._stack:
+            self._on_root_end(self._root_calls)

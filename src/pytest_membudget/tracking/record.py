@@ -1,0 +1,67 @@
+"""What is remembered of one storage."""
+
+from __future__ import annotations
+
+from enum import Enum
+from types import CodeType
+from typing import Any
+
+
+class Phase(Enum):
+    """What the step was doing when a storage was born."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    #: forward code run again inside backward: activation checkpointing (and any double backward)
+    RECOMPUTE = "recompute"
+    OPTIMIZER = "optimizer"
+
+
+class Record:
+    """One storage: its block, when it lived, where it came from, and what is known of its role.
+
+    Mutable: a storage's role is often known only after its birth (a gradient becomes one when backward
+    has accumulated it), and its death comes last.
+    """
+
+    __slots__ = (
+        "birth",
+        "block",
+        "code",
+        "death",
+        "from_inputs",
+        "line",
+        "module",
+        "name",
+        "node",
+        "operator",
+        "phase",
+        "requested_bytes",
+        "role",
+        "root_call",
+        "trained",
+    )
+
+    def __init__(self, requested_bytes: int, operator: str, phase: Phase) -> None:
+        self.requested_bytes = requested_bytes
+        self.operator = operator
+        self.phase = phase
+        self.block: Any = None
+        self.birth = 0
+        self.death: int | None = None
+        #: the user's code that was running, and its line
+        self.code: CodeType | None = None
+        self.line = 0
+        #: path of the innermost running nn.Module
+        self.module: str | None = None
+        #: number of the outermost nn.Module call it was born in; None outside any
+        self.root_call: int | None = None
+        #: born outside modules from nothing on the device but other inputs: a batch, a mask
+        self.from_inputs = False
+        #: a component, once seen in that role, and the name of the parameter or buffer it belongs to
+        self.role: str | None = None
+        self.name: str | None = None
+        #: a parameter that a gradient reached or that an optimizer holds
+        self.trained = False
+        #: sequence number of the autograd node that ran, in backward
+        self.node: int | None = None

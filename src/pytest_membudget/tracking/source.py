@@ -1,0 +1,61 @@
+"""The user's source line that is running."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from types import CodeType, FrameType
+
+_PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+class SourceFinder:
+    """Finds the nearest frame that is not PyTorch's, pytest's, Python's or ours.
+
+    That line is the user's own, or a model library's: whoever called PyTorch. Site-packages may lie inside
+    the folder of the standard library, and are not part of it.
+    """
+
+    def __init__(self, hidden_folders: Iterable[str], standard_library: str) -> None:
+        self._hidden = tuple(os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
+        self._standard_library = os.path.join(os.path.abspath(standard_library), "")
+        self._known: dict[CodeType, bool] = {}
+
+    def find(self, depth: int = 1) -> tuple[CodeType | None, int]:
+        """The code and line ``depth`` frames up or further; ``(None, 0)`` if no frame is the user's."""
+        return self.find_from(sys._getframe(depth))
+
+    def find_in_main_thread(self) -> tuple[CodeType | None, int]:
+        """The main thread's line, for work that a thread of the autograd engine does on its behalf."""
+        return self.find_from(sys._current_frames().get(threading.main_thread().ident or 0))
+
+    def find_from(self, frame: FrameType | None) -> tuple[CodeType | None, int]:
+        """The nearest code and line that is the user's, from ``frame`` outwards."""
+        known = self._known
+        while frame is not None:
+            code = frame.f_code
+            shown = known.get(code)
+            if shown is None:
+                shown = known[code] = self._is_shown(code)
+            if shown:
+                return code, frame.f_lineno
+            frame = frame.f_back
+        return None, 0
+
+    def _is_shown(self, code: CodeType) -> bool:
+        name = code.co_filename
+        if name.startswith("<") or name.startswith(self._hidden):
+            return False
+        return not name.startswith(self._standard_library) or any(part in name for part in _PACKAGE_FOLDERS)
+
+
+def shown_path(filename: str, root: str) -> str:
+    """``filename`` for a report: relative to ``root``, or to the site-packages folder it lies in."""
+    for folder in _PACKAGE_FOLDERS:
+        head, found, tail = filename.rpartition(folder)
+        if found and head:
+            return tail.replace(os.sep, "/")
+    relative = os.path.relpath(filename, root)
+    return (filename if relative.startswith("..") else relative).replace(os.sep, "/")

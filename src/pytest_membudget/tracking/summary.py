@@ -1,0 +1,104 @@
+"""From the ledger to a MemoryReport: components, totals and holders at the peak."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .. import components
+from ..report import Holder, MemoryReport, PeakBytes
+from .classify import component_of
+from .ledger import Ledger, Peak
+from .record import Record
+from .source import shown_path
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+class _Group(NamedTuple):
+    component: str
+    module: str | None
+    location: str | None
+    operator: str
+
+
+def traced_report(
+    ledger: Ledger,
+    *,
+    metric: str,
+    context_bytes: int,
+    root: str,
+    assumptions: Iterable[str] = (),
+    not_modelled: Iterable[str] = (),
+    seconds: float = 0.0,
+    holders: int = 40,
+) -> MemoryReport:
+    """The traced figure of one rank: the peak of ``metric`` and who was alive then.
+
+    ``context_bytes`` is the CUDA context's size, ``root`` the folder that paths are shown relative to.
+    """
+    peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
+    alive = [(record, component_of(record, ledger)) for record in ledger.alive_at(peak)]
+    reserved_bytes = ledger.reserved_peak.totals.reserved_bytes
+    return MemoryReport(
+        kind="traced",
+        metric=metric,
+        peak=PeakBytes(
+            allocated_bytes=ledger.allocated_peak.totals.allocated_bytes,
+            active_bytes=ledger.allocator.peak_active_bytes,
+            reserved_bytes=reserved_bytes,
+            device_bytes=reserved_bytes + context_bytes,
+        ),
+        components=_components(alive, peak, metric, context_bytes),
+        holders=_holders(alive, root)[:holders],
+        assumptions=tuple(assumptions),
+        not_modelled=tuple(not_modelled),
+        seconds=seconds,
+    )
+
+
+def _components(
+    alive: list[tuple[Record, str]], peak: Peak, metric: str, context_bytes: int
+) -> dict[str, int]:
+    sums: Counter[str] = Counter()
+    for record, component in alive:
+        sums[component] += record.requested_bytes
+    totals = peak.totals
+    sums[components.ROUNDING] = totals.allocated_bytes - sum(sums.values())
+    if metric != "allocated":
+        sums[components.CACHED] = totals.reserved_bytes - totals.allocated_bytes
+    if metric == "device":
+        sums[components.CONTEXT] = context_bytes
+    return {name: sums[name] for name in components.COMPONENTS}
+
+
+def _holders(alive: list[tuple[Record, str]], root: str) -> tuple[Holder, ...]:
+    sizes: Counter[_Group] = Counter()
+    counts: Counter[_Group] = Counter()
+    modules: dict[_Group, set[str | None]] = {}
+    for record, component in alive:
+        path = record.name or record.module
+        group = _Group(component, _pattern(path), _location(record, root), record.operator)
+        sizes[group] += record.requested_bytes
+        counts[group] += 1
+        modules.setdefault(group, set()).add(path)
+    return tuple(
+        Holder(size, counts[group], group.component, _shown_module(modules[group], group.module), *group[2:])
+        for group, size in sizes.most_common()
+    )
+
+
+def _pattern(path: str | None) -> str | None:
+    return _NUMBER.sub("*", path) if path is not None else None
+
+
+def _shown_module(paths: set[str | None], pattern: str | None) -> str | None:
+    return next(iter(paths)) if len(paths) == 1 else pattern
+
+
+def _location(record: Record, root: str) -> str | None:
+    if record.code is None:
+        return None
+    return f"{shown_path(record.code.co_filename, root)}:{record.line}"

@@ -1,0 +1,157 @@
+"""Follows a running step: each new storage with its place, each role as it is seen."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+
+from .ledger import Ledger
+from .modules import ModuleStack
+from .record import Phase, Record
+from .roles import RoleBook
+from .source import SourceFinder
+
+_graph_task = torch._C._current_graph_task_id
+_node = torch._C._current_autograd_node
+_grad_enabled = torch.is_grad_enabled
+_NO_GRAPH_TASK = -1
+
+
+class Tracker:
+    """Turns storages into records of the ledger; one for each traced test.
+
+    ``on_device`` says whether a tensor's memory is the tracked device's.
+    """
+
+    def __init__(self, ledger: Ledger, source: SourceFinder, on_device: Callable[[torch.Tensor], bool]) -> None:
+        self.ledger = ledger
+        self.source = source
+        self.modules = ModuleStack(self._root_called, ledger.end_root_call)
+        self.roles = RoleBook(ledger, self.modules)
+        self.phase = Phase.FORWARD
+        self._on_device = on_device
+        #: the line that called backward: the engine works on a thread without Python frames
+        self._backward_at: tuple[CodeType | None, int] = (None, 0)
+        self._deaths: dict[int, weakref.ref[Any]] = {}
+
+    def install(self) -> None:
+        """Start following modules, parameters and optimizers."""
+        self.modules.install()
+        self.roles.install()
+
+    def remove(self) -> None:
+        """Stop following."""
+        self.modules.remove()
+        self.roles.remove()
+
+    def begin_operator(self) -> None:
+        """An operator is about to run: find out what the step is doing."""
+        if _graph_task() == _NO_GRAPH_TASK:
+            if self.phase is Phase.BACKWARD or self.phase is Phase.RECOMPUTE:
+                self.roles.see_gradients()
+            self.phase = Phase.OPTIMIZER if self.roles.in_optimizer else Phase.FORWARD
+            return
+        phase = Phase.RECOMPUTE if _grad_enabled() else Phase.BACKWARD
+        if self.roles.in_optimizer:
+            phase = Phase.OPTIMIZER
+        elif self.phase is Phase.FORWARD or (self.phase is Phase.RECOMPUTE and phase is Phase.BACKWARD):
+            self.ledger.mark()
+        if self.phase is Phase.FORWARD:
+            self._backward_at = self.source.find_in_main_thread()
+        self.phase = phase
+
+    def saw(self, tensor: torch.Tensor, operator: str, inputs: Iterable[object]) -> None:
+        """``operator`` gave ``tensor``: record its storage if it is new.
+
+        Raises the allocator's ``OutOfMemory``.
+        """
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self.ledger.live:
+            self._record(storage, key, operator, inputs)
+
+    def resized(self, tensor: torch.Tensor, operator: str) -> None:
+        """``tensor``'s storage may have been given another size, or been replaced by another."""
+        storage = tensor.untyped_storage()
+        record = self.ledger.live.get(storage._cdata)
+        size_bytes = storage.nbytes()
+        if record is None:
+            self._record(storage, storage._cdata, operator, ())
+        elif record.requested_bytes != size_bytes:
+            self._deaths.pop(storage._cdata, None)
+            # torch allocates the new block before it gives the old one back
+            old = self.ledger.live.pop(storage._cdata)
+            self.ledger.live[-storage._cdata] = old
+            self._record(storage, storage._cdata, operator, ())
+            self._inherit(old, storage._cdata)
+            self.ledger.died(-storage._cdata)
+
+    def transient(self, size_bytes: int, operator: str, component: str) -> Record:
+        """Memory that an operator takes inside its kernel; the caller ends it with ``release``."""
+        record = self._new_record(size_bytes, operator)
+        record.role = component
+        self.ledger.born(id(record), record)
+        return record
+
+    def release(self, record: Record) -> None:
+        """What ``transient`` took is given back."""
+        self.ledger.died(id(record))
+
+    def record_of(self, tensor: torch.Tensor) -> Record | None:
+        """The record of ``tensor``'s storage, if it lies on the device."""
+        return self.ledger.live.get(tensor.untyped_storage()._cdata)
+
+    def _record(self, storage: Any, key: int, operator: str, inputs: Iterable[object]) -> None:
+        size_bytes = storage.nbytes()
+        if size_bytes == 0:
+            return  # the allocator is not asked
+        record = self._new_record(size_bytes, operator)
+        if record.module is None and record.phase is Phase.FORWARD:
+            record.from_inputs = self._made_from_inputs(inputs)
+        elif record.phase is Phase.BACKWARD:
+            node = _node()
+            record.node = node._sequence_nr() if node is not None else None
+        self.ledger.born(key, record)
+        self._watch(storage, key)
+
+    def _new_record(self, size_bytes: int, operator: str) -> Record:
+        record = Record(size_bytes, operator, self.phase)
+        code, line = self.source.find(4)
+        if code is None and self.phase is not Phase.FORWARD:
+            code, line = self._backward_at
+        record.code, record.line = code, line
+        record.module = self.modules.path
+        record.root_call = self.modules.root_call
+        return record
+
+    def _watch(self, storage: Any, key: int) -> None:
+        deaths, died = self._deaths, self.ledger.died
+
+        def gone(reference: object) -> None:
+            if deaths.get(key) is reference:
+                del deaths[key]
+                died(key)
+
+        deaths[key] = weakref.ref(storage, gone)
+
+    def _inherit(self, old: Record, key: int) -> None:
+        record = self.ledger.live.get(key)
+        if record is not None:
+            record.role, record.name = old.role, old.name
+
+    def _made_from_inputs(self, inputs: Iterable[object]) -> bool:
+        for value in inputs:
+            if isinstance(value, torch.Tensor) and self._on_device(value):
+                record = self.record_of(value)
+                if record is None or not record.from_inputs or value.requires_grad:
+                    return False
+        return True
+
+    def _root_called(self, module: nn.Module) -> None:
+        self.modules.name_children(module)
+        self.roles.see_module(module)

@@ -1,0 +1,125 @@
+"""The virtual device as a whole: installed once in a worker process, then one trace a test."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import time
+from typing import Any
+
+import torch
+
+from ..allocator import AllocatorSettings, CachingAllocator
+from ..gpus import Gpu
+from ..report import MemoryReport
+from ..tracking.ledger import Ledger
+from ..tracking.source import SourceFinder, shown_path
+from ..tracking.summary import traced_report
+from ..tracking.tracker import Tracker
+from .attention import register_attention
+from .device_query import install_device_query
+from .disguise import install_disguise
+from .guard import install_cuda_guard, register_stand_in_accelerator
+from .mode import VirtualMode, on_cuda
+from .patches import (
+    install_conversions,
+    install_cuda_module,
+    install_generator,
+    install_optimizer_defaults,
+)
+from .private import check_torch
+from .reads import install_array_reads
+
+NOT_MODELLED = (
+    "temporaries inside CUDA kernels (reductions, sorts, attention's and cuDNN's own), cuBLAS workspaces excepted",
+)
+
+
+class VirtualDevice:
+    """One CUDA device that is not there. ``install`` changes torch for the rest of the process."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self._library: Any = None
+        self._mode = VirtualMode(self._attention)
+        self._began = 0.0
+        self._start_tracker(None)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the running test."""
+        return self._tracker.ledger
+
+    def install(self) -> None:
+        """From here on all tensors of this process are fake, and cuda is there.
+
+        Raises ``UnsupportedTorch`` for a torch that lacks what the device stands on.
+        """
+        check_torch()
+        install_cuda_guard()
+        register_stand_in_accelerator()
+        install_device_query()
+        install_disguise()
+        install_conversions()
+        install_optimizer_defaults()
+        install_generator()
+        install_array_reads(self._mode)
+        install_cuda_module(lambda: self.gpu, lambda: self.ledger.allocator)
+        self._library = register_attention(lambda: self.gpu.capability)
+        self._mode.__enter__()
+
+    def imported_bytes(self) -> int:
+        """Device memory that was allocated while modules were imported, and is still held."""
+        return self.ledger.allocator.allocated_bytes
+
+    def begin(self, gpu: Gpu, *, limited: bool) -> None:
+        """A test begins on ``gpu``; ``limited``: the allocator runs out of memory where the card would.
+
+        What imports have allocated stays: it is there in any process that runs the test.
+        """
+        self.gpu = gpu
+        self._mode.workspaces.capability = gpu.capability
+        self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
+        self._began = time.perf_counter()
+
+    def end(self, *, metric: str, root: str) -> MemoryReport:
+        """The test has ended: what it took."""
+        self._tracker.roles.see_gradients()
+        return traced_report(
+            self.ledger,
+            metric=metric,
+            context_bytes=self.gpu.context_bytes,
+            root=root,
+            assumptions=self._assumptions(root),
+            not_modelled=NOT_MODELLED,
+            seconds=time.perf_counter() - self._began,
+        )
+
+    def _start_tracker(self, capacity_bytes: int | None) -> None:
+        text = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+        allocator = CachingAllocator(AllocatorSettings.parse(text), capacity_bytes=capacity_bytes)
+        self._tracker = Tracker(Ledger(allocator), SourceFinder(_hidden_folders(), sysconfig.get_paths()["stdlib"]), on_cuda)
+        self._tracker.install()
+        self._mode.tracker = self._tracker
+
+    def _assumptions(self, root: str) -> list[str]:
+        lines = []
+        for read, count in self._mode.reads.counts.items():
+            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
+            times = f"{count} times" if count > 1 else "once"
+            lines.append(f"{where} reads a {read.dtype} value ({times}): taken to be {read.value}")
+        return lines
+
+    def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        from .attention import attention
+
+        return attention(*args, capability=self.gpu.capability, **kwargs)
+
+
+def _hidden_folders() -> list[str]:
+    """Folders whose code is never the user's: torch, pytest, this package."""
+    import _pytest
+    import pluggy
+
+    packages = [torch.__file__, _pytest.__file__, pluggy.__file__, os.path.dirname(__file__)]
+    return [os.path.dirname(str(path)) for path in packages]

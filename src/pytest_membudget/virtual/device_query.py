@@ -1,0 +1,57 @@
+"""What C++ is told when it asks a fake tensor for its device."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+META = torch.device("meta")
+PRIM_DEVICE = torch.ops.prim.device.default
+
+_ENGINE_ENTRY = torch.autograd.graph._engine_run_backward.__code__
+
+
+def install_device_query() -> None:
+    """Answer ``meta`` to the autograd engine and the fake device to everybody else.
+
+    The engine asks for a device to find the stream and the thread that its work belongs to, and a device
+    that is not there has neither; ``meta`` needs none. Autocast, composite kernels and user code must see
+    cuda. C++ asks through the operator ``prim.device``, so the nearest Python frame tells who asks.
+    """
+    original = FakeTensor.__torch_dispatch__.__func__  # type: ignore[attr-defined]
+
+    def dispatch(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is PRIM_DEVICE:
+            return answer(args[0], sys._getframe(0).f_back)
+        return original(cls, func, types, args, kwargs or {})
+
+    FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment]
+    fake_tensor._DISPATCH_META_HANDLERS[PRIM_DEVICE] = lambda args: answer(args[0], sys._getframe(0).f_back)
+
+
+def answer(tensor: FakeTensor, frame: FrameType | None) -> torch.device:
+    """The device of ``tensor`` for whoever called from ``frame``."""
+    if tensor.fake_mode.in_kernel_invocation or called_by_engine(frame):
+        return META
+    return tensor.fake_device
+
+
+def called_by_engine(frame: FrameType | None) -> bool:
+    """Whether ``frame``, dispatch modes left out, is the call into the autograd engine.
+
+    No frame at all is a thread of the engine's own.
+    """
+    while frame is not None and frame.f_code.co_name in _DISPATCHERS:
+        frame = frame.f_back
+    return frame is None or frame.f_code is _ENGINE_ENTRY
+
+
+#: Frames that stand between C++ and us while a query is dispatched: a mode's own method and its wrappers.
+_DISPATCHERS = frozenset(
+    {"__torch_dispatch__", "dispatch", "<lambda>", "wrapper", "inner", "_fn", "__call__", "handle_torch_function"}
+)

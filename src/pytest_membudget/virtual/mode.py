@@ -1,0 +1,194 @@
+"""The fake tensor mode of the virtual device: each operator runs on fake tensors and is accounted for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from ..allocator import OutOfMemory
+from ..tracking.record import Phase
+from ..tracking.tracker import Tracker
+from .detours import DETOURED, in_place_twin
+from .device_query import PRIM_DEVICE, answer, called_by_engine
+from .known_values import KnownValues, decides_something
+from .reads import ReadLog, read_value
+from .private import torch_release
+from .workspaces import Workspaces
+
+aten = torch.ops.aten
+CUDA = torch.device("cuda", 0)
+
+#: Operators that give an existing tensor other memory.
+_RESIZING = frozenset(
+    {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage,
+     aten.set_.source_Storage_storage_offset, torch.ops.inductor.resize_storage_bytes_.default}
+    if hasattr(torch.ops.inductor, "resize_storage_bytes_")
+    else {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor}
+)  # fmt: skip
+_ATTENTION = aten.scaled_dot_product_attention.default
+_LIFT = aten.lift_fresh.default
+_READ = aten._local_scalar_dense.default
+_HANDS_OVER_GRADIENT = frozenset({aten.detach.default, aten.clone.default})
+
+
+class _Plan:
+    """What is to be done for an operator, found out at its first call."""
+
+    __slots__ = ("composite", "detoured", "hands_over", "is_view", "name", "resizes", "sets_values")
+
+    def __init__(self, operator: Any) -> None:
+        self.name = operator.name() if hasattr(operator, "name") else str(operator)
+        overload = isinstance(operator, torch._ops.OpOverload)
+        self.is_view = overload and operator.is_view
+        self.resizes = operator in _RESIZING
+        self.detoured = operator in DETOURED
+        self.hands_over = operator in _HANDS_OVER_GRADIENT
+        self.sets_values = overload and KnownValues.sets_values(operator)
+        self.composite = overload and torch._C._dispatch_has_kernel_for_dispatch_key(
+            operator.name(), "CompositeImplicitAutograd"
+        )
+
+
+class VirtualMode(FakeTensorMode):
+    """Fake tensors whose storages on cuda are followed by ``tracker``.
+
+    One mode instead of a tracking mode above a fake tensor mode: an operator crosses from C++ to Python
+    once, and what a fake kernel does inside is never mistaken for what the step does.
+    """
+
+    def __init__(self, attention: Callable[..., Any]) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.tracker: Tracker | None = None
+        self.workspaces = Workspaces(torch_version=torch_release())
+        self.known = KnownValues()
+        self.reads = ReadLog()
+        self._attention = attention
+        self._plans: dict[Any, _Plan] = {}
+        self._inside = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # spares a wrapper around every call; nothing here is compiled
+
+    @property
+    def avoid_device_init(self) -> bool:
+        """There is no device to initialise, whatever ``torch.cuda.is_available`` says."""
+        return True
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run ``func`` on fake tensors and follow what it allocates."""
+        if func is PRIM_DEVICE:
+            return answer(args[0], sys._getframe(0).f_back)
+        kwargs = kwargs or {}
+        if self._inside:  # a fake kernel's own steps: no kernel of CUDA's
+            return self.dispatch(func, types, args, kwargs)
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = _Plan(func)
+        if plan.composite:
+            return self._run_composite(func, types, args, kwargs)
+        tracker = self.tracker
+        if tracker is None:
+            return self._run(func, types, args, kwargs)
+        tracker.begin_operator()
+        if tracker.phase is Phase.BACKWARD:
+            func, kwargs = self._as_in_a_real_backward(func, plan, args, kwargs)
+        if func is _READ:
+            return read_value(self.known, self.reads, tracker, args[0])
+        result = self._run(func, types, args, kwargs)
+        if result is not NotImplemented:
+            self._account(tracker, func, plan, args, kwargs, result)
+        return result
+
+    def _run(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        self._inside = True
+        try:
+            return self.dispatch(func, types, args, kwargs)
+        finally:
+            self._inside = False
+
+    def _run_composite(
+        self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Without autograd (inference mode) composite operators arrive whole: take them apart, as CUDA does."""
+        if func is _ATTENTION and args[0].device.type == "cuda":
+            with self:
+                return self._attention(*args, **kwargs)
+        with self:
+            result = func.decompose(*args, **kwargs)
+        return self._run(func, types, args, kwargs) if result is NotImplemented else result
+
+    def _as_in_a_real_backward(
+        self, func: Any, plan: _Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, Mapping[str, Any]]:
+        if not called_by_engine(sys._getframe(1).f_back):
+            return func, kwargs
+        device = kwargs.get("device")
+        if device is not None and torch.device(device).type == "meta":
+            # a backward formula copied the device that the engine was told
+            kwargs = {**kwargs, "device": CUDA}
+        if plan.detoured:
+            record = self.tracker.record_of(args[0])  # type: ignore[union-attr]
+            twin = in_place_twin(func, args, record.node if record is not None else None)
+            func = twin or func
+        elif plan.hands_over:
+            self._see_gradient(args[0])
+        return func, kwargs
+
+    def _see_gradient(self, gradient: torch.Tensor) -> None:
+        node = torch._C._current_autograd_node()
+        if node is not None and node.name() == "torch::autograd::AccumulateGrad":
+            parameter = node.variable  # type: ignore[attr-defined]
+            self.tracker.roles.see_gradient(parameter, gradient)  # type: ignore[union-attr]
+
+    def _account(
+        self,
+        tracker: Tracker,
+        func: Any,
+        plan: _Plan,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+    ) -> None:
+        try:
+            if plan.resizes:
+                if on_cuda(args[0]):
+                    tracker.resized(args[0], plan.name)
+            elif not plan.is_view:
+                if type(result) is FakeTensor:
+                    if result.fake_device.type == "cuda":
+                        tracker.saw(result, plan.name, args)
+                elif isinstance(result, (list, tuple)):
+                    for tensor in result:
+                        if on_cuda(tensor):
+                            tracker.saw(tensor, plan.name, args)
+                self.workspaces.serve(tracker, func, plan.name, args)
+        except OutOfMemory as error:
+            raise torch.OutOfMemoryError(out_of_memory_text(error)) from error
+        if plan.sets_values or (not plan.is_view and decides_something(result)):
+            self.known.learn(func, args, kwargs, result)
+        elif func is _LIFT and type(args[0]) is torch.Tensor:
+            self.known.copy_from_host(result, args[0])
+
+
+def on_cuda(tensor: object) -> bool:
+    """Whether ``tensor`` is a fake tensor with memory on the virtual device.
+
+    Fake tensors only: a wrapper (DTensor) shows the global shape and owns no storage.
+    """
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+def out_of_memory_text(error: OutOfMemory) -> str:
+    """As PyTorch's own message begins, for code that looks at it."""
+    return f"CUDA out of memory. {error}"

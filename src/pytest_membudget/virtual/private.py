@@ -1,0 +1,65 @@
+"""The private parts of torch that the virtual device stands on, by name and by what they are for."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+
+from ..errors import UnsupportedTorch
+
+OLDEST = (2, 11)
+
+#: (module, attribute path, what it is for). tests/virtual/test_private.py has one test a row.
+PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
+    ("torch._C", "_ensureCUDADeviceGuardSet", "a no-op CUDA guard, so that autograd accepts cuda tensors"),
+    ("torch._C", "_current_graph_task_id", "whether a backward is running"),
+    ("torch._C", "_current_autograd_node", "which backward node allocates"),
+    ("torch._C", "_storage_Use_Count", "whether a gradient may be added to in place"),
+    ("torch._C", "_swap_tensor_impl", "moving fake parameters in Module.to"),
+    ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "which operators are composite"),
+    ("torch", "Tensor._use_count", "whether a gradient may be added to in place"),
+    ("torch.autograd.graph", "_engine_run_backward", "telling the autograd engine from other callers"),
+    ("torch._subclasses.fake_tensor", "_DISPATCH_META_HANDLERS", "the engine's questions for a device"),
+    ("torch._subclasses.fake_tensor", "FakeTensorMode.dispatch", "running an operator on fake tensors"),
+    ("torch._subclasses.fake_tensor", "FakeTensorMode.avoid_device_init", "keeping torch off the driver"),
+    ("torch._subclasses.fake_tensor", "init_gpu_context", "keeping torch off the driver"),
+    ("torch.optim.optimizer", "_foreach_supported_types", "CUDA's foreach default"),
+    ("torch.utils._foreach_utils", "_foreach_supported_types", "CUDA's foreach default in clipping"),
+    ("torch.utils.backend_registration", "_setup_privateuseone_for_python_backend", "the engine's accelerator"),
+)
+
+
+def check_torch() -> None:
+    """Raise ``UnsupportedTorch`` if this torch is too old, or lacks a part that the device stands on."""
+    if torch_release() < OLDEST:
+        raise UnsupportedTorch(
+            f"torch {torch.__version__} is too old for the virtual device: it is made for torch "
+            f"{OLDEST[0]}.{OLDEST[1]} and later; install a newer torch"
+        )
+    missing = [
+        f"{module}.{path} ({purpose})" for module, path, purpose in PRIVATE_PARTS if not _has(module, path)
+    ]
+    if missing:
+        raise UnsupportedTorch(
+            f"torch {torch.__version__} is not a torch that the virtual device was made for: it has no "
+            + "; no ".join(missing)
+            + ". Install a torch that this release names as tested, or a newer pytest-membudget."
+        )
+
+
+def torch_release() -> tuple[int, int]:
+    """Major and minor of the installed torch."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _has(module: str, path: str) -> bool:
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError):
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""cuBLAS workspaces: device memory that the library takes through the allocator.
+
+Read in aten/src/ATen/cuda/CublasHandlePool.cpp, CUDABlas.cpp and aten/src/ATen/native/cuda/Blas.cpp, and
+the constants in the CUDA wheels of 2.11.0, 2.12.1, 2.13.0, 2.14.1 and 2.15.0. The rules differ by release:
+
+=========== ================================================ ==========================================
+torch       cuBLAS workspace                                 cuBLASLt (``addmm`` with a bias)
+=========== ================================================ ==========================================
+2.11        kept, one a thread and stream                    1 MiB of its own, kept; takes cuBLAS's too
+2.12 - 2.14 kept, one a thread and stream                    shares cuBLAS's
+2.15        allocated for each operator, freed at its end    1 MiB for each operator, freed at its end
+=========== ================================================ ==========================================
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .. import components
+from ..errors import UsageMistake
+from ..tracking.record import Phase, Record
+from ..tracking.tracker import Tracker
+from ..units import KIB
+
+aten = torch.ops.aten
+
+#: Operators that take a cuBLAS handle (every path to getCurrentCUDABlasHandle, 2.13).
+_CUBLAS = frozenset({
+    aten.mm.default, aten.mm.out, aten.addmm.default, aten.addmm_.default, aten.addmm.out,
+    aten._addmm_activation.default, aten.bmm.default, aten.bmm.out, aten.baddbmm.default,
+    aten.baddbmm_.default, aten.mv.default, aten.addmv.default, aten.addmv_.default, aten.dot.default,
+    aten.vdot.default, aten.addbmm.default, aten._scaled_mm.default,
+})  # fmt: skip
+_BIASED = frozenset({aten.addmm.default, aten._addmm_activation.default})
+
+#: ``:4096:2:16:8`` in KiB and counts (parseChosenWorkspaceSize).
+_DEFAULT_BYTES = (4096 * 2 + 16 * 8) * KIB
+#: ``:4096:8``
+_LARGE_BYTES = 4096 * 8 * KIB
+#: CUBLASLT_WORKSPACE_SIZE's default, in KiB.
+_LT_KIB = 1024
+_PAIR = re.compile(r":(\d+):(\d+)")
+
+
+def cublas_workspace_bytes(
+    capability: tuple[int, int], torch_version: tuple[int, int], config: str | None = None
+) -> int:
+    """Size of one workspace; ``config`` is CUBLAS_WORKSPACE_CONFIG, pairs of ``:KiB:count``.
+
+    Without it, 32 MiB on recent data-centre cards, and 8,519,680 bytes elsewhere.
+    """
+    if config:
+        pairs = _PAIR.findall(config)
+        if "".join(f":{size}:{count}" for size, count in pairs) != config:
+            raise UsageMistake(
+                f"CUBLAS_WORKSPACE_CONFIG={config!r} cannot be read; write pairs of :KiB:count, as in ':4096:8'"
+            )
+        return sum(int(size) * int(count) for size, count in pairs) * KIB
+    return _LARGE_BYTES if _is_large(capability, torch_version) else _DEFAULT_BYTES
+
+
+def _is_large(capability: tuple[int, int], torch_version: tuple[int, int]) -> bool:
+    if torch_version <= (2, 11):
+        return capability == (9, 0)
+    if torch_version <= (2, 13):
+        return capability[0] in (9, 10, 12)
+    return capability[0] in (9, 10, 11, 12)
+
+
+class Workspaces:
+    """The workspaces that a test has taken so far."""
+
+    def __init__(self, capability: tuple[int, int] = (9, 0), torch_version: tuple[int, int] = (2, 13)) -> None:
+        self.capability = capability
+        self.torch_version = torch_version
+        self._kept: dict[tuple[str, str], Record] = {}
+
+    def serve(self, tracker: Tracker, func: Any, name: str, args: Sequence[Any]) -> None:
+        """Take what the kernel of ``func`` takes, its output being there already."""
+        if func not in _CUBLAS:
+            return
+        first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
+        if first.device.type != "cuda":
+            return
+        by_lt = func is aten._scaled_mm.default or (func in _BIASED and takes_lt(*args[:3]))
+        if self.torch_version >= (2, 15):
+            size_bytes = self._lt_bytes() if by_lt else self._bytes()
+            tracker.release(tracker.transient(size_bytes, name, components.WORKSPACES))
+            return
+        thread = _thread(tracker.phase)
+        self._keep(tracker, (thread, "cublas"), self._bytes(), name)
+        if by_lt and self.torch_version <= (2, 11):
+            self._keep(tracker, (thread, "cublaslt"), self._lt_bytes(), name)
+
+    def _keep(self, tracker: Tracker, key: tuple[str, str], size_bytes: int, name: str) -> None:
+        if key not in self._kept:
+            self._kept[key] = tracker.transient(size_bytes, name, components.WORKSPACES)
+
+    def _bytes(self) -> int:
+        config = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+        return cublas_workspace_bytes(self.capability, self.torch_version, config)
+
+    @staticmethod
+    def _lt_bytes() -> int:
+        return int(os.environ.get("CUBLASLT_WORKSPACE_SIZE", _LT_KIB)) * KIB
+
+
+def takes_lt(bias: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether ``addmm(bias, first, second)`` goes to cuBLASLt (isInputCompliesAddmmCudaLt, 2.13)."""
+    is_row = bias.dim() == 1 and bias.is_contiguous() and bias.shape[0] == second.shape[1]
+    types = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    return is_row and second.shape[0] > 1 and second.shape[1] > 1 and second.dtype in types
+
+
+def _thread(phase: Phase) -> str:
+    """Backward runs on a thread of the engine's own, and a handle belongs to a thread."""
+    if phase in (Phase.BACKWARD, Phase.RECOMPUTE) or torch._C._current_graph_task_id() != -1:
+        return "backward"
+    return "main"
