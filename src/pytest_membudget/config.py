@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def _table(pyproject: Path) -> Mapping[str, Any]:
     return table
 
 
-def _checked(where: str, key: str, value: Any) -> Any:
+def _checked(where: str, key: str, value: object) -> object:
     if key not in Settings.__slots__:
         near = difflib.get_close_matches(key, Settings.__slots__, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(Settings.__slots__)}"
@@ -79,6 +80,10 @@ def _checked(where: str, key: str, value: Any) -> Any:
             raise UsageMistake(f"{where}: {error}") from None
     if key == "metric" and value not in METRICS:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, METRICS))}")
-    if key == "timeout" and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
+    if key == "timeout" and not _is_duration(value):
         raise UsageMistake(f"{where}: write seconds above 0, as in timeout = 300")
     return value
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf

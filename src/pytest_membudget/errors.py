@@ -14,17 +14,17 @@ class MembudgetError(Exception):
     """Whatever goes wrong in this package on purpose."""
 
 
-class UsageMistake(MembudgetError):
+class UsageMistake(MembudgetError):  # noqa: N818 (its public name)
     """A value cannot be used as it is written; the text says where it stands and what to write."""
 
 
-class NotAvailable(MembudgetError):
+class NotAvailable(MembudgetError):  # noqa: N818 (its public name)
     """The value is valid, but what it asks for is not part of this release."""
 
 
-class UnsupportedTorch(MembudgetError):
+class UnsupportedTorch(MembudgetError):  # noqa: N818 (its public name)
     """This torch lacks something that the virtual device stands on, so no figure can be trusted."""
 
 
-class WorkerFailure(MembudgetError):
+class WorkerFailure(MembudgetError):  # noqa: N818 (its public name)
     """A worker process gave no estimate: it crashed, hung, or could not be started."""

@@ -22,6 +22,8 @@ class Estimate:
     reports: tuple[MemoryReport, ...] = ()
     details: str = ""
     """More than a line on why there is no figure."""
+    raised: bool = False
+    """The test's own code raised."""
 
 
 class Estimator:
@@ -91,9 +93,9 @@ def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
     if outcome == "error":
         first, _, rest = reason.partition("\n")
         details = "\n".join(part for part in (rest, answer.get("details", "")) if part)
-        return Estimate(Verdict(ERROR, first), reports, details)
+        return Estimate(Verdict(ERROR, first), reports, details, answer.get("raised", False))
     if outcome == "out_of_memory":
-        card = f"does not fit on {budget.gpu}" if budget.gpu else "ran out of memory"
-        return Estimate(Verdict(OVER, f"{card}: {reason} at {answer['where']}"), reports)
+        card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
+        return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}"), reports)
     capacity = find_gpu(budget.gpu).usable_bytes if budget.gpu else None
     return Estimate(judge(budget, reports, capacity), reports)

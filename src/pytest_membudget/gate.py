@@ -35,6 +35,7 @@ class Gate:
         #: rows by test, from here or from xdist workers, and why a marked test was not checked
         self.rows: dict[str, Row] = {}
         self.unchecked: dict[str, str] = {}
+        self._expected: set[str] = set()
 
     def pytest_report_header(self) -> str:
         """One line: what is modelled."""
@@ -95,9 +96,10 @@ class Gate:
             return report
         row = item.stash.get(_ROW, None)
         if row is not None and report.when == "call":
+            if row["verdict"] == ERROR and not row["raised"] and call.excinfo is not None:
+                _refuse_xfail(item, call.excinfo, report)
             _attach(report, row)
         elif row is None and report.when == "setup":
-            report.sections.append(("membudget", _unchecked_text(item)))
             setattr(report, REPORT_KEY, {"nodeid": item.nodeid, "unchecked": _unchecked_text(item)})
         return report
 
@@ -111,6 +113,8 @@ class Gate:
             self.rows.pop(row["nodeid"], None)
             return
         self.rows[row["nodeid"]] = row
+        if hasattr(report, "wasxfail"):
+            self._expected.add(row["nodeid"])
         if row["verdict"] == SKIPPED:
             self.unchecked[row["nodeid"]] = f"skipped on the virtual device: {row['reason']}"
 
@@ -129,7 +133,7 @@ class Gate:
             for row in self.rows.values():
                 if row["verdict"] in (OVER, ERROR):
                     terminalreporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
-        for line in summary_lines(list(self.rows.values()), self.unchecked):
+        for line in summary_lines(list(self.rows.values()), self.unchecked, self._expected):
             terminalreporter.line(line)
         self._write(terminalreporter)
 
@@ -152,6 +156,16 @@ def _invocation(config: pytest.Config) -> tuple[list[str], str]:
     if given is not None:
         return list(given["args"]), given["dir"]
     return [str(arg) for arg in config.invocation_params.args], str(config.invocation_params.dir)
+
+
+def _refuse_xfail(
+    item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
+) -> None:
+    """A budget that was held against nothing is no expected failure: only the body's own errors are."""
+    if hasattr(report, "wasxfail"):
+        del report.wasxfail
+        report.outcome = "failed"
+        report.longrepr = item.repr_failure(excinfo)
 
 
 def _attach(report: pytest.TestReport, row: Row) -> None:

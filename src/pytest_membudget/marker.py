@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .budget import Budget
-from .components import COMPONENTS, METRICS
+from .components import CACHED, COMPONENTS, CONTEXT, METRICS
 from .errors import NotAvailable, UsageMistake
 from .gpus import find_gpu
 from .growth import parse_growth
 
 MARKER = "mem_budget"
+
+#: Components that only some of the metrics contain; the others are part of each.
+_METRICS_WITH = {CACHED: ("reserved", "device"), CONTEXT: ("device",)}
 
 
 def read_budget(
@@ -38,13 +41,14 @@ def read_budget(
         _CHECKS[name](name, value)
     budget = Budget(**{**defaults, **written})
     _limits_something(budget, written)
+    _metric_has_components(budget)
     return budget
 
 
 def _known(name: str, value: object) -> None:
     if name not in _CHECKS:
         near = difflib.get_close_matches(name, _CHECKS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = f"; did you mean {near[0]}?" if near else "."
         raise UsageMistake(
             f"{_written(name, value)}: there is no argument {name!r}{hint} "
             f"The arguments are {', '.join(_CHECKS)}."
@@ -59,21 +63,31 @@ def _limits_something(budget: Budget, written: Mapping[str, Any]) -> None:
         )
 
 
+def _metric_has_components(budget: Budget) -> None:
+    for component, metrics in _METRICS_WITH.items():
+        if component in budget.components and budget.metric not in metrics:
+            raise UsageMistake(
+                f"{_written('components', budget.components)}: {component!r} is no part of "
+                f"{budget.metric} memory, so its budget would check nothing; "
+                f"write metric={metrics[0]!r}, or leave {component!r} out"
+            )
+
+
 def _written(name: str, value: object) -> str:
     return f"{MARKER}({name}={value!r})"
 
 
-def _size(name: str, value: Any) -> None:
+def _size(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         kind = type(value).__name__
         raise UsageMistake(
             f"{_written(name, value)}: {name} is a {kind}; write a number of GiB, as in {name}=40"
         )
-    if not math.isfinite(value) or value <= 0:
-        raise UsageMistake(f"{_written(name, value)}: {name} must be more than 0 GiB, as in {name}=40")
+    if not 0 < value < math.inf:
+        raise UsageMistake(f"{_written(name, value)}: write a finite number of GiB above 0, as in {name}=40")
 
 
-def _gpus(name: str, value: Any) -> None:
+def _gpus(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageMistake(f"{_written(name, value)}: write a whole number of GPUs, as in gpus=1")
     if value < 1:
@@ -85,7 +99,7 @@ def _gpus(name: str, value: Any) -> None:
         )
 
 
-def _gpu(name: str, value: Any) -> None:
+def _gpu(name: str, value: object) -> None:
     _text(name, value, "H100-80GB")
     try:
         find_gpu(value)
@@ -93,12 +107,12 @@ def _gpu(name: str, value: Any) -> None:
         raise UsageMistake(f"{_written(name, value)}: {error}") from None
 
 
-def _metric(name: str, value: Any) -> None:
+def _metric(name: str, value: object) -> None:
     if value not in METRICS:
         raise UsageMistake(f"{_written(name, value)}: write one of {', '.join(map(repr, METRICS))}")
 
 
-def _components(name: str, value: Any) -> None:
+def _components(name: str, value: object) -> None:
     if not isinstance(value, Mapping) or not value:
         raise UsageMistake(
             f"{_written(name, value)}: write GiB by component, as in components={{'activations': 12}}"
@@ -117,7 +131,7 @@ def _components(name: str, value: Any) -> None:
             ) from None
 
 
-def _growth(name: str, value: Any) -> None:
+def _growth(name: str, value: object) -> None:
     try:
         parse_growth(value)
     except ValueError as error:
@@ -125,12 +139,12 @@ def _growth(name: str, value: Any) -> None:
     _not_yet(name, value, "comparison with a base")
 
 
-def _host(name: str, value: Any) -> None:
+def _host(name: str, value: object) -> None:
     _size(name, value)
     _not_yet(name, value, "the budget of host memory")
 
 
-def _ranks(name: str, value: Any) -> None:
+def _ranks(name: str, value: object) -> None:
     numbers = isinstance(value, (list, tuple)) and value and all(type(rank) is int for rank in value)
     if value not in ("first", "last", "all") and not numbers and type(value) is not int:
         raise UsageMistake(
@@ -140,31 +154,31 @@ def _ranks(name: str, value: Any) -> None:
         _not_yet(name, value, "the choice of ranks")
 
 
-def _scenario(name: str, value: Any) -> None:
-    if not isinstance(value, str) or not value.partition("::")[2]:
+def _scenario(name: str, value: object) -> None:
+    if not isinstance(value, str) or not all(value.partition("::")):
         raise UsageMistake(
             f"{_written(name, value)}: write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'"
         )
     _not_yet(name, value, "analytic scenarios")
 
 
-def _reason(name: str, value: Any) -> None:
+def _reason(name: str, value: object) -> None:
     _text(name, value, "the teacher alone takes 15 GiB")
 
 
-def _text(name: str, value: Any, example: str) -> None:
+def _text(name: str, value: object, example: str) -> None:
     if not isinstance(value, str) or not value.strip():
         raise UsageMistake(f"{_written(name, value)}: write a text, as in {name}={example!r}")
 
 
-def _not_yet(name: str, value: Any, what: str) -> None:
+def _not_yet(name: str, value: object, what: str) -> None:
     raise NotAvailable(
         f"{_written(name, value)}: {what} is not available in this release, so {name} would check nothing; "
         f"leave {name} out"
     )
 
 
-_CHECKS: dict[str, Callable[[str, Any], None]] = {
+_CHECKS: dict[str, Callable[[str, object], None]] = {
     "gib": _size,
     "gpus": _gpus,
     "gpu": _gpu,

@@ -78,6 +78,7 @@ class BudgetSession:
             verdict=estimate.verdict.name,
             reason=estimate.verdict.reason,
             details=estimate.details,
+            raised=estimate.raised,
             estimates=[report.to_json() for report in estimate.reports],
         )
 

@@ -333,6 +333,19 @@ def test_the_memory_fraction_limits_what_is_reserved():
     assert model.reserved_bytes == 60 * MIB
 
 
+def test_the_memory_fraction_can_be_used_up():
+    model = allocator("per_process_memory_fraction:0.5", capacity_bytes=100 * MIB)
+    model.allocate(50 * MIB)
+
+    assert model.reserved_bytes == 50 * MIB
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.1])
+def test_a_memory_fraction_beyond_the_whole_is_refused(fraction):
+    with pytest.raises(ValueError, match=str(fraction)):
+        allocator(capacity_bytes=100 * MIB).set_memory_fraction(fraction)
+
+
 def test_early_refusal_leaves_the_cache_alone():
     model = allocator(
         "per_process_memory_fraction:0.5,throw_on_cudamalloc_oom:True", capacity_bytes=100 * MIB
@@ -511,12 +524,27 @@ def test_an_expandable_segment_on_a_full_device_runs_out():
     assert model.allocate(30 * MIB).address == 70 * MIB
 
 
-def test_a_request_beyond_the_address_space_runs_out():
-    model = allocator(EXPANDABLE, capacity_bytes=100 * MIB)
+def test_an_expandable_segment_has_address_space_for_one_and_an_eighth_of_the_device():
+    asked = []
+    settings = AllocatorSettings(expandable_segments=True)
+    CachingAllocator(settings, 160 * MIB, lambda size: asked.append(size) or 0).allocate(5 * MIB)
+
+    assert asked == [180 * MIB]
+
+
+def test_no_block_is_larger_than_the_address_space_of_a_segment():
+    model = allocator(EXPANDABLE)
     with pytest.raises(OutOfMemory):
-        model.allocate(200 * MIB)
+        model.allocate(2**47)
 
     assert model.reserved_bytes == 0
+
+
+def test_max_split_size_does_not_keep_expandable_blocks_whole():
+    model = allocator("expandable_segments:True,max_split_size_mb:20")
+    model.allocate(30 * MIB)
+
+    assert (model.reserved_bytes, model.allocated_bytes) == (40 * MIB, 30 * MIB)
 
 
 # --- whatever happens -----------------------------------------------------------------------------------

@@ -40,7 +40,6 @@ class CachingAllocator:
         self._device = DeviceMemory(capacity_bytes, settings.per_process_memory_fraction, segment_address)
         self._segments = Segments(self._device, settings)
         self._divisions = settings.roundup_power2_divisions
-        self._is_plain = True
         self._choose_search()
         # blocks of this size and more are never split; with expandable segments every block may be
         limit = None if settings.expandable_segments else settings.max_split_size_bytes
@@ -73,6 +72,7 @@ class CachingAllocator:
     @capacity_bytes.setter
     def capacity_bytes(self, capacity_bytes: int | None) -> None:
         self._device.capacity_bytes = capacity_bytes
+        self._choose_search()
 
     @property
     def num_segments(self) -> int:
@@ -98,6 +98,7 @@ class CachingAllocator:
             self.process_events()
         if size_bytes <= 0:
             return _no_block(size_bytes, stream)
+        # the calls that the usual request can do without are left out: this runs for every tensor
         rounded = block_bytes(size_bytes, self._divisions) if self._divisions else (size_bytes + 511) & -512
         pool = self._segments.small if rounded <= SMALL_BYTES else self._segments.large
         home = pool.by_stream.get(stream)

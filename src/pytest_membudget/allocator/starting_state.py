@@ -68,19 +68,21 @@ def starting_segments(history: DeviceHistory) -> list[SegmentState]:
             block.state = ACTIVE_ALLOCATED
         else:
             ranges.undo(event)
-    held = sorted(ranges.held(), key=lambda held: held.address)
-    placed = _place(held, sorted(live.values(), key=lambda block: block.address))
-    for range_, blocks in zip(held, placed, strict=True):
+    placed = _place(ranges.held(), live.values())
+    for range_, blocks in placed:
         _settle_sizes(range_, blocks, history.settings)
-    _settle_rests([block for blocks in placed for block in blocks if not block.size_bytes], history.events)
-    return [_segment_state(range_, blocks) for range_, blocks in zip(held, placed, strict=True)]
+    unsettled = [block for _, blocks in placed for block in blocks if not block.size_bytes]
+    _settle_rests(unsettled, history.events)
+    return [_segment_state(range_, blocks) for range_, blocks in placed]
 
 
-def _place(held: list[_Range], live: list[_Live]) -> list[list[_Live]]:
-    """The live blocks of every range; both are sorted by address."""
-    addresses = [block.address for block in live]
+def _place(held: Iterable[_Range], live: Iterable[_Live]) -> list[tuple[_Range, list[_Live]]]:
+    """The ranges with their live blocks, both by address."""
+    blocks = sorted(live, key=lambda block: block.address)
+    addresses = [block.address for block in blocks]
     return [
-        live[bisect_left(addresses, range_.address) : bisect_left(addresses, range_.end)] for range_ in held
+        (range_, blocks[bisect_left(addresses, range_.address) : bisect_left(addresses, range_.end)])
+        for range_ in sorted(held, key=lambda range_: range_.address)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import GIB
@@ -11,12 +11,17 @@ from .rows import peak_bytes, worst_estimate
 _HEADERS = ("test", "budget", "estimate", "of budget", "largest component", "verdict")
 
 
-def summary_lines(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str]) -> Iterator[str]:
-    """The table of ``rows``, then who was not checked and why, then the counts."""
+def summary_lines(
+    rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str], expected: Container[str] = ()
+) -> Iterator[str]:
+    """The table of ``rows``, then who was not checked and why, then the counts.
+
+    ``expected`` are the tests whose failure an xfail mark expects.
+    """
     if rows:
         from tabulate import tabulate  # only sessions with budgets pay for it
 
-        table = [_cells(row) for row in rows]
+        table = [_cells(row, " (expected)" if row["nodeid"] in expected else "") for row in rows]
         yield from tabulate(table, _HEADERS, disable_numparse=True, colalign=_ALIGN).splitlines()
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
@@ -26,11 +31,11 @@ def summary_lines(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str
 _ALIGN = ("left", "right", "right", "right", "left", "left")
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], note: str) -> tuple[str, ...]:
     limit, estimate = row["limit_bytes"], worst_estimate(row)
     limit_text = f"{limit / GIB:.2f} GiB" if limit is not None else "-"
     if estimate is None or not peak_bytes(estimate):
-        return (row["nodeid"], limit_text, "-", "-", "-", row["verdict"])
+        return (row["nodeid"], limit_text, "-", "-", "-", row["verdict"] + note)
     peak = peak_bytes(estimate)
     name, size = max(estimate["components"].items(), key=lambda entry: entry[1])
     share = f"{peak / limit:.0%}" if limit else "-"
@@ -40,14 +45,17 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{peak / GIB:.2f} GiB",
         share,
         f"{name} {size / GIB:.2f} GiB",
-        row["verdict"],
+        row["verdict"] + note,
     )
 
 
 def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str]) -> str:
     verdicts = [row["verdict"] for row in rows]
-    named = [(word, verdicts.count(word)) for word in ("within", "over", "error", "skipped")]
-    estimated = sum(1 for row in rows if row["verdict"] in ("within", "over"))
-    parts = ", ".join(f"{count} {word}" for word, count in named if count)
-    text = f"{estimated} estimated" + (f" ({parts})" if parts else "")
-    return f"{text}, 0 measured (this release measures nothing), {len(unchecked)} unchecked"
+    within, over, failed = (verdicts.count(word) for word in ("within", "over", "error"))
+    parts = [f"{within + over} estimated ({within} within, {over} over)"]
+    if failed:
+        parts.append(f"{failed} without an estimate")
+    parts.append("0 measured (this release measures nothing)")
+    if unchecked:
+        parts.append(f"{len(unchecked)} unchecked")
+    return ", ".join(parts)

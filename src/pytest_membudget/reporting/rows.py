@@ -18,9 +18,13 @@ def make_row(
     verdict: str,
     reason: str,
     details: str = "",
+    raised: bool = False,
     estimates: Sequence[Mapping[str, Any]] = (),
 ) -> Row:
-    """One test as report.json has it; plain JSON types only."""
+    """One test as report.json has it; plain JSON types only.
+
+    ``raised``: there is no figure because the test's own code raised.
+    """
     return {
         "nodeid": nodeid,
         "file": file,
@@ -30,6 +34,7 @@ def make_row(
         "verdict": verdict,
         "reason": reason,
         "details": details,
+        "raised": raised,
         "estimates": [dict(estimate) for estimate in estimates],
         "measurements": [],
     }

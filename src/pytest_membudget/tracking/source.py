@@ -19,7 +19,8 @@ class SourceFinder:
     """
 
     def __init__(self, hidden_folders: Iterable[str], standard_library: str) -> None:
-        self._hidden = tuple(os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
+        folders = (os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
+        self._hidden = ("<", *folders)  # <string>, <frozen importlib._bootstrap>: code without a file
         self._standard_library = os.path.join(os.path.abspath(standard_library), "")
         self._known: dict[CodeType, bool] = {}
 
@@ -46,7 +47,7 @@ class SourceFinder:
 
     def _is_shown(self, code: CodeType) -> bool:
         name = code.co_filename
-        if name.startswith("<") or name.startswith(self._hidden):
+        if name.startswith(self._hidden):
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in _PACKAGE_FOLDERS)
 

@@ -43,7 +43,7 @@ class VirtualDevice:
         self._library: Any = None
         self._mode = VirtualMode(self._attention)
         self._began = 0.0
-        self._start_tracker(None)
+        self._start_tracker()
 
     @property
     def ledger(self) -> Ledger:
@@ -95,9 +95,8 @@ class VirtualDevice:
             seconds=time.perf_counter() - self._began,
         )
 
-    def _start_tracker(self, capacity_bytes: int | None) -> None:
-        text = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
-        allocator = CachingAllocator(AllocatorSettings.parse(text), capacity_bytes=capacity_bytes)
+    def _start_tracker(self) -> None:
+        allocator = CachingAllocator(AllocatorSettings.from_environment(os.environ))
         self._tracker = Tracker(Ledger(allocator), SourceFinder(_hidden_folders(), sysconfig.get_paths()["stdlib"]), on_cuda)
         self._tracker.install()
         self._mode.tracker = self._tracker

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from ..allocator import OutOfMemory
 from ..tracking.record import Phase
 from ..tracking.tracker import Tracker
+from ..units import gib_text
 from .detours import DETOURED, in_place_twin
 from .device_query import PRIM_DEVICE, answer, called_by_engine
 from .known_values import KnownValues, decides_something
@@ -174,7 +175,7 @@ class VirtualMode(FakeTensorMode):
                             tracker.saw(tensor, plan.name, args)
                 self.workspaces.serve(tracker, func, plan.name, args)
         except OutOfMemory as error:
-            raise torch.OutOfMemoryError(out_of_memory_text(error)) from error
+            raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
         if plan.sets_values or (not plan.is_view and decides_something(result)):
             self.known.learn(func, args, kwargs, result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
@@ -189,6 +190,11 @@ def on_cuda(tensor: object) -> bool:
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
 
 
-def out_of_memory_text(error: OutOfMemory) -> str:
-    """As PyTorch's own message begins, for code that looks at it."""
-    return f"CUDA out of memory. {error}"
+def out_of_memory_text(error: OutOfMemory, operator: str) -> str:
+    """What could not be had; it begins as PyTorch's own message does, for code that looks at it."""
+    reserved, allocated = gib_text(error.reserved_bytes), gib_text(error.allocated_bytes)
+    limit = f" of {gib_text(error.capacity_bytes)}" if error.capacity_bytes is not None else ""
+    return (
+        f"CUDA out of memory. Tried to allocate {gib_text(error.requested_bytes)} in {operator}; "
+        f"{reserved}{limit} reserved, {allocated} of it allocated"
+    )

@@ -12,12 +12,14 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-#: Lines of a traceback that are told.
-_LINES = 60
+#: Calls of a traceback that are told, the innermost.
+_CALLS = 12
+#: Whose frames say nothing to the user of a test.
+_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy")
 
 
 def explain(
-    item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
+    item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException]
 ) -> dict[str, Any]:
     """The answer for a phase that raised: out of memory, or an error with its place and the remedy."""
     error = excinfo.value
@@ -26,8 +28,8 @@ def explain(
         return {"outcome": "out_of_memory", "reason": str(error), "where": where}
     what = f"{type(error).__name__} in {when} at {where} on the virtual device: {_first_line(error)}"
     remedy = _remedy(error)
-    text = "\n".join(str(report.longrepr).splitlines()[-_LINES:])
-    return {"outcome": "error", "reason": f"{what}{remedy}", "details": text}
+    details = _user_traceback(item, excinfo)
+    return {"outcome": "error", "reason": f"{what}{remedy}", "details": details, "raised": True}
 
 
 def _remedy(error: BaseException) -> str:
@@ -58,6 +60,19 @@ def _place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> s
             return f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
     path, line, _ = item.location
     return f"{path}:{(line or 0) + 1}"
+
+
+def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The calls in the user's code and their libraries, without those inside torch, pytest and this package."""
+    lines = []
+    for entry in excinfo.traceback:
+        package = entry.frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _HIDDEN:
+            place = f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
+            source = str(entry.statement).strip().splitlines()
+            lines.append(f"  {place} in {entry.name}\n    {source[0] if source else ''}")
+    text = "\n".join(lines[-_CALLS:])
+    return f"{text}\n{type(excinfo.value).__name__}: {excinfo.value}"
 
 
 def _relative(item: pytest.Item, path: str) -> str:

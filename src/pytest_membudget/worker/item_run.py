@@ -16,7 +16,7 @@ class ItemRun:
         self._item = item
         self._device = device
         self._request = request
-        self._trouble: tuple[str, pytest.CallInfo[None], pytest.TestReport] | None = None
+        self._trouble: tuple[str, pytest.ExceptionInfo[BaseException]] | None = None
         self._report: Any = None
 
     def run(self) -> dict[str, Any]:
@@ -28,12 +28,12 @@ class ItemRun:
             self._report = self._measure()
         return {"report": self._report, **self._outcome()}
 
-    def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """pytest has made the report of one phase; the first trouble is the one to tell."""
+    def phase_ended(self, call: pytest.CallInfo[None]) -> None:
+        """One phase has ended; the first trouble is the one to tell."""
         if call.when == "call":
             self._report = self._measure()
         if call.excinfo is not None and self._trouble is None:
-            self._trouble = (call.when, call, report)
+            self._trouble = (call.when, call.excinfo)
 
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
@@ -43,11 +43,10 @@ class ItemRun:
     def _outcome(self) -> dict[str, Any]:
         if self._trouble is None:
             return {"outcome": "traced"}
-        when, call, report = self._trouble
-        assert call.excinfo is not None
-        error = call.excinfo.value
+        when, excinfo = self._trouble
+        error = excinfo.value
         if isinstance(error, pytest.skip.Exception):
             return {"outcome": "skipped", "reason": str(error.msg)}
         from .failures import explain
 
-        return explain(self._item, when, call.excinfo, report)
+        return explain(self._item, when, excinfo)

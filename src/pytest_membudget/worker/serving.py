@@ -70,7 +70,7 @@ class ServingPlugin:
         """Hand each phase of the running item to its run."""
         report = yield
         if self._current is not None:
-            self._current.phase_ended(call, report)
+            self._current.phase_ended(call)
         return report
 
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
