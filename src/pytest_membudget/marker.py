@@ -100,9 +100,9 @@ def _gpus(name: str, value: object) -> None:
 
 
 def _gpu(name: str, value: object) -> None:
-    _text(name, value, "H100-80GB")
+    card = _text(name, value, "H100-80GB")
     try:
-        find_gpu(value)
+        find_gpu(card)
     except UsageMistake as error:
         raise UsageMistake(f"{_written(name, value)}: {error}") from None
 
@@ -166,9 +166,10 @@ def _reason(name: str, value: object) -> None:
     _text(name, value, "the teacher alone takes 15 GiB")
 
 
-def _text(name: str, value: object, example: str) -> None:
+def _text(name: str, value: object, example: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UsageMistake(f"{_written(name, value)}: write a text, as in {name}={example!r}")
+    return value
 
 
 def _not_yet(name: str, value: object, what: str) -> None:

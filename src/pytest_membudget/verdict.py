@@ -26,8 +26,9 @@ class Verdict:
 def judge(budget: Budget, reports: Sequence[MemoryReport], capacity_bytes: int | None) -> Verdict:
     """Hold every report to ``budget``; the worst decides.
 
-    ``capacity_bytes`` is what the named card can hold; the budget where no ``gib`` is given. No report, or
-    one in which nothing was allocated, is an error: a budget that checked nothing never passes.
+    ``capacity_bytes`` is what the named card can hold of the budget's metric: all of its memory for
+    ``device``, without the context for the others; the budget where no ``gib`` is given. No report, or one
+    in which nothing was allocated, is an error: a budget that checked nothing never passes.
     """
     if not reports:
         return Verdict(ERROR, "no estimate: nothing was checked")

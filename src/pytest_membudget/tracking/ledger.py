@@ -53,6 +53,8 @@ class Ledger:
         self.root_call_ends: dict[int, int] = {}
         self.allocated_peak = Peak()
         self.reserved_peak = Peak()
+        #: kept here: ``torch.cuda.reset_peak_memory_stats`` in a test resets the allocator's own
+        self.peak_active_bytes = 0
         self.births = 0
 
     def born(self, key: int, record: Record, stream: int = 0) -> None:
@@ -68,6 +70,7 @@ class Ledger:
         allocator = self.allocator
         if allocator.allocated_bytes > self.allocated_peak.totals.allocated_bytes:
             self.allocated_peak.move(self.clock, self._totals())
+        self.peak_active_bytes = max(self.peak_active_bytes, allocator.active_bytes)
         if allocator.reserved_bytes > self.reserved_peak.totals.reserved_bytes:
             self.reserved_peak.move(self.clock, self._totals())
 

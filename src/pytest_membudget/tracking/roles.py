@@ -66,7 +66,15 @@ class RoleBook:
         self._note(parameter, role, self._names.get(key))
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-        """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``."""
+        """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph.
+
+        A leaf that is neither a parameter nor made by the user is a reentrant checkpoint's copy of its
+        input: its gradient is on its way through, a temporary.
+        """
+        if id(parameter) not in self._parameters:
+            record = self._record(parameter)
+            if record is None or not record.from_inputs:
+                return
         self._trained(parameter)
         self._note(gradient, components.GRADIENTS, self._names.get(id(parameter)))
 

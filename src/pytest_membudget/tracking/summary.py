@@ -47,7 +47,7 @@ def traced_report(
         metric=metric,
         peak=PeakBytes(
             allocated_bytes=ledger.allocated_peak.totals.allocated_bytes,
-            active_bytes=ledger.allocator.peak_active_bytes,
+            active_bytes=ledger.peak_active_bytes,
             reserved_bytes=reserved_bytes,
             device_bytes=reserved_bytes + context_bytes,
         ),

@@ -1,20 +1,18 @@
 """Which attention kernel a CUDA build of PyTorch chooses for a call: the rules, without torch.
 
-The rules are those of ``aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`` and
-``sdp_utils_cpp.h`` (pytorch/pytorch), for dense tensors on NVIDIA devices. Each rule that differs
-between releases says since which one it holds; all were held against the compiled choice of the
-CUDA wheels 2.11.0 to 2.15.0 on PyPI.
+They are those of ``aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`` and ``sdp_utils_cpp.h``
+(pytorch/pytorch) for dense tensors on NVIDIA devices. A rule that differs between releases says since
+which one it holds. All were held against what the CUDA wheels 2.11.0 to 2.15.0 on PyPI choose.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from pytest_membudget.errors import MembudgetError
+from ..errors import MembudgetError
 
 
 class Backend(IntEnum):
@@ -26,8 +24,8 @@ class Backend(IntEnum):
     CUDNN = 3
 
 
-class NoAvailableKernel(MembudgetError, RuntimeError):
-    """No kernel may run the call; PyTorch raises ``RuntimeError`` here, and so is this one."""
+class NoKernelError(MembudgetError, RuntimeError):
+    """No kernel may run the call. PyTorch raises ``RuntimeError`` here, and user code may expect that."""
 
 
 DEFAULT_PRIORITY: Final = (Backend.FLASH, Backend.EFFICIENT, Backend.MATH, Backend.CUDNN)
@@ -42,14 +40,10 @@ UNBATCHED_IS_FUSED_SINCE: Final = (2, 14)
 MASK_EXCLUDES_CAUSAL_SINCE: Final = (2, 14)
 """From here on every kernel refuses a mask together with ``is_causal``; before, only MATH did."""
 
-CUDNN_OF_TORCH: Final = {
-    (2, 11): 91900,
-    (2, 12): 92000,
-    (2, 13): 92000,
-    (2, 14): 92400,
-    (2, 15): 92600,
-}
-"""The cuDNN each release's CUDA wheel on PyPI requires (``nvidia-cudnn-cu13``)."""
+CUDNN_OF_TORCH: Final = {(2, 11): 91900, (2, 12): 92000, (2, 13): 92000, (2, 14): 92400, (2, 15): 92600}
+"""The cuDNN that each release's CUDA 13 wheel on PyPI requires (``nvidia-cudnn-cu13``)."""
+
+_GRID_LIMIT: Final = 65535  # blocks in a CUDA grid's y and z dimensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +70,16 @@ class AttentionCall:
     enable_gqa: bool = False
     grad_enabled: bool = True
 
+    @property
+    def operands(self) -> tuple[Operand, Operand, Operand]:
+        """Query, key and value."""
+        return self.query, self.key, self.value
+
+    @property
+    def trains(self) -> bool:
+        """Whether a gradient is recorded for query, key or value."""
+        return self.grad_enabled and any(operand.requires_grad for operand in self.operands)
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionSettings:
@@ -88,328 +92,194 @@ class AttentionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """The device's compute capability, torch's ``(major, minor)``, and ``cudnnGetVersion()``, or None."""
+    """Compute capability, torch's ``(major, minor)``, and ``cudnnGetVersion()`` (92000 is 9.20.0)."""
 
     capability: tuple[int, int]
     torch_version: tuple[int, int]
-    cudnn_version: int | None
+    cudnn_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    call: AttentionCall
-    platform: Platform
-    settings: AttentionSettings
+def priority_order(
+    order: Sequence[int], platform: Platform, *, deprioritized: bool = False
+) -> tuple[Backend, ...]:
+    """The kernels in the order in which they are asked; ``order`` is torch's at the moment.
 
-    @property
-    def head_dims(self) -> tuple[int, int, int]:
-        return self.call.query.shape[-1], self.call.key.shape[-1], self.call.value.shape[-1]
-
-    @property
-    def heads(self) -> tuple[int, int, int]:
-        return self.call.query.shape[-3], self.call.key.shape[-3], self.call.value.shape[-3]
-
-    @property
-    def operands(self) -> tuple[Operand, Operand, Operand]:
-        return self.call.query, self.call.key, self.call.value
-
-    @property
-    def trains(self) -> bool:
-        return self.call.grad_enabled and any(operand.requires_grad for operand in self.operands)
-
-    def since(self, major: int, minor: int) -> bool:
-        return self.platform.torch_version >= (major, minor)
-
-    @property
-    def cudnn(self) -> int:
-        return self.platform.cudnn_version or 0
-
-
-_Check = Callable[[_Case], str | None]
-
-
-def prefers_cudnn(platform: Platform, *, deprioritized: bool = False) -> bool:
-    """Whether the process's first choice puts cuDNN first (``check_prefer_cudnn_attention``).
-
-    ``deprioritized``: ``TORCH_CUDNN_SDPA_DEPRIORITIZED=1`` is in the environment.
+    On Hopper and data-centre Blackwell CUDA puts cuDNN first, once in a process and whatever was set
+    before (``check_prefer_cudnn_attention``). Here the default order means that nobody has set one, so
+    that a process may change its device. ``deprioritized``: ``TORCH_CUDNN_SDPA_DEPRIORITIZED=1``.
     """
-    return not deprioritized and (platform.cudnn_version or 0) > 91500 and platform.capability[0] in (9, 10)
+    untouched = tuple(order[: len(DEFAULT_PRIORITY)]) == DEFAULT_PRIORITY
+    preferred = platform.cudnn_version > 91500 and platform.capability[0] in (9, 10)
+    if untouched and preferred and not deprioritized:
+        return CUDNN_FIRST
+    return tuple(Backend(number) for number in order if number in set(Backend))
 
 
-def choose_backend(
-    call: AttentionCall, platform: Platform, settings: AttentionSettings | None = None
-) -> Backend:
-    """The kernel that runs ``call``; :class:`NoAvailableKernel` where none may."""
-    settings = settings or AttentionSettings()
-    case = _Case(call, platform, settings)
+def choose_backend(call: AttentionCall, platform: Platform, settings: AttentionSettings) -> Backend:
+    """The kernel that runs ``call``; :class:`NoKernelError` where none may."""
     for backend in settings.priority:
-        if next(_reasons(backend, case), None) is None:
+        if next(_reasons(backend, call, platform, settings), None) is None:
             return backend
-    reasons = "\n".join(
-        f"  {backend.name}: {reason}" for backend in Backend for reason in _reasons(backend, case)
+    reasons = (
+        f"{backend.name}: {reason}"
+        for backend in Backend
+        for reason in why_not(backend, call, platform, settings)
     )
-    raise NoAvailableKernel(f"No available kernel for scaled_dot_product_attention:\n{reasons}")
+    raise NoKernelError("No available kernel for scaled_dot_product_attention:\n  " + "\n  ".join(reasons))
 
 
 def why_not(
-    backend: Backend, call: AttentionCall, platform: Platform, settings: AttentionSettings | None = None
+    backend: Backend, call: AttentionCall, platform: Platform, settings: AttentionSettings
 ) -> tuple[str, ...]:
     """Everything that keeps ``backend`` from running ``call``; empty where it can."""
-    return tuple(_reasons(backend, _Case(call, platform, settings or AttentionSettings())))
+    return tuple(_reasons(backend, call, platform, settings))
 
 
-def _reasons(backend: Backend, case: _Case) -> Iterator[str]:
-    if backend not in case.settings.enabled:
+def _reasons(
+    backend: Backend, call: AttentionCall, platform: Platform, settings: AttentionSettings
+) -> Iterator[str]:
+    if backend not in settings.enabled:
         yield "it has been switched off"
     if backend is Backend.MATH:
         return
-    ranks = [len(operand.shape) for operand in case.operands]
+    ranks = [len(operand.shape) for operand in call.operands]
     if ranks != [4, 4, 4]:
         yield f"query, key and value must have 4 dimensions, not {ranks}"
         return
-    yield from (reason for check in _CHECKS[backend] if (reason := check(case)) is not None)
+    if backend is Backend.FLASH:
+        yield from _against_flash(call, platform)
+    elif backend is Backend.EFFICIENT:
+        yield from _against_efficient(call, platform)
+    else:
+        if settings.deterministic:
+            yield "it is not deterministic"
+        yield from _against_cudnn(call, platform)
+        yield from _against_cudnn_shapes(call, platform)
+        yield from _against_cudnn_bugs(call, platform)
 
 
-def _architecture(oldest: tuple[int, int]) -> _Check:
-    def check(case: _Case) -> str | None:
-        if oldest <= case.platform.capability <= (12, 1):
-            return None
-        return f"it is for compute capabilities {oldest} to (12, 1), not {case.platform.capability}"
-
-    return check
-
-
-def _dtypes(*dtypes: str) -> _Check:
-    def check(case: _Case) -> str | None:
-        found = {operand.dtype for operand in case.operands}
-        allowed = set(dtypes) - ({"bfloat16"} if case.platform.capability[0] < 8 else set())
-        if len(found) == 1 and found <= allowed:
-            return None
-        return f"query, key and value must share a dtype of {sorted(allowed)}, not {sorted(found)}"
-
-    return check
-
-
-def _same_batch(case: _Case) -> str | None:
-    batches = [operand.shape[0] for operand in case.operands]
-    return None if len(set(batches)) == 1 else f"the batch sizes differ: {batches}"
-
-
-def _head_counts(*, gqa_since: tuple[int, int], mqa_since: tuple[int, int], same_kv: bool) -> _Check:
-    """``mqa``: one head of key and value broadcasts without ``enable_gqa``."""
-
-    def check(case: _Case) -> str | None:
-        query, key, value = case.heads
-        if case.call.enable_gqa and case.since(*gqa_since):
-            shared = key == value or not same_kv
-            fits = key > 0 and value > 0 and query % key == 0 and query % value == 0
-            return None if shared and fits else f"heads of key and value must divide query's: {case.heads}"
-        one_for_all = case.since(*mqa_since) and query > 0 and key == value == 1
-        return None if query == key == value or one_for_all else f"the numbers of heads differ: {case.heads}"
-
-    return check
+def _against_all(
+    call: AttentionCall,
+    platform: Platform,
+    *,
+    since: tuple[int, int],
+    dtypes: tuple[str, ...],
+    singleton: bool,
+) -> Iterator[str]:
+    """``since``: the oldest capability. ``singleton``: heads of one element may have any stride."""
+    if not since <= platform.capability <= (12, 1):
+        yield f"it is for compute capabilities {since} to (12, 1), not {platform.capability}"
+    found = {operand.dtype for operand in call.operands}
+    allowed = set(dtypes) - ({"bfloat16"} if platform.capability[0] < 8 else set())
+    if len(found) > 1 or not found <= allowed:
+        yield f"query, key and value must share a dtype of {sorted(allowed)}, not {sorted(found)}"
+    batches = [operand.shape[0] for operand in call.operands]
+    if len(set(batches)) > 1:
+        yield f"the batch sizes differ: {batches}"
+    lengths = call.query.shape[-2], call.key.shape[-2]
+    if 0 in lengths:
+        yield f"a sequence is empty: {lengths}"
+    dense = all(operand.strides[-1] == 1 for operand in call.operands)
+    if not dense and not (singleton and call.query.shape[-1] == 1):
+        yield "the last dimension of query, key and value must have stride 1"
+    if call.mask is not None and call.mask.strides[-1] != 1:
+        yield "the last dimension of attn_mask must have stride 1"
 
 
-def _grid_limit(since: tuple[int, int]) -> _Check:
-    def check(case: _Case) -> str | None:
-        batch, heads = case.call.query.shape[:2]
-        if case.since(*since) and max(batch, heads) > 65535:
-            return f"batch size and heads must be at most 65535, not {batch} and {heads}"
-        return None
+def _against_heads(call: AttentionCall, platform: Platform, *, grouped: bool, alike: bool) -> Iterator[str]:
+    """``grouped``: ``enable_gqa`` is heeded. ``alike``: key and value must have as many heads as each other.
 
-    return check
-
-
-def _sequences(case: _Case) -> str | None:
-    lengths = case.call.query.shape[-2], case.call.key.shape[-2]
-    return f"a sequence is empty: {lengths}" if 0 in lengths else None
+    Since 2.14 one head of key and value serves all of query's, even without ``enable_gqa``.
+    """
+    query, key, value = heads = tuple(operand.shape[1] for operand in call.operands)
+    if call.enable_gqa and grouped:
+        if 0 in (key, value) or query % key or query % value or (alike and key != value):
+            yield f"heads of key and value must be equal and divide query's, not {heads}"
+    elif not (query == key == value or (platform.torch_version >= (2, 14) and query and key == value == 1)):
+        yield f"the numbers of heads differ: {heads}"
 
 
-def _last_strides(*, any_stride_of_one: bool) -> _Check:
-    def check(case: _Case) -> str | None:
-        dense = all(operand.strides[-1] == 1 for operand in case.operands)
-        singleton = any_stride_of_one and case.call.query.shape[-1] == 1
-        mask = case.call.mask
-        if (dense or singleton) and (mask is None or mask.strides[-1] == 1):
-            return None
-        return "the last dimension of query, key, value and mask must have stride 1"
-
-    return check
-
-
-def _flash_mask(case: _Case) -> str | None:
-    return None if case.call.mask is None else "it takes no attn_mask"
-
-
-def _flash_head_dims(case: _Case) -> str | None:
-    if len(set(case.head_dims)) == 1 and case.head_dims[0] <= 256:
-        return None
-    return f"query, key and value must share a head dimension of at most 256, not {case.head_dims}"
+def _against_flash(call: AttentionCall, platform: Platform) -> Iterator[str]:
+    capability = platform.capability
+    yield from _against_all(call, platform, since=(8, 0), dtypes=("float16", "bfloat16"), singleton=True)
+    yield from _against_heads(call, platform, grouped=True, alike=True)
+    if call.mask is not None:
+        yield "it takes no attn_mask"
+    widths = [operand.shape[-1] for operand in call.operands]
+    if len(set(widths)) > 1 or widths[0] > 256:
+        yield f"query, key and value must share a head dimension of at most 256, not {widths}"
+    consumer = (8, 6) <= capability <= (8, 9) or (12, 0) <= capability <= (12, 1)
+    if consumer and call.trains and widths[0] > 192 and (widths[0] <= 224 or call.dropout_p > 0):
+        yield f"shared memory on {capability} is too small for the backward of head dimension {widths[0]}"
+    lengths = call.query.shape[-2], call.key.shape[-2]
+    if call.is_causal and lengths[0] != lengths[1]:
+        yield f"is_causal needs query and key of one length, not {lengths}"
+    if platform.torch_version >= (2, 15) and max(call.query.shape[:2]) > _GRID_LIMIT:
+        yield f"batch size and heads must be at most {_GRID_LIMIT}, not {call.query.shape[:2]}"
 
 
-def _flash_training(case: _Case) -> str | None:
-    """Consumer cards have too little shared memory for the widest backward kernels."""
-    capability, width = case.platform.capability, case.head_dims[0]
-    small = (8, 6) <= capability <= (8, 9) or (12, 0) <= capability <= (12, 1)
-    if not (case.trains and small) or width <= 192 or (width > 224 and case.call.dropout_p == 0):
-        return None
-    return f"its backward on {capability} takes no head dimension of {width} with this dropout"
+def _against_efficient(call: AttentionCall, platform: Platform) -> Iterator[str]:
+    dtypes = "float16", "bfloat16", "float32"
+    yield from _against_all(call, platform, since=(5, 0), dtypes=dtypes, singleton=False)
+    yield from _against_heads(call, platform, grouped=platform.torch_version >= (2, 14), alike=True)
+    # CUTLASS loads 16 bytes at once with tensor cores (minimum_gemm_alignment)
+    half = call.query.dtype in ("float16", "bfloat16")
+    tensor_cores = platform.capability[0] >= 8 or (platform.capability[0] == 7 and half)
+    alignment = (8 if half else 4) if tensor_cores else 1
+    query, key, value = widths = tuple(operand.shape[-1] for operand in call.operands)
+    if query != key or 0 in widths or query % alignment or value % alignment:
+        yield f"head dimensions must be multiples of {alignment}, query's equal to key's, not {widths}"
+    if platform.torch_version >= (2, 13) and platform.capability[0] >= 8:
+        offsets = [operand.offset for operand in call.operands if 0 not in operand.shape]
+        if any(offset % alignment for offset in offsets):
+            yield f"storage offsets must be multiples of {alignment} elements, not {offsets}"
 
 
-def _flash_causal(case: _Case) -> str | None:
-    lengths = case.call.query.shape[-2], case.call.key.shape[-2]
-    if case.call.is_causal and lengths[0] != lengths[1]:
-        return f"is_causal needs query and key of one length, not {lengths}"
-    return None
+def _against_cudnn(call: AttentionCall, platform: Platform) -> Iterator[str]:
+    yield from _against_all(call, platform, since=(8, 0), dtypes=("float16", "bfloat16"), singleton=True)
+    yield from _against_heads(call, platform, grouped=True, alike=False)
+    if platform.cudnn_version < 90000:
+        yield f"it needs cuDNN 9, not {platform.cudnn_version}"
+    if call.dropout_p > 0 and 91100 < platform.cudnn_version < 91400:
+        yield "cuDNN 9.11 to 9.13 has no dropout"
+    if platform.torch_version >= (2, 12) and (call.dropout_p * 16) % 1:
+        yield f"dropout must be a multiple of 1/16, not {call.dropout_p}"
+    if call.mask is None:
+        return
+    if call.mask.requires_grad:
+        yield "it has no gradient for attn_mask"
+    full = (*call.query.shape[:3], call.key.shape[2])[-len(call.mask.shape) :]
+    if len(full) not in (2, 4) or any(m not in (1, f) for m, f in zip(call.mask.shape, full, strict=True)):
+        yield f"attn_mask must be (L, S) or (N, H, L, S), or 1 in their place, not {call.mask.shape}"
 
 
-def _efficient_alignment(case: _Case) -> int:
-    """The elements that CUTLASS loads at once (``minimum_gemm_alignment``)."""
-    half = case.call.query.dtype in ("float16", "bfloat16")
-    if case.platform.capability[0] >= 8 or (case.platform.capability[0] == 7 and half):
-        return 8 if half else 4
-    return 1
+def _against_cudnn_shapes(call: AttentionCall, platform: Platform) -> Iterator[str]:
+    query, value = call.query.shape[-1], call.value.shape[-1]
+    full_size = platform.capability == (9, 0) or platform.capability[0] == 10
+    unfinished = platform.capability == (10, 7) and platform.cudnn_version <= 92500
+    # since 2.14 with heads up to 256 wide on all of them, before on Hopper alone
+    wide = platform.torch_version >= (2, 14) and platform.cudnn_version > 92200
+    wide = wide and full_size and not unfinished
+    narrow_hopper = platform.torch_version < (2, 14) and platform.capability == (9, 0)
+    limit = 256 if wide or (narrow_hopper and platform.cudnn_version >= 91000) else 128
+    deepseek = (query, value) == (192, 128) and full_size and platform.cudnn_version >= 91100
+    if (max(query, value) > limit and not deepseek) or query % 8 or value % 8:
+        yield f"head dimensions must be multiples of 8 up to {limit}, not {query} and {value}"
+    if wide and call.trains and max(query, value) > 128 and (query, value) not in {(192, 128), (256, 256)}:
+        yield f"its backward takes no head dimensions of {query} and {value}"
+    if platform.torch_version >= (2, 13) and max(call.query.shape[:2]) > _GRID_LIMIT:
+        yield f"batch size and heads must be at most {_GRID_LIMIT}, not {call.query.shape[:2]}"
 
 
-def _efficient_head_dims(case: _Case) -> str | None:
-    (query, key, value), alignment = case.head_dims, _efficient_alignment(case)
-    if query == key and query > 0 and value > 0 and query % alignment == 0 and value % alignment == 0:
-        return None
-    return f"head dimensions must be multiples of {alignment}, query's equal to key's, not {case.head_dims}"
-
-
-def _efficient_offsets(case: _Case) -> str | None:
-    """Since 2.13 (``check_data_ptr_alignment_mem_efficient``)."""
-    if not case.since(2, 13) or case.platform.capability[0] < 8:
-        return None
-    alignment = _efficient_alignment(case)
-    if all(operand.offset % alignment == 0 or 0 in operand.shape for operand in case.operands):
-        return None
-    return f"storage offsets must be multiples of {alignment} elements"
-
-
-def _cudnn_version(case: _Case) -> str | None:
-    if case.cudnn < 90000:
-        return f"it needs cuDNN 9.0, not {case.platform.cudnn_version}"
-    return None
-
-
-def _cudnn_deterministic(case: _Case) -> str | None:
-    return "it is not deterministic" if case.settings.deterministic else None
-
-
-def _cudnn_dropout(case: _Case) -> str | None:
-    dropout = case.call.dropout_p
-    if dropout > 0 and 91100 < case.cudnn < 91400:
-        return "cuDNN 9.11 to 9.13 has no dropout"
-    if case.since(2, 12) and not math.isclose(dropout * 16, round(dropout * 16), rel_tol=0, abs_tol=0):
-        return f"dropout must be a multiple of 1/16, not {dropout}"
-    return None
-
-
-def _cudnn_mask(case: _Case) -> str | None:
-    mask = case.call.mask
-    if mask is None:
-        return None
-    if mask.requires_grad:
-        return "it has no gradient for attn_mask"
-    full = (*case.call.query.shape[:3], case.call.key.shape[2])[-len(mask.shape) :]
-    if len(mask.shape) in (2, 4) and all(m in (1, f) for m, f in zip(mask.shape, full, strict=True)):
-        return None
-    return f"attn_mask must be (L, S) or (N, H, L, S), or 1 in their place, not {mask.shape}"
-
-
-def _cudnn_wide_heads(case: _Case) -> bool:
-    """Whether cuDNN's kernels for head dimensions up to 256 are there (since 2.14)."""
-    major, minor = case.platform.capability
-    unfinished = (major, minor) == (10, 7) and case.cudnn <= 92500
-    return case.since(2, 14) and (major, minor) in _DATA_CENTRE and case.cudnn > 92200 and not unfinished
-
-
-def _cudnn_head_dims(case: _Case) -> str | None:
-    wide, _, value = case.head_dims
-    limit = 128
-    if _cudnn_wide_heads(case):
-        limit = 256
-    elif not case.since(2, 14) and case.platform.capability == (9, 0) and case.cudnn >= 91000:
-        limit = 256
-    elif case.platform.capability in _DATA_CENTRE and case.cudnn >= 91100 and (wide, value) == (192, 128):
-        limit = 192
-    if max(wide, value) > limit or wide % 8 or value % 8:
-        return f"head dimensions must be multiples of 8 up to {limit}, not {case.head_dims}"
-    return None
-
-
-def _cudnn_wide_training(case: _Case) -> str | None:
-    wide, _, value = case.head_dims
-    trained = max(wide, value) <= 128 or (wide, value) in {(192, 128), (256, 256)}
-    if case.trains and _cudnn_wide_heads(case) and not trained:
-        return f"its backward takes no head dimensions {case.head_dims}"
-    return None
-
-
-def _cudnn_lengths(case: _Case) -> str | None:
-    query, key = case.call.query.shape[2], case.call.key.shape[2]
-    if key == 1 or (query == 1 and case.call.dropout_p != 0):
-        return f"it takes no sequence of 1 for key, nor for query with dropout: {(query, key)}"
-    broken = 91900 <= case.cudnn <= 92500 and not 92401 <= case.cudnn < 92500
-    if case.since(2, 14) and query == 1 and broken and case.platform.capability[0] in (10, 11):
-        return f"cuDNN {case.cudnn} takes no query of length 1 on {case.platform.capability}"
-    return None
-
-
-def _cudnn_query_gradients(case: _Case) -> str | None:
-    """Since 2.15: kernels on Hopper that may give NaN are passed over (pytorch/pytorch#196678)."""
-    if not case.since(2, 15) or case.cudnn >= 92600 or case.platform.capability != (9, 0):
-        return None
-    call = case.call
-    if call.is_causal or not call.query.requires_grad:  # whether gradients are recorded is not asked
-        return None
-    length = call.key.shape[2]
-    return f"its query gradients may be NaN for {length} keys" if length % 128 == 64 else None
-
-
-_DATA_CENTRE: Final = frozenset({(9, 0), *((10, minor) for minor in range(10))})
-
-_CHECKS: Final[dict[Backend, tuple[_Check, ...]]] = {
-    Backend.FLASH: (
-        _architecture((8, 0)),
-        _dtypes("float16", "bfloat16"),
-        _flash_mask,
-        _flash_head_dims,
-        _flash_training,
-        _flash_causal,
-        _same_batch,
-        _head_counts(gqa_since=(2, 11), mqa_since=(2, 14), same_kv=True),
-        _grid_limit((2, 15)),
-        _sequences,
-        _last_strides(any_stride_of_one=True),
-    ),
-    Backend.EFFICIENT: (
-        _architecture((5, 0)),
-        _dtypes("float16", "bfloat16", "float32"),
-        _efficient_head_dims,
-        _efficient_offsets,
-        _same_batch,
-        _head_counts(gqa_since=(2, 14), mqa_since=(2, 14), same_kv=True),
-        _sequences,
-        _last_strides(any_stride_of_one=False),
-    ),
-    Backend.CUDNN: (
-        _cudnn_version,
-        _architecture((8, 0)),
-        _dtypes("float16", "bfloat16"),
-        _cudnn_deterministic,
-        _cudnn_dropout,
-        _cudnn_mask,
-        _same_batch,
-        _head_counts(gqa_since=(2, 11), mqa_since=(2, 14), same_kv=False),
-        _grid_limit((2, 13)),
-        _sequences,
-        _last_strides(any_stride_of_one=True),
-        _cudnn_head_dims,
-        _cudnn_wide_training,
-        _cudnn_lengths,
-        _cudnn_query_gradients,
-    ),
-}
+def _against_cudnn_bugs(call: AttentionCall, platform: Platform) -> Iterator[str]:
+    """Calls that PyTorch keeps from cuDNN because kernels of some versions fail in them."""
+    query, key, cudnn = call.query.shape[2], call.key.shape[2], platform.cudnn_version
+    if key == 1 or (query == 1 and call.dropout_p != 0):
+        yield f"it takes no key of length 1, nor a query of length 1 with dropout: {(query, key)}"
+    fails = 91900 <= cudnn <= 92500 and not 92401 <= cudnn < 92500
+    if platform.torch_version >= (2, 14) and fails and query == 1 and platform.capability[0] in (10, 11):
+        yield f"cuDNN {cudnn} takes no query of length 1 on {platform.capability}"
+    # pytorch/pytorch#196678; whether gradients are recorded is not asked
+    if platform.torch_version >= (2, 15) and cudnn < 92600 and platform.capability == (9, 0):
+        if call.query.requires_grad and not call.is_causal and key % 128 == 64:
+            yield f"its query gradients may be NaN with {key} keys"

@@ -1,0 +1,158 @@
+"""The live storages over time, and who was alive at the peaks.
+
+Blocks are multiples of 512 bytes; small ones share segments of 2 MiB, those of 10 MiB and more get a segment
+of their own in whole 2 MiB (PyTorch 2.11, ``c10/core/AllocatorConfig.h``).
+"""
+
+import pytest
+
+from pytest_membudget.allocator import CachingAllocator, OutOfMemory
+from pytest_membudget.tracking.ledger import Ledger, Totals
+from pytest_membudget.tracking.record import Phase, Record
+
+MIB = 1_048_576
+
+
+@pytest.fixture
+def ledger():
+    return Ledger(CachingAllocator())
+
+
+def born(ledger, key, size_bytes, stream=0):
+    record = Record(size_bytes, "aten::empty", Phase.FORWARD)
+    ledger.born(key, record, stream)
+    return record
+
+
+def test_a_birth_is_charged_to_the_allocator(ledger):
+    born(ledger, 1, 1000)
+    assert (ledger.allocator.requested_bytes, ledger.allocator.allocated_bytes) == (1000, 1024)
+
+
+def test_a_death_is_given_back_to_the_allocator(ledger):
+    born(ledger, 1, 1000)
+    ledger.died(1)
+    assert (ledger.allocator.allocated_bytes, ledger.allocator.reserved_bytes) == (0, 2 * MIB)
+
+
+def test_births_are_counted_and_the_live_ones_known_by_their_key(ledger):
+    born(ledger, 1, 100)
+    second = born(ledger, 2, 100)
+    ledger.died(1)
+    assert ledger.births == 2
+    assert ledger.live == {2: second}
+
+
+def test_a_key_can_be_used_again_after_a_death(ledger):
+    first = born(ledger, 1, 100)
+    ledger.died(1)
+    second = born(ledger, 1, 200)
+    assert ledger.live == {1: second}
+    assert first.death < second.birth
+
+
+def test_births_deaths_marks_and_ends_of_calls_are_in_one_order(ledger):
+    record = born(ledger, 1, 100)
+    ledger.mark()
+    ledger.end_root_call(7)
+    ledger.died(1)
+    assert (record.birth, ledger.marks, ledger.root_call_ends, record.death) == (1, [2], {7: 3}, 4)
+
+
+def test_a_live_storage_has_no_death(ledger):
+    assert born(ledger, 1, 100).death is None
+
+
+def test_the_peak_has_the_totals_of_its_moment(ledger):
+    born(ledger, 1, 1000)
+    born(ledger, 2, 500)
+    ledger.died(1)
+    assert ledger.allocated_peak.totals == Totals(
+        requested_bytes=1500, allocated_bytes=1024 + 512, reserved_bytes=2 * MIB
+    )
+
+
+def test_before_any_birth_nothing_is_alive_at_a_peak_of_nothing(ledger):
+    assert ledger.allocated_peak.totals == Totals(0, 0, 0)
+    assert list(ledger.alive_at(ledger.allocated_peak)) == []
+
+
+def test_those_alive_at_the_peak_are_known_after_all_have_died(ledger):
+    first, second = born(ledger, 1, 1000), born(ledger, 2, 1000)
+    ledger.died(2)
+    ledger.died(1)
+    assert set(ledger.alive_at(ledger.allocated_peak)) == {first, second}
+
+
+def test_one_that_died_before_the_peak_was_not_alive_at_it(ledger):
+    born(ledger, 1, 1000)
+    ledger.died(1)
+    born(ledger, 2, 512)
+    third = born(ledger, 3, 1024)
+    assert third in ledger.alive_at(ledger.allocated_peak)
+    assert {record.requested_bytes for record in ledger.alive_at(ledger.allocated_peak)} == {512, 1024}
+
+
+def test_one_born_after_the_peak_was_not_alive_at_it(ledger):
+    first = born(ledger, 1, 2048)
+    ledger.died(1)
+    born(ledger, 2, 1024)
+    assert list(ledger.alive_at(ledger.allocated_peak)) == [first]
+
+
+def test_one_born_and_dead_after_the_peak_was_not_alive_at_it(ledger):
+    first = born(ledger, 1, 2048)
+    ledger.died(1)
+    born(ledger, 2, 1024)
+    ledger.died(2)
+    assert list(ledger.alive_at(ledger.allocated_peak)) == [first]
+
+
+def test_a_total_reached_again_is_no_new_peak(ledger):
+    first = born(ledger, 1, 1024)
+    ledger.died(1)
+    born(ledger, 2, 1024)
+    assert list(ledger.alive_at(ledger.allocated_peak)) == [first]
+
+
+def test_a_higher_peak_forgets_the_dead_of_the_lower_one(ledger):
+    born(ledger, 1, 1024)
+    ledger.died(1)
+    second = born(ledger, 2, 2048)
+    assert list(ledger.alive_at(ledger.allocated_peak)) == [second]
+
+
+def test_reserved_may_peak_after_allocated(ledger):
+    # two blocks of 12 MiB; when both are free, 14 MiB fit into neither and need a segment more
+    first, second = born(ledger, 1, 12 * MIB), born(ledger, 2, 12 * MIB)
+    ledger.died(1)
+    ledger.died(2)
+    third = born(ledger, 3, 14 * MIB)
+    assert ledger.allocated_peak.totals == Totals(24 * MIB, 24 * MIB, 24 * MIB)
+    assert set(ledger.alive_at(ledger.allocated_peak)) == {first, second}
+    assert ledger.reserved_peak.totals == Totals(14 * MIB, 14 * MIB, 38 * MIB)
+    assert list(ledger.alive_at(ledger.reserved_peak)) == [third]
+
+
+def test_allocated_may_peak_after_reserved(ledger):
+    # one segment of 2 MiB serves both
+    first = born(ledger, 1, 1024)
+    second = born(ledger, 2, 1024)
+    assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
+    assert list(ledger.alive_at(ledger.allocated_peak)) == [first, second]
+
+
+def test_streams_do_not_share_segments(ledger):
+    born(ledger, 1, 1024, stream=0)
+    born(ledger, 2, 1024, stream=1)
+    assert ledger.reserved_peak.totals == Totals(2048, 2048, 4 * MIB)
+
+
+def test_a_birth_that_the_device_cannot_serve_changes_nothing():
+    ledger = Ledger(CachingAllocator(capacity_bytes=2 * MIB))
+    first = born(ledger, 1, MIB)
+    with pytest.raises(OutOfMemory):
+        born(ledger, 2, 2 * MIB)
+    assert ledger.live == {1: first}
+    assert (ledger.births, ledger.clock) == (1, 1)
+    assert ledger.allocated_peak.totals.allocated_bytes == MIB

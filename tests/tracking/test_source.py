@@ -1,0 +1,147 @@
+"""The user's source line that is running."""
+
+import sys
+import threading
+
+import pytest
+
+from pytest_membudget.tracking.source import SourceFinder, shown_path
+
+STANDARD_LIBRARY = "/usr/lib/python3.12"
+
+
+def caller_in(filename, line=1):
+    """A function at ``line`` of ``filename`` that calls its argument; the file need not exist."""
+    names = {}
+    exec(compile("\n" * (line - 1) + "def call(function): return function()", filename, "exec"), names)
+    return names["call"]
+
+
+def place_through(finder, *callers):
+    """What ``finder`` finds below ``callers``, the outermost first: file and line."""
+
+    def innermost():
+        return finder.find(depth=2)  # the frame that called this one
+
+    function = innermost
+    for caller in reversed(callers):
+        function = _bound(caller, function)
+    code, line = function()
+    return (code.co_filename, line) if code is not None else (None, line)
+
+
+def _bound(caller, function):
+    return lambda: caller(function)
+
+
+@pytest.fixture
+def finder():
+    # this file is hidden too, so that only the made-up callers can be found
+    hidden = ["/usr/lib/python3.12/site-packages/torch", "/src/pytest", __file__.rpartition("/")[0]]
+    return SourceFinder(hidden, STANDARD_LIBRARY)
+
+
+def test_the_caller_is_found_with_its_line(finder):
+    user = caller_in("/home/ada/project/model.py", line=41)
+    assert place_through(finder, user) == ("/home/ada/project/model.py", 41)
+
+
+def test_the_innermost_of_several_is_found(finder):
+    outer, inner = caller_in("/home/ada/project/train.py"), caller_in("/home/ada/project/model.py", line=3)
+    assert place_through(finder, outer, inner) == ("/home/ada/project/model.py", 3)
+
+
+@pytest.mark.parametrize(
+    "filename",
+    [
+        "/usr/lib/python3.12/site-packages/torch/nn/modules/linear.py",
+        "/src/pytest/python.py",
+        "/usr/lib/python3.12/contextlib.py",
+        "<string>",
+        "<frozen importlib._bootstrap>",
+    ],
+)
+def test_frames_that_are_not_the_users_are_passed_over(finder, filename):
+    user = caller_in("/home/ada/project/model.py", line=7)
+    assert place_through(finder, user, caller_in(filename)) == ("/home/ada/project/model.py", 7)
+
+
+@pytest.mark.parametrize(
+    "filename",
+    [
+        "/usr/lib/python3.12/site-packages/transformers/modeling.py",
+        "/usr/lib/python3.12/dist-packages/transformers/modeling.py",
+        "/usr/lib/python3.12/site-packages/torchvision/models/vit.py",
+        "/src/pytest_plugins/steps.py",
+    ],
+)
+def test_a_model_library_is_not_passed_over_whatever_folder_it_lies_in(finder, filename):
+    user = caller_in("/home/ada/project/model.py")
+    assert place_through(finder, user, caller_in(filename, line=9)) == (filename, 9)
+
+
+def test_a_name_that_only_starts_like_the_standard_library_is_not_part_of_it(finder):
+    filename = "/usr/lib/python3.12-models/model.py"
+    assert place_through(finder, caller_in(filename)) == (filename, 1)
+
+
+def test_where_no_frame_is_the_users_nothing_is_found():
+    assert SourceFinder(["/"], STANDARD_LIBRARY).find() == (None, 0)
+
+
+def test_without_a_frame_nothing_is_found(finder):
+    assert finder.find_from(None) == (None, 0)
+
+
+def test_the_nearest_depth_is_the_caller_itself():
+    code, line = SourceFinder([], STANDARD_LIBRARY).find()
+    assert code is sys._getframe().f_code
+    assert line == code.co_firstlineno + 1
+
+
+def test_a_line_is_found_anew_each_time_though_its_code_is_known():
+    finder = SourceFinder([], STANDARD_LIBRARY)
+    first = finder.find()
+    second = finder.find()
+    assert first[0] is second[0]
+    assert second[1] == first[1] + 1
+
+
+def test_a_thread_finds_the_line_that_the_main_thread_is_at():
+    finder = SourceFinder([], threading.__file__.rpartition("/")[0])
+    found = []
+    thread = threading.Thread(target=lambda: found.append(finder.find_in_main_thread()))
+    thread.start()
+    thread.join()
+    (code, line) = found[0]
+    assert code is sys._getframe().f_code
+    # the thread may have been quick enough to see its own start
+    assert line - code.co_firstlineno in (4, 5)
+
+
+# Paths in reports
+
+
+@pytest.mark.parametrize(
+    ("filename", "shown"),
+    [
+        ("/home/ada/project/src/model.py", "src/model.py"),
+        ("/home/ada/project/model.py", "model.py"),
+        ("/home/ada/other/model.py", "/home/ada/other/model.py"),
+        ("/home/ada/project-two/model.py", "/home/ada/project-two/model.py"),
+    ],
+)
+def test_a_path_is_shown_relative_to_the_root_where_it_lies_in_it(filename, shown):
+    assert shown_path(filename, "/home/ada/project") == shown
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "/usr/lib/python3.12/site-packages",
+        "/usr/lib/python3/dist-packages",
+        "/home/ada/project/.venv/lib/python3.12/site-packages",
+    ],
+)
+def test_an_installed_package_is_shown_from_its_own_name_on(folder):
+    assert shown_path(f"{folder}/transformers/modeling.py", "/home/ada/project") == "transformers/modeling.py"

@@ -1,0 +1,228 @@
+"""From the ledger to a MemoryReport.
+
+Blocks are multiples of 512 bytes; small ones share segments of 2 MiB, those of 10 MiB and more get a segment
+of their own in whole 2 MiB (PyTorch 2.11, ``c10/core/AllocatorConfig.h``).
+"""
+
+import pytest
+
+from pytest_membudget import components
+from pytest_membudget.allocator import CachingAllocator
+from pytest_membudget.report import Holder, PeakBytes
+from pytest_membudget.tracking.ledger import Ledger
+from pytest_membudget.tracking.record import Phase, Record
+from pytest_membudget.tracking.summary import traced_report
+
+MIB = 1_048_576
+CONTEXT = 100 * MIB
+METRICS = ["allocated", "reserved", "device"]
+
+
+class Story:
+    """A test's run as the ledger sees it, one event after the other."""
+
+    def __init__(self):
+        self.ledger = Ledger(CachingAllocator())
+
+    def born(self, size_bytes, operator="aten::empty", phase=Phase.FORWARD, at=None, **known):
+        record = Record(size_bytes, operator, phase)
+        if at is not None:
+            record.code, record.line = compile("", at[0], "exec"), at[1]
+        for name, value in known.items():
+            setattr(record, name, value)
+        self.ledger.born(id(record), record)
+        return record
+
+    def died(self, record):
+        self.ledger.died(id(record))
+
+    def report(self, metric="allocated", **changes):
+        arguments = {"metric": metric, "context_bytes": CONTEXT, "root": "/home/ada/project", **changes}
+        return traced_report(self.ledger, **arguments)
+
+
+@pytest.fixture
+def story():
+    return Story()
+
+
+@pytest.fixture
+def step(story):
+    """A step whose allocated peak, 24 MiB and 2560 bytes, comes before its reserved peak, 40 MiB."""
+    story.born(1000, role=components.PARAMETERS, trained=True)  # 1024, in a segment of 2 MiB
+    story.born(100, from_inputs=True)  # 512
+    first = story.born(12 * MIB)  # a segment of 12 MiB; there when backward begins
+    story.ledger.mark()
+    second = story.born(12 * MIB, phase=Phase.BACKWARD)  # another one
+    story.born(600, role=components.GRADIENTS, phase=Phase.BACKWARD)  # 1024: here allocated peaks
+    story.died(first)
+    story.died(second)
+    story.born(14 * MIB, phase=Phase.OPTIMIZER)  # fits into no free block of 12 MiB: a third one
+    return story
+
+
+def without_zeros(held):
+    return {name: size_bytes for name, size_bytes in held.items() if size_bytes}
+
+
+def test_the_components_of_allocated_are_those_alive_at_its_peak_and_the_rounding(step):
+    assert without_zeros(step.report("allocated").components) == {
+        "parameters": 1000,
+        "gradients": 600,
+        "activations": 12 * MIB,
+        "inputs": 100,
+        "temporaries": 12 * MIB,
+        "rounding": 24 + 424 + 412,  # 1024 - 1000, 1024 - 600, 512 - 100
+    }
+
+
+def test_the_components_of_reserved_are_those_alive_at_its_own_peak_and_what_is_cached(step):
+    assert without_zeros(step.report("reserved").components) == {
+        "parameters": 1000,
+        "gradients": 600,
+        "inputs": 100,
+        "temporaries": 14 * MIB,
+        "rounding": 860,
+        "cached": 24 * MIB + 2 * MIB - 2560,  # both 12 MiB, and what 2560 bytes leave of 2 MiB
+    }
+
+
+def test_the_components_of_device_are_those_of_reserved_and_the_context(step):
+    reserved, device = step.report("reserved").components, step.report("device").components
+    assert device == {**reserved, "context": 100 * MIB}
+
+
+def test_the_peaks_are_each_at_their_own_moment(step):
+    assert step.report().peak == PeakBytes(
+        allocated_bytes=24 * MIB + 2560,
+        active_bytes=24 * MIB + 2560,
+        reserved_bytes=40 * MIB,
+        device_bytes=140 * MIB,
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "peak_bytes"),
+    [("allocated", 24 * MIB + 2560), ("reserved", 40 * MIB), ("device", 140 * MIB)],
+)
+def test_the_components_add_up_to_the_peak_of_the_metric_exactly(step, metric, peak_bytes):
+    report = step.report(metric)
+    assert report.peak_bytes == peak_bytes
+    assert sum(report.components.values()) == peak_bytes
+
+
+def test_what_is_left_of_a_block_that_is_not_split_counts_as_rounding(story):
+    # 11 MiB get a segment of 12 MiB; 1 MiB is too little to be split off in the large pool
+    story.born(11 * MIB)
+    assert without_zeros(story.report().components) == {"temporaries": 11 * MIB, "rounding": MIB}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_component_is_told_in_the_order_of_reports(step, metric):
+    assert tuple(step.report(metric).components) == components.COMPONENTS
+
+
+@pytest.mark.parametrize(("metric", "total_bytes"), [("allocated", 0), ("reserved", 0), ("device", CONTEXT)])
+def test_a_test_that_allocated_nothing_has_nothing_but_the_context(story, metric, total_bytes):
+    report = story.report(metric)
+    assert report.peak_bytes == total_bytes
+    assert sum(report.components.values()) == total_bytes
+    assert report.holders == ()
+
+
+def test_a_report_says_that_it_was_traced_for_which_metric_and_what_it_took_for_granted(story):
+    report = story.report("reserved", assumptions=["a", "b"], not_modelled=["c"], seconds=1.5)
+    assert (report.kind, report.metric, report.rank, report.host) == ("traced", "reserved", 0, None)
+    assert (report.assumptions, report.not_modelled, report.seconds) == (("a", "b"), ("c",), 1.5)
+
+
+# Holders
+
+
+def test_a_holder_says_what_where_and_by_which_operator(story):
+    story.born(
+        1000,
+        "aten::mm",
+        role=components.BUFFERS,
+        module="layers.0.attention",
+        at=("/home/ada/project/src/model.py", 41),
+    )
+    assert story.report().holders == (
+        Holder(1000, 1, "buffers", "layers.0.attention", "src/model.py:41", "aten::mm"),
+    )
+
+
+def test_a_holder_without_a_place_says_none(story):
+    story.born(1000)
+    assert story.report().holders == (Holder(1000, 1, "temporaries", None, None, "aten::empty"),)
+
+
+def test_the_name_of_a_parameter_goes_before_the_module_it_was_made_in(story):
+    story.born(1000, role=components.PARAMETERS, name="head.weight", module="Llama")
+    assert story.report().holders[0].module == "head.weight"
+
+
+def test_layers_that_differ_in_their_number_alone_are_one_holder(story):
+    for layer in range(3):
+        story.born(1000, role=components.PARAMETERS, name=f"layers.{layer}.weight")
+    assert story.report().holders == (Holder(3000, 3, "parameters", "layers.*.weight", None, "aten::empty"),)
+
+
+def test_every_number_of_a_path_counts_as_one(story):
+    story.born(100, module="0.blocks.11")
+    story.born(100, module="1.blocks.7")
+    assert [holder.module for holder in story.report().holders] == ["*.blocks.*"]
+
+
+def test_several_storages_of_one_layer_keep_its_number(story):
+    story.born(100, module="layers.0.attention")
+    story.born(100, module="layers.0.attention")
+    assert [(holder.module, holder.count) for holder in story.report().holders] == [("layers.0.attention", 2)]
+
+
+def test_a_number_inside_a_name_keeps_holders_apart(story):
+    story.born(200, module="conv1")
+    story.born(100, module="conv2")
+    assert [holder.module for holder in story.report().holders] == ["conv1", "conv2"]
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"role": components.BUFFERS},
+        {"operator": "aten::add"},
+        {"module": "head"},
+        {"at": ("/home/ada/project/a.py", 2)},
+    ],
+)
+def test_component_operator_module_and_line_each_keep_holders_apart(story, difference):
+    same = {"operator": "aten::mm", "module": "body", "at": ("/home/ada/project/a.py", 1)}
+    story.born(100, **same)
+    story.born(100, **{**same, **difference})
+    assert [holder.count for holder in story.report().holders] == [1, 1]
+
+
+def test_the_largest_holder_comes_first(story):
+    for module, size_bytes in (("a", 100), ("b", 300), ("c", 200)):
+        story.born(size_bytes, module=module)
+    assert [holder.module for holder in story.report().holders] == ["b", "c", "a"]
+
+
+def test_only_as_many_holders_are_told_as_were_asked_for(story):
+    for module, size_bytes in (("a", 100), ("b", 300), ("c", 200)):
+        story.born(size_bytes, module=module)
+    assert [holder.module for holder in story.report(holders=2).holders] == ["b", "c"]
+
+
+def test_holders_left_out_still_count_in_their_components(story):
+    story.born(100, module="a")
+    story.born(300, module="b")
+    assert story.report(holders=1).components["temporaries"] == 400
+
+
+@pytest.mark.parametrize(
+    ("metric", "sizes"),
+    [("allocated", [12 * MIB, 12 * MIB, 1000, 600, 100]), ("reserved", [14 * MIB, 1000, 600, 100])],
+)
+def test_holders_are_those_alive_at_the_peak_of_the_metric(step, metric, sizes):
+    assert [holder.bytes for holder in step.report(metric).holders] == sizes
