@@ -97,5 +97,15 @@ def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
     if outcome == "out_of_memory":
         card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
         return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}"), reports)
-    capacity = find_gpu(budget.gpu).usable_bytes if budget.gpu else None
-    return Estimate(judge(budget, reports, capacity), reports)
+    return Estimate(judge(budget, reports, capacity_of(budget)), reports)
+
+
+def capacity_of(budget: Budget) -> int | None:
+    """What the named card can hold of the budget's metric, in bytes; None where no card is named.
+
+    ``device`` has the CUDA context in it, the other metrics leave room for it.
+    """
+    if budget.gpu is None:
+        return None
+    gpu = find_gpu(budget.gpu)
+    return gpu.total_bytes if budget.metric == "device" else gpu.usable_bytes

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 
-class BudgetExceeded(pytest.fail.Exception):
+class BudgetExceeded(pytest.fail.Exception):  # type: ignore[name-defined, misc] # set by a decorator
     """The test takes more memory than its budget allows."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, pytrace=False)
 
 
-class BudgetUnchecked(pytest.fail.Exception):
+class BudgetUnchecked(pytest.fail.Exception):  # type: ignore[name-defined, misc] # as above
     """The test's budget could not be held against any figure; never a pass."""
 
     def __init__(self, text: str) -> None:

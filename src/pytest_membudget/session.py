@@ -12,8 +12,7 @@ import pytest
 from .budget import Budget
 from .config import DEFAULT_GPU, Settings
 from .errors import MembudgetError
-from .estimate import Estimate, Estimator
-from .gpus import find_gpu
+from .estimate import Estimate, Estimator, capacity_of
 from .launch import Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
@@ -133,5 +132,5 @@ def _limit_bytes(budget: Budget | None) -> int | None:
     if budget is None:
         return None
     if budget.gib is None and budget.gpu is not None:
-        return find_gpu(budget.gpu).usable_bytes
+        return capacity_of(budget)
     return budget.limit_bytes

@@ -84,7 +84,7 @@ def test_a_parameter_that_no_gradient_reached_is_frozen_in_a_test_that_trains(st
 
 
 def test_a_parameter_is_no_frozen_one_in_a_test_that_only_infers(story):
-    record = story.born(role=components.PARAMETERS, root_call=None)
+    record = story.born(role=components.PARAMETERS)
     story.call_returns(1)
     assert story.component_of(record) == components.PARAMETERS
 

@@ -14,6 +14,14 @@ WORKSPACE = 8_519_680
 KEPT = 1 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15) else 0
 
 
+def one_biased_linear_holds():
+    """A linear with a bias runs in cuBLASLt: 1 MiB of its own until 2.11, and from 2.15 on, there alone."""
+    release = tuple(map(int, torch.__version__.split(".")[:2]))
+    if release >= (2, 15):
+        return MIB
+    return WORKSPACE + (MIB if release <= (2, 11) else 0)
+
+
 def linear(bias=False):
     return nn.Linear(1024, 1024, bias=bias, device="cuda")
 
@@ -60,14 +68,14 @@ def test_fused_adamw_has_no_temporaries_and_keeps_its_steps_on_the_device(trace)
 
 
 def sgd_without_momentum():
-    model = linear(bias=True)
+    model = linear()
     step(model, torch.optim.SGD(model.parameters(), lr=0.1))
 
 
 def test_plain_sgd_has_no_state(trace):
     traced = trace(sgd_without_momentum)
 
-    assert traced.parameters == traced.gradients == 4 * MIB + 4096
+    assert traced.parameters == traced.gradients == 4 * MIB
     assert traced.optimizer_states == 0
 
 
@@ -313,7 +321,7 @@ def test_inference_mode_runs_composite_operators_as_cuda_does(trace):
     traced = trace(inference_mode)
 
     assert traced.value == [2, 512, 1024]
-    assert traced.workspaces == WORKSPACE * KEPT  # no backward, so one thread
+    assert traced.workspaces == one_biased_linear_holds()  # no backward, so one thread
 
 
 def reserved():

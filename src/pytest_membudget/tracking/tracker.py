@@ -28,7 +28,9 @@ class Tracker:
     ``on_device`` says whether a tensor's memory is the tracked device's.
     """
 
-    def __init__(self, ledger: Ledger, source: SourceFinder, on_device: Callable[[torch.Tensor], bool]) -> None:
+    def __init__(
+        self, ledger: Ledger, source: SourceFinder, on_device: Callable[[torch.Tensor], bool]
+    ) -> None:
         self.ledger = ledger
         self.source = source
         self.modules = ModuleStack(self._root_called, ledger.end_root_call)

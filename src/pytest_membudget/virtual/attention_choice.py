@@ -80,6 +80,11 @@ class AttentionCall:
         """Whether a gradient is recorded for query, key or value."""
         return self.grad_enabled and any(operand.requires_grad for operand in self.operands)
 
+    @property
+    def mask_trains(self) -> bool:
+        """Whether a gradient is recorded for the mask."""
+        return self.grad_enabled and self.mask is not None and self.mask.requires_grad
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionSettings:
@@ -280,6 +285,6 @@ def _against_cudnn_bugs(call: AttentionCall, platform: Platform) -> Iterator[str
     if platform.torch_version >= (2, 14) and fails and query == 1 and platform.capability[0] in (10, 11):
         yield f"cuDNN {cudnn} takes no query of length 1 on {platform.capability}"
     # pytorch/pytorch#196678; whether gradients are recorded is not asked
-    if platform.torch_version >= (2, 15) and cudnn < 92600 and platform.capability == (9, 0):
-        if call.query.requires_grad and not call.is_causal and key % 128 == 64:
-            yield f"its query gradients may be NaN with {key} keys"
+    nan = platform.torch_version >= (2, 15) and cudnn < 92600 and platform.capability == (9, 0)
+    if nan and call.query.requires_grad and not call.is_causal and key % 128 == 64:
+        yield f"its query gradients may be NaN with {key} keys"

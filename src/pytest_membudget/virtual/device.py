@@ -31,7 +31,8 @@ from .private import check_torch
 from .reads import install_array_reads
 
 NOT_MODELLED = (
-    "temporaries inside CUDA kernels (reductions, sorts, attention's and cuDNN's own), cuBLAS workspaces excepted",
+    "temporaries inside CUDA kernels (reductions, sorts, attention's and cuDNN's own); "
+    "cuBLAS workspaces are modelled",
 )
 
 
@@ -97,7 +98,9 @@ class VirtualDevice:
 
     def _start_tracker(self) -> None:
         allocator = CachingAllocator(AllocatorSettings.from_environment(os.environ))
-        self._tracker = Tracker(Ledger(allocator), SourceFinder(_hidden_folders(), sysconfig.get_paths()["stdlib"]), on_cuda)
+        self._tracker = Tracker(
+            Ledger(allocator), SourceFinder(_hidden_folders(), sysconfig.get_paths()["stdlib"]), on_cuda
+        )
         self._tracker.install()
         self._mode.tracker = self._tracker
 

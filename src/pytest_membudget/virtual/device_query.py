@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -53,5 +54,14 @@ def called_by_engine(frame: FrameType | None) -> bool:
 
 #: Frames that stand between C++ and us while a query is dispatched: a mode's own method and its wrappers.
 _DISPATCHERS = frozenset(
-    {"__torch_dispatch__", "dispatch", "<lambda>", "wrapper", "inner", "_fn", "__call__", "handle_torch_function"}
+    {
+        "__torch_dispatch__",
+        "dispatch",
+        "handle",
+        "wrapper",
+        "inner",
+        "_fn",
+        "__call__",
+        "handle_torch_function",
+    }
 )

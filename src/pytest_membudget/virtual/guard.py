@@ -66,7 +66,7 @@ def register_stand_in_accelerator() -> None:
     """
     if torch._C._get_privateuse1_backend_name() != "privateuseone":
         return  # a backend of the user's own stands there already
-    from torch.utils.backend_registration import (  # type: ignore[attr-defined]
+    from torch.utils.backend_registration import (
         _setup_privateuseone_for_python_backend,
     )
 

@@ -54,9 +54,7 @@ _LOGIC = frozenset({
 })  # fmt: skip
 
 #: These write to tensors without changing what is known of them: a healthy run overflows nowhere.
-_KEEPS = frozenset(
-    {aten._amp_foreach_non_finite_check_and_unscale_.default, aten._amp_update_scale_.default}
-)
+_KEEPS = frozenset({aten._amp_foreach_non_finite_check_and_unscale_.default, aten._amp_update_scale_.default})
 
 
 class KnownValues:
@@ -133,18 +131,24 @@ class KnownValues:
         return value
 
     def _compute(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        if torch.Tag.nondeterministic_seeded in func.tags or func.name().startswith("aten::empty"):
+        """Run ``func`` on the host where all its inputs are known; torch's own operators only."""
+        if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
+            return
+        if func.name().startswith(("aten::empty", "aten::new_empty")):
             return
         real_args = self._as_real(args)
         real_kwargs = self._as_real(list(kwargs.values()))
         if real_args is None or real_kwargs is None:
             return
-        values = func(*real_args, **dict(zip(kwargs, real_kwargs, strict=True)))
+        try:
+            values = func(*real_args, **dict(zip(kwargs, real_kwargs, strict=True)))
+        except Exception:
+            return  # not to be run on the host: the values stay unknown, and a read of them is listed
         if isinstance(values, torch.Tensor) and values.dtype is result.dtype:
             self._keep(result, values)
 
     def _as_real(self, values: Sequence[Any]) -> list[Any] | None:
-        """``values`` with known real tensors for fake ones and the host for a device; None if any is unknown."""
+        """``values`` with real tensors for fake ones and the host for a device; None if any is unknown."""
         real: list[Any] = []
         for value in values:
             if isinstance(value, torch.Tensor):
@@ -165,7 +169,11 @@ class KnownValues:
         if not self._entries or func in _KEEPS:
             return
         written = args[0] if isinstance(args[0], (list, tuple)) else args[:1]
-        known = [tensor for tensor in written if isinstance(tensor, torch.Tensor) and self._entry(tensor) is not None]
+        known = [
+            tensor
+            for tensor in written
+            if isinstance(tensor, torch.Tensor) and self._entry(tensor) is not None
+        ]
         for tensor in known:
             self._entries.pop(tensor.untyped_storage()._cdata, None)
 
@@ -173,7 +181,10 @@ class KnownValues:
         if values.stride() != tensor.stride() or tensor.storage_offset() or values.storage_offset():
             return
         if values.untyped_storage().nbytes() == tensor.untyped_storage().nbytes():
-            self._note(tensor, values.detach().as_strided((values.untyped_storage().nbytes() // values.itemsize,), (1,)))
+            self._note(
+                tensor,
+                values.detach().as_strided((values.untyped_storage().nbytes() // values.itemsize,), (1,)),
+            )
 
     def _note(self, tensor: Any, value: Scalar | torch.Tensor) -> None:
         if not isinstance(value, (bool, int, float, complex, torch.Tensor)):

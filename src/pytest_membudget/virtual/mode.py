@@ -16,8 +16,8 @@ from ..units import gib_text
 from .detours import DETOURED, in_place_twin
 from .device_query import PRIM_DEVICE, answer, called_by_engine
 from .known_values import KnownValues, decides_something
-from .reads import ReadLog, read_value
 from .private import torch_release
+from .reads import ReadLog, read_value
 from .workspaces import Workspaces
 
 aten = torch.ops.aten
@@ -121,7 +121,7 @@ class VirtualMode(FakeTensorMode):
     def _run_composite(
         self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Without autograd (inference mode) composite operators arrive whole: take them apart, as CUDA does."""
+        """Without autograd (inference mode) composite operators arrive whole: take them apart, as CUDA."""
         if func is _ATTENTION and args[0].device.type == "cuda":
             with self:
                 return self._attention(*args, **kwargs)

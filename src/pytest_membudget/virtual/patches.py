@@ -95,7 +95,7 @@ def _swap_implementations(first: torch.Tensor, second: torch.Tensor) -> None:
         # what a user set on a parameter stays with it, as with real ones
         first.fake_device, second.fake_device = second.fake_device, first.fake_device
         first.constant, second.constant = second.constant, first.constant
-    torch._C._swap_tensor_impl(first, second)  # type: ignore[attr-defined]
+    torch._C._swap_tensor_impl(first, second)
 
 
 class VirtualGenerator(torch.Generator):
@@ -104,12 +104,13 @@ class VirtualGenerator(torch.Generator):
     def __new__(cls, device: Any = "cpu") -> VirtualGenerator:
         """A generator for ``device``; a CPU generator stands behind one for cuda."""
         wanted = torch.device(device)
-        generator = super().__new__(cls, "cpu" if wanted.type == "cuda" else wanted)
+        behind = "cpu" if wanted.type == "cuda" else wanted
+        generator: VirtualGenerator = super().__new__(cls, behind)  # type: ignore[call-arg] # a C type
         generator._device = torch.device("cuda", 0) if wanted.type == "cuda" else wanted
         return generator
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override] # read-only in C too
         """The device that was asked for."""
         return self._device
 

@@ -27,7 +27,11 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._subclasses.fake_tensor", "init_gpu_context", "keeping torch off the driver"),
     ("torch.optim.optimizer", "_foreach_supported_types", "CUDA's foreach default"),
     ("torch.utils._foreach_utils", "_foreach_supported_types", "CUDA's foreach default in clipping"),
-    ("torch.utils.backend_registration", "_setup_privateuseone_for_python_backend", "the engine's accelerator"),
+    (
+        "torch.utils.backend_registration",
+        "_setup_privateuseone_for_python_backend",
+        "the engine's accelerator",
+    ),
 )
 
 

@@ -52,19 +52,20 @@ def _plausible_value(log: ReadLog, tracker: Tracker, tensor: torch.Tensor) -> Sc
 
 def plausible_array(mode: Any, tensor: torch.Tensor) -> Any:
     """``tensor`` as a numpy array of its own shape, filled like ``read_value``."""
-    with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+    with torch._C._DisableTorchDispatch():
         values = mode.known.of(tensor)
     if values is None:
         value = _plausible_value(mode.reads, mode.tracker, tensor)
-        with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+        with torch._C._DisableTorchDispatch():
             values = torch.full(tuple(tensor.shape), value, dtype=tensor.dtype, device="cpu")
-    with torch._C._DisableTorchDispatch():  # type: ignore[attr-defined]
+    with torch._C._DisableTorchDispatch():
         return values.clone().numpy()
 
 
 def install_array_reads(mode: Any) -> None:
     """Let fake tensors be turned into numpy arrays."""
-    real_numpy, real_array = torch.Tensor.numpy, torch.Tensor.__array__
+    real_numpy: Any = torch.Tensor.numpy
+    real_array: Any = torch.Tensor.__array__
 
     def numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:
         if not isinstance(tensor, FakeTensor):

@@ -58,7 +58,8 @@ def cublas_workspace_bytes(
         pairs = _PAIR.findall(config)
         if "".join(f":{size}:{count}" for size, count in pairs) != config:
             raise UsageMistake(
-                f"CUBLAS_WORKSPACE_CONFIG={config!r} cannot be read; write pairs of :KiB:count, as in ':4096:8'"
+                f"CUBLAS_WORKSPACE_CONFIG={config!r} cannot be read; "
+                "write pairs of :KiB:count, as in ':4096:8'"
             )
         return sum(int(size) * int(count) for size, count in pairs) * KIB
     return _LARGE_BYTES if _is_large(capability, torch_version) else _DEFAULT_BYTES
@@ -75,7 +76,9 @@ def _is_large(capability: tuple[int, int], torch_version: tuple[int, int]) -> bo
 class Workspaces:
     """The workspaces that a test has taken so far."""
 
-    def __init__(self, capability: tuple[int, int] = (9, 0), torch_version: tuple[int, int] = (2, 13)) -> None:
+    def __init__(
+        self, capability: tuple[int, int] = (9, 0), torch_version: tuple[int, int] = (2, 13)
+    ) -> None:
         self.capability = capability
         self.torch_version = torch_version
         self._kept: dict[tuple[str, str], Record] = {}

@@ -8,6 +8,10 @@ import traceback
 from typing import Any
 
 from ..protocol import Channel
+from .jail import run_in_child
+
+#: Seconds for a step that takes a fraction of one.
+_CHECK_TIMEOUT = 60.0
 
 
 def main(read_fd: int, write_fd: int) -> None:
@@ -41,13 +45,30 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
     from ..gpus import find_gpu
     from ..virtual.device import VirtualDevice
 
-    device = VirtualDevice(find_gpu(order["gpu"]))
+    gpu = find_gpu(order["gpu"])
+    device = VirtualDevice(gpu)
     try:
         device.install()
     except MembudgetError as error:
         channel.send({"event": "failed", "reason": str(error)})
         return 1
+    # in a child: the engine's threads must not be there when tests are run in children of this process
+    checked = run_in_child(lambda: _checked(device, gpu), timeout=_CHECK_TIMEOUT)
+    if "reason" in checked:
+        channel.send({"event": "failed", "reason": checked["reason"]})
+        return 1
     return _run_session(channel, order, device)
+
+
+def _checked(device: Any, gpu: Any) -> dict[str, Any]:
+    from ..errors import UnsupportedTorch
+    from ..virtual.self_check import self_check
+
+    try:
+        self_check(device, gpu)
+    except UnsupportedTorch as error:
+        return {"reason": str(error)}
+    return {}
 
 
 def _run_session(channel: Channel, order: dict[str, Any], device: Any) -> int:

@@ -1,0 +1,249 @@
+"""The import floors: a module imports only from lower ones, and loading the plugin imports nothing heavy."""
+
+import ast
+import graphlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import pytest_membudget
+
+PACKAGE = "pytest_membudget"
+ROOT = Path(pytest_membudget.__file__).parent
+
+# The lowest first. A name is a module or a whole folder; what stands on one floor does not know its
+# neighbours, and a folder's own modules know each other without a cycle.
+FLOORS = [
+    ["__init__"],
+    ["units", "components", "errors"],
+    ["report", "growth", "gpus", "protocol"],
+    ["budget"],
+    ["marker", "marker_help", "marker_place", "config", "verdict"],
+    ["allocator"],
+    ["tracking"],
+    ["virtual"],
+    ["worker"],
+    ["reporting", "outcomes", "progress"],
+    ["launch"],
+    ["estimate"],
+    ["session"],
+    ["gate"],
+    ["plugin"],
+]
+
+# For the user's tests to call: ordinary PyTorch that knows nothing of ours, and nothing of ours knows it.
+FREE_STANDING = ["steps"]
+
+FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
+HEAVY = ["torch", "yaml", "tabulate", "numpy"]
+
+
+class Import(NamedTuple):
+    """One module of ours that a module names, wherever in it."""
+
+    target: str
+    line: int
+    for_types_only: bool
+
+
+def modules():
+    """Every module of the package, by its name below the package."""
+    names = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        names[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return names
+
+
+def part_of(module):
+    """The entry of the table that a module belongs to."""
+    return module.partition(".")[0]
+
+
+def imports_of(source, module, is_package, known):
+    """The imports of ours in ``source``, those inside functions and of a type checker too.
+
+    ``known`` are the names of all modules: whether ``from . import x`` means a module x or a name x.
+    """
+    found = []
+    for node, for_types_only in _statements(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            paths = [alias.name.split(".") for alias in node.names]
+        else:
+            paths = [[*_base(node, module, is_package), alias.name] for alias in node.names]
+        for path in paths:
+            if path[0] == PACKAGE:
+                found.append(Import(_module_named(path[1:], known), node.lineno, for_types_only))
+    return found
+
+
+def _statements(node, for_types_only=False):
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child, for_types_only
+        elif isinstance(child, ast.If) and ast.unparse(child.test) in (
+            "TYPE_CHECKING",
+            "typing.TYPE_CHECKING",
+        ):
+            yield from _statements(ast.Module(child.body, []), True)
+            yield from _statements(ast.Module(child.orelse, []), for_types_only)
+        else:
+            yield from _statements(child, for_types_only)
+
+
+def _base(node, module, is_package):
+    if node.level == 0:
+        return node.module.split(".")
+    above = [PACKAGE, *(module.split(".") if module != "__init__" else [])]
+    dropped = node.level - (1 if is_package else 0)
+    return above[: len(above) - dropped] + (node.module.split(".") if node.module else [])
+
+
+def _module_named(path, known):
+    """The longest beginning of ``path`` that is a module; the package itself if none is."""
+    for length in range(len(path), 0, -1):
+        if ".".join(path[:length]) in known:
+            return ".".join(path[:length])
+    return "__init__"
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Every module with its imports of ours."""
+    known = modules()
+    return {
+        module: imports_of(path.read_text(encoding="utf-8"), module, path.name == "__init__.py", known)
+        for module, path in known.items()
+    }
+
+
+# The floors
+
+
+def test_every_module_stands_on_a_floor():
+    homeless = {module for module in modules() if part_of(module) not in {*FLOOR_OF, *FREE_STANDING}}
+    assert not homeless, "put each into FLOORS, above all that it imports"
+
+
+def test_no_module_stands_on_two_floors():
+    names = [name for floor in FLOORS for name in floor] + FREE_STANDING
+    assert len(names) == len(set(names))
+
+
+def test_every_module_imports_only_from_lower_floors(graph):
+    upward = [
+        f"{module}:{line} imports {target}"
+        for module, imports in graph.items()
+        if part_of(module) in FLOOR_OF
+        for target, line, _ in imports
+        if part_of(target) != part_of(module)
+        and FLOOR_OF.get(part_of(target), len(FLOORS)) >= FLOOR_OF[part_of(module)]
+    ]
+    assert not upward
+
+
+@pytest.mark.parametrize("name", FREE_STANDING)
+def test_what_is_free_standing_imports_nothing_of_ours(graph, name):
+    foreign = [
+        f"{module}:{line} imports {target}"
+        for module, imports in graph.items()
+        if part_of(module) == name
+        for target, line, _ in imports
+        if part_of(target) != name
+    ]
+    assert not foreign
+
+
+def test_no_modules_import_each_other_in_a_circle(graph):
+    # a name for the type checker alone is not there at run time: blocks that link each other may have it
+    running = {
+        module: {target for target, _, for_types_only in imports if not for_types_only}
+        for module, imports in graph.items()
+    }
+    graphlib.TopologicalSorter(running).prepare()  # CycleError names the circle
+
+
+# The reader of imports
+
+
+@pytest.mark.parametrize(
+    ("source", "targets"),
+    [
+        ("import torch, json", []),
+        ("import pytest_membudget", ["__init__"]),
+        ("import pytest_membudget.units as u", ["units"]),
+        ("from pytest_membudget.tracking.ledger import Ledger", ["tracking.ledger"]),
+        ("from pytest_membudget import units, __version__", ["units", "__init__"]),
+        ("from .record import Record", ["tracking.record"]),
+        ("from . import record, tracker", ["tracking.record", "tracking"]),
+        ("from .. import units", ["units"]),
+        ("from ..units import GIB", ["units"]),
+        ("from .. import __version__", ["__init__"]),
+        ("def f():\n    if True:\n        from ..units import GIB", ["units"]),
+        ("class A:\n    try:\n        import pytest_membudget.units\n    finally:\n        pass", ["units"]),
+        ("if TYPE_CHECKING:\n    from ..units import GIB", ["units"]),
+    ],
+)
+def test_an_import_is_found_however_it_is_written(source, targets):
+    known = ["__init__", "units", "tracking", "tracking.ledger", "tracking.record"]
+    found = imports_of(source, "tracking.ledger", False, known)
+    assert [imported.target for imported in found] == targets
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("from .ledger import Ledger", "tracking.ledger"), ("from ..units import GIB", "units")],
+)
+def test_a_folder_counts_its_dots_from_itself(source, target):
+    known = ["__init__", "units", "tracking", "tracking.ledger"]
+    assert [imported.target for imported in imports_of(source, "tracking", True, known)] == [target]
+
+
+def test_an_import_for_the_type_checker_is_told_from_others():
+    source = "if TYPE_CHECKING:\n    from .units import GIB\nelse:\n    from .units import KIB"
+    found = imports_of(source, "gpus", False, ["__init__", "units", "gpus"])
+    assert [imported.for_types_only for imported in found] == [True, False]
+
+
+# What loading the plugin costs
+
+
+def run_python(folder, *arguments):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT.parent), str(folder)]),
+        # another plugin's imports are not ours, and an installed one of ours would be loaded a second time
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",
+    }
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_importing_the_plugin_imports_nothing_heavy(tmp_path):
+    code = f"import json, sys, {PACKAGE}.plugin; print(json.dumps(sorted({{*{HEAVY}}} & set(sys.modules))))"
+    run = run_python(tmp_path, "-c", code)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == []
+
+
+def test_a_session_without_budgets_imports_nothing_heavy(tmp_path):
+    empty, imported = tmp_path / "empty", tmp_path / "imported.json"
+    empty.mkdir()
+    (tmp_path / "lookout.py").write_text(
+        "import json, pathlib, sys\n"
+        "def pytest_unconfigure():\n"
+        f"    pathlib.Path({str(imported)!r}).write_text(json.dumps(sorted(sys.modules)))\n"
+    )
+    plugins = ["-p", f"{PACKAGE}.plugin", "-p", "lookout", "-p", "no:cacheprovider"]
+    run = run_python(tmp_path, "-m", "pytest", "--collect-only", str(empty), *plugins)
+    assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, run.stdout + run.stderr
+    names = set(json.loads(imported.read_text()))
+    assert f"{PACKAGE}.plugin" in names
+    assert not {*HEAVY} & names
