@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import selectors
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ class Channel:
         deadline = None if timeout is None else time.monotonic() + timeout
         while b"\n" not in self._rest:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self.read_fd], [], [], left)[0]:
+            if not self._is_readable(left):
                 raise TimeoutError
             chunk = os.read(self.read_fd, 65536)
             if not chunk:
@@ -38,6 +38,11 @@ class Channel:
         line, _, self._rest = self._rest.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
+
+    def _is_readable(self, timeout: float | None) -> bool:
+        with selectors.DefaultSelector() as selector:  # select.select refuses descriptors above 1,023
+            selector.register(self.read_fd, selectors.EVENT_READ)
+            return bool(selector.select(timeout))
 
     def close(self) -> None:
         """Close both ends."""

@@ -207,6 +207,11 @@ def _padded(tensor: torch.Tensor, count: int) -> torch.Tensor:
     return torch.constant_pad_nd(tensor, [0, count]) if count else tensor
 
 
+def _cut(tensor: torch.Tensor, length: int) -> torch.Tensor:
+    view: torch.Tensor = aten.slice.Tensor(tensor, -1, 0, length)
+    return view
+
+
 def _aligned(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     """The mask with rows that start at multiples of 8 elements, expanded to all heads (``pad_bias``).
 
@@ -215,7 +220,7 @@ def _aligned(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torc
     *outer, last = mask.stride()
     if last != 1 or any(stride % _ALIGNMENT for stride in outer):
         length = mask.shape[-1]
-        mask = _padded(mask, _ALIGNMENT - length % _ALIGNMENT)[..., :length]
+        mask = _cut(_padded(mask, _ALIGNMENT - length % _ALIGNMENT), length)
     return mask.expand(*query.shape[:3], key.shape[2])
 
 
@@ -232,7 +237,7 @@ def _flash(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options:
         False,
         scale=1 / math.sqrt(width) if options.scale is None else options.scale,
     )[0]
-    return output if output.shape[-1] == width else output[..., :width]
+    return output if output.shape[-1] == width else _cut(output, width)
 
 
 def _math(

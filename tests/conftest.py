@@ -1,0 +1,131 @@
+"""What tests of the plugin as a whole share: a pytest session in a process of its own, and what it said."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+pytest_plugins = "pytester"
+
+#: Variables of the session that runs these tests, which the sessions in them must not see.
+_OURS = ("PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES")
+
+
+class Run:
+    """One session: its exit status, its output, its JUnit file and its report.json."""
+
+    def __init__(self, folder, args, env):
+        self.folder = folder
+        self.junit_path = folder / "junit.xml"
+        self.report_path = folder / "membudget" / "report.json"
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *args],
+            cwd=folder,
+            env={**{k: v for k, v in os.environ.items() if not k.startswith(_OURS)}, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        self.status = done.returncode
+        self.out = done.stdout
+        self.err = done.stderr
+        self.lines = [line.rstrip() for line in done.stdout.splitlines()]
+
+    @property
+    def cases(self):
+        """The JUnit elements by the tests' names."""
+        return {case.get("name"): case for case in ElementTree.parse(self.junit_path).iter("testcase")}
+
+    @property
+    def outcomes(self):
+        """passed, failed, error, skipped or xfailed, by the tests' names."""
+        return {name: _outcome(case) for name, case in self.cases.items()}
+
+    def text(self, name):
+        """The text of the failure (or the reason of the skip) of test ``name``."""
+        return "\n".join(child.text or "" for child in self.cases[name])
+
+    def message(self, name):
+        """The one-line message of the failure, or of the skip, of test ``name``."""
+        return "\n".join(child.get("message", "") for child in self.cases[name])
+
+    @property
+    def report(self):
+        return json.loads(self.report_path.read_text(encoding="utf-8"))
+
+    @property
+    def rows(self):
+        """report.json's rows, by the tests' names."""
+        return {row["nodeid"].split("::", 1)[-1].split("::")[-1]: row for row in self.report["tests"]}
+
+    def allocated(self, name):
+        """The peak of test ``name``, bytes."""
+        return self.rows[name]["estimates"][0]["peak"]["allocated_bytes"]
+
+    @property
+    def summary(self):
+        """The lines of this plugin's section of the terminal summary."""
+        heads = [n for n, line in enumerate(self.lines) if " membudget: GPU memory budgets " in line]
+        if not heads:
+            return []
+        rest = self.lines[heads[-1] + 1 :]
+        end = next((n for n, line in enumerate(rest) if line.startswith("====")), len(rest))
+        return rest[:end]
+
+    def __repr__(self):  # so that a failed assertion on a run shows what it said
+        return f"status {self.status}\n{self.out}\n{self.err}"
+
+
+def _outcome(case):
+    for child in case:
+        if child.tag == "failure":
+            return "failed"
+        if child.tag == "error":
+            return "error"
+        if child.tag == "skipped":
+            return "xfailed" if child.get("type") == "pytest.xfail" else "skipped"
+    return "passed"
+
+
+def write_files(folder, files):
+    """Write ``files``, text by relative path; sources may be indented."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def session_of(tmp_path_factory):
+    """``session_of(files, *args, **env)`` runs pytest over ``files`` in a new folder, and is a ``Run``.
+
+    The report goes to the folder ``membudget`` there unless ``report=False``.
+    """
+
+    def run(files, *args, report=True, env=None):
+        folder = tmp_path_factory.mktemp("session")
+        write_files(folder, {"pyproject.toml": "", **files})
+        asked = ("--membudget-report=membudget",) if report else ()
+        return Run(folder, [*args, *asked], env or {})
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def again():
+    """``again(run, *args)`` runs pytest once more in the folder of ``run``."""
+    return lambda run, *args, env=None: Run(run.folder, args, env or {})
+
+
+@pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "xdist"])
+def both_ways(request):
+    """The arguments of a session: once for one process, once for pytest-xdist with two."""
+    if request.param:
+        pytest.importorskip("xdist")
+    return request.param

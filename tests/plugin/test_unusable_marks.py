@@ -1,0 +1,108 @@
+"""A mark that cannot be used as it is written fails its own test, says what to write, and stops no other."""
+
+import pytest
+
+#: Argument as written, and what the failure has to say besides it.
+MALFORMED = [
+    ("", "write gib=40"),
+    ("40", "write mem_budget(gib=40)"),
+    ("gib='40'", "write a number of GiB, as in gib=40"),
+    ("gib=True", "write a number of GiB, as in gib=40"),
+    ("gib=0", "write a finite number of GiB above 0"),
+    ("gib=-1", "write a finite number of GiB above 0"),
+    ("gib=float('nan')", "write a finite number of GiB above 0"),
+    ("gib=float('inf')", "write a finite number of GiB above 0"),
+    ("gib=[40]", "write a number of GiB, as in gib=40"),
+    ("gib=10**400", "GiB"),
+    ("gig=40", "did you mean gib?"),
+    ("gib=40, gpus=0", "write gpus=1"),
+    ("gib=40, gpus=1.5", "write a whole number of GPUs, as in gpus=1"),
+    ("gib=40, gpus=2", "write gpus=1"),
+    ("gpu='H100-80BG'", "H100-80GB"),
+    ("gpu=80", "as in gpu='H100-80GB'"),
+    ("gib=40, metric='peak'", "'allocated', 'reserved', 'device'"),
+    ("gib=40, metric=['allocated']", "'allocated', 'reserved', 'device'"),
+    ("components={}", "components={'activations': 12}"),
+    ("components=12", "components={'activations': 12}"),
+    ("components={'activation': 12}", "did you mean 'activations'?"),
+    ("components={'activations': '12'}", "write a number of GiB above 0"),
+    ("components={'cached': 1}", "metric='reserved'"),
+    ("gib=40, max_growth='2 percent'", "'2% + 64 MiB'"),
+    ("gib=40, max_growth='2%'", "leave max_growth out"),
+    ("gib=40, host_gib='1'", "write a number of GiB, as in host_gib=40"),
+    ("gib=40, host_gib=1", "leave host_gib out"),
+    ("gib=40, ranks='odd'", "'first', 'last', 'all'"),
+    ("gib=40, ranks=[0]", "leave ranks out"),
+    ("gib=40, scenario='llama'", "file::name"),
+    ("gib=40, scenario='a.yaml::b'", "leave scenario out"),
+    ("gib=40, reason=''", "write a text"),
+]
+HEAD = "import pytest\nimport torch\n"
+GOOD = """
+@pytest.mark.mem_budget(gib=1)
+def test_good():
+    torch.empty(2**20, device="cuda")
+"""
+
+
+class Awkward:
+    """In the user's file: a value whose every use raises."""
+
+
+AWKWARD = """
+class Awkward:
+    def __eq__(self, other):
+        raise RuntimeError("no comparison")
+    def __repr__(self):
+        raise RuntimeError("no text")
+
+@pytest.mark.mem_budget(gib=1, metric=Awkward())
+def test_awkward():
+    torch.empty(2**20, device="cuda")
+"""
+
+
+def line_of(number):
+    return HEAD.count("\n") + 3 * number + 1
+
+
+@pytest.fixture(scope="module")
+def run(session_of, both_ways):
+    marked = "".join(
+        f"@pytest.mark.mem_budget({written})\ndef test_{number}():\n    torch.empty(8, device='cuda')\n"
+        for number, (written, _) in enumerate(MALFORMED)
+    )
+    return session_of({"test_marks.py": HEAD + marked + AWKWARD + GOOD}, "--membudget", *both_ways)
+
+
+@pytest.mark.parametrize("number", range(len(MALFORMED)), ids=[written or "nothing" for written, _ in MALFORMED])
+def test_the_failure_has_place_value_and_remedy(run, number):
+    written, remedy = MALFORMED[number]
+    name = f"test_{number}"
+
+    assert run.outcomes[name] == "failed", run
+    text = run.text(name)
+    assert text.startswith(f"test_marks.py:{line_of(number)}: ")
+    assert "mem_budget(" in text.splitlines()[0]
+    assert remedy in text
+    value = written.partition("=")[2] if written.count("=") == 1 else written.rpartition("=")[2]
+    assert _as_shown(value) in text
+
+
+def _as_shown(value):
+    return {"float('nan')": "nan", "float('inf')": "inf", "10**400": "1000000"}.get(value, value)
+
+
+def test_a_value_that_raises_when_it_is_looked_at_fails_its_own_test(run):
+    assert run.outcomes["test_awkward"] == "failed", run
+
+
+def test_the_others_are_estimated_all_the_same(run):
+    assert run.outcomes["test_good"] == "passed"
+    assert run.status == 1
+    assert "INTERNALERROR" not in run.out
+
+
+def test_the_report_has_a_row_for_each_of_them(run):
+    assert len(run.rows) == len(MALFORMED) + 2
+    assert all(run.rows[f"test_{number}"]["verdict"] == "error" for number in range(len(MALFORMED)))

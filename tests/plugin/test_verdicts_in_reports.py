@@ -1,0 +1,188 @@
+"""Within passes, over is an ordinary failure: in the terminal, in JUnit and in report.json, with xdist or not."""
+
+import re
+
+import pytest
+
+GIB = 2**30
+
+FILES = {
+    "conftest.py": """
+        import os
+
+        import pytest
+
+        @pytest.fixture
+        def trace_of_setup():
+            open(f"fixture-{os.getpid()}", "w").close()
+
+        def pytest_sessionstart(session):
+            open(f"session-{os.getpid()}", "w").close()
+        """,
+    "test_budgets.py": """
+        import os
+        import pytest
+        import torch
+        from torch import nn
+
+        class Table(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.rows = nn.Parameter(torch.empty(45, 2**28, device="cuda"))  # 45 GiB
+
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.table = Table()
+
+        @pytest.mark.mem_budget(gib=60)
+        def test_within(trace_of_setup):
+            open(f"body-{os.getpid()}", "w").close()
+            model = Model()
+            tokens = torch.empty(15, 2**27, device="cuda")  # 7.5 GiB
+
+        @pytest.mark.mem_budget(
+            gib=40,
+        )
+        def test_over(trace_of_setup):
+            open(f"body-{os.getpid()}", "w").close()
+            model = Model()
+            tokens = torch.empty(15, 2**27, device="cuda")  # 7.5 GiB
+
+        @pytest.mark.mem_budget(components={"parameters": 44})
+        def test_component_over():
+            model = Model()
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_nothing_on_cuda():
+            torch.empty(2**20)
+
+        def test_plain():
+            pass
+        """,
+}
+LINE_OF_THE_OVER_MARK = 22  # of test_budgets.py, where mem_budget( stands
+
+
+@pytest.fixture(scope="module")
+def run(session_of, both_ways):
+    return session_of(FILES, "--membudget", *both_ways)
+
+
+def test_within_passes_and_over_fails_and_neither_is_an_error(run):
+    assert run.outcomes == {
+        "test_within": "passed",
+        "test_over": "failed",
+        "test_component_over": "failed",
+        "test_nothing_on_cuda": "failed",
+        "test_plain": "passed",
+    }
+    assert run.status == 1
+
+
+def test_the_failure_leads_with_the_verdict(run):
+    assert run.text("test_over").splitlines()[0] == "12.50 GiB over its budget of 40 GiB"
+
+
+def test_a_component_over_its_budget_is_named(run):
+    first = run.text("test_component_over").splitlines()[0]
+
+    assert first == "parameters 1.00 GiB over their budget of 44 GiB"
+
+
+def test_the_components_in_the_text_add_up_to_the_peak(run):
+    text = run.text("test_over")
+
+    sizes = dict(re.findall(r"^  (\S+) +([0-9.]+) GiB +[0-9.]+%$", text, re.M))
+    assert sizes == {"parameters": "45.00", "inputs": "7.50"}
+    assert re.search(r"^  = allocated +52.50 GiB$", text, re.M)
+
+
+def test_the_holders_are_told_with_module_and_line_the_largest_first(run):
+    told = run.text("test_over").partition("What holds it:\n")[2].splitlines()
+
+    assert told[0].split() == ["45.00", "GiB", "parameters", "table.rows", "test_budgets.py:9", "aten::empty.memory_format"]
+    assert told[1].split()[:5] == ["7.50", "GiB", "inputs", "test_budgets.py:28", "aten::empty.memory_format"]
+
+
+def test_the_failure_names_the_line_of_the_mark_and_the_mark(run):
+    second = run.text("test_over").splitlines()[1]
+
+    assert second == f"test_budgets.py:{LINE_OF_THE_OVER_MARK}: mem_budget(gib=40)"
+
+
+def test_the_text_shows_no_line_of_this_plugin(run):
+    assert "pytest_membudget" not in run.text("test_over")
+
+
+def test_the_short_summary_has_a_line_for_each_failure(run):
+    line = next(line for line in run.lines if line.startswith("FAILED test_budgets.py::test_over"))
+
+    assert line.startswith("FAILED test_budgets.py::test_over - BudgetExceeded: 12.50 GiB over its")
+
+
+def test_junit_has_the_verdict_as_the_message(run):
+    assert run.message("test_over") == "BudgetExceeded: 12.50 GiB over its budget of 40 GiB"
+    assert run.message("test_nothing_on_cuda").startswith("BudgetUnchecked: the test allocated nothing on cuda")
+
+
+def test_what_to_do_about_a_test_without_cuda_memory_is_said(run):
+    assert "put the model and its inputs on device 'cuda'" in run.text("test_nothing_on_cuda")
+
+
+def test_fixtures_and_bodies_run_in_other_processes_than_the_session(run):
+    def processes(kind):
+        return {path.name.partition("-")[2] for path in run.folder.glob(f"{kind}-*")}
+
+    assert len(processes("fixture")) == 2  # test_within and test_over, each once
+    assert processes("fixture") == processes("body")
+    assert not processes("fixture") & processes("session")
+
+
+def test_the_summary_has_a_row_a_test_and_the_counts(run):
+    table = {cells[0].split("::")[1]: cells for line in run.summary if (cells := line.split()) and "::" in line}
+
+    assert table["test_within"][1:] == ["60.00", "GiB", "52.50", "GiB", "88%", "parameters", "45.00", "GiB", "within"]
+    assert table["test_over"][1:] == ["40.00", "GiB", "52.50", "GiB", "131%", "parameters", "45.00", "GiB", "over"]
+    assert run.summary[-2].startswith("3 estimated (1 within, 2 over), 1 without an estimate, 0 measured")
+
+
+def test_the_rows_of_the_report_hold_the_exact_bytes(run):
+    estimate = run.rows["test_over"]["estimates"][0]
+
+    assert estimate["peak"]["allocated_bytes"] == 52 * GIB + GIB // 2
+    assert estimate["components"]["parameters"] == 45 * GIB
+    assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
+
+
+def test_the_verdicts_are_in_the_report(run):
+    assert {name: row["verdict"] for name, row in run.rows.items()} == {
+        "test_within": "within",
+        "test_over": "over",
+        "test_component_over": "over",
+        "test_nothing_on_cuda": "error",
+    }
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        ("line", f"*test_budgets.py:{LINE_OF_THE_OVER_MARK}: *12.50 GiB over its budget of 40 GiB*"),
+        ("short", "12.50 GiB over its budget of 40 GiB"),
+        ("native", "12.50 GiB over its budget of 40 GiB"),
+        ("long", "12.50 GiB over its budget of 40 GiB"),
+    ],
+)
+def test_each_style_of_traceback_shows_the_verdict(pytester, style, expected):
+    pytester.makeconftest("")
+    pytester.makepyfile(test_budgets=_dedented(FILES["test_budgets.py"]))
+
+    result = pytester.runpytest_subprocess("--membudget", f"--tb={style}", "-k", "test_over")
+
+    result.stdout.fnmatch_lines([expected])
+
+
+def _dedented(text):
+    import textwrap
+
+    return textwrap.dedent(text).lstrip("\n")
