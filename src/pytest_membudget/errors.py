@@ -27,4 +27,11 @@ class UnsupportedTorch(MembudgetError):  # noqa: N818 (its public name)
 
 
 class WorkerFailure(MembudgetError):  # noqa: N818 (its public name)
-    """A worker process gave no estimate: it crashed, hung, or could not be started."""
+    """A worker process gave no estimate: it crashed, hung, or could not be started.
+
+    ``collecting``: the session had been started, and its test files were being imported.
+    """
+
+    def __init__(self, reason: str, *, collecting: bool = False) -> None:
+        super().__init__(reason)
+        self.collecting = collecting

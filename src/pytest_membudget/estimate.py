@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +29,8 @@ class Estimator:
     """Asks workers for estimates; a worker that is lost costs its own test the estimate, no other.
 
     Device memory that test modules allocate when they are imported is there for their own tests only, as
-    in a process that runs them alone: where there is any, each file gets a worker of its own.
+    in a process that runs them alone: where there is any, each file gets a worker of its own. So it does
+    where collecting them all has ended the worker: then only one of them is to blame.
     """
 
     def __init__(self, order: Order) -> None:
@@ -38,18 +38,24 @@ class Estimator:
         self._worker: Worker | None = None
         self._file: str | None = None
         self._by_file = False
-        self._refusal: str | None = None
+        #: why no worker can start, by file, or for all of them under None
+        self._refusals: dict[str | None, str] = {}
 
     def estimate(self, nodeid: str, file: str, budget: Budget) -> Estimate:
         """The estimate of test ``nodeid`` in ``file``, held to its ``budget``."""
-        if self._refusal is not None:
-            return Estimate(Verdict(ERROR, self._refusal))
+        refusal = self._refusals.get(None) or self._refusals.get(file)
+        if refusal is not None:
+            return _failed(refusal)
         gpu = budget.gpu or self._order.gpu
         request = {"nodeid": nodeid, "gpu": gpu, "limited": budget.gpu is not None, "metric": budget.metric}
         try:
             answer = self._worker_for(file).ask(request)
         except WorkerFailure as error:
-            return self._failed(str(error))
+            self.close()
+            return _failed(str(error))
+        except BaseException:
+            self.close()  # its answer to this request is still to come: it must not be taken for the next one's
+            raise
         return read_answer(budget, answer)
 
     def close(self) -> None:
@@ -62,26 +68,41 @@ class Estimator:
         if self._worker is not None and self._file not in (None, file):
             self.close()
         if self._worker is None:
-            self._worker = self._start([file] if self._by_file else self._order.files)
-            if self._worker.imported_bytes and len(self._order.files) > 1 and not self._by_file:
-                self._by_file = True
-                self.close()
-                self._worker = self._start([file])
+            self._worker = self._start_for(file)
             self._file = file if self._by_file else None
         return self._worker
 
-    def _start(self, files: Sequence[str]) -> Worker:
+    def _start_for(self, file: str) -> Worker:
+        if not self._by_file:
+            worker = self._start_for_all()
+            if worker is not None:
+                return worker
+            self._by_file = True
         try:
-            return Worker(replace(self._order, files=files))
+            return Worker(replace(self._order, files=[file]))
         except WorkerFailure as error:
-            if not self._by_file:
-                self._refusal = str(error)
+            self._refusals[file] = str(error)
             raise
 
-    def _failed(self, reason: str) -> Estimate:
-        self.close()
-        first, _, rest = reason.partition("\n")
-        return Estimate(Verdict(ERROR, first), details=rest)
+    def _start_for_all(self) -> Worker | None:
+        """A worker that has collected all files; None if each file needs its own."""
+        several = len(self._order.files) > 1
+        try:
+            worker = Worker(self._order)
+        except WorkerFailure as error:
+            if several and error.collecting:
+                return None
+            self._refusals[None] = str(error)
+            raise
+        if several and worker.imported_bytes:
+            worker.close()
+            return None
+        return worker
+
+
+def _failed(reason: str) -> Estimate:
+    first, _, rest = reason.partition("\n")
+    return Estimate(Verdict(ERROR, first), details=rest)
 
 
 def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:

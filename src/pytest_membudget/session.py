@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,14 +23,15 @@ from .verdict import ERROR, Verdict
 #: Called before each estimate with its number, how many there are, and the test.
 Progress = Callable[[int, int, str], None]
 
+#: At the test itself, not under its name: two tests may have the same.
+_ROW = pytest.StashKey[Row]()
+
 
 class BudgetSession:
     """The budgets of one session, and what was found out about them."""
 
-    def __init__(self, settings: Settings, root: Path, args: Sequence[str], start_dir: str) -> None:
+    def __init__(self, settings: Settings, args: Sequence[str], start_dir: str) -> None:
         self.settings = settings
-        self.rows: dict[str, Row] = {}
-        self._root = root
         self._args = args
         self._dir = start_dir
         self._files: list[str] = []
@@ -41,18 +43,29 @@ class BudgetSession:
         self._files = list(dict.fromkeys(str(item.path) for item in marked))
         return marked
 
-    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> None:
-        """Estimate ``items`` one after the other."""
+    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> list[Row]:
+        """The rows of ``items``, estimated one after the other."""
+        rows = []
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
-            self.row_of(item)
+            rows.append(self.row_of(item))
+        return rows
 
     def row_of(self, item: pytest.Item) -> Row:
         """The row of ``item``; it is estimated now if it has not been."""
-        row = self.rows.get(item.nodeid)
+        row = item.stash.get(_ROW, None)
         if row is None:
-            row = self.rows[item.nodeid] = self._make_row(item)
+            row = item.stash[_ROW] = self._make_row(item)
         return row
+
+    def row_without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> Row:
+        """A row for a test that is not going to be estimated: ``error`` or ``skipped``, and why."""
+        file, line = place_of(item)
+        try:
+            budget = read_budget(_marks(item), self.settings.marker_defaults())
+        except Exception:  # why it is not estimated is what there is to say
+            budget = None
+        return _row(item, file, line, budget, Estimate(Verdict(verdict, reason)))
 
     def close(self) -> None:
         """End the worker."""
@@ -65,21 +78,16 @@ class BudgetSession:
         budget: Budget | None = None
         try:
             budget = read_budget(_marks(item), self.settings.marker_defaults())
-            estimate = self._estimates().estimate(item.nodeid, str(item.path), budget)
+            estimate = self._estimates().estimate(nodeid_of(item), str(item.path), budget)
+            return _row(item, file, line, budget, estimate)
         except MembudgetError as error:
-            estimate = Estimate(Verdict(ERROR, f"{file}:{line}: {error}"))
-        return make_row(
-            nodeid=item.nodeid,
-            file=file,
-            line=line,
-            budget=budget.to_json() if budget is not None else None,
-            limit_bytes=_limit_bytes(budget),
-            verdict=estimate.verdict.name,
-            reason=estimate.verdict.reason,
-            details=estimate.details,
-            raised=estimate.raised,
-            estimates=[report.to_json() for report in estimate.reports],
-        )
+            reason = f"{file}:{line}: {error}"
+        except Exception as error:  # a value that cannot be worked with; it must not end the session
+            reason = (
+                f"{file}:{line}: the budget could not be checked ({type(error).__name__}: {error}); "
+                "write plain numbers and texts in the mark, as in mem_budget(gib=40)"
+            )
+        return _row(item, file, line, None, Estimate(Verdict(ERROR, reason)))
 
     def _estimates(self) -> Estimator:
         if self._estimator is None:
@@ -100,21 +108,26 @@ def is_marked(item: pytest.Item) -> bool:
     return item.get_closest_marker(MARKER) is not None
 
 
+def nodeid_of(item: pytest.Item) -> str:
+    """The node id of ``item`` as pytest makes it: ``--dist loadgroup`` writes the group's name behind it."""
+    if not item.config.getoption("loadgroup", False):
+        return item.nodeid
+    marks = item.iter_markers("xdist_group")
+    names = {str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks}
+    return item.nodeid.removesuffix(f"@{'_'.join(sorted(names))}") if names else item.nodeid
+
+
 def place_of(item: pytest.Item) -> tuple[str, int]:
     """File and line of the closest mark of ``item``; the test's own line where the mark is not in the source."""
-    path, line, _ = item.location
     source = _source_of(item.path)
-    names = [part.partition("[")[0] for part in item.nodeid.split("[")[0].split("::")[1:]]
-    found = find_marker_line(source, names, MARKER) if source is not None else None
-    return path.replace(os.sep, "/"), found if found is not None else (line or 0) + 1
-
-
-def guard_of(item: pytest.Item) -> str | None:
-    """The ``skipif`` mark of ``item`` as written, if it has one."""
-    mark = item.get_closest_marker("skipif")
-    if mark is None:
-        return None
-    return f"skipif({', '.join(repr(value) for value in mark.args)})"
+    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
+    path = [*classes, getattr(item, "originalname", None) or item.name]
+    mark = item.get_closest_marker(MARKER)
+    found = find_marker_line(source, path, MARKER, mark.kwargs if mark else {}) if source else None
+    if found is not None:
+        return os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"), found
+    file, line, _ = item.location
+    return file.replace(os.sep, "/"), (line or 0) + 1
 
 
 def _source_of(path: Path) -> str | None:
@@ -124,6 +137,24 @@ def _source_of(path: Path) -> str | None:
         return None
 
 
+def _row(item: pytest.Item, file: str, line: int, budget: Budget | None, estimate: Estimate) -> Row:
+    row = make_row(
+        nodeid=nodeid_of(item),
+        file=file,
+        line=line,
+        budget=budget.to_json() if budget is not None else None,
+        limit_bytes=_limit_bytes(budget),
+        verdict=estimate.verdict.name,
+        reason=estimate.verdict.reason,
+        details=estimate.details,
+        raised=estimate.raised,
+        estimates=[report.to_json() for report in estimate.reports],
+    )
+    # plain JSON types only: one value that xdist cannot send ends its worker without a word
+    plain: Row = json.loads(json.dumps(row))
+    return plain
+
+
 def _marks(item: pytest.Item) -> list[tuple[tuple[Any, ...], Mapping[str, Any]]]:
     return [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]
 
@@ -131,6 +162,4 @@ def _marks(item: pytest.Item) -> list[tuple[tuple[Any, ...], Mapping[str, Any]]]
 def _limit_bytes(budget: Budget | None) -> int | None:
     if budget is None:
         return None
-    if budget.gib is None and budget.gpu is not None:
-        return capacity_of(budget)
-    return budget.limit_bytes
+    return budget.limit_bytes if budget.gib is not None else capacity_of(budget)

@@ -57,6 +57,8 @@ class VirtualDevice:
         Raises ``UnsupportedTorch`` for a torch that lacks what the device stands on.
         """
         check_torch()
+        # nothing large is computed here, and a pool of threads does not survive the fork of a test's child
+        torch.set_num_threads(1)
         install_cuda_guard()
         register_stand_in_accelerator()
         install_device_query()
