@@ -50,15 +50,17 @@ class Accounts:
             if row["verdict"] in (OVER, ERROR) and nodeid not in self._expected
         ]
 
+    def planned(self) -> list[str]:
+        """The tests that have budgets and were going to run."""
+        return list(self._planned)
+
     def not_run(self) -> list[str]:
         """The tests that were to run and have neither passed nor failed nor been skipped."""
         return [nodeid for nodeid in self._planned if nodeid not in self._settled]
 
     def unchecked(self) -> dict[str, str]:
         """Why a budget was not checked though nothing failed, by test or file."""
-        skipped = {
-            nodeid: row["reason"] for nodeid, row in self.rows.items() if row["verdict"] == SKIPPED
-        }
+        skipped = {nodeid: row["reason"] for nodeid, row in self.rows.items() if row["verdict"] == SKIPPED}
         return {**skipped, **self._modules}
 
     def notes(self) -> dict[str, str]:

@@ -60,9 +60,10 @@ def _table(pyproject: Path) -> Mapping[str, Any]:
         return {}
     try:
         document = tomllib.loads(pyproject.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageMistake(f"{pyproject} cannot be read for {TABLE}: {error}") from error
-    table = document.get("tool", {}).get("membudget", {})
+    tools = document.get("tool", {})
+    table = tools.get("membudget", {}) if isinstance(tools, Mapping) else {}
     if not isinstance(table, Mapping):
         raise UsageMistake(f"{pyproject}: tool.membudget is {table!r}; write a table {TABLE}")
     return table

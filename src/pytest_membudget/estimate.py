@@ -54,7 +54,7 @@ class Estimator:
             self.close()
             return _failed(str(error))
         except BaseException:
-            self.close()  # its answer to this request is still to come: it must not be taken for the next one's
+            self.close()  # the answer is still to come: it must not be taken for the next test's
             raise
         return read_answer(budget, answer)
 
@@ -110,7 +110,7 @@ def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
     reports = (MemoryReport.from_json(answer["report"]),) if "report" in answer else ()
     outcome, reason = answer["outcome"], answer.get("reason", "")
     if outcome == "skipped":
-        return Estimate(Verdict(SKIPPED, reason), reports)
+        return Estimate(Verdict(SKIPPED, f"skipped on the virtual device: {reason}"), reports)
     if outcome == "error":
         first, _, rest = reason.partition("\n")
         details = "\n".join(part for part in (rest, answer.get("details", "")) if part)

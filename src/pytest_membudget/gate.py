@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .accounts import Accounts
 from .config import DEFAULT_GPU, Settings
-from .outcomes import BodyNotRun, BudgetExceeded, BudgetUnchecked
+from .marker import MARKER
+from .outcomes import BodyNotRun, BudgetUnchecked
+from .own_marks import expects_failure, skip_reason, unchecked_text
+from .phase_reports import (
+    attach_row,
+    error_for,
+    failure_line,
+    finish_report,
+    is_expected,
+    row_in,
+    skip_text,
+)
 from .progress import ProgressLine
 from .reporting.failure import failure_text
 from .reporting.rows import Row
-from .session import BudgetSession, guard_of, is_marked
-from .verdict import ERROR, OVER, SKIPPED
+from .session import BudgetSession, is_marked, nodeid_of
+from .verdict import ERROR, SKIPPED
 
-#: Under this key a report carries its row from an xdist worker to the controller.
-REPORT_KEY = "membudget_row"
+#: Under this key an xdist worker's output has its tests.
+_PLANNED = "membudget_planned"
 _ROW = pytest.StashKey[Row]()
-_SKIPPED_HERE = "it skips itself in this process"
+_LATE = (
+    "its mark was added while the test was being run, too late for its budget to be checked; "
+    "add it at collection, for instance in pytest_collection_modifyitems"
+)
 
 
 class Gate:
@@ -30,12 +45,15 @@ class Gate:
         self._config = config
         self._settings = settings
         self._report_folder = report_folder
-        self._session = BudgetSession(settings, config.rootpath, *_invocation(config))
+        self._session = BudgetSession(settings, *_invocation(config))
         self._is_xdist_worker = hasattr(config, "workerinput")
-        #: rows by test, from here or from xdist workers, and why a marked test was not checked
-        self.rows: dict[str, Row] = {}
-        self.unchecked: dict[str, str] = {}
-        self._expected: set[str] = set()
+        self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
+        self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
+        #: what has become of the marked tests, from here or from xdist workers
+        self.accounts = Accounts()
+        self._silent_workers = 0
+        self._has_plan = False
+        self._notices: list[tuple[str, bool]] = []
 
     def pytest_report_header(self) -> str:
         """One line: what is modelled."""
@@ -43,23 +61,55 @@ class Gate:
         card = gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
         return f"membudget: estimates on a virtual {card}; this release measures nothing"
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that skips itself takes its budgets with it: tell it."""
+        if not report.skipped or self._is_xdist_worker:
+            return
+        path = self._config.rootpath / report.nodeid.partition("::")[0]
+        if path.is_file() and MARKER in path.read_text(encoding="utf-8", errors="replace"):
+            reason = skip_text(report)
+            self.accounts.module_skipped(
+                report.nodeid,
+                f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
+                "tests with budgets run on a virtual one: guard the others, not the file",
+            )
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Estimate what will run; an xdist worker waits until it is given a test."""
-        marked = self._session.plan(session.items)
-        if self._is_xdist_worker or not marked:
+        if self._only_asks:
             return
-        with ProgressLine(self._config, len(marked)) as progress:
-            self._session.estimate_all(marked, progress.step)
-        self._session.close()
-        self.rows = dict(self._session.rows)
+        marked = self._session.plan(session.items)
+        self.accounts.plan(nodeid_of(item) for item in marked)
+        cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
+        if self._is_xdist_worker or cannot_run or not marked:
+            return
+        awake = [item for item in marked if skip_reason(item) is None]
+        asleep = [item for item in marked if skip_reason(item) is not None]
+        with ProgressLine(self._config, len(awake)) as progress:
+            for row in self._session.estimate_all(awake, progress.step):
+                self.accounts.estimated(row)
+        if self._config.option.collectonly:
+            self._settle_unrun(awake, asleep)
+
+    def _settle_unrun(self, awake: list[pytest.Item], asleep: list[pytest.Item]) -> None:
+        """Under ``--collect-only`` there will be no reports: what marks say of the tests is all there is."""
+        for item in awake:
+            row = self._session.row_of(item)
+            error = error_for(row) if row["verdict"] != ERROR or row["raised"] else None
+            expected = error is not None and expects_failure(item, error)
+            self.accounts.settled(row, expected=expected)
+        for item in asleep:
+            reason = unchecked_text(item, skip_reason(item) or "")
+            row = self._session.row_without_estimate(item, SKIPPED, reason)
+            self.accounts.settled(row, expected=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """``--collect-only`` gates too: nothing runs, so the failures are counted here."""
+        """``--collect-only`` and ``--setup-only`` gate too: no test fails then, so it is counted here."""
         result = yield
-        if self._config.option.collectonly:
-            session.testsfailed += sum(row["verdict"] in (OVER, ERROR) for row in self.rows.values())
+        if self._nothing_runs and not self._is_xdist_worker:
+            session.testsfailed += len(self.accounts.failing())
         return result
 
     # Not tryfirst: skip and xfail marks are looked at before, fixtures are set up after.
@@ -76,13 +126,19 @@ class Gate:
         row = item.stash.get(_ROW, None)
         if row is None:
             return
-        if row["verdict"] == OVER:
-            raise BudgetExceeded(failure_text(row))
-        if row["verdict"] == ERROR:
-            raise BudgetUnchecked(failure_text(row))
+        error = error_for(row)
+        if error is not None:
+            raise error(failure_text(row))
         if row["verdict"] == SKIPPED:
-            pytest.skip(f"on the virtual device: {row['reason']}")
+            pytest.skip(row["reason"])
         raise BodyNotRun
+
+    @pytest.hookimpl(trylast=True, specname="pytest_runtest_call")
+    def refuse_a_late_mark(self, item: pytest.Item) -> None:
+        """A test that was run here, and has a mark now, has escaped."""
+        if is_marked(item) and _ROW not in item.stash:
+            item.stash[_ROW] = row = self._session.row_without_estimate(item, ERROR, _LATE)
+            raise BudgetUnchecked(failure_text(row))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -92,62 +148,98 @@ class Gate:
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
         report = yield
-        if not is_marked(item):
-            return report
-        row = item.stash.get(_ROW, None)
-        if row is not None and report.when == "call":
-            if row["verdict"] == ERROR and not row["raised"] and call.excinfo is not None:
-                _refuse_xfail(item, call.excinfo, report)
-            _attach(report, row)
-        elif row is None and report.when == "setup":
-            setattr(report, REPORT_KEY, {"nodeid": item.nodeid, "unchecked": _unchecked_text(item)})
+        if is_marked(item) and report.when in ("setup", "call"):
+            row = item.stash.get(_ROW, None)
+            if row is None and not report.passed:
+                row = self._row_of_an_end(item, report)
+            if row is not None and (report.when == "call" or not report.passed or self._nothing_runs):
+                finish_report(item, call, report, row)
+                attach_row(report, row)
         return report
+
+    def _row_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> Row:
+        """The row of a test that has ended before it could be estimated."""
+        if report.skipped:
+            reason = unchecked_text(item, skip_text(report))
+            return self._session.row_without_estimate(item, SKIPPED, reason)
+        reason = f"it failed before it could be estimated: {failure_line(report)}"
+        return self._session.row_without_estimate(item, ERROR, reason)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather the rows, from here and from xdist workers."""
-        row: Row | None = getattr(report, REPORT_KEY, None)
-        if row is None:
-            return
-        if "unchecked" in row:
-            self.unchecked[row["nodeid"]] = row["unchecked"]
-            self.rows.pop(row["nodeid"], None)
-            return
-        self.rows[row["nodeid"]] = row
-        if hasattr(report, "wasxfail"):
-            self._expected.add(row["nodeid"])
-        if row["verdict"] == SKIPPED:
-            self.unchecked[row["nodeid"]] = f"skipped on the virtual device: {row['reason']}"
+        row = row_in(report)
+        if row is not None:
+            self.accounts.settled(row, expected=is_expected(report))
 
-    def pytest_sessionfinish(self) -> None:
-        """End the worker, and write the report."""
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """An xdist worker has ended: these tests were to run."""
+        planned = (getattr(node, "workeroutput", None) or {}).get(_PLANNED)
+        if planned is None:
+            self._silent_workers += 1
+        else:
+            self.accounts.plan(planned)
+            self._has_plan = True  # of all workers: they have collected the same tests
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
+        """No pytest-timeout for a test that does not run here: the worker has a time limit of its own."""
+        return True if is_marked(item) else None
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """End the worker, see that no budget was forgotten, and write the report."""
         self._session.close()
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, and under ``--collect-only`` the failures, which have no other place there."""
-        from .reporting.console import summary_lines
-
-        if not self.rows and not self.unchecked:
+        if self._is_xdist_worker:
+            self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
             return
-        terminalreporter.section("membudget: GPU memory budgets")
-        if self._config.option.collectonly:
-            for row in self.rows.values():
-                if row["verdict"] in (OVER, ERROR):
-                    terminalreporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
-        for line in summary_lines(list(self.rows.values()), self.unchecked, self._expected):
-            terminalreporter.line(line)
-        self._write(terminalreporter)
+        self._refuse_forgotten(session)
+        if self._report_folder is not None and not self._only_asks:
+            self._write(self._report_folder)
+        if not self._config.pluginmanager.hasplugin("terminalreporter"):
+            for text, is_bad in self._notices:
+                if is_bad:
+                    print(text, file=sys.stderr)
 
-    def _write(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._report_folder is None:
+    def _refuse_forgotten(self, session: pytest.Session) -> None:
+        """A session that was not interrupted and has not failed has run every budget, or it fails now."""
+        if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
+        texts = [
+            f"{nodeid}: its budget was not checked: the session ended without a report of the test"
+            for nodeid in self.accounts.not_run()
+        ]
+        if self._silent_workers and not self._has_plan:
+            texts.append("an xdist worker ended without a word on the budgets that it was to check")
+        if texts:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._notices += [(text, True) for text in texts]
+
+    def _write(self, folder: Path) -> None:
         from .reporting.json_file import write_report
 
         try:
-            path = write_report(self._report_folder, self._config.rootpath, list(self.rows.values()))
+            path = write_report(folder, self._config.rootpath, list(self.accounts.rows.values()))
         except OSError as error:
-            terminalreporter.line(f"membudget: the report could not be written: {error}", red=True)
+            self._notices.append((f"membudget: the report could not be written: {error}", True))
         else:
-            terminalreporter.line(f"report: {path}")
+            self._notices.append((f"report: {path}", False))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The table, and where nothing runs the failures, which have no other place there."""
+        from .reporting.console import summary_lines
+
+        accounts = self.accounts
+        rows, unchecked, not_run = list(accounts.rows.values()), accounts.unchecked(), accounts.not_run()
+        if not rows and not unchecked and not not_run and not self._notices:
+            return
+        terminalreporter.section("membudget: GPU memory budgets")
+        if self._nothing_runs:
+            for row in accounts.failing():
+                terminalreporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
+        for line in summary_lines(rows, unchecked, accounts.notes(), len(not_run)):
+            terminalreporter.line(line)
+        for text, is_bad in self._notices:
+            terminalreporter.line(text, red=is_bad)
 
 
 def _invocation(config: pytest.Config) -> tuple[list[str], str]:
@@ -156,33 +248,3 @@ def _invocation(config: pytest.Config) -> tuple[list[str], str]:
     if given is not None:
         return list(given["args"]), given["dir"]
     return [str(arg) for arg in config.invocation_params.args], str(config.invocation_params.dir)
-
-
-def _refuse_xfail(
-    item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException], report: pytest.TestReport
-) -> None:
-    """A budget that was held against nothing is no expected failure: only the body's own errors are."""
-    if hasattr(report, "wasxfail"):
-        del report.wasxfail
-        report.outcome = "failed"
-        report.longrepr = item.repr_failure(excinfo)
-
-
-def _attach(report: pytest.TestReport, row: Row) -> None:
-    # plain JSON types only: one value that xdist cannot send ends its worker without a word
-    setattr(report, REPORT_KEY, json.loads(json.dumps(row)))
-    crash = getattr(report.longrepr, "reprcrash", None)
-    if report.failed and crash is not None:
-        crash.path, crash.lineno = row["file"], row["line"]
-        kind = BudgetExceeded if row["verdict"] == OVER else BudgetUnchecked
-        crash.message = f"{kind.__name__}: {row['reason']}"
-
-
-def _unchecked_text(item: pytest.Item) -> str:
-    guard = guard_of(item)
-    if guard is None:
-        return _SKIPPED_HERE
-    return (
-        f"its own guard {guard} skips it here, so its budget was not checked; take the guard off: "
-        "without a GPU the test runs on a virtual one, in a process where torch.cuda.is_available() is True"
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import WorkerFailure
+from .process_end import end_text
 from .protocol import Channel
 
 #: The worker sees the session's own import path before it imports anything.
@@ -21,6 +23,8 @@ _BOOT = (
 )
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0
+#: Seconds that an idle or estimating worker gets to end by itself.
+_FAREWELL = 2.0
 #: Bytes of a worker's output that a failure tells.
 _TAIL_BYTES = 2000
 
@@ -41,18 +45,17 @@ class Order:
 
 
 class Worker:
-    """A worker process; used as a context manager, or closed by ``close``."""
+    """A worker process; ended by ``close``."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = _start(self._output)
+        self._collecting = False
         self.imported_bytes = 0
         try:
-            self._channel.send(
-                {"args": list(order.args), "dir": order.dir, "files": list(order.files), "gpu": order.gpu}
-            )
-            self.imported_bytes = self._receive("starting")["imported_bytes"]
+            self.imported_bytes = self._begin()
         except BaseException:
             self.close()
             raise
@@ -60,21 +63,46 @@ class Worker:
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to ``request``, which names one test.
 
-        Raises ``WorkerFailure`` if the worker itself is lost: then start another one.
+        Raises ``WorkerFailure`` if the worker itself is lost: then start another one. So it must be after
+        any other exception, for the answer is still to come.
         """
         try:
             self._channel.send({**request, "timeout": self._order.timeout})
         except BrokenPipeError:
-            raise WorkerFailure(self._lost("the worker was gone")) from None
-        return self._receive(f"estimating {request['nodeid']}")
+            raise self._lost("the worker was gone") from None
+        answer = self._receive(f"estimating {request['nodeid']}")
+        if answer["nodeid"] != request["nodeid"]:
+            raise self._lost(f"the worker answered for {answer['nodeid']}, which it was not asked for")
+        return answer
 
     def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._process.poll() is None:
+        """End the process, whatever it does, and the test that it runs."""
+        self._channel.close()  # which ends it, and its test's process with it, if it listens
+        try:
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
             self._process.kill()
-        self._process.wait()
-        self._channel.close()
+            self._process.wait()
         self._output.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _begin(self) -> int:
+        order = {
+            "args": list(self._order.args),
+            "dir": self._order.dir,
+            "files": list(self._order.files),
+            "gpu": self._order.gpu,
+            "scratch": self._scratch,
+        }
+        try:
+            self._channel.send(order)
+        except BrokenPipeError:
+            raise self._lost("the worker was gone before it had begun") from None
+        self._receive("starting the session")
+        self._collecting = True
+        imported_bytes: int = self._receive("importing the test files")["imported_bytes"]
+        self._collecting = False
+        return imported_bytes
 
     def output_tail(self) -> str:
         """The last of what the worker, and the tests in it, have printed."""
@@ -87,18 +115,18 @@ class Worker:
             message = self._channel.receive(self._order.timeout + _GRACE)
         except TimeoutError:
             limit = f"{self._order.timeout:g} s ([tool.membudget] timeout)"
-            raise WorkerFailure(self._lost(f"the worker did not answer within {limit} while {doing}")) from None
+            raise self._lost(f"the worker did not answer within {limit} while {doing}") from None
         if message is None:
             self._process.wait()
-            status = self._process.returncode
-            raise WorkerFailure(self._lost(f"the worker ended with status {status} while {doing}"))
+            raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
         if message["event"] == "failed":
-            raise WorkerFailure(message["reason"])
+            raise self._lost(message["reason"])
         return message
 
-    def _lost(self, what: str) -> str:
+    def _lost(self, what: str) -> WorkerFailure:
         tail = self.output_tail()
-        return f"{what}; its last output:\n{tail}" if tail else what
+        reason = f"{what}\nThe last of its output:\n{tail}" if tail else what
+        return WorkerFailure(reason, collecting=self._collecting)
 
 
 def _start(output: Any) -> tuple[subprocess.Popen[bytes], Channel]:
@@ -113,6 +141,7 @@ def _start(output: Any) -> tuple[subprocess.Popen[bytes], Channel]:
         stderr=subprocess.STDOUT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         pass_fds=(read_orders, write_answers),
+        start_new_session=True,  # Ctrl-C is for the session, which ends the worker
     )
     os.close(read_orders)
     os.close(write_answers)

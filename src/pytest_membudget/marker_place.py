@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
-def find_marker_line(source: str, path: Sequence[str], marker: str) -> int | None:
+def find_marker_line(
+    source: str, path: Sequence[str], marker: str, arguments: Mapping[str, Any]
+) -> int | None:
     """The line of the closest ``marker`` for the function at ``path``: its own, its class's, the module's.
 
-    ``path`` is the class names and the function's name, from the outside in. None if the mark cannot be
-    seen in the source: a hook added it.
+    ``path`` is the class names and the function's name, from the outside in. Where several marks are
+    equally close, as in ``parametrize``, it is the one written with ``arguments``. None if the mark cannot
+    be seen in the source: a hook added it, or another file has it.
     """
     try:
         scope: ast.AST = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return None
     nodes = [scope]
     for name in path:
@@ -23,31 +27,57 @@ def find_marker_line(source: str, path: Sequence[str], marker: str) -> int | Non
             break
         nodes.append(found)
         scope = found
+    named = _named_marks(nodes[0], marker)
     for node in reversed(nodes):
-        for line in _marker_lines(node, marker):
-            return line
+        marks = _marks(node, marker, named)
+        if marks:
+            return next((line for line, written in marks if written == arguments), marks[0][0])
     return None
 
 
 def _member(scope: ast.AST, name: str) -> ast.AST | None:
+    """The class or function ``name`` in ``scope``; the last one, which is the one that Python keeps."""
     kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in getattr(scope, "body", []):
-        if isinstance(node, kinds) and node.name == name:
-            return node
-    return None
+    body = getattr(scope, "body", [])
+    return next((node for node in reversed(body) if isinstance(node, kinds) and node.name == name), None)
 
 
-def _marker_lines(node: ast.AST, marker: str) -> Iterator[int]:
+def _marks(node: ast.AST, marker: str, named: Mapping[str, Any]) -> list[tuple[int, dict[str, Any] | None]]:
+    """Line and arguments of each mark that ``node`` has itself, in the order in which they stand."""
     places: list[ast.AST] = list(getattr(node, "decorator_list", []))
     if isinstance(node, (ast.Module, ast.ClassDef)):
-        places += [child for child in node.body if _sets_pytestmark(child)]
-    for place in places:
-        for part in ast.walk(place):
-            if isinstance(part, ast.Attribute) and part.attr == marker:
-                yield part.end_lineno or part.lineno
+        places += [child for child in node.body if "pytestmark" in _targets(child)]
+    calls = [part for place in places for part in ast.walk(place) if isinstance(part, ast.Call)]
+    written = {id(call.func): _literals(call) for call in calls}
+    marks = []
+    for part in (part for place in places for part in ast.walk(place)):
+        if isinstance(part, ast.Attribute) and part.attr == marker:
+            marks.append((part.end_lineno or part.lineno, written.get(id(part), {})))
+        elif isinstance(part, ast.Name) and part.id in named:
+            marks.append((part.lineno, named[part.id]))
+    return sorted(marks, key=lambda mark: mark[0])
 
 
-def _sets_pytestmark(node: ast.AST) -> bool:
-    if isinstance(node, ast.Assign):
-        return any(isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets)
-    return isinstance(node, ast.AnnAssign) and getattr(node.target, "id", None) == "pytestmark"
+def _named_marks(module: ast.AST, marker: str) -> dict[str, Any]:
+    """The names that ``module`` gives to marks: ``small = pytest.mark.mem_budget(gib=1)``."""
+    names: dict[str, Any] = {}
+    for node in getattr(module, "body", []):
+        value = getattr(node, "value", None)
+        call = value.func if isinstance(value, ast.Call) else value
+        if isinstance(call, ast.Attribute) and call.attr == marker:
+            arguments = _literals(value) if isinstance(value, ast.Call) else {}
+            names.update(dict.fromkeys(_targets(node) - {"pytestmark"}, arguments))
+    return names
+
+
+def _targets(node: ast.AST) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def _literals(call: ast.Call) -> dict[str, Any] | None:
+    """The keyword arguments of ``call``; None where one is no literal."""
+    try:
+        return {keyword.arg or "**": ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except ValueError:
+        return None

@@ -19,7 +19,7 @@ class BudgetUnchecked(pytest.fail.Exception):  # type: ignore[name-defined, misc
         super().__init__(text, pytrace=False)
 
 
-class BodyNotRun(Exception):
+class BodyNotRun(Exception):  # noqa: N818 - it is no error
     """Ends setup and call of a marked test without running anything: it passes on its estimate.
 
     Never seen by a user: the report is made as of a phase that passed.

@@ -1,4 +1,4 @@
-"""What pytest's own marks say of a test before it runs: whether it will be skipped, or is expected to fail."""
+"""What pytest's own marks say of a test before it runs: that it is skipped, or expected to fail."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = _settings(config)
     folder = config.getoption("membudget_report")
     report_folder = config.invocation_params.dir / folder if folder is not None else None
-    config.pluginmanager.register(Gate(config, settings, report_folder), "membudget-gate")
+    if config.pluginmanager.register(Gate(config, settings, report_folder), "membudget-gate") is None:
+        raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,7 +91,7 @@ def _settings(config: pytest.Config) -> Any:
     if config.getoption("membudget_measure") == "require":
         raise pytest.UsageError("--membudget-measure=require: this release measures nothing; leave it out")
     if config.getoption("membudget_compare") is not None:
-        raise pytest.UsageError("--membudget-compare: comparison is not available in this release; leave it out")
+        raise pytest.UsageError("--membudget-compare: this release compares with nothing; leave it out")
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
         return load_settings(pyproject, {"gpu": config.getoption("membudget_gpu")})

@@ -16,7 +16,7 @@ class ProgressLine:
 
     def __init__(self, config: pytest.Config, total: int) -> None:
         self._reporter = config.pluginmanager.getplugin("terminalreporter")
-        self._quiet = self._reporter is None or config.get_verbosity() < 0
+        self._quiet = self._reporter is None or config.get_verbosity() < 0 or not total
         self._rewrites = not self._quiet and bool(getattr(self._reporter, "isatty", False))
         self._total = total
         self._told = 0.0

@@ -38,7 +38,7 @@ class BudgetSession:
         self._estimator: Estimator | None = None
 
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """The marked ones of ``items``, which are those that will run; their files are what workers collect."""
+        """The marked ones of ``items``, those that will run; their files are what workers collect."""
         marked = [item for item in items if is_marked(item)]
         self._files = list(dict.fromkeys(str(item.path) for item in marked))
         return marked
@@ -118,7 +118,7 @@ def nodeid_of(item: pytest.Item) -> str:
 
 
 def place_of(item: pytest.Item) -> tuple[str, int]:
-    """File and line of the closest mark of ``item``; the test's own line where the mark is not in the source."""
+    """File and line of the closest mark of ``item``; the test's own where the mark is not in the source."""
     source = _source_of(item.path)
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     path = [*classes, getattr(item, "originalname", None) or item.name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import GIB
@@ -12,30 +12,34 @@ _HEADERS = ("test", "budget", "estimate", "of budget", "largest component", "ver
 
 
 def summary_lines(
-    rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str], expected: Container[str] = ()
+    rows: Sequence[Mapping[str, Any]],
+    unchecked: Mapping[str, str],
+    notes: Mapping[str, str],
+    not_run: int,
 ) -> Iterator[str]:
     """The table of ``rows``, then who was not checked and why, then the counts.
 
-    ``expected`` are the tests whose failure an xfail mark expects.
+    ``notes`` say more of the verdicts of single tests; ``not_run`` tests were to run and have not.
     """
     if rows:
         from tabulate import tabulate  # only sessions with budgets pay for it
 
-        table = [_cells(row, " (expected)" if row["nodeid"] in expected else "") for row in rows]
+        table = [_cells(row, notes.get(row["nodeid"])) for row in rows]
         yield from tabulate(table, _HEADERS, disable_numparse=True, colalign=_ALIGN).splitlines()
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
-    yield _counts(rows, unchecked)
+    yield _counts(rows, unchecked, not_run)
 
 
 _ALIGN = ("left", "right", "right", "right", "left", "left")
 
 
-def _cells(row: Mapping[str, Any], note: str) -> tuple[str, ...]:
+def _cells(row: Mapping[str, Any], note: str | None) -> tuple[str, ...]:
+    verdict = f"{row['verdict']} ({note})" if note else row["verdict"]
     limit, estimate = row["limit_bytes"], worst_estimate(row)
     limit_text = f"{limit / GIB:.2f} GiB" if limit is not None else "-"
     if estimate is None or not peak_bytes(estimate):
-        return (row["nodeid"], limit_text, "-", "-", "-", row["verdict"] + note)
+        return (row["nodeid"], limit_text, "-", "-", "-", verdict)
     peak = peak_bytes(estimate)
     name, size = max(estimate["components"].items(), key=lambda entry: entry[1])
     share = f"{peak / limit:.0%}" if limit else "-"
@@ -45,11 +49,11 @@ def _cells(row: Mapping[str, Any], note: str) -> tuple[str, ...]:
         f"{peak / GIB:.2f} GiB",
         share,
         f"{name} {size / GIB:.2f} GiB",
-        row["verdict"] + note,
+        verdict,
     )
 
 
-def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str]) -> str:
+def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str], not_run: int) -> str:
     verdicts = [row["verdict"] for row in rows]
     within, over, failed = (verdicts.count(word) for word in ("within", "over", "error"))
     parts = [f"{within + over} estimated ({within} within, {over} over)"]
@@ -58,4 +62,6 @@ def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str]) -> 
     parts.append("0 measured (this release measures nothing)")
     if unchecked:
         parts.append(f"{len(unchecked)} unchecked")
+    if not_run:
+        parts.append(f"{not_run} not run")
     return ", ".join(parts)

@@ -11,11 +11,15 @@ from .rows import peak_bytes, worst_estimate
 #: Holders that a failure names; report.json has more.
 _TOP = 10
 _WIDTH = 20
+#: Arguments of the mark that need not be told.
+_DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 
 def failure_text(row: Mapping[str, Any]) -> str:
     """Why ``row``'s test fails, for a person who did not write it."""
-    lines = [row["reason"], f"{row['file']}:{row['line']}: {_marker_text(row['budget'])}"]
+    lines = [row["reason"]]
+    if row["budget"] is not None:  # else the reason is what is wrong with the mark, and where it stands
+        lines.append(f"{row['file']}:{row['line']}: {_marker_text(row['budget'])}")
     if row["details"]:
         lines += ["", row["details"]]
     estimate = worst_estimate(row)
@@ -26,10 +30,10 @@ def failure_text(row: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _marker_text(budget: Mapping[str, Any] | None) -> str:
-    if budget is None:
-        return "the mark cannot be used as it is written"
-    written = [f"{name}={value!r}" for name, value in budget.items() if value and (name, value) != ("gpus", 1)]
+def _marker_text(budget: Mapping[str, Any]) -> str:
+    written = [
+        f"{name}={value!r}" for name, value in budget.items() if value and (name, value) not in _DEFAULTS
+    ]
     return f"mem_budget({', '.join(written)})"
 
 

@@ -31,9 +31,12 @@ def write_report(folder: Path, root: Path, rows: Sequence[Row]) -> Path:
 
 
 def git_facts(root: Path) -> dict[str, Any]:
-    """The commit that ``root`` stands at, and whether files differ from it; None where git cannot tell."""
+    """The commit that ``root`` is at, and whether tracked files differ; None where git cannot tell.
+
+    Not those that git does not know: reports and caches would make every second run dirty.
+    """
     head = _git(root, "rev-parse", "HEAD")
-    status = _git(root, "status", "--porcelain")
+    status = _git(root, "status", "--porcelain", "--untracked-files=no")
     return {"head": head or None, "base": None, "dirty": bool(status) if status is not None else None}
 
 

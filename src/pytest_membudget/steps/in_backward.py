@@ -58,7 +58,7 @@ def optimizer_in_backward(
         optimizers[parameter].zero_grad(set_to_none=True)
 
     handles = [
-        parameter.register_post_accumulate_grad_hook(step_and_free)  # type: ignore[no-untyped-call]  # torch 2.13
+        parameter.register_post_accumulate_grad_hook(step_and_free)
         for parameter in optimizers
     ]
     return OptimizerInBackward(optimizers, tuple(handles))

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 def backward(loss: Tensor) -> None:
     """``loss.backward()``, typed."""
-    loss.backward()  # type: ignore[no-untyped-call]  # torch 2.13
+    loss.backward()
 
 
 def update(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import components
 from .ledger import Ledger
 from .modules import ModuleStack
 from .record import Phase, Record
@@ -99,6 +100,12 @@ class Tracker:
         record.role = component
         self.ledger.born(id(record), record)
         return record
+
+    def pass_through(self, sizes_bytes: Iterable[int], operator: str) -> None:
+        """Memory that a kernel holds all at once while it runs, and none of it afterwards."""
+        records = [self.transient(size, operator, components.WORKSPACES) for size in sizes_bytes]
+        for record in records:
+            self.release(record)
 
     def release(self, record: Record) -> None:
         """What ``transient`` took is given back."""

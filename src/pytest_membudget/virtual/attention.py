@@ -135,6 +135,21 @@ def _operand(tensor: torch.Tensor) -> Operand:
     )
 
 
+def _described(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, options: _Options
+) -> AttentionCall:
+    return AttentionCall(
+        query=_operand(query),
+        key=_operand(key),
+        value=_operand(value),
+        mask=None if mask is None else _operand(mask),
+        dropout_p=options.dropout_p,
+        is_causal=options.is_causal,
+        enable_gqa=options.enable_gqa,
+        grad_enabled=torch.is_grad_enabled(),
+    )
+
+
 def _validate(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> None:
     """What ``validate_sdpa_input`` refuses, so that nothing is estimated that cannot run."""
     operands = query, key, value
@@ -167,16 +182,7 @@ def _batched_attention(
 ) -> torch.Tensor:
     if platform.torch_version >= _EMPTY_IS_ZERO_SINCE and 0 in (query.numel(), key.numel(), value.numel()):
         return _empty_attention(query, key, value)
-    call = AttentionCall(
-        query=_operand(query),
-        key=_operand(key),
-        value=_operand(value),
-        mask=None if mask is None else _operand(mask),
-        dropout_p=options.dropout_p,
-        is_causal=options.is_causal,
-        enable_gqa=options.enable_gqa,
-        grad_enabled=torch.is_grad_enabled(),
-    )
+    call = _described(query, key, value, mask, options)
     backend = choose_backend(call, platform, _settings(platform))
     mask = _additive(mask, query.dtype)
     if backend is Backend.FLASH:
@@ -259,19 +265,15 @@ def _math(
         mask = ones.tril()
         del ones
         mask = _additive(mask, scaled_query.dtype)
-    keys, values = accurate_key, accurate_value
-    if options.enable_gqa:
-        keys, values = _repeated_heads(query, accurate_key, accurate_value)
+    keys, values = _shared_heads(query, accurate_key, accurate_value, options)
     weights = torch.matmul(scaled_query, aten.mul.Scalar(keys.transpose(-2, -1), factor))
     if mask is not None:
         weights.add_(mask)
     weights = aten._safe_softmax.default(weights, -1)
     if options.dropout_p > 0:
         weights = torch.dropout(weights, options.dropout_p, True)
-    returned_too = weights.to(query.dtype)
-    output = torch.matmul(weights, values).to(query.dtype)
-    del returned_too  # dropped by the caller, but not before the output is there
-    return output
+    # C++ makes both results before it gives one up
+    return (weights.to(query.dtype), torch.matmul(weights, values).to(query.dtype))[1]
 
 
 def _accurate(operand: torch.Tensor) -> torch.Tensor:
@@ -281,10 +283,12 @@ def _accurate(operand: torch.Tensor) -> torch.Tensor:
     return operand.float() if half and not allowed else operand
 
 
-def _repeated_heads(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+def _shared_heads(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: _Options
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Key and value once for each head of query that shares them."""
+    """With ``enable_gqa`` key and value once for each head of query that shares them."""
+    if not options.enable_gqa:
+        return key, value
     heads, key_heads, value_heads = query.shape[-3], key.shape[-3], value.shape[-3]
     if heads == key_heads == value_heads:
         return key, value

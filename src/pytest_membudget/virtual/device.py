@@ -31,8 +31,8 @@ from .private import check_torch
 from .reads import install_array_reads
 
 NOT_MODELLED = (
-    "temporaries inside CUDA kernels (reductions, sorts, attention's and cuDNN's own); "
-    "cuBLAS workspaces are modelled",
+    "temporaries inside CUDA kernels (reductions, sorts, embedding and norm backward, cuDNN's workspaces); "
+    "those of attention kernels and cuBLAS are modelled",
 )
 
 
@@ -42,7 +42,7 @@ class VirtualDevice:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self._library: Any = None
-        self._mode = VirtualMode(self._attention)
+        self._mode = VirtualMode(self._attention, gpu)
         self._began = 0.0
         self._start_tracker()
 
@@ -81,6 +81,7 @@ class VirtualDevice:
         What imports have allocated stays: it is there in any process that runs the test.
         """
         self.gpu = gpu
+        self._mode.gpu = gpu
         self._mode.workspaces.capability = gpu.capability
         self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
         self._began = time.perf_counter()

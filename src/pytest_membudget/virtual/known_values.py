@@ -1,207 +1,138 @@
-"""What is known of the values in fake tensors, so that reads of data get the right answer where one exists.
+"""What is known of the values in fake tensors, by storage.
 
 A fake tensor holds no data, yet many values follow from the program alone: positions, masks made from
-shapes, token ids given in the test, a GradScaler's ``found_inf``. They are followed here: small integer and
-boolean tensors, and single numbers, are computed for real beside the fake run; tensors whose elements are
-all the same are known by that one value. Any other read gets a plausible value, which the report lists.
+shapes, token ids given in the test, a GradScaler's ``found_inf``. A small tensor's values are kept in a real
+host storage beside it; of a tensor whose elements are all the same, that one value. ``learning`` says what
+each operator does to them.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 Scalar = bool | int | float | complex
-aten = torch.ops.aten
 
-#: Larger tensors are known only if all their elements are the same.
-MOST_ELEMENTS = 2**16
+#: Most elements of a tensor whose values are computed beside the fake run, which must stay cheap: whole
+#: numbers and masks decide what code does, other numbers are mostly activations.
+_MOST_WHOLE_NUMBERS = 2**16
+_MOST_BOOLEANS = 2**20
+_MOST_NUMBERS = 2**12
 
-#: Operators whose result has one value throughout, which this function gives for their arguments.
-_UNIFORM: dict[Any, Callable[[Sequence[Any]], Scalar]] = {
-    aten.zeros.default: lambda args: 0,
-    aten.zeros_like.default: lambda args: 0,
-    aten.new_zeros.default: lambda args: 0,
-    aten.ones.default: lambda args: 1,
-    aten.ones_like.default: lambda args: 1,
-    aten.new_ones.default: lambda args: 1,
-    aten.full.default: lambda args: args[1],
-    aten.full_like.default: lambda args: args[1],
-    aten.new_full.default: lambda args: args[2],
-    aten.scalar_tensor.default: lambda args: args[0],
-    aten.fill_.Scalar: lambda args: args[1],
-    aten.zero_.default: lambda args: 0,
-    # a run whose values are not finite has no memory figure of its own: the estimate is of a healthy one
-    aten.isnan.default: lambda args: False,
-    aten.isinf.default: lambda args: False,
-    aten.isposinf.default: lambda args: False,
-    aten.isneginf.default: lambda args: False,
-}
+#: Entries of dead storages are thrown out when there are more entries than this.
+_MANY = 4096
 
-#: Operators that keep a uniform tensor uniform, with the same value.
-_SAME = frozenset({
-    aten.clone.default, aten._to_copy.default, aten.all.default, aten.all.dim, aten.any.default,
-    aten.any.dim, aten.amax.default, aten.amin.default, aten.max.default, aten.min.default,
-})  # fmt: skip
+_REAL = (torch.Tensor, torch.nn.Parameter)
 
-#: Operators on two masks or one that keep uniform tensors uniform.
-_LOGIC = frozenset({
-    aten.logical_not.default, aten.logical_and.default, aten.logical_or.default, aten.bitwise_not.default,
-    aten.bitwise_and.Tensor, aten.bitwise_or.Tensor, aten.eq.Scalar, aten.ne.Scalar, aten.mul.Tensor,
-})  # fmt: skip
 
-#: These write to tensors without changing what is known of them: a healthy run overflows nowhere.
-_KEEPS = frozenset({aten._amp_foreach_non_finite_check_and_unscale_.default, aten._amp_update_scale_.default})
+class _Entry(NamedTuple):
+    storage: weakref.ref[Any]
+    #: the storage's elements as a flat host tensor, or the one value of them all
+    values: torch.Tensor | Scalar
+    dtype: torch.dtype
+    #: plausible only: a draw of random numbers, or what was computed from one
+    assumed: bool
 
 
 class KnownValues:
     """Values by storage: a real host storage for small ones, one value for uniform ones."""
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[Any], Scalar | torch.Tensor]] = {}
-
-    @staticmethod
-    def sets_values(func: Any) -> bool:
-        """Whether ``func`` says something about values whatever its result's type: it fills, or writes."""
-        return func in _UNIFORM or func._schema.is_mutable
+        self._entries: dict[int, _Entry] = {}
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The values of ``tensor`` as a real host tensor of its shape, if they are known; read only."""
-        if type(tensor) is torch.Tensor:
-            return tensor if tensor.device.type == "cpu" else None
-        constant = getattr(tensor, "constant", None)
-        if constant is not None:
-            return constant  # type: ignore[no-any-return]
+        if not isinstance(tensor, FakeTensor):
+            return tensor.detach() if type(tensor) in _REAL and tensor.device.type == "cpu" else None
+        if tensor.constant is not None:
+            return tensor.constant
         entry = self._entry(tensor)
-        if isinstance(entry, torch.Tensor):
-            shape, stride = tuple(tensor.shape), tensor.stride()
-            return entry.view(tensor.dtype).as_strided(shape, stride, tensor.storage_offset())
-        if entry is None or tensor.numel() > MOST_ELEMENTS:
+        if entry is None:
             return None
-        return torch.tensor(entry, dtype=tensor.dtype).expand(tuple(tensor.shape))
+        if isinstance(entry.values, torch.Tensor):
+            return _seen_as(tensor, entry.values)
+        if entry.dtype is not tensor.dtype:
+            return None
+        return torch.tensor(entry.values, dtype=tensor.dtype).expand(tuple(tensor.shape))
 
     def uniform(self, tensor: torch.Tensor) -> Scalar | None:
-        """The one value of all elements of ``tensor``'s storage, if that is what is known."""
+        """The one value of all elements of ``tensor``, if that is what is known of it."""
         entry = self._entry(tensor)
-        return None if isinstance(entry, torch.Tensor) else entry
+        if entry is not None and not isinstance(entry.values, torch.Tensor):
+            return entry.values if entry.dtype is tensor.dtype else None
+        if tensor.numel() != 1:
+            return None
+        values = self.of(tensor)
+        return None if values is None else values.item()
 
-    def learn(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: object) -> None:
-        """Note what ``func(*args, **kwargs)`` says about the values of ``result``, or of what it wrote to."""
-        rule = _UNIFORM.get(func)
-        if rule is not None:
-            self._note(result, rule(args))
-        elif func._schema.is_mutable:
-            self._write(func, args, kwargs)
-        elif isinstance(result, torch.Tensor):
-            value = self._uniform_result(func, args)
-            if value is not None:
-                self._note(result, value)
-            elif result.numel() <= MOST_ELEMENTS:
-                self._compute(func, args, kwargs, result)
+    def is_assumed(self, tensor: torch.Tensor) -> bool:
+        """Whether what is known of ``tensor`` is plausible only: it comes from a draw of random numbers."""
+        entry = self._entry(tensor)
+        return entry is not None and entry.assumed
 
-    def copy_from_host(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
-        """``tensor`` was made from the real ``values``: token ids, a table in the test."""
-        if values.device.type == "cpu" and values.numel() <= MOST_ELEMENTS and decides_something(values):
-            self._keep(tensor, values.clone(memory_format=torch.contiguous_format))
+    def note(self, tensor: torch.Tensor, value: Scalar, *, assumed: bool = False) -> None:
+        """All elements of ``tensor``'s storage are ``value``."""
+        if isinstance(value, (bool, int, float, complex)):
+            self._enter(tensor, value, assumed)
 
-    def _entry(self, tensor: torch.Tensor) -> Scalar | torch.Tensor | None:
+    def keep(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
+        """``tensor``, which is all of its storage, holds ``values``: a host tensor that nobody else has."""
+        if not is_whole(tensor):
+            return
+        count = tensor.numel()
+        if values.stride() != tensor.stride() or values.untyped_storage().nbytes() != count * values.itemsize:
+            original, values = values, torch.empty_strided(tensor.shape, tensor.stride(), dtype=values.dtype)
+            values.copy_(original)
+        self._enter(tensor, values.as_strided((count,), (1,)), assumed)
+
+    def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
+        """``tensor``'s values for an operator to write to, ``assumed`` from then on if it says so."""
+        if not isinstance(tensor, FakeTensor) or (entry := self._entry(tensor)) is None:
+            return None
+        values = entry.values
+        if not isinstance(values, torch.Tensor):
+            count = tensor.untyped_storage().nbytes() // entry.dtype.itemsize
+            if count > most_elements(entry.dtype):
+                return None
+            values = torch.full((count,), values, dtype=entry.dtype)
+        if values is not entry.values or assumed:
+            self._entries[tensor.untyped_storage()._cdata] = entry._replace(
+                values=values, assumed=entry.assumed or assumed
+            )
+        return _seen_as(tensor, values)
+
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Nothing is known of ``tensor``'s storage any more."""
+        if self._entries:
+            self._entries.pop(tensor.untyped_storage()._cdata, None)
+
+    def _entry(self, tensor: torch.Tensor) -> _Entry | None:
         if not self._entries:
             return None
         storage = tensor.untyped_storage()
         entry = self._entries.get(storage._cdata)
-        return entry[1] if entry is not None and entry[0]() is storage else None
+        return entry if entry is not None and entry.storage() is storage else None
 
-    def _uniform_result(self, func: Any, args: Sequence[Any]) -> Scalar | None:
-        if func is aten.eq.Tensor and args[0] is args[1]:
-            return True  # x == x: the first half of isfinite
-        if func is aten.ne.Scalar and args[1] == float("inf"):
-            return True  # abs(x) != inf: the second half
-        if func in _SAME:
-            return self.uniform(args[0])
-        if func not in _LOGIC:
-            return None
-        single = [torch.tensor(self.uniform(arg)) if isinstance(arg, torch.Tensor) and
-                  self.uniform(arg) is not None else arg for arg in args]  # fmt: skip
-        if any(isinstance(arg, torch.Tensor) and arg is one for arg, one in zip(args, single, strict=True)):
-            return None
-        value: Scalar = func(*single).item()
-        return value
-
-    def _compute(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        """Run ``func`` on the host where all its inputs are known; torch's own operators only."""
-        if func.namespace != "aten" or torch.Tag.nondeterministic_seeded in func.tags:
-            return
-        if func.name().startswith(("aten::empty", "aten::new_empty")):
-            return
-        real_args = self._as_real(args)
-        real_kwargs = self._as_real(list(kwargs.values()))
-        if real_args is None or real_kwargs is None:
-            return
-        try:
-            values = func(*real_args, **dict(zip(kwargs, real_kwargs, strict=True)))
-        except Exception:
-            return  # not to be run on the host: the values stay unknown, and a read of them is listed
-        if isinstance(values, torch.Tensor) and values.dtype is result.dtype:
-            self._keep(result, values)
-
-    def _as_real(self, values: Sequence[Any]) -> list[Any] | None:
-        """``values`` with real tensors for fake ones and the host for a device; None if any is unknown."""
-        real: list[Any] = []
-        for value in values:
-            if isinstance(value, torch.Tensor):
-                known = self.of(value) if value.numel() <= MOST_ELEMENTS else None
-                if known is None:
-                    return None
-                real.append(known)
-            elif isinstance(value, (list, tuple)):
-                inner = self._as_real(value)
-                if inner is None:
-                    return None
-                real.append(inner)
-            else:
-                real.append(torch.device("cpu") if isinstance(value, torch.device) else value)
-        return real
-
-    def _write(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        if not self._entries or func in _KEEPS:
-            return
-        written = args[0] if isinstance(args[0], (list, tuple)) else args[:1]
-        known = [
-            tensor
-            for tensor in written
-            if isinstance(tensor, torch.Tensor) and self._entry(tensor) is not None
-        ]
-        for tensor in known:
-            self._entries.pop(tensor.untyped_storage()._cdata, None)
-
-    def _keep(self, tensor: torch.Tensor, values: torch.Tensor) -> None:
-        if values.stride() != tensor.stride() or tensor.storage_offset() or values.storage_offset():
-            return
-        if values.untyped_storage().nbytes() == tensor.untyped_storage().nbytes():
-            self._note(
-                tensor,
-                values.detach().as_strided((values.untyped_storage().nbytes() // values.itemsize,), (1,)),
-            )
-
-    def _note(self, tensor: Any, value: Scalar | torch.Tensor) -> None:
-        if not isinstance(value, (bool, int, float, complex, torch.Tensor)):
-            return
+    def _enter(self, tensor: torch.Tensor, values: torch.Tensor | Scalar, assumed: bool) -> None:
         storage = tensor.untyped_storage()
         if len(self._entries) > _MANY:
-            self._entries = {key: entry for key, entry in self._entries.items() if entry[0]() is not None}
-        self._entries[storage._cdata] = (weakref.ref(storage), value)
+            self._entries = {key: entry for key, entry in self._entries.items() if entry.storage() is not None}
+        self._entries[storage._cdata] = _Entry(weakref.ref(storage), values, tensor.dtype, assumed)
 
 
-#: Entries of dead storages are thrown out when there are more entries than this.
-_MANY = 4096
+def is_whole(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` is all of its storage, each element once."""
+    return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes()
 
 
-def decides_something(tensor: object) -> bool:
-    """Whole numbers and masks decide what code does; of the rest, only single numbers are read."""
-    return isinstance(tensor, torch.Tensor) and (not tensor.dtype.is_floating_point or tensor.numel() == 1)
+def most_elements(dtype: torch.dtype) -> int:
+    """How many elements a tensor of ``dtype`` may have to be computed beside the fake run."""
+    if dtype is torch.bool:
+        return _MOST_BOOLEANS
+    return _MOST_NUMBERS if dtype.is_floating_point or dtype.is_complex else _MOST_WHOLE_NUMBERS
 
 
 def plausible(dtype: torch.dtype) -> Scalar:
@@ -214,3 +145,10 @@ def plausible(dtype: torch.dtype) -> Scalar:
     if dtype.is_complex:
         return complex(1)
     return 1.0 if dtype.is_floating_point else 1
+
+
+def _seen_as(tensor: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
+    """The part of the storage ``flat`` that ``tensor`` shows, in its own type."""
+    if flat.dtype is not tensor.dtype:
+        flat = flat.view(tensor.dtype)
+    return flat.as_strided(tuple(tensor.shape), tensor.stride(), tensor.storage_offset())

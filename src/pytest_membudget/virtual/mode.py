@@ -10,9 +10,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ..allocator import OutOfMemory
+from ..gpus import Gpu
 from ..tracking.record import Phase
 from ..tracking.tracker import Tracker
 from ..units import gib_text
+from .attention_temporaries import ATTENTION_KERNELS, attention_temporaries, missing_on_cuda
 from .detours import DETOURED, in_place_twin
 from .device_query import PRIM_DEVICE, answer, called_by_engine
 from .known_values import KnownValues, decides_something
@@ -39,13 +41,23 @@ _HANDS_OVER_GRADIENT = frozenset({aten.detach.default, aten.clone.default})
 class _Plan:
     """What is to be done for an operator, found out at its first call."""
 
-    __slots__ = ("composite", "detoured", "hands_over", "is_view", "name", "resizes", "sets_values")
+    __slots__ = (
+        "attention",
+        "composite",
+        "detoured",
+        "hands_over",
+        "is_view",
+        "name",
+        "resizes",
+        "sets_values",
+    )
 
     def __init__(self, operator: Any) -> None:
         self.name = operator.name() if hasattr(operator, "name") else str(operator)
         overload = isinstance(operator, torch._ops.OpOverload)
         self.is_view = overload and operator.is_view
         self.resizes = operator in _RESIZING
+        self.attention = operator in ATTENTION_KERNELS
         self.detoured = operator in DETOURED
         self.hands_over = operator in _HANDS_OVER_GRADIENT
         self.sets_values = overload and KnownValues.sets_values(operator)
@@ -61,8 +73,9 @@ class VirtualMode(FakeTensorMode):
     once, and what a fake kernel does inside is never mistaken for what the step does.
     """
 
-    def __init__(self, attention: Callable[..., Any]) -> None:
+    def __init__(self, attention: Callable[..., Any], gpu: Gpu) -> None:
         super().__init__(allow_non_fake_inputs=True)
+        self.gpu = gpu
         self.tracker: Tracker | None = None
         self.workspaces = Workspaces(torch_version=torch_release())
         self.known = KnownValues()
@@ -170,10 +183,13 @@ class VirtualMode(FakeTensorMode):
                     if result.fake_device.type == "cuda":
                         tracker.saw(result, plan.name, args)
                 elif isinstance(result, (list, tuple)):
-                    for tensor in result:
-                        if on_cuda(tensor):
+                    skipped = missing_on_cuda(func, args) if plan.attention else ()
+                    for index, tensor in enumerate(result):
+                        if on_cuda(tensor) and index not in skipped:
                             tracker.saw(tensor, plan.name, args)
                 self.workspaces.serve(tracker, func, plan.name, args)
+                if plan.attention and on_cuda(args[0]):
+                    tracker.pass_through(attention_temporaries(func, args, self.gpu), plan.name)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
         if plan.sets_values or (not plan.is_view and decides_something(result)):

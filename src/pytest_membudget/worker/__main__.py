@@ -8,10 +8,7 @@ import traceback
 from typing import Any
 
 from ..protocol import Channel
-from .jail import run_in_child
-
-#: Seconds for a step that takes a fraction of one.
-_CHECK_TIMEOUT = 60.0
+from .leaving import flush_output, leave
 
 
 def main(read_fd: int, write_fd: int) -> None:
@@ -24,51 +21,32 @@ def main(read_fd: int, write_fd: int) -> None:
             status = _serve(channel, order)
     except BrokenPipeError:
         pass  # the session is gone, and nobody wants an answer
-    except BaseException:
-        channel.send({"event": "failed", "reason": traceback.format_exc()})
+    except BaseException as error:
+        _fail(channel, f"{type(error).__name__} in the worker: {error}\n{traceback.format_exc()}")
     finally:
         # a build without CUDA aborts at exit: the autograd engine started a thread for the virtual device
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        leave(status)
 
 
 def _serve(channel: Channel, order: dict[str, Any]) -> int:
     os.chdir(order["dir"])
     try:
         import torch  # noqa: F401 - a clear word on what is missing, before anything else needs it
-    except ImportError as error:
-        reason = f"torch cannot be imported ({error}); install torch 2.11 or later: its CPU build is enough"
-        channel.send({"event": "failed", "reason": reason})
+    except Exception as error:
+        what = f"torch cannot be imported ({type(error).__name__}: {error})"
+        _fail(channel, f"{what}; install torch 2.11 or later: its CPU build is enough")
         return 1
     from ..errors import MembudgetError
     from ..gpus import find_gpu
     from ..virtual.device import VirtualDevice
 
-    gpu = find_gpu(order["gpu"])
-    device = VirtualDevice(gpu)
+    device = VirtualDevice(find_gpu(order["gpu"]))
     try:
         device.install()
     except MembudgetError as error:
-        channel.send({"event": "failed", "reason": str(error)})
-        return 1
-    # in a child: the engine's threads must not be there when tests are run in children of this process
-    checked = run_in_child(lambda: _checked(device, gpu), timeout=_CHECK_TIMEOUT)
-    if "reason" in checked:
-        channel.send({"event": "failed", "reason": checked["reason"]})
+        _fail(channel, str(error))
         return 1
     return _run_session(channel, order, device)
-
-
-def _checked(device: Any, gpu: Any) -> dict[str, Any]:
-    from ..errors import UnsupportedTorch
-    from ..virtual.self_check import self_check
-
-    try:
-        self_check(device, gpu)
-    except UnsupportedTorch as error:
-        return {"reason": str(error)}
-    return {}
 
 
 def _run_session(channel: Channel, order: dict[str, Any], device: Any) -> int:
@@ -76,14 +54,17 @@ def _run_session(channel: Channel, order: dict[str, Any], device: Any) -> int:
 
     from .serving import ServingPlugin
 
-    plugin = ServingPlugin(channel, device, order["files"])
+    plugin = ServingPlugin(channel, device, order["files"], order["scratch"])
     status = pytest.main(order["args"], plugins=[plugin])
     if not plugin.served:
-        reason = "the session could not be started in the worker" + (
-            f":\n{plugin.trouble}" if plugin.trouble else f" (pytest exit status {int(status)})"
-        )
-        channel.send({"event": "failed", "reason": reason})
+        reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"
+        _fail(channel, f"{reason}\n{plugin.trouble}".strip())
     return int(status)
+
+
+def _fail(channel: Channel, reason: str) -> None:
+    flush_output()  # the other end tells the last of it
+    channel.send({"event": "failed", "reason": reason})
 
 
 if __name__ == "__main__":

@@ -12,24 +12,36 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
+from ..errors import MembudgetError
+
+#: What a trace cannot do; no fault of the test's, so no failure that an xfail mark may expect.
+_OURS = (
+    MembudgetError,
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 #: Calls of a traceback that are told, the innermost.
 _CALLS = 12
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy")
 
 
-def explain(
-    item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException]
-) -> dict[str, Any]:
-    """The answer for a phase that raised: out of memory, or an error with its place and the remedy."""
+def explain(item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
+    """The answer for a phase that raised: skipped, out of memory, or an error with place and remedy."""
     error = excinfo.value
+    if isinstance(error, pytest.skip.Exception):
+        return {"outcome": "skipped", "reason": str(error.msg)}
+    if isinstance(error, pytest.xfail.Exception):
+        return {"outcome": "skipped", "reason": f"xfail: {error.msg}"}
     where = _place(item, excinfo)
     if isinstance(error, torch.OutOfMemoryError):
         return {"outcome": "out_of_memory", "reason": str(error), "where": where}
     what = f"{type(error).__name__} in {when} at {where} on the virtual device: {_first_line(error)}"
     remedy = _remedy(error)
     details = _user_traceback(item, excinfo)
-    return {"outcome": "error", "reason": f"{what}{remedy}", "details": details, "raised": True}
+    raised = not isinstance(error, _OURS)
+    return {"outcome": "error", "reason": f"{what}{remedy}", "details": details, "raised": raised}
 
 
 def _remedy(error: BaseException) -> str:
@@ -63,7 +75,7 @@ def _place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> s
 
 
 def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """The calls in the user's code and their libraries, without those inside torch, pytest and this package."""
+    """The calls in the user's code and their libraries, not those inside torch, pytest and this package."""
     lines = []
     for entry in excinfo.traceback:
         package = entry.frame.f_globals.get("__name__", "").partition(".")[0]

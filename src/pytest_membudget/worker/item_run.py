@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,37 +19,74 @@ class ItemRun:
         self._item = item
         self._device = device
         self._request = request
-        self._trouble: tuple[str, pytest.ExceptionInfo[BaseException]] | None = None
+        self._is_calling = False
+        #: the answer that the first trouble makes
+        self._trouble: dict[str, Any] | None = None
         self._report: Any = None
 
     def run(self) -> dict[str, Any]:
-        """The answer: ``traced`` with the report, ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
+        """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
         request = self._request
         self._device.begin(find_gpu(request["gpu"]), limited=request["limited"])
-        self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
+        with self._threads_watched():
+            try:
+                self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
+            except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
+                self._raised("call" if self._is_calling else "setup or teardown", error)
         if self._report is None:  # no call phase: setup failed, or the test was skipped
             self._report = self._measure()
-        return {"report": self._report, **self._outcome()}
+        return {"report": self._report, **(self._trouble or {"outcome": "traced"})}
 
-    def phase_ended(self, call: pytest.CallInfo[None]) -> None:
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Around the call phase; what is reported meanwhile is of a part of it, a subtest."""
+        self._is_calling = True
+        yield
+        self._is_calling = False
+
+    def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """One phase has ended; the first trouble is the one to tell."""
+        if self._is_calling:
+            if call.excinfo is not None and not isinstance(call.excinfo.value, pytest.skip.Exception):
+                self._note(call.when, call.excinfo)
+            return
         if call.when == "call":
             self._report = self._measure()
-        if call.excinfo is not None and self._trouble is None:
-            self._trouble = (call.when, call.excinfo)
+        if call.excinfo is not None:
+            self._note(call.when, call.excinfo)
+        elif report.failed and self._trouble is None:  # a plugin holds something against it
+            self._trouble = {
+                "outcome": "error",
+                "reason": f"it failed in {call.when} on the virtual device\n{report.longreprtext}",
+                "raised": True,
+            }
 
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
         data: dict[str, Any] = self._device.end(metric=self._request["metric"], root=root).to_json()
         return data
 
-    def _outcome(self) -> dict[str, Any]:
-        if self._trouble is None:
-            return {"outcome": "traced"}
-        when, excinfo = self._trouble
-        error = excinfo.value
-        if isinstance(error, pytest.skip.Exception):
-            return {"outcome": "skipped", "reason": str(error.msg)}
+    def _note(self, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         from .failures import explain
 
-        return explain(self._item, when, excinfo)
+        if self._trouble is None:
+            self._trouble = explain(self._item, when, excinfo)
+
+    def _raised(self, when: str, error: BaseException) -> None:
+        self._note(when, pytest.ExceptionInfo.from_exception(error))
+
+    @contextmanager
+    def _threads_watched(self) -> Iterator[None]:
+        """A thread that dies is trouble: pytest only warns, and what it would have allocated is missing."""
+        previous = threading.excepthook
+
+        def died(args: threading.ExceptHookArgs) -> None:
+            if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+                self._raised("a thread", args.exc_value)
+            previous(args)
+
+        threading.excepthook = died
+        try:
+            yield
+        finally:
+            threading.excepthook = previous

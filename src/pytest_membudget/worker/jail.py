@@ -4,33 +4,55 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
+import selectors
 import signal
-import sys
 import tempfile
 import time
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
+from ..process_end import end_text
 from ..protocol import Channel
+from .leaving import flush_output, leave
 
-#: Seconds by which the child's own traceback comes before the parent ends it.
-_EARLY = 0.5
+#: Asks the child where it is. By a signal: pytest's own use of faulthandler's timer undoes any other.
+_WHERE = signal.SIGUSR2
+#: Seconds that the child gets to tell it.
+_PATIENCE = 1.0
+#: Seconds between two looks at whether the child and the session are still there.
+_INTERVAL = 0.2
+#: Whose frames say nothing to the user of a test.
+_HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
+#: Frames that are told, the innermost.
+_FRAMES = 12
 
 
-def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
-    """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, left or hung."""
+class SessionGone(Exception):  # noqa: N818 - it is what has happened
+    """Nobody is there to be answered."""
+
+
+def run_in_child(
+    body: Callable[[], dict[str, Any]], timeout: float, *, session_fd: int | None = None
+) -> dict[str, Any]:
+    """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, left or hung.
+
+    ``session_fd``: a pipe on which nothing comes meanwhile. Raises ``SessionGone`` when its other end closes.
+    """
     read_fd, write_fd = os.pipe()
     with tempfile.TemporaryFile() as last_words:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_output()
         pid = _fork()
         if pid == 0:
             os.close(read_fd)
-            _child(body, write_fd, last_words, timeout)
+            _serve_as_child(body, write_fd, last_words)
         os.close(write_fd)
-        return _parent(pid, read_fd, last_words, timeout)
+        try:
+            return _Child(pid, read_fd, session_fd).answer(timeout, last_words)
+        finally:
+            os.close(read_fd)
 
 
 def _fork() -> int:
@@ -40,62 +62,98 @@ def _fork() -> int:
         return os.fork()
 
 
-def _child(body: Callable[[], dict[str, Any]], write_fd: int, last_words: IO[bytes], timeout: float) -> None:
-    status = 1
+def _serve_as_child(body: Callable[[], dict[str, Any]], write_fd: int, last_words: IO[bytes]) -> NoReturn:
+    pid, status = os.getpid(), 1
     try:
         os.setpgid(0, 0)  # so that what the test starts ends with it
-        faulthandler.dump_traceback_later(max(timeout - _EARLY, timeout / 2), file=last_words)
-        answer = body()
-        faulthandler.cancel_dump_traceback_later()
-        Channel(-1, write_fd).send(answer)
-        status = 0
-    except BaseException:
-        Channel(-1, write_fd).send({"outcome": "error", "reason": traceback.format_exc()})
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _parent(pid: int, read_fd: int, last_words: IO[bytes], timeout: float) -> dict[str, Any]:
-    channel = Channel(read_fd, -1)
-    deadline = time.monotonic() + timeout
-    try:
-        answer = channel.receive(max(0.0, deadline - time.monotonic()))
-    except TimeoutError:
-        _end(pid)
-        return {"outcome": "error", "reason": _hang_text(timeout, last_words)}
-    finally:
-        os.close(read_fd)
-    _end_group(pid)
-    _, status = os.waitpid(pid, 0)
-    return answer if answer is not None else {"outcome": "error", "reason": _death_text(status)}
-
-
-def _end(pid: int) -> None:
-    _end_group(pid)
-    os.waitpid(pid, 0)
-
-
-def _end_group(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
+        faulthandler.register(_WHERE, file=last_words, all_threads=False)
         try:
-            os.kill(pid, signal.SIGKILL)  # it had not made its own group yet
-        except ProcessLookupError:
-            pass  # it has ended by itself
+            answer = body()
+        except BaseException as error:
+            what = f"{type(error).__name__} in the test's process: {error}"
+            answer = {"outcome": "error", "reason": f"{what}\n{traceback.format_exc()}"}
+        if os.getpid() == pid:  # and not a process that the test has forked
+            Channel(-1, write_fd).send(answer)
+            status = 0
+    finally:
+        leave(status)
 
 
-def _hang_text(timeout: float, last_words: IO[bytes]) -> str:
-    last_words.seek(0)
-    where = last_words.read().decode(errors="replace").strip()
+class _Child:
+    """The child as its parent sees it."""
+
+    def __init__(self, pid: int, read_fd: int, session_fd: int | None) -> None:
+        self._pid = pid
+        self._channel = Channel(read_fd, -1)
+        self._session_fd = session_fd
+        self._status: int | None = None
+
+    def answer(self, timeout: float, last_words: IO[bytes]) -> dict[str, Any]:
+        """What it has sent within ``timeout`` seconds; it, and all that it has started, is gone then."""
+        try:
+            answer = self._wait(time.monotonic() + timeout)
+        except TimeoutError:
+            return {"outcome": "error", "reason": _hang_text(timeout, self._where(last_words))}
+        finally:
+            status = self._end()
+        if answer is None:
+            return {
+                "outcome": "error",
+                "reason": f"the test's process {end_text(status)} before its test did",
+            }
+        return answer
+
+    def _wait(self, deadline: float) -> dict[str, Any] | None:
+        while self._status is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            try:
+                return self._channel.receive(min(left, _INTERVAL))
+            except TimeoutError:
+                self._look()
+            if self._session_fd is not None and _is_readable(self._session_fd):
+                raise SessionGone
+        try:
+            return self._channel.receive(0)  # its last words; a process of its own may keep the pipe open
+        except TimeoutError:
+            return None
+
+    def _look(self) -> None:
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+
+    def _where(self, last_words: IO[bytes]) -> str:
+        """The lines of Python that the child was at."""
+        os.kill(self._pid, _WHERE)
+        text = previous = ""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline and (not text or text != previous):
+            time.sleep(_INTERVAL / 4)
+            last_words.seek(0)
+            previous, text = text, last_words.read().decode(errors="replace")
+        frames = [line for line in text.splitlines() if "File " in line and not _HIDDEN.search(line)]
+        return "\n".join(frames[:_FRAMES])
+
+    def _end(self) -> int:
+        """End the child and its group; its status as ``subprocess`` counts."""
+        try:
+            os.killpg(self._pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            if self._status is None:  # it had not made its own group yet, or has ended by itself
+                os.kill(self._pid, signal.SIGKILL)
+        if self._status is None:
+            _, self._status = os.waitpid(self._pid, 0)
+        return os.waitstatus_to_exitcode(self._status)
+
+
+def _is_readable(fd: int) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(fd, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _hang_text(timeout: float, where: str) -> str:
     limit = f"it did not finish within {timeout:g} s (the time limit is [tool.membudget] timeout, in seconds)"
-    return f"{limit}; it was at:\n{where}" if where else limit
-
-
-def _death_text(status: int) -> str:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return f"the test's process was ended by signal {number} ({signal.Signals(number).name})"
-    return f"the test's process left with status {os.WEXITSTATUS(status)} before the test had ended"
+    return f"{limit}\nIt was at:\n{where}" if where else limit

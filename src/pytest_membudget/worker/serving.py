@@ -9,7 +9,8 @@ import pytest
 
 from ..protocol import Channel
 from .item_run import ItemRun
-from .jail import run_in_child
+from .jail import SessionGone, run_in_child
+from .leaving import leave
 from .quiet import silence
 
 #: Under this name the session knows that it is a worker's.
@@ -21,31 +22,53 @@ class ServingPlugin:
 
     A child an item: what a test leaves behind, cached blocks and changed modules included, is not there
     for the next; a crash or a hang ends the child alone. The device, the imports and the collection are
-    there once.
+    there once. The session is left where it is when the other end closes: reports, caches and whatever
+    else plugins write at the end are the user's session's.
     """
 
     #: pluggy registers the object under this name
     __name__ = NAME
 
-    def __init__(self, channel: Channel, device: Any, files: Sequence[str]) -> None:
+    def __init__(self, channel: Channel, device: Any, files: Sequence[str], scratch: str) -> None:
         self._channel = channel
         self._device = device
         self._files = list(files)
+        self._scratch = scratch
         self._collection_errors: dict[str, str] = {}
+        self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
         self.served = False
         self.trouble = ""
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        """Be quiet, and collect what was asked for."""
-        silence(config.option)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
+        """Before plugins that begin as early as this: coverage."""
+        silence(early_config.known_args_namespace, self._scratch)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        """Be quiet before any plugin looks at the options, and collect what was asked for."""
+        config = yield
+        silence(config.option, self._scratch)
         config.args = list(self._files)
+        return config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """From here on a failure is one of the test files."""
+        # a failure is told as it is; what xfail marks make of it is for the user's session
+        session.config.option.runxfail = True
+        self._channel.send({"event": "session"})
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know the items before plugins choose among them: the user's session has chosen."""
+        self._items.setdefault(item.nodeid, []).append(item)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember why a file could not be collected."""
         if report.failed or report.skipped:
-            self._collection_errors[report.nodeid] = str(report.longrepr)
+            self._collection_errors[report.nodeid] = _text_of(report)
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Remember what went wrong inside pytest or a plugin."""
@@ -55,13 +78,22 @@ class ServingPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests until the other end closes."""
         self.served = True
-        items = {item.nodeid: item for item in session.items}
+        for item in session.items:  # those that a plugin has made
+            if all(item is not known for known in self._items.get(item.nodeid, ())):
+                self._items.setdefault(item.nodeid, []).append(item)
         self._channel.send({"event": "ready", "imported_bytes": self._device.imported_bytes()})
         while (request := self._channel.receive()) is not None:
-            item = items.get(request["nodeid"])
-            answer = self._run(item, request) if item is not None else self._not_found(request["nodeid"])
+            answer = self._answer(request)
             self._channel.send({"event": "result", "nodeid": request["nodeid"], **answer})
-        return True
+        leave(0)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Tell the running item which reports are of its call, and which of parts of it."""
+        if self._current is None:
+            return (yield)
+        with self._current.calling():
+            return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -70,23 +102,51 @@ class ServingPlugin:
         """Hand each phase of the running item to its run."""
         report = yield
         if self._current is not None:
-            self._current.phase_ended(call)
+            self._current.phase_ended(call, report)
         return report
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        found = self._items.get(request["nodeid"], [])
+        if not found:
+            return {"outcome": "error", "reason": self._not_found(request["nodeid"])}
+        if any(not _same_test(item, found[0]) for item in found[1:]):
+            return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
+        return self._run(found[-1], request)
 
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
         def body() -> dict[str, Any]:
             self._current = ItemRun(item, self._device, request)
             return self._current.run()
 
-        return run_in_child(body, request["timeout"])
+        try:
+            return run_in_child(body, request["timeout"], session_fd=self._channel.read_fd)
+        except SessionGone:
+            leave(0)
 
-    def _not_found(self, nodeid: str) -> dict[str, Any]:
+    def _not_found(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
         for collected, error in self._collection_errors.items():
             if collected == path or nodeid.startswith(collected + "::"):
-                return {"outcome": "error", "reason": f"{path} could not be collected in the worker:\n{error}"}
-        return {
-            "outcome": "error",
-            "reason": "the worker did not collect this test: its collection must not depend on the process "
-            "it runs in (random parameters, a different working folder, a missing GPU that it checks for)",
-        }
+                return f"{path} could not be collected in the worker, where CUDA is available:\n{error}"
+        return (
+            "the worker did not collect this test: its collection must not depend on the process "
+            "it runs in (random parameters, a different working folder, a missing GPU that it checks for)"
+        )
+
+
+def _text_of(report: pytest.CollectReport) -> str:
+    if isinstance(report.longrepr, tuple):  # a skip: file, line and reason
+        path, line, reason = report.longrepr
+        return f"{path}:{line}: {reason}"
+    return str(report.longrepr)
+
+
+def _same_test(item: pytest.Item, other: pytest.Item) -> bool:
+    """Whether the two are one test, collected twice."""
+    function, parameters = getattr(item, "function", item), getattr(item, "callspec", None)
+    same_function = function is getattr(other, "function", other)
+    return same_function and _ids(parameters) == _ids(getattr(other, "callspec", None))
+
+
+def _ids(parameters: Any) -> str:
+    return getattr(parameters, "id", "")
