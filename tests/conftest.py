@@ -78,9 +78,6 @@ class Run:
         end = next((n for n, line in enumerate(rest) if line.startswith("====")), len(rest))
         return rest[:end]
 
-    def __repr__(self):  # so that a failed assertion on a run shows what it said
-        return f"status {self.status}\n{self.out}\n{self.err}"
-
 
 def _outcome(case):
     for child in case:
@@ -115,6 +112,18 @@ def session_of(tmp_path_factory):
         return Run(folder, [*args, *asked], env or {})
 
     return run
+
+
+@pytest.fixture(scope="module")
+def write_all():
+    """``write_all(folder, files)`` writes texts by relative path."""
+    return write_files
+
+
+@pytest.fixture(scope="module")
+def in_folder():
+    """``in_folder(folder, *args)`` runs pytest in ``folder``."""
+    return lambda folder, *args, env=None: Run(folder, args, env or {})
 
 
 @pytest.fixture(scope="module")

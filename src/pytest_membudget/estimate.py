@@ -41,13 +41,19 @@ class Estimator:
         #: why no worker can start, by file, or for all of them under None
         self._refusals: dict[str | None, str] = {}
 
-    def estimate(self, nodeid: str, file: str, budget: Budget) -> Estimate:
-        """The estimate of test ``nodeid`` in ``file``, held to its ``budget``."""
+    def estimate(self, key: str, file: str, budget: Budget) -> Estimate:
+        """The estimate of the test ``key`` (``key_of``) in ``file``, held to its ``budget``."""
         refusal = self._refusals.get(None) or self._refusals.get(file)
         if refusal is not None:
             return _failed(refusal)
         gpu = budget.gpu or self._order.gpu
-        request = {"nodeid": nodeid, "gpu": gpu, "limited": budget.gpu is not None, "metric": budget.metric}
+        request = {
+            "key": key,
+            "file": file,
+            "gpu": gpu,
+            "limited": budget.gpu is not None,
+            "metric": budget.metric,
+        }
         try:
             answer = self._worker_for(file).ask(request)
         except WorkerFailure as error:

@@ -11,6 +11,7 @@ import pytest
 
 from .accounts import Accounts
 from .config import DEFAULT_GPU, Settings
+from .item_names import nodeid_of
 from .marker import MARKER
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .own_marks import expects_failure, skip_reason, unchecked_text
@@ -26,7 +27,7 @@ from .phase_reports import (
 from .progress import ProgressLine
 from .reporting.failure import failure_text
 from .reporting.rows import Row
-from .session import BudgetSession, is_marked, nodeid_of
+from .session import BudgetSession, is_marked
 from .verdict import ERROR, SKIPPED
 
 #: Under this key an xdist worker's output has its tests.

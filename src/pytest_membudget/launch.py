@@ -70,9 +70,9 @@ class Worker:
             self._channel.send({**request, "timeout": self._order.timeout})
         except BrokenPipeError:
             raise self._lost("the worker was gone") from None
-        answer = self._receive(f"estimating {request['nodeid']}")
-        if answer["nodeid"] != request["nodeid"]:
-            raise self._lost(f"the worker answered for {answer['nodeid']}, which it was not asked for")
+        answer = self._receive(f"estimating {request['key']}")
+        if answer["key"] != request["key"]:
+            raise self._lost(f"the worker answered for {answer['key']}, which it was not asked for")
         return answer
 
     def close(self) -> None:

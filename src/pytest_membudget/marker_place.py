@@ -13,8 +13,9 @@ def find_marker_line(
     """The line of the closest ``marker`` for the function at ``path``: its own, its class's, the module's.
 
     ``path`` is the class names and the function's name, from the outside in. Where several marks are
-    equally close, as in ``parametrize``, it is the one written with ``arguments``. None if the mark cannot
-    be seen in the source: a hook added it, or another file has it.
+    equally close, as in ``parametrize``, it is the one written with ``arguments``, or one whose arguments
+    are not written out. None if the mark cannot be seen in the source: a hook added it, or another file
+    has it.
     """
     try:
         scope: ast.AST = ast.parse(source)
@@ -31,7 +32,9 @@ def find_marker_line(
     for node in reversed(nodes):
         marks = _marks(node, marker, named)
         if marks:
-            return next((line for line, written in marks if written == arguments), marks[0][0])
+            likely = [line for line, written in marks if written == arguments]
+            likely += [line for line, written in marks if written is None]
+            return [*likely, marks[0][0]][0]
     return None
 
 

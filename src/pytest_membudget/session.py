@@ -14,6 +14,7 @@ from .budget import Budget
 from .config import DEFAULT_GPU, Settings
 from .errors import MembudgetError
 from .estimate import Estimate, Estimator, capacity_of
+from .item_names import key_of, nodeid_of
 from .launch import Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
@@ -78,7 +79,7 @@ class BudgetSession:
         budget: Budget | None = None
         try:
             budget = read_budget(_marks(item), self.settings.marker_defaults())
-            estimate = self._estimates().estimate(nodeid_of(item), str(item.path), budget)
+            estimate = self._estimates().estimate(key_of(item), str(item.path), budget)
             return _row(item, file, line, budget, estimate)
         except MembudgetError as error:
             reason = f"{file}:{line}: {error}"
@@ -106,15 +107,6 @@ class BudgetSession:
 def is_marked(item: pytest.Item) -> bool:
     """Whether ``item`` has a budget."""
     return item.get_closest_marker(MARKER) is not None
-
-
-def nodeid_of(item: pytest.Item) -> str:
-    """The node id of ``item`` as pytest makes it: ``--dist loadgroup`` writes the group's name behind it."""
-    if not item.config.getoption("loadgroup", False):
-        return item.nodeid
-    marks = item.iter_markers("xdist_group")
-    names = {str(mark.args[0] if mark.args else mark.kwargs.get("name", "default")) for mark in marks}
-    return item.nodeid.removesuffix(f"@{'_'.join(sorted(names))}") if names else item.nodeid
 
 
 def place_of(item: pytest.Item) -> tuple[str, int]:

@@ -59,11 +59,11 @@ def run(session_of, both_ways):
 
 
 def test_marked_tests_are_skipped_however_they_are_marked(run):
-    assert {name: run.outcomes[name] for name in MARKED} == dict.fromkeys(MARKED, "skipped"), run
+    assert {name: run.outcomes[name] for name in MARKED} == dict.fromkeys(MARKED, "skipped"), run.out
 
 
 def test_the_reason_says_how_to_check_the_budget(run):
-    assert all("run pytest with --membudget" in run.message(name) for name in MARKED), run
+    assert all("run pytest with --membudget" in run.message(name) for name in MARKED), run.out
 
 
 def test_unmarked_tests_run(run):

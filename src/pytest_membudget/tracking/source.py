@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Iterable
 from types import CodeType, FrameType
 
@@ -26,14 +25,7 @@ class SourceFinder:
 
     def find(self, depth: int = 1) -> tuple[CodeType | None, int]:
         """The code and line ``depth`` frames up or further; ``(None, 0)`` if no frame is the user's."""
-        return self.find_from(sys._getframe(depth))
-
-    def find_in_main_thread(self) -> tuple[CodeType | None, int]:
-        """The main thread's line, for work that a thread of the autograd engine does on its behalf."""
-        return self.find_from(sys._current_frames().get(threading.main_thread().ident or 0))
-
-    def find_from(self, frame: FrameType | None) -> tuple[CodeType | None, int]:
-        """The nearest code and line that is the user's, from ``frame`` outwards."""
+        frame: FrameType | None = sys._getframe(depth)
         known = self._known
         while frame is not None:
             code = frame.f_code

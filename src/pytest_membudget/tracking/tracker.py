@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from types import CodeType
 from typing import Any
 
 import torch
@@ -38,8 +37,6 @@ class Tracker:
         self.roles = RoleBook(ledger, self.modules)
         self.phase = Phase.FORWARD
         self._on_device = on_device
-        #: the line that called backward: the engine works on a thread without Python frames
-        self._backward_at: tuple[CodeType | None, int] = (None, 0)
         self._deaths: dict[int, weakref.ref[Any]] = {}
 
     def install(self) -> None:
@@ -64,8 +61,6 @@ class Tracker:
             phase = Phase.OPTIMIZER
         elif self.phase is Phase.FORWARD or (self.phase is Phase.RECOMPUTE and phase is Phase.BACKWARD):
             self.ledger.mark()
-        if self.phase is Phase.FORWARD:
-            self._backward_at = self.source.find_in_main_thread()
         self.phase = phase
 
     def saw(self, tensor: torch.Tensor, operator: str, inputs: Iterable[object]) -> None:
@@ -130,10 +125,7 @@ class Tracker:
 
     def _new_record(self, size_bytes: int, operator: str) -> Record:
         record = Record(size_bytes, operator, self.phase)
-        code, line = self.source.find(4)
-        if code is None and self.phase is not Phase.FORWARD:
-            code, line = self._backward_at
-        record.code, record.line = code, line
+        record.code, record.line = self.source.find(4)
         record.module = self.modules.path
         record.root_call = self.modules.root_call
         return record

@@ -23,10 +23,12 @@ from .guard import install_cuda_guard, register_stand_in_accelerator
 from .mode import VirtualMode, on_cuda
 from .patches import (
     install_conversions,
+    install_copies,
     install_cuda_module,
     install_generator,
     install_optimizer_defaults,
 )
+from .printing import install_printing
 from .private import check_torch
 from .reads import install_array_reads
 
@@ -59,14 +61,19 @@ class VirtualDevice:
         check_torch()
         # nothing large is computed here, and a pool of threads does not survive the fork of a test's child
         torch.set_num_threads(1)
+        # one fake tensor mode serves one thread; the engine would start another for the device that is not
+        # there, and share a backward's nodes between them
+        torch.autograd.set_multithreading_enabled(False)
         install_cuda_guard()
         register_stand_in_accelerator()
         install_device_query()
         install_disguise()
         install_conversions()
+        install_copies(lambda parameter: self._tracker.roles.see_parameter(parameter))
         install_optimizer_defaults()
         install_generator()
-        install_array_reads(self._mode)
+        install_array_reads(self._mode.reads, self._mode.known)
+        install_printing(self._mode.known)
         install_cuda_module(lambda: self.gpu, lambda: self.ledger.allocator)
         self._library = register_attention(lambda: self.gpu.capability)
         self._mode.__enter__()
@@ -106,13 +113,15 @@ class VirtualDevice:
         )
         self._tracker.install()
         self._mode.tracker = self._tracker
+        self._mode.reads.source = self._tracker.source
 
     def _assumptions(self, root: str) -> list[str]:
         lines = []
         for read, count in self._mode.reads.counts.items():
             where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
             times = f"{count} times" if count > 1 else "once"
-            lines.append(f"{where} reads a {read.dtype} value ({times}): taken to be {read.value}")
+            article = "an" if read.dtype.startswith("int") else "a"
+            lines.append(f"{where} reads {article} {read.dtype} value ({times}): taken to be {read.value}")
         return lines
 
     def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -58,6 +58,12 @@ class KnownValues:
             return None
         return torch.tensor(entry.values, dtype=tensor.dtype).expand(tuple(tensor.shape))
 
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Whether something is known of ``tensor``; cheaper than ``of``, which may still give None."""
+        if not isinstance(tensor, FakeTensor):
+            return type(tensor) in _REAL
+        return tensor.constant is not None or self._entry(tensor) is not None
+
     def uniform(self, tensor: torch.Tensor) -> Scalar | None:
         """The one value of all elements of ``tensor``, if that is what is known of it."""
         entry = self._entry(tensor)

@@ -17,9 +17,11 @@ from ..units import gib_text
 from .attention_temporaries import ATTENTION_KERNELS, attention_temporaries, missing_on_cuda
 from .detours import DETOURED, in_place_twin
 from .device_query import PRIM_DEVICE, answer, called_by_engine
-from .known_values import KnownValues, decides_something
+from .known_shapes import masks_among, places, shape_rule_of
+from .known_values import KnownValues
+from .learning import copy_from_host, lesson_of
 from .private import torch_release
-from .reads import ReadLog, read_value
+from .reads import READS, Reads
 from .workspaces import Workspaces
 
 aten = torch.ops.aten
@@ -34,7 +36,8 @@ _RESIZING = frozenset(
 )  # fmt: skip
 _ATTENTION = aten.scaled_dot_product_attention.default
 _LIFT = aten.lift_fresh.default
-_READ = aten._local_scalar_dense.default
+_INDEX = aten.index.Tensor
+_NEW = aten.empty_strided.default
 _HANDS_OVER_GRADIENT = frozenset({aten.detach.default, aten.clone.default})
 
 
@@ -47,9 +50,11 @@ class _Plan:
         "detoured",
         "hands_over",
         "is_view",
+        "lesson",
         "name",
+        "reads",
         "resizes",
-        "sets_values",
+        "shape_rule",
     )
 
     def __init__(self, operator: Any) -> None:
@@ -60,7 +65,9 @@ class _Plan:
         self.attention = operator in ATTENTION_KERNELS
         self.detoured = operator in DETOURED
         self.hands_over = operator in _HANDS_OVER_GRADIENT
-        self.sets_values = overload and KnownValues.sets_values(operator)
+        self.reads = operator in READS
+        self.lesson = lesson_of(operator)
+        self.shape_rule = shape_rule_of(operator)
         self.composite = overload and torch._C._dispatch_has_kernel_for_dispatch_key(
             operator.name(), "CompositeImplicitAutograd"
         )
@@ -79,7 +86,7 @@ class VirtualMode(FakeTensorMode):
         self.tracker: Tracker | None = None
         self.workspaces = Workspaces(torch_version=torch_release())
         self.known = KnownValues()
-        self.reads = ReadLog()
+        self.reads = Reads(self.known)
         self._attention = attention
         self._plans: dict[Any, _Plan] = {}
         self._inside = False
@@ -87,6 +94,10 @@ class VirtualMode(FakeTensorMode):
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False  # spares a wrapper around every call; nothing here is compiled
+
+    def __deepcopy__(self, memo: object) -> VirtualMode:
+        """A copy of a tensor belongs to the same mode."""
+        return self
 
     @property
     def avoid_device_init(self) -> bool:
@@ -117,9 +128,14 @@ class VirtualMode(FakeTensorMode):
         tracker.begin_operator()
         if tracker.phase is Phase.BACKWARD:
             func, kwargs = self._as_in_a_real_backward(func, plan, args, kwargs)
-        if func is _READ:
-            return read_value(self.known, self.reads, tracker, args[0])
-        result = self._run(func, types, args, kwargs)
+        if plan.reads:
+            return self.reads.answer(func, args, kwargs)
+        if func is _INDEX and masks_among(args[1]):
+            with self:
+                return func(args[0], [place for index in args[1] for place in places(index)])
+        result = self._with_known_shape(plan, types, args, kwargs) if plan.shape_rule is not None else None
+        if result is None:
+            result = self._run(func, types, args, kwargs)
         if result is not NotImplemented:
             self._account(tracker, func, plan, args, kwargs, result)
         return result
@@ -130,6 +146,18 @@ class VirtualMode(FakeTensorMode):
             return self.dispatch(func, types, args, kwargs)
         finally:
             self._inside = False
+
+    def _with_known_shape(
+        self, plan: _Plan, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        shapes = plan.shape_rule(self.known, args, kwargs)  # type: ignore[misc] # asked for where there is one
+        if shapes is None:
+            return None
+        results = tuple(
+            self._run(_NEW, types, shape[:2], {"dtype": shape.dtype, "device": args[0].device})
+            for shape in shapes
+        )
+        return results if len(results) > 1 else results[0]
 
     def _run_composite(
         self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -192,10 +220,10 @@ class VirtualMode(FakeTensorMode):
                     tracker.pass_through(attention_temporaries(func, args, self.gpu), plan.name)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
-        if plan.sets_values or (not plan.is_view and decides_something(result)):
-            self.known.learn(func, args, kwargs, result)
+        if plan.lesson is not None:
+            plan.lesson(self.known, args, kwargs, result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
-            self.known.copy_from_host(result, args[0])
+            copy_from_host(self.known, result, args[0])
 
 
 def on_cuda(tensor: object) -> bool:

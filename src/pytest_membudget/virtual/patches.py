@@ -98,6 +98,24 @@ def _swap_implementations(first: torch.Tensor, second: torch.Tensor) -> None:
     torch._C._swap_tensor_impl(first, second)
 
 
+def install_copies(on_parameter: Callable[[torch.Tensor], None]) -> None:
+    """Let fake parameters be copied as ``nn.Parameter`` copies real ones: the data, and no gradient.
+
+    ``on_parameter`` is told of each copy, which no module registers.
+    """
+    copy_tensor: Any = torch.Tensor.__deepcopy__
+
+    def deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+        if not (isinstance(tensor, FakeTensor) and getattr(tensor, "_is_param", False)) or id(tensor) in memo:
+            return copy_tensor(tensor, memo)  # type: ignore[no-any-return]
+        data = tensor.data.clone(memory_format=torch.preserve_format)
+        copied = memo[id(tensor)] = torch.nn.Parameter(data, tensor.requires_grad)
+        on_parameter(copied)
+        return copied
+
+    torch.Tensor.__deepcopy__ = deepcopy  # type: ignore[method-assign]
+
+
 class VirtualGenerator(torch.Generator):
     """``torch.Generator`` that may name the virtual device; it draws nothing there."""
 

@@ -32,7 +32,7 @@ class ItemRun:
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
-                self._raised("call" if self._is_calling else "setup or teardown", error)
+                self._raised("the test", error)
         if self._report is None:  # no call phase: setup failed, or the test was skipped
             self._report = self._measure()
         return {"report": self._report, **(self._trouble or {"outcome": "traced"})}
@@ -41,8 +41,10 @@ class ItemRun:
     def calling(self) -> Iterator[None]:
         """Around the call phase; what is reported meanwhile is of a part of it, a subtest."""
         self._is_calling = True
-        yield
-        self._is_calling = False
+        try:
+            yield
+        finally:
+            self._is_calling = False
 
     def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """One phase has ended; the first trouble is the one to tell."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import re
@@ -26,6 +27,8 @@ _PATIENCE = 1.0
 _INTERVAL = 0.2
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
+#: ``linux/prctl.h``
+_PR_SET_PDEATHSIG = 1
 #: Frames that are told, the innermost.
 _FRAMES = 12
 
@@ -35,11 +38,11 @@ class SessionGone(Exception):  # noqa: N818 - it is what has happened
 
 
 def run_in_child(
-    body: Callable[[], dict[str, Any]], timeout: float, *, session_fd: int | None = None
+    body: Callable[[], dict[str, Any]], timeout: float, *, session: Channel | None = None
 ) -> dict[str, Any]:
     """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, left or hung.
 
-    ``session_fd``: a pipe on which nothing comes meanwhile. Raises ``SessionGone`` when its other end closes.
+    ``session``: where nothing is said meanwhile. Raises ``SessionGone`` when its other end closes.
     """
     read_fd, write_fd = os.pipe()
     with tempfile.TemporaryFile() as last_words:
@@ -47,10 +50,12 @@ def run_in_child(
         pid = _fork()
         if pid == 0:
             os.close(read_fd)
+            if session is not None:
+                session.close()  # else its other end would not see the end of this process's parent
             _serve_as_child(body, write_fd, last_words)
         os.close(write_fd)
         try:
-            return _Child(pid, read_fd, session_fd).answer(timeout, last_words)
+            return _Child(pid, read_fd, session).answer(timeout, last_words)
         finally:
             os.close(read_fd)
 
@@ -66,6 +71,7 @@ def _serve_as_child(body: Callable[[], dict[str, Any]], write_fd: int, last_word
     pid, status = os.getpid(), 1
     try:
         os.setpgid(0, 0)  # so that what the test starts ends with it
+        _end_with_parent()
         faulthandler.register(_WHERE, file=last_words, all_threads=False)
         try:
             answer = body()
@@ -79,13 +85,21 @@ def _serve_as_child(body: Callable[[], dict[str, Any]], write_fd: int, last_word
         leave(status)
 
 
+def _end_with_parent() -> None:
+    """Let the kernel end this process when its parent is gone, which could not end it any more: on Linux."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (AttributeError, OSError):
+        return
+
+
 class _Child:
     """The child as its parent sees it."""
 
-    def __init__(self, pid: int, read_fd: int, session_fd: int | None) -> None:
+    def __init__(self, pid: int, read_fd: int, session: Channel | None) -> None:
         self._pid = pid
         self._channel = Channel(read_fd, -1)
-        self._session_fd = session_fd
+        self._session = session
         self._status: int | None = None
 
     def answer(self, timeout: float, last_words: IO[bytes]) -> dict[str, Any]:
@@ -109,15 +123,24 @@ class _Child:
             if left <= 0:
                 raise TimeoutError
             try:
-                return self._channel.receive(min(left, _INTERVAL))
+                answer = self._channel.receive(min(left, _INTERVAL))
             except TimeoutError:
                 self._look()
-            if self._session_fd is not None and _is_readable(self._session_fd):
+            else:
+                return answer if answer is not None else self._wait_for_its_end()
+            if self._session is not None and _is_readable(self._session.read_fd):
                 raise SessionGone
         try:
             return self._channel.receive(0)  # its last words; a process of its own may keep the pipe open
         except TimeoutError:
             return None
+
+    def _wait_for_its_end(self) -> None:
+        """Nothing will be answered: it is about to end, or has closed the pipe."""
+        deadline = time.monotonic() + _PATIENCE
+        while self._status is None and time.monotonic() < deadline:
+            self._look()
+            time.sleep(_INTERVAL / 20)
 
     def _look(self) -> None:
         if self._status is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
 
+from ..item_names import key_of
 from ..protocol import Channel
 from .item_run import ItemRun
 from .jail import SessionGone, run_in_child
@@ -63,12 +65,17 @@ class ServingPlugin:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the items before plugins choose among them: the user's session has chosen."""
-        self._items.setdefault(item.nodeid, []).append(item)
+        self._items.setdefault(key_of(item), []).append(item)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember why a file could not be collected."""
-        if report.failed or report.skipped:
-            self._collection_errors[report.nodeid] = _text_of(report)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Remember why a file or folder could not be collected."""
+        report = yield
+        if not report.passed:
+            self._collection_errors[str(collector.path)] = _text_of(report)
+        return report
 
     def pytest_internalerror(self, excrepr: object) -> None:
         """Remember what went wrong inside pytest or a plugin."""
@@ -79,12 +86,13 @@ class ServingPlugin:
         """Answer requests until the other end closes."""
         self.served = True
         for item in session.items:  # those that a plugin has made
-            if all(item is not known for known in self._items.get(item.nodeid, ())):
-                self._items.setdefault(item.nodeid, []).append(item)
+            known = self._items.setdefault(key_of(item), [])
+            if all(item is not other for other in known):
+                known.append(item)
         self._channel.send({"event": "ready", "imported_bytes": self._device.imported_bytes()})
         while (request := self._channel.receive()) is not None:
             answer = self._answer(request)
-            self._channel.send({"event": "result", "nodeid": request["nodeid"], **answer})
+            self._channel.send({"event": "result", "key": request["key"], **answer})
         leave(0)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -106,9 +114,9 @@ class ServingPlugin:
         return report
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        found = self._items.get(request["nodeid"], [])
+        found = self._items.get(request["key"], [])
         if not found:
-            return {"outcome": "error", "reason": self._not_found(request["nodeid"])}
+            return {"outcome": "error", "reason": self._not_found(request["file"])}
         if any(not _same_test(item, found[0]) for item in found[1:]):
             return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
         return self._run(found[-1], request)
@@ -119,14 +127,13 @@ class ServingPlugin:
             return self._current.run()
 
         try:
-            return run_in_child(body, request["timeout"], session_fd=self._channel.read_fd)
+            return run_in_child(body, request["timeout"], session=self._channel)
         except SessionGone:
             leave(0)
 
-    def _not_found(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
-        for collected, error in self._collection_errors.items():
-            if collected == path or nodeid.startswith(collected + "::"):
+    def _not_found(self, file: str) -> str:
+        for path, error in self._collection_errors.items():
+            if file == path or file.startswith(path + os.sep):
                 return f"{path} could not be collected in the worker, where CUDA is available:\n{error}"
         return (
             "the worker did not collect this test: its collection must not depend on the process "

@@ -1,0 +1,98 @@
+"""What draws of random numbers are taken to give: values in their range, the same in every run.
+
+An estimate must not change from run to run, and code that decides by a draw must come to an end: a draw of
+one number in [0, 1) is taken to be 0.5, so that what is likely happens; a permutation changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from .known_values import KnownValues, is_whole, plausible
+
+aten = torch.ops.aten
+
+#: ``draw(known, args, kwargs, result)`` notes what a draw is taken to have given.
+Draw = Callable[[KnownValues, Sequence[Any], Mapping[str, Any], torch.Tensor], None]
+
+#: Longer permutations are not known.
+_MOST_PERMUTED = 2**22
+
+
+def drawing_of(operator: Any) -> Draw | None:
+    """What to note of a call of ``operator``; None if it draws nothing, or nothing that is followed."""
+    draws: dict[Any, Draw] = {
+        aten.rand: _unit,
+        aten.rand_like: _unit,
+        aten.uniform_: _uniform,
+        aten.randint: _whole_below if "low" not in operator._overloadname else _whole_between,
+        aten.randint_like: _whole_like if "low" not in operator._overloadname else _whole_like_between,
+        aten.randperm: _permutation,
+        aten.multinomial: _sample,
+        aten.random_: _random,
+    }
+    return draws.get(operator.overloadpacket)
+
+
+def _unit(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    if result.numel() == 1:
+        known.note(result, 0.5, assumed=True)
+
+
+def _uniform(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    low, high = (*args[1:3], *(0.0, 1.0)[len(args) - 1 :])
+    if result.numel() == 1 and is_whole(result):
+        known.note(result, (low + high) / 2, assumed=True)
+
+
+def _whole_below(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    _note_within(known, result, 0, args[0])
+
+
+def _whole_between(
+    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+) -> None:
+    _note_within(known, result, args[0], args[1])
+
+
+def _whole_like(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    _note_within(known, result, 0, args[1])
+
+
+def _whole_like_between(
+    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+) -> None:
+    _note_within(known, result, args[1], args[2])
+
+
+def _random(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    if not is_whole(result):
+        return
+    if len(args) == 1:
+        # any number at all: a seed that nobody gave, and on which nothing depends
+        known.note(result, plausible(result.dtype))
+    else:
+        low, high = args[1:3] if len(args) > 2 else (0, args[1])
+        _note_within(known, result, low, high)
+
+
+def _permutation(
+    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+) -> None:
+    if result.numel() <= _MOST_PERMUTED:
+        known.keep(result, torch.arange(result.numel(), dtype=result.dtype), assumed=True)
+
+
+def _sample(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+    if len(args) > 2 and args[2]:  # with replacement
+        known.note(result, 0, assumed=True)
+    else:
+        known.keep(result, torch.arange(args[1]).expand(tuple(result.shape)).contiguous(), assumed=True)
+
+
+def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int | None) -> None:
+    value = max(1, low) if high is None else min(max(1, low), high - 1)
+    known.note(result, value, assumed=True)

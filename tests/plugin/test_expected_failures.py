@@ -1,0 +1,143 @@
+"""xfail marks: a budget that is exceeded may be expected; one that was not checked may not."""
+
+import pytest
+
+FILES = {
+    "pyproject.toml": "[tool.membudget]\ntimeout = 20\n",
+    "test_budgets.py": """
+        import os
+
+        import pytest
+        import torch
+
+        GIB = 2**30
+
+        def hold(gib):
+            return torch.empty(int(gib * GIB), dtype=torch.uint8, device="cuda")
+
+        @pytest.mark.xfail
+        @pytest.mark.mem_budget(gib=1)
+        def test_over():
+            hold(2)
+
+        @pytest.mark.xfail(strict=True, reason="too large")
+        @pytest.mark.mem_budget(gib=1)
+        def test_over_strict():
+            hold(2)
+
+        @pytest.mark.xfail
+        @pytest.mark.mem_budget(gib=1)
+        def test_within():
+            hold(0.5)
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.mem_budget(gib=1)
+        def test_within_strict():
+            hold(0.5)
+
+        @pytest.mark.xfail(raises=ZeroDivisionError)
+        @pytest.mark.mem_budget(gib=1)
+        def test_over_other_error_expected():
+            hold(2)
+
+        @pytest.mark.xfail(False, reason="does not apply")
+        @pytest.mark.mem_budget(gib=1)
+        def test_over_not_expected():
+            hold(2)
+
+        @pytest.mark.xfail
+        @pytest.mark.mem_budget(gib=1)
+        def test_body_raises():
+            hold(0.5)
+            raise ZeroDivisionError("the user's own error")
+
+        @pytest.mark.xfail(run=False)
+        @pytest.mark.mem_budget(gib=1)
+        def test_not_to_be_run():
+            hold(2)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_gives_itself_up():
+            hold(0.5)
+            pytest.xfail("not on this day")
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.mem_budget(gib="1")
+        def test_malformed_mark():
+            hold(2)
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.mem_budget(gib=1)
+        def test_nothing_allocated():
+            pass
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.mem_budget(gib=1)
+        def test_crashes():
+            os._exit(3)
+
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.mem_budget(gib=1)
+        def test_cannot_be_traced():
+            torch.nonzero(hold(0.5)) + torch.ones(3, device="cuda")
+        """,
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of, both_ways):
+    return session_of(FILES, "--membudget", *both_ways)
+
+
+@pytest.mark.parametrize("name", ["test_over", "test_over_strict"])
+def test_an_exceeded_budget_may_be_expected(run, name):
+    assert run.outcomes[name] == "xfailed", run.out
+
+
+def test_a_kept_budget_that_was_expected_to_be_exceeded_passes_or_fails_if_strict(run):
+    assert run.outcomes["test_within"] == "passed"
+    assert run.outcomes["test_within_strict"] == "failed"
+    assert "XPASS(strict)" in run.message("test_within_strict")
+
+
+@pytest.mark.parametrize("name", ["test_over_other_error_expected", "test_over_not_expected"])
+def test_a_mark_that_expects_something_else_expects_no_exceeded_budget(run, name):
+    assert run.outcomes[name] == "failed"
+    assert run.message(name) == "BudgetExceeded: 1.00 GiB over its budget of 1 GiB"
+
+
+def test_an_error_of_the_test_itself_may_be_expected(run):
+    assert run.outcomes["test_body_raises"] == "xfailed"
+
+
+@pytest.mark.parametrize(
+    "name", ["test_malformed_mark", "test_nothing_allocated", "test_crashes", "test_cannot_be_traced"]
+)
+def test_a_budget_that_was_not_checked_is_no_expected_failure(run, name):
+    assert run.outcomes[name] == "failed", run.out
+    assert run.message(name).startswith("BudgetUnchecked: ")
+
+
+def test_a_test_that_is_not_to_be_run_is_counted_as_unchecked(run):
+    assert run.outcomes["test_not_to_be_run"] == "xfailed"
+    assert any(line.startswith("unchecked: test_budgets.py::test_not_to_be_run: ") for line in run.summary)
+    assert "test_not_to_be_run" in run.rows
+    assert run.rows["test_not_to_be_run"]["verdict"] == "skipped"
+
+
+def test_a_test_that_gives_itself_up_is_counted_as_unchecked(run):
+    assert run.outcomes["test_gives_itself_up"] == "skipped"
+    assert any("xfail: not on this day" in line for line in run.summary)
+
+
+def test_the_summary_says_which_failures_were_expected(run):
+    table = [" ".join(line.split()) for line in run.summary]
+
+    assert sum(line.endswith("over (expected)") for line in table) == 2
+    assert sum(line.endswith("error (expected)") for line in table) == 1
+
+
+def test_with_runxfail_an_exceeded_budget_fails(run, again):
+    rerun = again(run, "--membudget", "--runxfail", "-k", "test_over_strict or test_within_strict")
+
+    assert rerun.outcomes == {"test_over_strict": "failed", "test_within_strict": "passed"}

@@ -1,0 +1,135 @@
+"""The gate under other options, configurations, folders and ways to start pytest."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+BUDGETS = """
+    import warnings
+
+    import pytest
+    import torch
+
+    def hold(gib):
+        return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_within():
+        model = torch.nn.Linear(64, 64, device="cuda")
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            model(torch.randn(8, 64, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    @pytest.mark.xdist_group("together")
+    @pytest.mark.mem_budget(gib=1)
+    def test_over():
+        hold(2)
+    """
+#: pytest-xdist knows this mark by itself
+GROUPS = """
+    def pytest_configure(config):
+        config.addinivalue_line("markers", "xdist_group(name): runs with its group")
+    """
+BOTH = {"test_within": "passed", "test_over": "failed"}
+FILES = {
+    "inner/test_budgets.py": BUDGETS,
+    "conftest.py": "import helper_at_the_root\n" + textwrap.dedent(GROUPS),
+    "helper_at_the_root.py": "",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, write_all):
+    path = tmp_path_factory.mktemp("project")
+    write_all(path, {**FILES, "pyproject.toml": ""})
+    return path
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("-p", "no:cacheprovider", "-p", "no:terminal"),
+        (
+            "-p",
+            "no:faulthandler",
+            "-p",
+            "no:logging",
+            "-p",
+            "no:threadexception",
+            "-p",
+            "no:warnings",
+            "-s",
+            "-v",
+        ),
+        ("-W", "error", "-o", "strict=true", "--import-mode=importlib", "--capture=sys", "-p", "no:skipping"),
+        ("-n2", "--dist=loadscope", "-q"),
+        ("-n2", "--dist=loadgroup", "-p", "no:terminal"),
+    ],
+    ids=" ".join,
+)
+def test_the_gate_works_with(in_folder, folder, args):
+    run = in_folder(folder, "--membudget", *args)
+
+    assert run.outcomes == BOTH, run.out
+    assert run.status == 1
+    assert "INTERNALERROR" not in run.out + run.err
+
+
+def test_options_in_the_configuration_are_as_good_as_on_the_command_line(session_of):
+    pyproject = """
+        [tool.pytest.ini_options]
+        addopts = "--membudget -n2 --strict-markers"
+        filterwarnings = ["error"]
+        xfail_strict = true
+        """
+    run = session_of({**FILES, "pyproject.toml": pyproject})
+
+    assert run.outcomes == BOTH, run.out
+    assert set(run.rows) == set(BOTH)
+
+
+def test_the_session_may_be_started_in_a_subfolder(in_folder, folder):
+    run = in_folder(folder / "inner", "--membudget", "test_budgets.py")
+
+    assert run.outcomes == BOTH, run.out
+    assert "inner/test_budgets.py::test_over" in run.out
+
+
+def test_the_root_may_be_elsewhere(in_folder, folder, tmp_path):
+    run = in_folder(tmp_path, "--membudget", f"--rootdir={tmp_path}", str(folder / "inner"), "-c", os.devnull)
+
+    assert run.outcomes == BOTH, run.out
+
+
+def test_the_pytest_command_is_as_good_as_the_module(folder):
+    command = [os.path.join(os.path.dirname(sys.executable), "pytest"), "-p", "membudget", "--membudget"]
+    if not os.path.exists(command[0]):
+        pytest.skip("pytest is installed without its command")
+
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+    assert "1.00 GiB over its budget of 1 GiB" in done.stdout
+
+
+def test_the_plugin_may_be_named_instead_of_found(in_folder, folder):
+    env = {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "-p pytest_membudget.plugin --membudget -q",
+    }
+
+    run = in_folder(folder, env=env)
+
+    assert run.outcomes == BOTH, run.out
+    assert "1.00 GiB over its budget of 1 GiB" in run.lines
+
+
+def test_a_gate_that_is_blocked_is_no_gate(in_folder, folder):
+    run = in_folder(folder, "--membudget", "-p", "no:membudget-gate")
+
+    assert run.status == 4
+    assert "no:membudget-gate" in run.err

@@ -1,0 +1,113 @@
+"""Only what will run is estimated, whatever chose it; reruns and the order of things change no verdict."""
+
+import pytest
+
+FILES = {
+    "conftest.py": """
+        import json
+        import os
+
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def traced(request):
+            if request.node.get_closest_marker("mem_budget"):
+                with open("traced", "a") as file:
+                    file.write(request.node.name + "\\n")
+        """,
+    "pyproject.toml": """
+        [tool.pytest.ini_options]
+        markers = ["slow: takes long"]
+        """,
+    "test_budgets.py": """
+        import pytest
+        import torch
+
+        def hold(gib):
+            return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_small():
+            hold(0.5)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_large():
+            hold(2)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_huge():
+            hold(3)
+
+        @pytest.mark.slow
+        @pytest.mark.mem_budget(gib=1)
+        def test_slow():
+            hold(0.5)
+
+        def test_plain():
+            pass
+        """,
+}
+MARKED = ["test_small", "test_large", "test_huge", "test_slow"]
+
+
+@pytest.fixture(scope="module")
+def first(session_of):
+    return session_of(FILES, "--membudget", report=False)
+
+
+def traced(run):
+    path = run.folder / "traced"
+    names = path.read_text().split() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return names
+
+
+@pytest.fixture
+def rerun(first, again):
+    """Runs again in the folder of the first run; no test is traced at the start."""
+    traced(first)
+    return lambda *args: again(first, "--membudget", *args)
+
+
+def test_only_what_was_chosen_is_estimated(rerun):
+    run = rerun("-k", "not small", "-m", "not slow", "--deselect", "test_budgets.py::test_large")
+
+    assert traced(run) == ["test_huge"]
+    assert run.outcomes == {"test_huge": "failed", "test_plain": "passed"}
+
+
+@pytest.mark.parametrize("way", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_with_last_failed_only_the_failures_are_estimated(rerun, way):
+    if way:
+        pytest.importorskip("xdist")
+
+    run = rerun("--lf", *way)
+
+    assert set(traced(run)) == {"test_large", "test_huge"}
+    assert run.outcomes == {"test_large": "failed", "test_huge": "failed"}
+
+
+def test_exitfirst_stops_at_the_first_failure_and_the_rest_is_counted(rerun):
+    run = rerun("-x")
+
+    assert run.outcomes == {"test_small": "passed", "test_large": "failed"}
+    assert any(line.endswith("2 not run") for line in run.summary)
+    assert any(line.endswith("over (not run)") for line in run.summary)
+
+
+def test_a_rerun_failure_is_traced_once_and_told_once(rerun):
+    pytest.importorskip("pytest_rerunfailures")
+
+    run = rerun("--reruns=2", "--membudget-report=membudget")
+
+    assert traced(run) == MARKED
+    assert "2 failed, 3 passed, 4 rerun" in run.out
+    assert [row["nodeid"] for row in run.report["tests"]] == [f"test_budgets.py::{name}" for name in MARKED]
+
+
+def test_a_session_without_marked_tests_starts_no_worker_and_says_nothing(rerun):
+    run = rerun("-k", "plain")
+
+    assert run.outcomes == {"test_plain": "passed"}
+    assert not run.summary
+    assert not traced(run)

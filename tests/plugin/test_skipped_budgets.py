@@ -1,0 +1,159 @@
+"""A skipped budget is neither green nor silent: the summary counts it and says what to do."""
+
+import pytest
+
+FILES = {
+    "conftest.py": """
+        import pytest
+        import torch
+
+        def pytest_runtest_setup(item):
+            if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+                pytest.skip("no GPU here")
+
+        def pytest_configure(config):
+            config.addinivalue_line("markers", "gpu: needs one")
+        """,
+    "nested/conftest.py": """
+        import pytest
+        import torch
+
+        def pytest_runtest_setup(item):
+            if not torch.cuda.is_available():
+                pytest.skip("no GPU here either")
+        """,
+    "nested/test_nested.py": """
+        import pytest
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_skipped_by_a_hook():
+            raise AssertionError
+        """,
+    "test_budgets.py": """
+        import pytest
+        import torch
+
+        @pytest.mark.skip(reason="later")
+        @pytest.mark.mem_budget(gib=1)
+        def test_skip():
+            raise AssertionError
+
+        @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+        @pytest.mark.mem_budget(gib=1)
+        def test_skipif():
+            raise AssertionError
+
+        @pytest.mark.skipif("not torch.cuda.is_available()", reason="needs CUDA too")
+        @pytest.mark.mem_budget(gib=1)
+        def test_skipif_as_text():
+            raise AssertionError
+
+        @pytest.mark.gpu
+        @pytest.mark.mem_budget(gib=1)
+        def test_guarded_by_a_hook():
+            torch.empty(2**20, device="cuda")
+
+        @pytest.mark.skipif(False, reason="does not apply")
+        @pytest.mark.mem_budget(gib=1)
+        def test_guard_that_does_not_apply():
+            torch.empty(2**20, device="cuda")
+
+        @pytest.mark.skipif(torch.cuda.is_available(), reason="for CPUs alone")
+        @pytest.mark.mem_budget(gib=1)
+        def test_skipped_where_cuda_is():
+            torch.empty(2**20, device="cuda")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_skip_in_the_body():
+            torch.empty(2**20, device="cuda")
+            pytest.skip("no weights here")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_importorskip_in_the_body():
+            pytest.importorskip("a_module_that_nobody_has")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_checked():
+            torch.empty(2**20, device="cuda")
+        """,
+    "test_whole_file.py": """
+        import pytest
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("the whole file needs CUDA", allow_module_level=True)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_in_a_skipped_file():
+            raise AssertionError
+        """,
+    "test_without_budgets.py": """
+        import pytest
+
+        pytest.skip("not of interest", allow_module_level=True)
+        """,
+}
+SKIPPED_HERE = ("test_skipif", "test_skipif_as_text", "test_skipped_by_a_hook")
+SKIPPED_THERE = {
+    "test_skipped_where_cuda_is": "for CPUs alone",
+    "test_skip_in_the_body": "no weights here",
+    "test_importorskip_in_the_body": "a_module_that_nobody_has",
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of, both_ways):
+    return session_of(FILES, "--membudget", "-rs", *both_ways)
+
+
+def unchecked(run, name):
+    lines = [line for line in run.summary if f"::{name}: " in line and line.startswith("unchecked: ")]
+    assert len(lines) == 1, run.out
+    return lines[0]
+
+
+@pytest.mark.parametrize("name", ["test_skip", *SKIPPED_HERE, *SKIPPED_THERE])
+def test_a_skipped_test_is_reported_as_skipped_and_told_as_unchecked(run, name):
+    assert run.outcomes[name] == "skipped", run.out
+    assert unchecked(run, name)
+    assert run.rows[name]["verdict"] == "skipped"
+
+
+@pytest.mark.parametrize("name", SKIPPED_HERE)
+def test_who_waits_for_a_gpu_is_told_not_to(run, name):
+    assert "torch.cuda.is_available() is True" in unchecked(run, name)
+
+
+def test_a_skip_mark_gives_its_own_reason_alone(run):
+    assert unchecked(run, "test_skip").endswith(
+        "skipped in this process (later), so its budget was not checked"
+    )
+
+
+@pytest.mark.parametrize(("name", "reason"), SKIPPED_THERE.items())
+def test_a_skip_on_the_virtual_device_is_told_with_its_reason(run, name, reason):
+    assert "skipped on the virtual device: " in unchecked(run, name)
+    assert reason in unchecked(run, name)
+
+
+def test_a_skip_on_the_virtual_device_is_placed_at_the_mark(run):
+    assert any(line.startswith("SKIPPED [1] test_budgets.py:") and "no weights" in line for line in run.lines)
+
+
+def test_a_file_that_skips_itself_and_has_budgets_is_told(run):
+    lines = [line for line in run.summary if line.startswith("unchecked: test_whole_file.py: ")]
+
+    assert len(lines) == 1
+    assert "the whole file needs CUDA" in lines[0]
+    assert not any("test_without_budgets" in line for line in run.summary)
+
+
+def test_the_unchecked_are_counted(run):
+    assert "8 unchecked" in next(line for line in run.summary if "estimated (" in line)
+
+
+def test_the_others_are_checked(run):
+    assert run.outcomes["test_guard_that_does_not_apply"] == "passed"
+    assert run.outcomes["test_guarded_by_a_hook"] == "passed"  # the hook finds CUDA where the test runs
+    assert run.outcomes["test_checked"] == "passed"
+    assert run.status == 0
