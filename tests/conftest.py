@@ -15,12 +15,21 @@ pytest_plugins = "pytester"
 _OURS = ("PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES")
 
 
+#: Beside every session's tests: importing torch is what a session of the plugin costs most.
+HOLDING = """
+    def hold(gib, device="cuda"):
+        import torch  # where the test runs, and not where it is collected
+
+        return torch.empty(int(gib * 2**30), dtype=torch.uint8, device=device)
+    """
+
+
 class Run:
     """One session: its exit status, its output, its JUnit file and its report.json."""
 
     def __init__(self, folder, args, env):
         self.folder = folder
-        self.junit_path = folder / "junit.xml"
+        self.args = args
         self.report_path = folder / "membudget" / "report.json"
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *args],
@@ -36,11 +45,10 @@ class Run:
         self.out = done.stdout
         self.err = done.stderr
         self.lines = [line.rstrip() for line in done.stdout.splitlines()]
-
-    @property
-    def cases(self):
-        """The JUnit elements by the tests' names."""
-        return {case.get("name"): case for case in ElementTree.parse(self.junit_path).iter("testcase")}
+        #: the JUnit elements by the tests' names
+        self.cases = _cases(folder / "junit.xml")
+        #: report.json, if it was asked for
+        self.report = json.loads(self.report_path.read_text()) if self.report_path.exists() else None
 
     @property
     def outcomes(self):
@@ -54,10 +62,6 @@ class Run:
     def message(self, name):
         """The one-line message of the failure, or of the skip, of test ``name``."""
         return "\n".join(child.get("message", "") for child in self.cases[name])
-
-    @property
-    def report(self):
-        return json.loads(self.report_path.read_text(encoding="utf-8"))
 
     @property
     def rows(self):
@@ -79,6 +83,14 @@ class Run:
         return rest[:end]
 
 
+def _cases(path):
+    if not path.exists():
+        return {}
+    cases = {case.get("name"): case for case in ElementTree.parse(path).iter("testcase")}
+    path.unlink()  # another run in the folder is to write its own
+    return cases
+
+
 def _outcome(case):
     for child in case:
         if child.tag == "failure":
@@ -92,7 +104,7 @@ def _outcome(case):
 
 def write_files(folder, files):
     """Write ``files``, text by relative path; sources may be indented."""
-    for name, text in files.items():
+    for name, text in {"pyproject.toml": "", "holding.py": HOLDING, **files}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text).lstrip("\n"), encoding="utf-8")
@@ -107,7 +119,7 @@ def session_of(tmp_path_factory):
 
     def run(files, *args, report=True, env=None):
         folder = tmp_path_factory.mktemp("session")
-        write_files(folder, {"pyproject.toml": "", **files})
+        write_files(folder, files)
         asked = ("--membudget-report=membudget",) if report else ()
         return Run(folder, [*args, *asked], env or {})
 

@@ -33,10 +33,13 @@ class Accounts:
         """``row``'s test has passed or failed by it; ``expected``: an xfail mark expects the failure."""
         nodeid = row["nodeid"]
         self.rows[nodeid] = row
-        self._planned.setdefault(nodeid)
         self._settled.add(nodeid)
         if expected:
             self._expected.add(nodeid)
+
+    def in_order(self) -> list[Row]:
+        """The rows in the order of the session; with pytest-xdist they come in another."""
+        return [self.rows[nodeid] for nodeid in {**self._planned, **self.rows} if nodeid in self.rows]
 
     def module_skipped(self, nodeid: str, why: str) -> None:
         """A whole file with budgets was skipped when it was imported."""
@@ -46,8 +49,8 @@ class Accounts:
         """The rows that no build may be green with."""
         return [
             row
-            for nodeid, row in self.rows.items()
-            if row["verdict"] in (OVER, ERROR) and nodeid not in self._expected
+            for row in self.in_order()
+            if row["verdict"] in (OVER, ERROR) and row["nodeid"] not in self._expected
         ]
 
     def planned(self) -> list[str]:

@@ -135,7 +135,7 @@ class Gate:
         raise BodyNotRun
 
     @pytest.hookimpl(trylast=True, specname="pytest_runtest_call")
-    def refuse_a_late_mark(self, item: pytest.Item) -> None:
+    def pytest_membudget_late_mark(self, item: pytest.Item) -> None:
         """A test that was run here, and has a mark now, has escaped."""
         if is_marked(item) and _ROW not in item.stash:
             item.stash[_ROW] = row = self._session.row_without_estimate(item, ERROR, _LATE)
@@ -219,7 +219,7 @@ class Gate:
         from .reporting.json_file import write_report
 
         try:
-            path = write_report(folder, self._config.rootpath, list(self.accounts.rows.values()))
+            path = write_report(folder, self._config.rootpath, self.accounts.in_order())
         except OSError as error:
             self._notices.append((f"membudget: the report could not be written: {error}", True))
         else:
@@ -230,7 +230,7 @@ class Gate:
         from .reporting.console import summary_lines
 
         accounts = self.accounts
-        rows, unchecked, not_run = list(accounts.rows.values()), accounts.unchecked(), accounts.not_run()
+        rows, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
         if not rows and not unchecked and not not_run and not self._notices:
             return
         terminalreporter.section("membudget: GPU memory budgets")

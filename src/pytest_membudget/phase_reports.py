@@ -38,9 +38,10 @@ def skip_text(report: pytest.CollectReport | pytest.TestReport) -> str:
 
 
 def failure_line(report: pytest.TestReport) -> str:
-    """The last line of a failure, which names the exception."""
-    lines = report.longreprtext.strip().splitlines()
-    return lines[-1] if lines else "no text"
+    """The line of a failure that names the exception."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    lines = str(crash.message if crash is not None else report.longreprtext).strip().splitlines()
+    return lines[0] if lines else "without a word"
 
 
 def finish_report(

@@ -1,11 +1,14 @@
-"""Tests of every ordinary form are traced as pytest would run them: fixtures, parameters, classes, unittest."""
+"""Tests of every ordinary form are traced as pytest runs them: fixtures, parameters, classes, unittest."""
 
 import pytest
 
 MIB = 2**20
 
 FILES = {
-    "pyproject.toml": "[tool.pytest.ini_options]\ndisable_test_id_escaping_and_forfeit_all_rights_to_community_support = true\n",
+    "pyproject.toml": """
+        [tool.pytest.ini_options]
+        disable_test_id_escaping_and_forfeit_all_rights_to_community_support = true
+        """,
     "conftest.py": """
         import os
 
@@ -208,7 +211,9 @@ def test_marks_are_merged_argument_by_argument_the_closest_first(run, nodeid, gi
 
 
 def test_a_derived_class_runs_with_its_own_attributes(run):
-    rows = {row["nodeid"]: row["estimates"][0]["peak"]["allocated_bytes"] / MIB for row in run.report["tests"]}
+    rows = {
+        row["nodeid"]: row["estimates"][0]["peak"]["allocated_bytes"] / MIB for row in run.report["tests"]
+    }
 
     assert rows["test_budgets.py::TestClass::test_of_the_class"] == 2 + 7
     assert rows["test_budgets.py::TestDerived::test_of_the_class"] == 2 + 9

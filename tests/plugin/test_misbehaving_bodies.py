@@ -45,7 +45,8 @@ BODIES = {
     "forks": ("if os.fork() == 0:\n    kept = hold(15)\nkept = hold(8)", None),
     "forks_and_leaves": ("if os.fork() == 0:\n    time.sleep(60)\nos._exit(4)", "left with status 4"),
     "forks_and_waits": (
-        "pid = os.fork()\nif pid == 0:\n    os._exit(5)\nassert os.waitpid(pid, 0)[1] == 5 << 8\nkept = hold(8)",
+        "pid = os.fork()\nif pid == 0:\n    os._exit(5)\n"
+        "assert os.waitpid(pid, 0)[1] == 5 << 8\nkept = hold(8)",
         None,
     ),
     "keeps_threads": (
@@ -62,7 +63,8 @@ BODIES = {
     "closes_all_descriptors": ("os.closerange(3, 256)\nkept = hold(8)", "left with status 1"),
     "goes_elsewhere": ("os.chdir('/')\nkept = hold(8)", None),
     "forgets_the_environment": (
-        "for name in list(os.environ):\n    if name != 'PYTEST_CURRENT_TEST':\n        del os.environ[name]\nkept = hold(8)",
+        "for name in list(os.environ):\n    if name != 'PYTEST_CURRENT_TEST':\n        del os.environ[name]\n"
+        "kept = hold(8)",
         None,
     ),
     "changes_torch": ("torch.cuda.is_available = None\nkept = torch.zeros(2**21, device='cuda')", None),

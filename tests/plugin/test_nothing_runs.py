@@ -5,10 +5,7 @@ import pytest
 FILES = {
     "test_over.py": """
         import pytest
-        import torch
-
-        def hold(gib):
-            return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+        from holding import hold
 
         @pytest.mark.mem_budget(gib=1)
         def test_over():
@@ -19,8 +16,7 @@ FILES = {
         """,
     "test_within.py": """
         import pytest
-        import torch
-        from test_over import hold
+        from holding import hold
 
         @pytest.mark.mem_budget(gib=1)
         def test_within():
@@ -31,7 +27,7 @@ FILES = {
         def test_expected():
             hold(2)
 
-        @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+        @pytest.mark.skipif(True, reason="needs CUDA")
         @pytest.mark.mem_budget(gib=1)
         def test_guarded():
             hold(2)

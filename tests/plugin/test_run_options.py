@@ -11,13 +11,12 @@ BUDGETS = """
     import warnings
 
     import pytest
-    import torch
-
-    def hold(gib):
-        return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+    from holding import hold
 
     @pytest.mark.mem_budget(gib=1)
     def test_within():
+        import torch
+
         model = torch.nn.Linear(64, 64, device="cuda")
         optimizer = torch.optim.AdamW(model.parameters())
         for _ in range(2):
@@ -46,7 +45,12 @@ FILES = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, write_all):
     path = tmp_path_factory.mktemp("project")
-    write_all(path, {**FILES, "pyproject.toml": ""})
+    write_all(
+        path,
+        {
+            **FILES,
+        },
+    )
     return path
 
 
@@ -67,7 +71,6 @@ def folder(tmp_path_factory, write_all):
             "-v",
         ),
         ("-W", "error", "-o", "strict=true", "--import-mode=importlib", "--capture=sys", "-p", "no:skipping"),
-        ("-n2", "--dist=loadscope", "-q"),
         ("-n2", "--dist=loadgroup", "-p", "no:terminal"),
     ],
     ids=" ".join,
@@ -83,7 +86,7 @@ def test_the_gate_works_with(in_folder, folder, args):
 def test_options_in_the_configuration_are_as_good_as_on_the_command_line(session_of):
     pyproject = """
         [tool.pytest.ini_options]
-        addopts = "--membudget -n2 --strict-markers"
+        addopts = "--membudget -n2 --dist=loadscope --strict-markers"
         filterwarnings = ["error"]
         xfail_strict = true
         """
@@ -93,36 +96,30 @@ def test_options_in_the_configuration_are_as_good_as_on_the_command_line(session
     assert set(run.rows) == set(BOTH)
 
 
-def test_the_session_may_be_started_in_a_subfolder(in_folder, folder):
-    run = in_folder(folder / "inner", "--membudget", "test_budgets.py")
-
-    assert run.outcomes == BOTH, run.out
-    assert "inner/test_budgets.py::test_over" in run.out
-
-
-def test_the_root_may_be_elsewhere(in_folder, folder, tmp_path):
-    run = in_folder(tmp_path, "--membudget", f"--rootdir={tmp_path}", str(folder / "inner"), "-c", os.devnull)
-
-    assert run.outcomes == BOTH, run.out
-
-
-def test_the_pytest_command_is_as_good_as_the_module(folder):
-    command = [os.path.join(os.path.dirname(sys.executable), "pytest"), "-p", "membudget", "--membudget"]
+def test_the_pytest_command_in_a_subfolder_is_as_good_as_the_module_at_the_root(folder):
+    command = [
+        os.path.join(os.path.dirname(sys.executable), "pytest"),
+        "-p",
+        "membudget",
+        "--membudget",
+        "-v",
+    ]
     if not os.path.exists(command[0]):
         pytest.skip("pytest is installed without its command")
 
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder / "inner", capture_output=True, text=True, check=False)
 
-    assert "1.00 GiB over its budget of 1 GiB" in done.stdout
+    assert "inner/test_budgets.py::test_within" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout
 
 
-def test_the_plugin_may_be_named_instead_of_found(in_folder, folder):
+def test_the_plugin_may_be_named_in_the_environment_and_the_root_be_elsewhere(in_folder, folder, tmp_path):
     env = {
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "-p pytest_membudget.plugin --membudget -q",
     }
 
-    run = in_folder(folder, env=env)
+    run = in_folder(tmp_path, f"--rootdir={tmp_path}", str(folder / "inner"), "-c", os.devnull, env=env)
 
     assert run.outcomes == BOTH, run.out
     assert "1.00 GiB over its budget of 1 GiB" in run.lines

@@ -21,10 +21,7 @@ FILES = {
         """,
     "test_budgets.py": """
         import pytest
-        import torch
-
-        def hold(gib):
-            return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+        from holding import hold
 
         @pytest.mark.mem_budget(gib=1)
         def test_small():
@@ -76,23 +73,24 @@ def test_only_what_was_chosen_is_estimated(rerun):
     assert run.outcomes == {"test_huge": "failed", "test_plain": "passed"}
 
 
-@pytest.mark.parametrize("way", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_with_last_failed_only_the_failures_are_estimated(rerun, way):
-    if way:
-        pytest.importorskip("xdist")
+def test_with_last_failed_only_the_failures_are_estimated(rerun):
+    pytest.importorskip("xdist")
 
-    run = rerun("--lf", *way)
+    run = rerun("--lf", "-n2")
 
     assert set(traced(run)) == {"test_large", "test_huge"}
     assert run.outcomes == {"test_large": "failed", "test_huge": "failed"}
 
 
-def test_exitfirst_stops_at_the_first_failure_and_the_rest_is_counted(rerun):
-    run = rerun("-x")
+def test_exitfirst_stops_at_the_first_failure_and_the_rest_is_counted(session_of):
+    malformed = "@pytest.mark.mem_budget(gib=0)\ndef test_{}(): pass\n"  # which needs no worker
+    files = {"test_budgets.py": "import pytest\n" + "".join(map(malformed.format, "abc"))}
 
-    assert run.outcomes == {"test_small": "passed", "test_large": "failed"}
+    run = session_of(files, "--membudget", "-x")
+
+    assert run.outcomes == {"test_a": "failed"}
     assert any(line.endswith("2 not run") for line in run.summary)
-    assert any(line.endswith("over (not run)") for line in run.summary)
+    assert sum(line.endswith("error (not run)") for line in run.summary) == 2
 
 
 def test_a_rerun_failure_is_traced_once_and_told_once(rerun):

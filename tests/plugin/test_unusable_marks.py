@@ -36,11 +36,11 @@ MALFORMED = [
     ("gib=40, scenario='a.yaml::b'", "leave scenario out"),
     ("gib=40, reason=''", "write a text"),
 ]
-HEAD = "import pytest\nimport torch\n"
+HEAD = "import pytest\nfrom holding import hold\n"
 GOOD = """
 @pytest.mark.mem_budget(gib=1)
 def test_good():
-    torch.empty(2**20, device="cuda")
+    hold(0.1)
 """
 
 
@@ -54,11 +54,11 @@ class Awkward:
 
 @pytest.mark.mem_budget(gib=1, metric=Awkward())
 def test_awkward():
-    torch.empty(2**20, device="cuda")
+    hold(0.1)
 
 @pytest.mark.mem_budget(gib=10**400)
 def test_endless():
-    torch.empty(2**20, device="cuda")
+    hold(0.1)
 """
 
 
@@ -69,7 +69,7 @@ def line_of(number):
 @pytest.fixture(scope="module")
 def run(session_of, both_ways):
     marked = "".join(
-        f"@pytest.mark.mem_budget({written})\ndef test_{number}():\n    torch.empty(8, device='cuda')\n"
+        f"@pytest.mark.mem_budget({written})\ndef test_{number}():\n    hold(0.1)\n"
         for number, (written, _) in enumerate(MALFORMED)
     )
     return session_of({"test_marks.py": HEAD + marked + AWKWARD + GOOD}, "--membudget", *both_ways)

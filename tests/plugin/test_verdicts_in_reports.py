@@ -1,4 +1,4 @@
-"""Within passes, over is an ordinary failure: on the terminal, in JUnit, in report.json, with xdist or not."""
+"""Within passes, over is an ordinary failure: on the terminal, in JUnit, in report.json, with xdist too."""
 
 import re
 

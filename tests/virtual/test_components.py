@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 MIB = 2**20
+RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 
 
 def linear(bias=False):
@@ -187,11 +188,15 @@ def kept_losses():
 
 
 def test_graphs_that_the_user_keeps_are_activations(trace):
-    """Of each step: the batch (an input), the output that the square saved, and the square: 1 MiB each."""
+    """Of each step: the batch (an input), the output that the square saved, and the square: 1 MiB each.
+
+    From torch 2.15 on the peak is within the last product, whose workspace is there for it alone: before
+    the last square.
+    """
     traced = trace(kept_losses)
 
     assert traced.inputs == 3 * MIB
-    assert traced.activations + traced.temporaries == 6 * MIB
+    assert traced.activations + traced.temporaries == (6 if RELEASE < (2, 15) else 5) * MIB
 
 
 class Cached(nn.Module):

@@ -120,8 +120,8 @@ class RoleBook:
             record.trained = True
 
     def _record(self, tensor: torch.Tensor) -> Any:
-        if tensor.layout is not torch.strided:
-            return None
+        if tensor.layout is not torch.strided or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return None  # it has no storage of its own
         return self._ledger.live.get(tensor.untyped_storage()._cdata)
 
     def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:

@@ -37,6 +37,7 @@ class Tracker:
         self.roles = RoleBook(ledger, self.modules)
         self.phase = Phase.FORWARD
         self._on_device = on_device
+        self._stream = 0
         self._deaths: dict[int, weakref.ref[Any]] = {}
 
     def install(self) -> None:
@@ -68,7 +69,12 @@ class Tracker:
 
         Raises the allocator's ``OutOfMemory``.
         """
-        storage = tensor.untyped_storage()
+        try:
+            storage = tensor.untyped_storage()
+        except NotImplementedError:  # a sparse tensor has no storage of its own
+            for part in _parts(tensor):
+                self.saw(part, operator, inputs)
+            return
         key = storage._cdata
         if key not in self.ledger.live:
             self._record(storage, key, operator, inputs)
@@ -93,7 +99,7 @@ class Tracker:
         """Memory that an operator takes inside its kernel; the caller ends it with ``release``."""
         record = self._new_record(size_bytes, operator)
         record.role = component
-        self.ledger.born(id(record), record)
+        self.ledger.born(id(record), record, self._stream)
         return record
 
     def pass_through(self, sizes_bytes: Iterable[int], operator: str) -> None:
@@ -105,6 +111,16 @@ class Tracker:
     def release(self, record: Record) -> None:
         """What ``transient`` took is given back."""
         self.ledger.died(id(record))
+
+    def select_stream(self, stream: int) -> None:
+        """What is allocated from here on comes from the pools of ``stream``; 0 is the default stream."""
+        self._stream = stream
+
+    def record_stream(self, tensor: torch.Tensor, stream: int) -> None:
+        """``stream`` uses ``tensor``'s memory too, which is not given back before it is done."""
+        record = self.record_of(tensor)
+        if record is not None:
+            self.ledger.allocator.record_stream(record.block, stream)
 
     def record_of(self, tensor: torch.Tensor) -> Record | None:
         """The record of ``tensor``'s storage, if it lies on the device."""
@@ -120,7 +136,7 @@ class Tracker:
         elif record.phase is Phase.BACKWARD:
             node = _node()
             record.node = node._sequence_nr() if node is not None else None
-        self.ledger.born(key, record)
+        self.ledger.born(key, record, self._stream)
         self._watch(storage, key)
 
     def _new_record(self, size_bytes: int, operator: str) -> Record:
@@ -156,3 +172,12 @@ class Tracker:
     def _root_called(self, module: nn.Module) -> None:
         self.modules.name_children(module)
         self.roles.see_module(module)
+
+
+def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors that a sparse one is made of."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout is torch.sparse_csr:
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    return ()

@@ -17,20 +17,24 @@ from ..tracking.source import SourceFinder, shown_path
 from ..tracking.summary import traced_report
 from ..tracking.tracker import Tracker
 from .attention import register_attention
+from .cuda_kernels import register_cuda_kernels
+from .cuda_module import install_cuda_module
+from .device_names import install_device_names
 from .device_query import install_device_query
 from .disguise import install_disguise
+from .generator import install_generator
 from .guard import install_cuda_guard, register_stand_in_accelerator
+from .legacy_types import install_legacy_types
 from .mode import VirtualMode, on_cuda
-from .patches import (
-    install_conversions,
-    install_copies,
-    install_cuda_module,
-    install_generator,
-    install_optimizer_defaults,
-)
+from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
 from .private import check_torch
 from .reads import install_array_reads
+from .recurrent import install_recurrent_layers
+from .running_eagerly import install_data_parallel, install_eager_compile, install_loaders
+from .saving import install_saving
+from .tensor_methods import install_tensor_methods
+from .unsupported import install_refusals
 
 NOT_MODELLED = (
     "temporaries inside CUDA kernels (reductions, sorts, embedding and norm backward, cuDNN's workspaces); "
@@ -43,9 +47,11 @@ class VirtualDevice:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
-        self._library: Any = None
+        self._libraries: list[Any] = []
         self._mode = VirtualMode(self._attention, gpu)
         self._began = 0.0
+        #: what this test did that is not modelled, in the order of its coming up
+        self._notes: dict[str, None] = {}
         self._start_tracker()
 
     @property
@@ -71,11 +77,23 @@ class VirtualDevice:
         install_conversions()
         install_copies(lambda parameter: self._tracker.roles.see_parameter(parameter))
         install_optimizer_defaults()
+        install_device_names()
         install_generator()
         install_array_reads(self._mode.reads, self._mode.known)
         install_printing(self._mode.known)
-        install_cuda_module(lambda: self.gpu, lambda: self.ledger.allocator)
-        self._library = register_attention(lambda: self.gpu.capability)
+        install_saving(self._mode.known)
+        install_tensor_methods(self._tracker.record_stream)
+        install_eager_compile(self._note)
+        install_loaders()
+        install_data_parallel()
+        install_refusals(self._note)
+        install_cuda_module(lambda: self.gpu, lambda: self.ledger.allocator, self._tracker.select_stream)
+        install_legacy_types()
+        self._libraries = [
+            register_attention(lambda: self.gpu.capability),
+            register_cuda_kernels(),
+            *install_recurrent_layers(self._note),
+        ]
         self._mode.__enter__()
 
     def imported_bytes(self) -> int:
@@ -102,7 +120,7 @@ class VirtualDevice:
             context_bytes=self.gpu.context_bytes,
             root=root,
             assumptions=self._assumptions(root),
-            not_modelled=NOT_MODELLED,
+            not_modelled=(*NOT_MODELLED, *self._notes),
             seconds=time.perf_counter() - self._began,
         )
 
@@ -114,6 +132,9 @@ class VirtualDevice:
         self._tracker.install()
         self._mode.tracker = self._tracker
         self._mode.reads.source = self._tracker.source
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
 
     def _assumptions(self, root: str) -> list[str]:
         lines = []

@@ -17,7 +17,7 @@ _ENGINE_ENTRY = torch.autograd.graph._engine_run_backward.__code__
 
 
 def install_device_query() -> None:
-    """Answer ``meta`` to the autograd engine and the fake device to everybody else.
+    """Answer ``meta`` for cuda to the autograd engine, and the fake device to everybody else.
 
     The engine asks for a device to find the stream and the thread that its work belongs to, and a device
     that is not there has neither; ``meta`` needs none. Autocast, composite kernels and user code must see
@@ -36,9 +36,11 @@ def install_device_query() -> None:
 
 def answer(tensor: FakeTensor, frame: FrameType | None) -> torch.device:
     """The device of ``tensor`` for whoever called from ``frame``."""
-    if tensor.fake_mode.in_kernel_invocation or called_by_engine(frame):
+    if tensor.fake_mode.in_kernel_invocation:
         return META
-    return tensor.fake_device
+    device = tensor.fake_device
+    # a host tensor has no stream to ask for, and backward formulas copy the device that they are told
+    return META if device.type == "cuda" and called_by_engine(frame) else device
 
 
 def called_by_engine(frame: FrameType | None) -> bool:

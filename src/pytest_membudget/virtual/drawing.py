@@ -42,13 +42,17 @@ def _unit(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], re
         known.note(result, 0.5, assumed=True)
 
 
-def _uniform(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+def _uniform(
+    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+) -> None:
     low, high = (*args[1:3], *(0.0, 1.0)[len(args) - 1 :])
     if result.numel() == 1 and is_whole(result):
         known.note(result, (low + high) / 2, assumed=True)
 
 
-def _whole_below(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+def _whole_below(
+    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+) -> None:
     _note_within(known, result, 0, args[0])
 
 
@@ -58,7 +62,9 @@ def _whole_between(
     _note_within(known, result, args[0], args[1])
 
 
-def _whole_like(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
+def _whole_like(
+    known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
+) -> None:
     _note_within(known, result, 0, args[1])
 
 

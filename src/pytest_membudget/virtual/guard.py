@@ -14,6 +14,8 @@ from ..errors import UnsupportedTorch
 _CUDA = 1
 #: c10::COMPILE_TIME_MAX_DEVICE_TYPES (c10/core/DeviceType.h, 2.13).
 _DEVICE_TYPES = 22
+#: The accelerator's name; what a number names for torch (see ``device_names``).
+STAND_IN = "membudget_stand_in"
 _REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
 
 _keep_alive: list[Any] = []
@@ -70,4 +72,4 @@ def register_stand_in_accelerator() -> None:
         _setup_privateuseone_for_python_backend,
     )
 
-    _setup_privateuseone_for_python_backend("membudget_stand_in")
+    _setup_privateuseone_for_python_backend(STAND_IN)

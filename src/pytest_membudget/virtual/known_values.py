@@ -94,6 +94,13 @@ class KnownValues:
             values.copy_(original)
         self._enter(tensor, values.as_strided((count,), (1,)), assumed)
 
+    def stored(self, tensor: FakeTensor) -> torch.Tensor | Scalar | None:
+        """All elements of ``tensor``'s storage in its type, flat on the host, or their one value."""
+        entry = self._entry(tensor)
+        if entry is not None and entry.dtype is tensor.dtype:
+            return entry.values
+        return tensor.constant.reshape(1) if tensor.constant is not None and is_whole(tensor) else None
+
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
         """``tensor``'s values for an operator to write to, ``assumed`` from then on if it says so."""
         if not isinstance(tensor, FakeTensor) or (entry := self._entry(tensor)) is None:
@@ -125,7 +132,9 @@ class KnownValues:
     def _enter(self, tensor: torch.Tensor, values: torch.Tensor | Scalar, assumed: bool) -> None:
         storage = tensor.untyped_storage()
         if len(self._entries) > _MANY:
-            self._entries = {key: entry for key, entry in self._entries.items() if entry.storage() is not None}
+            self._entries = {
+                key: entry for key, entry in self._entries.items() if entry.storage() is not None
+            }
         self._entries[storage._cdata] = _Entry(weakref.ref(storage), values, tensor.dtype, assumed)
 
 

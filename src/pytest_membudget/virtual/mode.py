@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,13 +16,18 @@ from ..tracking.record import Phase
 from ..tracking.tracker import Tracker
 from ..units import gib_text
 from .attention_temporaries import ATTENTION_KERNELS, attention_temporaries, missing_on_cuda
+from .cuda_kernels import has_cuda_kernel
 from .detours import DETOURED, in_place_twin
+from .device_names import with_named_device
 from .device_query import PRIM_DEVICE, answer, called_by_engine
+from .kernel_temporaries import KERNELS, kernel_temporaries
 from .known_shapes import masks_among, places, shape_rule_of
 from .known_values import KnownValues
 from .learning import copy_from_host, lesson_of
+from .on_host import tensors_in
 from .private import torch_release
 from .reads import READS, Reads
+from .unsupported import PRODUCTS, refuse_mixed_types
 from .workspaces import Workspaces
 
 aten = torch.ops.aten
@@ -50,8 +56,10 @@ class _Plan:
         "detoured",
         "hands_over",
         "is_view",
+        "kernel",
         "lesson",
         "name",
+        "product",
         "reads",
         "resizes",
         "shape_rule",
@@ -63,13 +71,17 @@ class _Plan:
         self.is_view = overload and operator.is_view
         self.resizes = operator in _RESIZING
         self.attention = operator in ATTENTION_KERNELS
+        self.kernel = operator in KERNELS
         self.detoured = operator in DETOURED
         self.hands_over = operator in _HANDS_OVER_GRADIENT
+        self.product = operator in PRODUCTS
         self.reads = operator in READS
         self.lesson = lesson_of(operator)
         self.shape_rule = shape_rule_of(operator)
-        self.composite = overload and torch._C._dispatch_has_kernel_for_dispatch_key(
-            operator.name(), "CompositeImplicitAutograd"
+        self.composite = (
+            overload
+            and torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
+            and not has_cuda_kernel(operator.name())
         )
 
 
@@ -90,6 +102,7 @@ class VirtualMode(FakeTensorMode):
         self._attention = attention
         self._plans: dict[Any, _Plan] = {}
         self._inside = False
+        self._operands: Sequence[Any] = ()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -114,7 +127,7 @@ class VirtualMode(FakeTensorMode):
         """Run ``func`` on fake tensors and follow what it allocates."""
         if func is PRIM_DEVICE:
             return answer(args[0], sys._getframe(0).f_back)
-        kwargs = kwargs or {}
+        kwargs = _as_meant(kwargs) if kwargs else {}
         if self._inside:  # a fake kernel's own steps: no kernel of CUDA's
             return self.dispatch(func, types, args, kwargs)
         plan = self._plans.get(func)
@@ -128,6 +141,8 @@ class VirtualMode(FakeTensorMode):
         tracker.begin_operator()
         if tracker.phase is Phase.BACKWARD:
             func, kwargs = self._as_in_a_real_backward(func, plan, args, kwargs)
+        if plan.product:
+            refuse_mixed_types(plan.name, args)
         if plan.reads:
             return self.reads.answer(func, args, kwargs)
         if func is _INDEX and masks_among(args[1]):
@@ -142,10 +157,17 @@ class VirtualMode(FakeTensorMode):
 
     def _run(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self._inside = True
+        self._operands = args
         try:
             return self.dispatch(func, types, args, kwargs)
         finally:
             self._inside = False
+            self._operands = ()  # another reference would keep autograd from working in place
+
+    def can_run_unsafe_fallback(self, func: Any) -> bool:
+        """Whether to run ``func`` on zeros where it has no fake kernel: not where the zeros lie on cuda."""
+        on_host = not any(on_cuda(tensor) for tensor in tensors_in(self._operands))
+        return on_host and super().can_run_unsafe_fallback(func)
 
     def _with_known_shape(
         self, plan: _Plan, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -218,12 +240,26 @@ class VirtualMode(FakeTensorMode):
                 self.workspaces.serve(tracker, func, plan.name, args)
                 if plan.attention and on_cuda(args[0]):
                     tracker.pass_through(attention_temporaries(func, args, self.gpu), plan.name)
+                elif plan.kernel and is_on_device(result, args):
+                    sizes = kernel_temporaries(func, args, kwargs, result, self.gpu)
+                    tracker.pass_through(sizes, plan.name)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
         if plan.lesson is not None:
-            plan.lesson(self.known, args, kwargs, result)
+            with contextlib.suppress(NotImplementedError):  # of sparse tensors nothing is known
+                plan.lesson(self.known, args, kwargs, result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
             copy_from_host(self.known, result, args[0])
+
+
+def _as_meant(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "device" in kwargs:
+        kwargs = with_named_device(kwargs)
+    if kwargs.get("generator") is not None:  # fake kernels draw nothing, and some refuse one
+        kwargs = {**kwargs, "generator": None}
+    if kwargs.get("pin_memory"):
+        kwargs = {**kwargs, "pin_memory": None}
+    return kwargs
 
 
 def on_cuda(tensor: object) -> bool:
@@ -232,6 +268,12 @@ def on_cuda(tensor: object) -> bool:
     Fake tensors only: a wrapper (DTensor) shows the global shape and owns no storage.
     """
     return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+def is_on_device(result: object, args: Sequence[Any]) -> bool:
+    """Whether an operator ran on the virtual device: by its result, or by its first argument."""
+    first = result[0] if isinstance(result, (list, tuple)) and result else result
+    return on_cuda(first) if isinstance(first, torch.Tensor) else bool(args) and on_cuda(args[0])
 
 
 def out_of_memory_text(error: OutOfMemory, operator: str) -> str:

@@ -1,0 +1,188 @@
+"""Device memory that PyTorch's sorting kernels take for themselves and give back before they return.
+
+Embedding's and indexing's backward sort the indices first. Read in aten/src/ATen/native/cuda/ of
+pytorch/pytorch: Sort.cpp, Sort.cu, TensorTopK.cpp, Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu
+(versions of 2024 and 2025), Sort.h and ATen/cuda/cub.cuh in the CUDA wheels 2.11.0 and 2.15.0. CUB's storage:
+cub/device/dispatch/dispatch_radix_sort.cuh and tuning/tuning_radix_sort.cuh of nvidia-cuda-cccl 13.0.85.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..gpus import Gpu
+from .kernel_layouts import (
+    INT64,
+    Args,
+    accumulation_bytes,
+    argument,
+    contiguous_copy_bytes,
+    is_dense,
+    tensor_bytes,
+    up,
+)
+
+_ALIGNMENT = 256  # of each part of CUB's storage; the whole has room to be aligned itself
+_SHARED_BYTES = 48 * 1024
+_PORTION = 2**28 - 1  # one launch sorts no more than this, in whole tiles
+_DIGITS, _DIGIT_BITS = 256, 8
+
+
+def radix_sort_storage_bytes(count: int, key: int, value: int, bits: int, gpu: Gpu) -> int:
+    """``cub::DeviceRadixSort`` of ``count`` keys with values (0: none) of that many bytes, by ``bits`` bits.
+
+    A lower bound for keys under 4 bytes before capability 9.0, where it depends on the kernel's occupancy.
+    """
+    widest = max(key, value, 1)
+    if count <= math.prod(_scaled(256, 19, widest)):
+        return 1
+    passes = math.ceil(bits / _DIGIT_BITS)
+    spare = [count * key, count * value] if passes > 1 else []
+    if key < 4 and gpu.capability < (9, 0):
+        return _aligned([count * key, count * value])
+    tile = math.prod(_scaled(*_tile(key, value, gpu), widest))
+    portion = _PORTION // tile * tile
+    portions = math.ceil(count / portion)
+    bins = portions * passes * _DIGITS * INT64
+    lookback = math.ceil(min(count, portion) / tile) * _DIGITS * 4
+    return _aligned([bins, lookback, *spare, portions * passes * 4])
+
+
+def _tile(key: int, value: int, gpu: Gpu) -> tuple[int, int]:
+    """Threads, and 4-byte numbers a thread, of ``OnesweepPolicy`` with 64-bit offsets."""
+    if gpu.capability >= (9, 0):
+        if key < 4:
+            return (384, 18) if key == 1 else (512, 23)
+        if key == 4:
+            return 384, 19 if not value else 17 if value < INT64 else 29
+        return 384, 30 if value < INT64 else 24
+    if gpu.capability >= (8, 0):
+        return 384, 17 if key == 4 and value else 21
+    return 256, 46 if key == 4 and value == 4 else 23
+
+
+def _scaled(threads: int, items: int, widest: int) -> tuple[int, int]:
+    """``RegBoundScaling``: fewer numbers a thread where they are wider than 4 bytes."""
+    items = max(1, items * 4 // max(4, widest))
+    return min(threads, up(math.ceil(_SHARED_BYTES // (widest * items)), 32)), items
+
+
+def _aligned(parts: list[int]) -> int:
+    return sum(up(part, _ALIGNMENT) for part in parts) + _ALIGNMENT - 1
+
+
+def embedding_backward(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
+    """More than 3,072 indices are sorted; rows are summed in groups of ten of one index."""
+    gradient, indices, weights, _, scale = args[:5]
+    copies = contiguous_copy_bytes(gradient, indices)
+    count = indices.numel()
+    if count <= 3072 and not scale:
+        return copies
+    number = indices.element_size()
+    each = count * number
+    storage = radix_sort_storage_bytes(count, number, number, 8 * number, gpu)
+    sorting = [each, each, each, max(0, storage - tensor_bytes(result))]  # the result comes later
+    segments = min(count, weights)
+    groups = count // 10 + segments
+    offsets = [segments * number, segments * number, groups * number]
+    ordered = [each, each, each if scale else 0, each]
+    summing = [*ordered, *offsets, *_group_sums(gradient, weights, segments, groups, number, gpu)]
+    return copies + max(summing, sorting, [*ordered, each], key=sum)
+
+
+def _group_sums(
+    gradient: torch.Tensor, weights: int, segments: int, groups: int, index_bytes: int, gpu: Gpu
+) -> list[int]:
+    """A row in fp32 for each group; few rows of large groups are added up in the gradient itself instead.
+
+    (Since pytorch/pytorch#172454, in the CUDA wheels from 2.11.0 on.) A half's gradient is added up in fp32.
+    """
+    width = gradient.shape[-1]
+    accumulated = accumulation_bytes(gradient.dtype)
+    lanes = up(width, 32)
+    blocks = math.ceil(segments * lanes / min(lanes, 1024))
+    few = blocks < 4 * gpu.multiprocessor_count and groups > 4 * blocks
+    if not few or torch.are_deterministic_algorithms_enabled():
+        return [groups * width * accumulated]
+    sums = weights * width * accumulated if accumulated != gradient.element_size() else 0
+    return [groups * index_bytes, sums]
+
+
+def index_put(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
+    """Adding up at indices sorts them: their positions, sorted, their order, a range, and CUB's storage.
+
+    Masks make a number of indices that is not known before the kernel runs: not counted.
+    """
+    tensor, indices, values = args[:3]
+    given = [index for index in indices if index is not None]
+    adds = argument(args, kwargs, 3, "accumulate", False) or torch.are_deterministic_algorithms_enabled()
+    if not adds or not given or any(index.dtype in (torch.bool, torch.uint8) for index in given):
+        return []
+    count = math.prod(torch.broadcast_shapes(*(index.shape for index in given)))
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    others = math.prod(size for dim, size in enumerate(tensor.shape) if dim not in dims)
+    if not count or not others:
+        return []
+    adjacent = dims == list(range(dims[0], dims[-1] + 1))
+    slice_size = math.prod(tensor.shape[dims[-1] + 1 :]) if adjacent else others
+    copies = contiguous_copy_bytes(tensor)
+    if values.numel() != count * others or not values.is_contiguous():
+        copies.append(count * others * values.element_size())
+    if not adjacent:  # the indexed dimensions are moved to the front
+        copies.append(tensor_bytes(tensor))
+    bits = max(1, ((tensor.numel() - 1) // slice_size).bit_length())
+    storage = radix_sort_storage_bytes(count, INT64, INT64, bits, gpu)
+    return [*copies, *4 * [count * INT64], storage]
+
+
+def sort(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
+    """``sort.default`` (self, dim, descending) and ``sort.stable`` (self, stable=, dim=, descending=)."""
+    dim = argument(args, kwargs, 1, "dim", -1)
+    return sort_temporaries(args[0], dim, result[0], result[1], gpu)
+
+
+def sort_temporaries(
+    tensor: torch.Tensor, dim: int, values: torch.Tensor, indices: torch.Tensor, gpu: Gpu
+) -> list[int]:
+    """In place up to 4,096 numbers; else by CUB, in an order where ``dim`` is the fastest."""
+    if tensor.dim() == 0 or tensor.numel() == 0:
+        return []
+    if tensor.shape[dim] <= 4096:
+        return [tensor.shape[dim] * INT64]
+    in_order = is_dense(tensor) and tensor.stride(dim) == 1
+    copies = [] if in_order else [tensor_bytes(tensor)]
+    fits = in_order or dim in (-1, tensor.dim() - 1)
+    strides = tensor.stride() if in_order else torch.empty(tensor.shape, device="meta").stride()
+    if not fits or values.stride() != strides:
+        copies.append(tensor_bytes(values))
+    if not fits or indices.stride() != strides:
+        copies.append(tensor_bytes(indices))
+    return copies + _segmented(tensor.numel(), tensor.shape[dim], tensor.element_size(), gpu)
+
+
+def _segmented(count: int, length: int, key: int, gpu: Gpu) -> list[int]:
+    """``launch_stable_sort_kernel``: segments one by one, all at once twice, or by CUB's segmented sort."""
+    segments = count // length
+    if segments == 1 or length >= 1_000_000:
+        return [length * INT64, radix_sort_storage_bytes(length, key, INT64, 8 * key, gpu)]
+    if segments >= 128:
+        return [count * INT64, _aligned([count * key, count * INT64])]
+    by_value = count * key + radix_sort_storage_bytes(count, key, INT64, 8 * key, gpu)
+    by_segment = radix_sort_storage_bytes(count, INT64, 0, (segments - 1).bit_length(), gpu)
+    last = [count * key, by_value - count * key] if by_value > by_segment else [by_segment]
+    return [count * INT64, count * INT64, *last]
+
+
+def topk(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
+    """More than 4,096 results a row are sorted and gathered; the search's own part is not known."""
+    values, indices = result
+    dim = argument(args, kwargs, 2, "dim", -1)
+    if values.dim() == 0 or not argument(args, kwargs, 4, "sorted", True) or values.shape[dim] <= 4096:
+        return []
+    held = [tensor_bytes(indices), tensor_bytes(values)]
+    sorting = sort_temporaries(values, dim, values, indices, gpu)
+    return held + (sorting if sum(sorting) > tensor_bytes(indices) else [tensor_bytes(indices)])

@@ -1,0 +1,82 @@
+"""What torch runs elsewhere or otherwise, run here and as written: compiled code, loaders' processes."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+COMPILED = "torch.compile: its regions are traced as eager code, which keeps what a compiled one fuses away"
+
+
+class EagerModule(nn.Module):
+    """What ``torch.compile(module)`` gives: the module, under the name that its state dict has there."""
+
+    def __init__(self, module: nn.Module, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._orig_mod = module
+        self._note = note
+        self.train(module.training)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the module as written."""
+        self._note(COMPILED)
+        return self._orig_mod(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+
+def install_eager_compile(note: Callable[[str], None]) -> None:
+    """Make ``torch.compile`` run code as written; ``note`` is told when such code runs."""
+
+    def compiled(model: Any = None, **options: Any) -> Any:
+        if model is None:
+            return lambda given: compiled(given, **options)
+        if isinstance(model, nn.Module):
+            return EagerModule(model, note)
+
+        @functools.wraps(model)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            note(COMPILED)
+            return model(*args, **kwargs)
+
+        return run
+
+    torch.compile = compiled
+
+
+def install_loaders() -> None:
+    """Let a loader's workers' work be done in the test's own process: what they make must be known here."""
+    original: Any = DataLoader._get_iterator
+
+    def get_iterator(loader: DataLoader[Any]) -> Any:
+        if loader.num_workers == 0:
+            return original(loader)
+        alone = copy.copy(loader)
+        vars(alone).update(num_workers=0, timeout=0, prefetch_factor=None, persistent_workers=False)
+        return _SingleProcessDataLoaderIter(alone)
+
+    DataLoader._get_iterator = get_iterator  # type: ignore[method-assign]
+
+
+def install_data_parallel() -> None:
+    """Let ``nn.DataParallel`` run on the one device, as it does where there is one."""
+    from torch.nn.parallel import comm
+
+    original: Any = comm.scatter
+
+    def scatter(tensor: torch.Tensor, devices: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if devices is None or len(devices) > 1:
+            return original(tensor, devices, *args, **kwargs)
+        return (tensor.to(torch.device("cuda", 0)),)
+
+    comm.scatter = scatter

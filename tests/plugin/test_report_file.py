@@ -1,0 +1,166 @@
+"""report.json: complete, plain and the same with xdist; a folder that cannot be written changes no result."""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+FILES = {
+    "test_budgets.py": """
+        import pytest
+        from holding import hold
+        @pytest.mark.mem_budget(gib=1, reason="small on purpose", components={"inputs": 0.5})
+        @pytest.mark.parametrize("name", ["größe"])
+        def test_within(name):
+            import torch
+
+            torch.nn.Linear(512, 512, device="cuda")(torch.randn(8, 512, device="cuda")).sum().backward()
+
+        @pytest.mark.skip(reason="later")
+        @pytest.mark.mem_budget(gib=1)
+        def test_skipped():
+            pass
+
+        @pytest.mark.mem_budget(gpu="A100-40GB", metric="device")
+        def test_card():
+            hold(0.5)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_raises():
+            raise ValueError("none")
+        """,
+}
+ROW = {
+    "nodeid": str, "file": str, "line": int, "budget": dict, "verdict": str, "reason": str,
+    "estimates": list, "measurements": list,
+}  # fmt: skip
+ESTIMATE = {
+    "kind": str, "rank": int, "peak": dict, "components": dict, "holders": list, "host": type(None),
+    "assumptions": list, "not_modelled": list, "seconds": float,
+}  # fmt: skip
+BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
+PEAKS = {"allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"}
+HOLDER = {"bytes", "count", "component", "module", "location", "operator"}
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    pytest.importorskip("xdist")  # other tests look into reports of sessions without
+    return session_of(FILES, "--membudget", "-n2")
+
+
+def of(run, beginning):
+    return next(row for row in run.report["tests"] if f"::{beginning}" in row["nodeid"])
+
+
+def has(document, types):
+    return {key: type(document[key]) for key in types} == types
+
+
+def test_the_head_says_what_it_was_made_with(run):
+    report = run.report
+
+    assert set(report) == {"schema_version", "tool", "torch", "git", "tests"}
+    assert report["schema_version"] == 1
+    assert re.match(r"\d+\.\d+", report["tool"]["version"])
+    assert re.match(r"2\.\d+", report["torch"]["version"])
+    assert report["torch"]["cuda"] is None
+    assert set(report["git"]) == {"head", "base", "dirty"}
+
+
+def test_every_budget_has_a_row_with_every_key(run):
+    rows = run.report["tests"]
+
+    assert {row["verdict"] for row in rows} == {"within", "error", "skipped"}
+    assert len(rows) == 4
+    assert all(has(row, ROW) for row in rows)
+    assert all(set(row["budget"]) >= BUDGET for row in rows)
+
+
+def test_an_estimate_has_every_key_and_adds_up(run):
+    (estimate,) = of(run, "test_within")["estimates"]
+
+    assert has(estimate, ESTIMATE)
+    assert set(estimate["peak"]) == PEAKS
+    assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
+    assert all(set(holder) == HOLDER for holder in estimate["holders"])
+
+
+def test_an_estimate_adds_up_to_the_metric_of_its_budget(run):
+    (estimate,) = of(run, "test_card")["estimates"]
+
+    assert sum(estimate["components"].values()) == estimate["peak"]["device_bytes"]
+    assert estimate["components"]["context"] > 0
+
+
+def test_the_budget_is_as_the_mark_says(run):
+    budget = of(run, "test_within")["budget"]
+
+    assert (budget["gib"], budget["components"]) == (1, {"inputs": 0.5})
+    assert budget["reason"] == "small on purpose"
+    assert of(run, "test_card")["budget"]["gpu"] == "A100-40GB"
+
+
+def test_names_are_text_that_any_reader_can_read(run):
+    assert run.report_path.read_bytes().isascii()
+    nodeid = of(run, "test_within")["nodeid"]
+    assert nodeid.encode("ascii", "backslashreplace").startswith(
+        b"test_budgets.py::test_within[gr\\xf6\\xdfe"
+    )
+
+
+def test_the_order_is_that_of_the_session(run):
+    lines = [row["line"] for row in run.report["tests"]]
+
+    assert lines == sorted(lines)
+
+
+def test_the_file_is_told_and_is_relative_to_where_pytest_was_started(run):
+    assert any(line.startswith("report: ") and line.endswith("membudget/report.json") for line in run.summary)
+
+
+MALFORMED = "import pytest\n@pytest.mark.mem_budget(gib=0)\ndef test_it(): pass\ndef test_plain(): pass\n"
+
+
+@pytest.mark.parametrize("no_terminal", [(), ("-p", "no:terminal")], ids=["terminal", "no terminal"])
+def test_a_folder_that_cannot_be_written_is_told_and_changes_no_result(pytester, no_terminal):
+    pytester.makepyfile(MALFORMED)
+    pytester.path.joinpath("taken").write_text("a file")
+
+    result = pytester.runpytest_subprocess(
+        "--membudget", "--membudget-report=taken", "-k", "plain", *no_terminal
+    )
+
+    assert result.ret == 0
+    said = result.stderr if no_terminal else result.stdout
+    said.fnmatch_lines(["membudget: the report could not be written: *taken*"])
+
+
+def test_the_report_is_written_without_a_terminal(pytester):
+    pytester.makepyfile(MALFORMED)
+
+    result = pytester.runpytest_subprocess("--membudget", "--membudget-report=a/b", "-p", "no:terminal")
+
+    assert result.ret == 1
+    assert json.loads(pytester.path.joinpath("a/b/report.json").read_text())["tests"][0]["verdict"] == "error"
+
+
+def test_the_commit_is_told_and_reports_do_not_make_it_dirty(pytester):
+    def git(*args):
+        command = ["git", "-c", "user.name=n", "-c", "user.email=e", *args]
+        return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True).stdout
+
+    def report():
+        pytester.runpytest_subprocess("--membudget", "--membudget-report=out")
+        return json.loads(pytester.path.joinpath("out/report.json").read_text())["git"]
+
+    file = pytester.makepyfile(MALFORMED)
+    git("init", "-q")
+    git("add", file.name)
+    git("commit", "-q", "-m", "first")
+    report()
+
+    assert report() == {"head": git("rev-parse", "HEAD").strip(), "base": None, "dirty": False}
+    file.write_text(MALFORMED + "\n")
+    assert report()["dirty"] is True

@@ -1,0 +1,156 @@
+"""A worker that cannot start, or cannot import a file, costs the budgets in question a clear failure each."""
+
+import pytest
+
+GOOD = """
+    import pytest
+    from holding import hold
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_good():
+        hold(0.5)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_good_too():
+        hold(0.5)
+
+    def test_plain():
+        pass
+    """
+
+
+def test_without_torch_each_budget_says_so_and_the_rest_runs(session_of, both_ways):
+    files = {
+        "torch.py": "raise ImportError('No module named torch, for this test')",
+        "test_budgets.py": GOOD,
+    }
+
+    run = session_of(files, "--membudget", *both_ways)
+
+    assert run.outcomes == {"test_good": "failed", "test_good_too": "failed", "test_plain": "passed"}, run.out
+    for name in ("test_good", "test_good_too"):
+        first = run.text(name).splitlines()[0]
+        assert first.startswith(
+            "torch cannot be imported (ImportError: No module named torch, for this test)"
+        )
+        assert "install torch" in first
+
+
+def test_a_conftest_that_fails_in_the_worker_alone_is_told(session_of):
+    files = {
+        "conftest.py": """
+            import torch
+
+            if torch.cuda.is_available():
+                raise RuntimeError("this conftest wants no GPU")
+            """,
+        "test_budgets.py": GOOD,
+    }
+
+    run = session_of(files, "--membudget")
+
+    assert run.outcomes == {"test_good": "failed", "test_good_too": "failed", "test_plain": "passed"}
+    assert run.text("test_good").startswith("the session could not be started in the worker")
+    assert "RuntimeError: this conftest wants no GPU" in run.text("test_good")
+
+
+FILES = {
+    "test_budgets.py": GOOD,
+    "test_wants_no_cuda.py": """
+        import pytest
+        import torch
+
+        assert not torch.cuda.is_available(), "for CPUs alone"
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_cannot_be_imported():
+            pass
+
+        def test_plain_beside_it():
+            pass
+        """,
+    "test_skips_itself.py": """
+        import pytest
+        import torch
+
+        if torch.cuda.is_available():
+            pytest.skip("for CPUs alone too", allow_module_level=True)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_skipped_there():
+            pass
+        """,
+    "test_random.py": """
+        import os
+
+        import pytest
+
+        @pytest.mark.mem_budget(gib=1)
+        @pytest.mark.parametrize("number", [os.getpid()], ids=lambda number: f"process{number}")
+        def test_of_this_process_alone(number):
+            pass
+        """,
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of(FILES, "--membudget")
+
+
+def only(run, beginning):
+    (name,) = (name for name in run.outcomes if name.startswith(beginning))
+    assert run.outcomes[name] == "failed", run.out
+    return run.text(name)
+
+
+def test_a_file_that_cannot_be_imported_there_is_told_with_the_error(run):
+    text = only(run, "test_cannot_be_imported")
+
+    assert "test_wants_no_cuda.py could not be collected in the worker, where CUDA is available" in text
+    assert "AssertionError: for CPUs alone" in text
+
+
+def test_a_file_that_skips_itself_there_is_no_pass(run):
+    assert "for CPUs alone too" in only(run, "test_skipped_there")
+
+
+def test_a_test_that_is_not_there_in_the_worker_is_told_why(run):
+    assert "its collection must not depend on the process it runs in (random parameters" in only(
+        run, "test_of_this_process_alone"
+    )
+
+
+def test_the_other_files_are_checked(run):
+    passed = {name for name, outcome in run.outcomes.items() if outcome == "passed"}
+
+    assert passed == {"test_good", "test_good_too", "test_plain", "test_plain_beside_it"}
+
+
+def test_a_file_that_ends_the_worker_when_imported_takes_no_other_with_it(session_of):
+    files = {
+        "test_a_ends_it.py": """
+            import os
+
+            import pytest
+            import torch
+
+            if torch.cuda.is_available():
+                print("about to leave")
+                os._exit(7)
+
+            @pytest.mark.mem_budget(gib=1)
+            def test_one(): pass
+
+            @pytest.mark.mem_budget(gib=1)
+            def test_two(): pass
+            """,
+        "test_budgets.py": GOOD,
+    }
+
+    run = session_of(files, "--membudget", "-s")
+
+    failed = {name for name, outcome in run.outcomes.items() if outcome == "failed"}
+    assert failed == {"test_one", "test_two"}, run.out
+    assert "the worker left with status 7 while importing the test files" in run.text("test_one")
+    assert "about to leave" in run.text("test_two")
