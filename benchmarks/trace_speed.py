@@ -81,18 +81,19 @@ def with_fake_cuda() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.virtual import attention, device_query, guard, patches
+    from pytest_membudget.virtual import attention, cuda_module, device_query, generator, guard, patches
 
     guard.install_cuda_guard()
     guard.register_stand_in_accelerator()
     device_query.install_device_query()
     patches.install_conversions()
     patches.install_optimizer_defaults()
+    generator.install_generator()
     from pytest_membudget.allocator import CachingAllocator
 
     gpu, allocator = find_gpu("H100-80GB"), CachingAllocator()
-    patches.install_cuda_module(lambda: gpu, lambda: allocator)
-    FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore[assignment, misc]
+    cuda_module.install_cuda_module(lambda: gpu, lambda: allocator, lambda stream: None)
+    FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore[assignment]
     torch.cuda._membudget_library = attention.register_attention(lambda: gpu.capability)  # type: ignore[attr-defined]
 
 

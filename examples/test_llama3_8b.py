@@ -29,8 +29,8 @@ LLAMA3_8B = LlamaConfig(
     [
         pytest.param(1, False, id="batch-1-foreach", marks=pytest.mark.mem_budget(gib=78)),
         pytest.param(1, True, id="batch-1-fused", marks=pytest.mark.mem_budget(gib=64)),
-        pytest.param(2, False, id="batch-2-foreach", marks=pytest.mark.mem_budget(gib=81)),
-        pytest.param(2, True, id="batch-2-fused", marks=pytest.mark.mem_budget(gib=81)),
+        pytest.param(2, False, id="batch-2-foreach", marks=pytest.mark.mem_budget(gib=79)),
+        pytest.param(2, True, id="batch-2-fused", marks=pytest.mark.mem_budget(gib=79)),
     ],
 )
 def test_full_fine_tuning(batch_size, fused):

@@ -20,7 +20,7 @@ ROOT = Path(pytest_membudget.__file__).parent
 # neighbours, and a folder's own modules know each other without a cycle.
 FLOORS = [
     ["__init__"],
-    ["units", "components", "errors"],
+    ["units", "components", "errors", "process_end", "item_names", "own_marks"],
     ["report", "growth", "gpus", "protocol"],
     ["budget"],
     ["marker", "marker_help", "marker_place", "config", "verdict"],
@@ -29,6 +29,7 @@ FLOORS = [
     ["virtual"],
     ["worker"],
     ["reporting", "outcomes", "progress"],
+    ["accounts", "phase_reports"],
     ["launch"],
     ["estimate"],
     ["session"],

@@ -41,6 +41,7 @@ def load(path):
 
 def run(device, module, order):
     os.environ.update(order["environ"])
+    module.virtual_device = device  # for bodies that look at the device itself
     device.begin(find_gpu(order["gpu"]), limited=order["limited"])
     value = getattr(module, order["name"])(*order["args"])
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))

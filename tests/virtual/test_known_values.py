@@ -91,7 +91,12 @@ def moved(device):
 def triangles(device):
     ones = torch.ones(3, 3, dtype=torch.bool, device=device)
     lowest = torch.full((3, 3), -1e9, device=device).triu(1)
-    return [ones.tril().tolist(), ones.triu(1).sum(-1).tolist(), (lowest == 0).tolist(), ones.tril().all().item()]
+    return [
+        ones.tril().tolist(),
+        ones.triu(1).sum(-1).tolist(),
+        (lowest == 0).tolist(),
+        ones.tril().all().item(),
+    ]
 
 
 BODIES = [

@@ -42,7 +42,11 @@ def test_an_unknown_number_is_one_and_an_unknown_boolean_false(trace, dtype, val
 
 
 def known_item():
-    return [torch.tensor(2.5, device="cuda").item(), bool(torch.tensor([0])), int(torch.tensor(7, device="cuda"))]
+    return [
+        torch.tensor(2.5, device="cuda").item(),
+        bool(torch.tensor([0])),
+        int(torch.tensor(7, device="cuda")),
+    ]
 
 
 def test_a_known_value_is_no_assumption(trace):

@@ -106,8 +106,9 @@ def efficient_workspace_bytes(query: Any, key: Any, value: Any, gpu: Gpu) -> int
     if not in_registers:
         sums = splits * tile_keys * (_up(width, tile_queries) + _up(value_width, tile_queries))
     per_tile = 4 + tile_queries * tile_keys
-    query_sums: int = math.ceil(queries / tile_queries) * math.ceil(width / tile_keys) * per_tile
-    return _FP32 * batch * heads * _up(sums + query_sums, 4)
+    query_sums = math.ceil(queries / tile_queries) * math.ceil(width / tile_keys) * per_tile
+    workspace_bytes: int = _FP32 * batch * heads * _up(sums + query_sums, 4)
+    return workspace_bytes
 
 
 def _tiles(half: bool, width: int, gpu: Gpu) -> tuple[int, int, int]:

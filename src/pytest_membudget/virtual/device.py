@@ -37,8 +37,8 @@ from .tensor_methods import install_tensor_methods
 from .unsupported import install_refusals
 
 NOT_MODELLED = (
-    "temporaries inside CUDA kernels (reductions, sorts, embedding and norm backward, cuDNN's workspaces); "
-    "those of attention kernels and cuBLAS are modelled",
+    "cuDNN's own workspaces (convolutions, attention's backward), and temporaries of CUDA kernels for which "
+    "there is no rule (sparse, sorting of booleans, embedding bags, custom kernels)",
 )
 
 
@@ -81,7 +81,7 @@ class VirtualDevice:
         install_generator()
         install_array_reads(self._mode.reads, self._mode.known)
         install_printing(self._mode.known)
-        install_saving(self._mode.known)
+        install_saving(self._mode.known, self._loaded)
         install_tensor_methods(self._tracker.record_stream)
         install_eager_compile(self._note)
         install_loaders()
@@ -132,6 +132,11 @@ class VirtualDevice:
         self._tracker.install()
         self._mode.tracker = self._tracker
         self._mode.reads.source = self._tracker.source
+
+    def _loaded(self, tensor: torch.Tensor) -> None:
+        if on_cuda(tensor):
+            tensor.fake_device = torch.device("cuda", 0)  # type: ignore[attr-defined] # 2.11 leaves out the 0
+            self._tracker.saw(tensor, "torch.load", ())
 
     def _note(self, text: str) -> None:
         self._notes[text] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -30,8 +31,11 @@ def install_device_query() -> None:
             return answer(args[0], sys._getframe(0).f_back)
         return original(cls, func, types, args, kwargs or {})
 
+    def handle(args: Sequence[Any]) -> torch.device:
+        return answer(args[0], sys._getframe(0).f_back)
+
     FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment]
-    fake_tensor._DISPATCH_META_HANDLERS[PRIM_DEVICE] = lambda args: answer(args[0], sys._getframe(0).f_back)
+    fake_tensor._DISPATCH_META_HANDLERS[PRIM_DEVICE] = handle
 
 
 def answer(tensor: FakeTensor, frame: FrameType | None) -> torch.device:

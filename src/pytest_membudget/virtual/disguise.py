@@ -7,32 +7,54 @@ real run does not take, with other memory: masks that flash attention skips, for
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from collections.abc import Callable
+from types import FrameType, ModuleType
+from typing import Any
 
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-_HIDDEN_FROM = "torch"
+#: Packages that are told the truth: torch itself, and this one.
+_TOLD = ("torch", "pytest_membudget")
 
 
 class _NotAFakeTensor(torch.Tensor):
     """What code outside torch gets for ``FakeTensor``: a class of which nothing is an instance."""
 
 
-class _DisguisedModule(ModuleType):
-    """A module of torch whose ``FakeTensor`` depends on who asks."""
+class _DisguisedPackage(ModuleType):
+    """``torch._subclasses``, whose ``FakeTensor`` depends on who asks."""
 
     @property
     def FakeTensor(self) -> type:  # noqa: N802 - the name of the class it stands for
         """The real class for torch itself and for us, the other one for everybody else."""
-        name = sys._getframe(1).f_globals.get("__name__", "")
-        package = name.partition(".")[0]
-        return FakeTensor if package in (_HIDDEN_FROM, "pytest_membudget") else _NotAFakeTensor
+        return FakeTensor if _is_told(sys._getframe(1)) else _NotAFakeTensor
+
+
+class _DisguisedModule(_DisguisedPackage):
+    """``torch._subclasses.fake_tensor``, whose own code reads its globals directly and is not affected."""
+
+    @property
+    def is_fake(self) -> Callable[[object], bool]:
+        """The real function for torch itself and for us, "no" for everybody else."""
+        return _is_fake if _is_told(sys._getframe(1)) else lambda tensor: False
+
+
+_is_fake = fake_tensor.is_fake
 
 
 def install_disguise() -> None:
     """Hide the fake tensors of this process from code outside torch."""
-    for module in (fake_tensor, torch._subclasses):
-        # the module's own code reads its globals directly and is not affected
-        module.__class__ = _DisguisedModule
+    torch._subclasses.__class__ = _DisguisedPackage
+    fake_tensor.__class__ = _DisguisedModule
+    detect = torch._guards.detect_fake_mode
+
+    def detect_fake_mode(inputs: Any = None) -> Any:
+        return detect(inputs) if _is_told(sys._getframe(1)) else None
+
+    torch._guards.detect_fake_mode = detect_fake_mode
+
+
+def _is_told(asker: FrameType) -> bool:
+    return asker.f_globals.get("__name__", "").partition(".")[0] in _TOLD

@@ -27,6 +27,7 @@ from .learning import copy_from_host, lesson_of
 from .on_host import tensors_in
 from .private import torch_release
 from .reads import READS, Reads
+from .tensor_methods import mark_pinned
 from .unsupported import PRODUCTS, refuse_mixed_types
 from .workspaces import Workspaces
 
@@ -127,7 +128,12 @@ class VirtualMode(FakeTensorMode):
         """Run ``func`` on fake tensors and follow what it allocates."""
         if func is PRIM_DEVICE:
             return answer(args[0], sys._getframe(0).f_back)
-        kwargs = _as_meant(kwargs) if kwargs else {}
+        if kwargs:
+            if kwargs.get("pin_memory"):
+                return self._pinned(func, types, args, kwargs)
+            kwargs = _as_meant(kwargs)
+        else:
+            kwargs = {}
         if self._inside:  # a fake kernel's own steps: no kernel of CUDA's
             return self.dispatch(func, types, args, kwargs)
         plan = self._plans.get(func)
@@ -168,6 +174,13 @@ class VirtualMode(FakeTensorMode):
         """Whether to run ``func`` on zeros where it has no fake kernel: not where the zeros lie on cuda."""
         on_host = not any(on_cuda(tensor) for tensor in tensors_in(self._operands))
         return on_host and super().can_run_unsafe_fallback(func)
+
+    def _pinned(
+        self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        result = self.__torch_dispatch__(func, types, args, {**kwargs, "pin_memory": None})
+        mark_pinned(result)
+        return result
 
     def _with_known_shape(
         self, plan: _Plan, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -257,8 +270,6 @@ def _as_meant(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         kwargs = with_named_device(kwargs)
     if kwargs.get("generator") is not None:  # fake kernels draw nothing, and some refuse one
         kwargs = {**kwargs, "generator": None}
-    if kwargs.get("pin_memory"):
-        kwargs = {**kwargs, "pin_memory": None}
     return kwargs
 
 

@@ -15,24 +15,46 @@ from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 COMPILED = "torch.compile: its regions are traced as eager code, which keeps what a compiled one fuses away"
 
 
+class _Note:
+    """Tells that eager code runs; the same one in each copy of a module that holds it."""
+
+    def __init__(self, note: Callable[[str], None] = lambda text: None) -> None:
+        self.note = note
+
+    def __deepcopy__(self, memo: object) -> _Note:
+        return self
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return _Note, ()
+
+
 class EagerModule(nn.Module):
     """What ``torch.compile(module)`` gives: the module, under the name that its state dict has there."""
 
-    def __init__(self, module: nn.Module, note: Callable[[str], None]) -> None:
+    def __init__(self, module: nn.Module, note: _Note) -> None:
         super().__init__()
+        self._membudget = note
         self._orig_mod = module
-        self._note = note
-        self.train(module.training)
+        self.training = module.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module as written."""
-        self._note(COMPILED)
+        self._membudget.note(COMPILED)
         return self._orig_mod(*args, **kwargs)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # type: ignore[arg-type] # a TypeError says what is wrong
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
         return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_membudget", "_orig_mod", "training"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
 
 
 def install_eager_compile(note: Callable[[str], None]) -> None:
@@ -42,7 +64,7 @@ def install_eager_compile(note: Callable[[str], None]) -> None:
         if model is None:
             return lambda given: compiled(given, **options)
         if isinstance(model, nn.Module):
-            return EagerModule(model, note)
+            return EagerModule(model, _Note(note))
 
         @functools.wraps(model)
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -60,8 +60,11 @@ class _Locations:
 _locations = _Locations()
 
 
-def install_saving(known: KnownValues) -> None:
-    """Let fake tensors be copied, pickled, saved and loaded."""
+def install_saving(known: KnownValues, on_loaded: Callable[[torch.Tensor], None]) -> None:
+    """Let fake tensors be copied, pickled, saved and loaded.
+
+    ``on_loaded`` is told of each tensor that ``torch.load`` makes of a real file's.
+    """
     fake: Any = FakeTensor
 
     def reduce_ex(tensor: torch.Tensor, protocol: object) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -73,6 +76,7 @@ def install_saving(known: KnownValues) -> None:
     fake.__deepcopy__ = _deepcopy
     torch.serialization.add_safe_globals([restore_storage, restore_tensor])
     _install_load()
+    _install_restored(on_loaded)
 
 
 def restore_storage(count: int, dtype: torch.dtype, device: str, values: Any) -> torch.Tensor:
@@ -151,3 +155,15 @@ def _install_load() -> None:
             return original(f, map_location, *args, **kwargs)
 
     torch.load = load
+
+
+def _install_restored(on_loaded: Callable[[torch.Tensor], None]) -> None:
+    module: Any = torch._utils
+    original = module._restore_device_fake_mode
+
+    def restored(tensor: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = original(tensor)
+        on_loaded(result)
+        return result
+
+    module._restore_device_fake_mode = restored

@@ -13,15 +13,17 @@ from ..units import MIB
 
 #: wide enough for the optimizer's temporaries to outweigh a cuBLAS workspace
 _WIDTH = 4096
+#: more than three: without foreach, AdamW holds three temporaries of one parameter's size
+_LAYERS = 4
 
 
 def expected_components() -> dict[str, int]:
-    """By hand: three fp32 layers of 4,096 x 4,096 elements (64 MiB each) and AdamW with foreach."""
+    """By hand: four fp32 layers of 4,096 x 4,096 elements (64 MiB each) and AdamW with foreach."""
     return {
-        "parameters": 3 * 64 * MIB,
-        "gradients": 3 * 64 * MIB,
-        "optimizer_states": 2 * 3 * 64 * MIB,
-        "temporaries": 3 * 64 * MIB,  # foreach's list of square roots
+        "parameters": _LAYERS * 64 * MIB,
+        "gradients": _LAYERS * 64 * MIB,
+        "optimizer_states": 2 * _LAYERS * 64 * MIB,
+        "temporaries": _LAYERS * 64 * MIB,  # foreach's list of square roots
     }
 
 
@@ -60,7 +62,7 @@ def _fan_in() -> None:
 
 
 def _step() -> None:
-    layers = nn.ModuleList(nn.Linear(_WIDTH, _WIDTH, bias=False, device="cuda") for _ in range(3))
+    layers = nn.ModuleList(nn.Linear(_WIDTH, _WIDTH, bias=False, device="cuda") for _ in range(_LAYERS))
     optimizer = torch.optim.AdamW(layers.parameters())
     for _ in range(2):
         hidden = torch.randn(1, _WIDTH, device="cuda")

@@ -16,8 +16,8 @@ from .torch_cuda import check_ordinal
 _PINNED, _SHARED = "_membudget_pinned", "_membudget_shared"
 #: Addresses are made from those of the storage objects, which lie closer together than large tensors do.
 _SPREAD = 4096
-#: The function of safetensors.torch (0.4 to 0.8) that reads the memory at the address, and would crash.
-_READS_MEMORY = "_tobytes"
+#: Functions of safetensors.torch (0.4 to 0.8) that read the memory at the address, and would crash.
+_READ_MEMORY = ("_tobytes", "_to_ndarray")
 
 
 def install_tensor_methods(record_stream: Callable[[torch.Tensor, int], None]) -> None:
@@ -75,7 +75,7 @@ def _is_shared(tensor: torch.Tensor) -> bool:
 
 def _data_ptr(tensor: torch.Tensor) -> int:
     """An address that tells storages apart: code looks for tensors that share memory by it."""
-    if sys._getframe(1).f_code.co_name == _READS_MEMORY:
+    if sys._getframe(1).f_code.co_name in _READ_MEMORY:
         raise NotAvailable(
             "safetensors writes the data of tensors, and those of the virtual device have none; "
             "save outside the budgeted test, or with torch.save, which needs no data here"

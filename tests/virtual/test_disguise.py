@@ -1,0 +1,72 @@
+"""Code outside torch does not find out that its tensors are fake; torch itself does."""
+
+import torch
+
+
+def outside():
+    import torch._subclasses.fake_tensor as module
+    from torch._guards import detect_fake_mode
+    from torch._subclasses import FakeTensor as SameFakeTensor
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    x = torch.ones(1, device="cuda")
+    return [
+        isinstance(x, FakeTensor), isinstance(x, SameFakeTensor), isinstance(x, module.FakeTensor),
+        isinstance(x, torch._subclasses.FakeTensor), torch.compiler.is_compiling(), torch.jit.is_tracing(),
+        torch.overrides.has_torch_function((x,)), torch._dynamo.is_compiling(), x.is_meta,
+        module.is_fake(x), detect_fake_mode([x]) is not None, torch._guards.detect_fake_mode() is not None,
+    ]  # fmt: skip
+
+
+def test_user_code_meets_no_fake_tensors(trace):
+    assert trace(outside).value == [False] * 12
+
+
+def inside():
+    x = torch.ones(1, device="cuda")
+    asks = "from torch._subclasses.fake_tensor import FakeTensor\nfound = isinstance(x, FakeTensor)"
+    answers = []
+    for name in ("torch.somewhere", "pytest_membudget.virtual", "transformers.masking_utils", "torchtune"):
+        namespace = {"__name__": name, "x": x}
+        exec(asks, namespace)
+        answers.append(namespace["found"])
+    return answers
+
+
+def test_torch_and_this_package_are_told_the_truth(trace):
+    """A package whose name begins like torch's is not torch."""
+    assert trace(inside).value == [True, True, False, False]
+
+
+def still_a_class():
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    return isinstance(FakeTensor, type), issubclass(FakeTensor, torch.Tensor), FakeTensorMode.__name__
+
+
+def test_what_user_code_gets_is_a_class_of_tensors(trace):
+    assert trace(still_a_class).value == [True, True, "FakeTensorMode"]
+
+
+def masks_of_transformers():
+    from transformers import LlamaConfig
+    from transformers.masking_utils import create_causal_mask
+
+    config = LlamaConfig(num_hidden_layers=1, attn_implementation="sdpa")
+    embeds = torch.randn(1, 256, config.hidden_size, device="cuda")
+    mask = create_causal_mask(
+        config=config, inputs_embeds=embeds, attention_mask=None, past_key_values=None,
+        position_ids=torch.arange(256, device="cuda")[None],
+    )  # fmt: skip
+    return mask is None
+
+
+def test_transformers_skips_the_mask_that_flash_attention_does_without(trace):
+    """It builds one for fake tensors: 370.7 MiB instead of 306.7 in one training step (5.0.0)."""
+    import pytest
+
+    pytest.importorskip("transformers")
+    traced = trace(masks_of_transformers)
+
+    assert traced.value is True
+    assert not traced.report.assumptions

@@ -1,0 +1,97 @@
+"""Seeds, generators and random states of the virtual device."""
+
+import pytest
+import torch
+from torch import nn
+
+
+def seeds():
+    torch.manual_seed(0)
+    torch.cuda.manual_seed(0)
+    torch.cuda.manual_seed_all(0)
+    state = torch.cuda.get_rng_state()
+    torch.cuda.set_rng_state(state)
+    torch.cuda.set_rng_state_all(torch.cuda.get_rng_state_all())
+    torch.set_rng_state(torch.get_rng_state())
+    with torch.random.fork_rng():
+        torch.randn(3, device="cuda")
+    with torch.random.fork_rng(devices=[0]):
+        torch.manual_seed(1)
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()), device_type="cuda"):
+        torch.manual_seed(2)
+    return list(state.shape), str(state.dtype), torch.cuda.initial_seed(), len(torch.cuda.default_generators)
+
+
+def test_states_are_taken_and_put_back(trace):
+    assert trace(seeds).value == [[16], "torch.uint8", 0, 1]
+
+
+def generators(device):
+    generator = torch.Generator(device=device)
+    same = generator.manual_seed(3)
+    generator.set_state(generator.get_state())
+    generator.initial_seed()
+    generator.seed()
+    return [
+        str(generator.device), same is generator, isinstance(generator, torch.Generator),
+        isinstance(torch.default_generator, torch.Generator), isinstance(device, torch.Generator),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("device", "name"), [("cuda", "cuda:0"), (0, "cuda:0"), ("cuda:0", "cuda:0"), ("cpu", "cpu")]
+)
+def test_generators_name_their_device(trace, device, name):
+    assert trace(generators, device).value == [name, True, True, True, False]
+
+
+def draws(device):
+    generator = torch.Generator(device).manual_seed(0)
+    options = {"device": device, "generator": generator}
+    x = torch.empty(3, device=device)
+    drawn = [
+        torch.rand(3, **options), torch.randn(3, **options), torch.randint(5, (3,), **options),
+        torch.randint(1, 5, (3,), **options), torch.randperm(3, **options),
+        torch.normal(0.0, 1.0, (3,), **options), torch.multinomial(torch.ones(4, device=device), 3, generator=generator),
+        torch.bernoulli(torch.ones(3, device=device), generator=generator), x.normal_(generator=generator),
+        x.uniform_(generator=generator), x.exponential_(generator=generator), x.random_(generator=generator),
+        nn.init.normal_(x, generator=generator), nn.init.trunc_normal_(x, generator=generator),
+        nn.init.kaiming_uniform_(torch.empty(3, 3, device=device), generator=generator)[0],
+    ]  # fmt: skip
+    return [list(one.shape) for one in drawn], {one.device.type for one in drawn} == {device}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_every_draw_takes_a_generator(trace, device):
+    assert trace(draws, device).value == [[[3]] * 15, True]
+
+
+def dropout_and_checkpoint():
+    block = nn.Sequential(nn.Linear(8, 8, device="cuda"), nn.Dropout(0.5))
+    x = torch.randn(2, 8, device="cuda", requires_grad=True)
+    for use_reentrant in (True, False):
+        output = torch.utils.checkpoint.checkpoint(
+            block, x, use_reentrant=use_reentrant, preserve_rng_state=True
+        )
+        output.sum().backward()
+    return list(x.grad.shape)
+
+
+def test_a_checkpoint_preserves_random_states(trace):
+    assert trace(dropout_and_checkpoint).value == [2, 8]
+
+
+def shuffled():
+    data = torch.utils.data.TensorDataset(torch.arange(5))
+    generator = torch.Generator().manual_seed(0)
+    loader = torch.utils.data.DataLoader(data, batch_size=2, shuffle=True, generator=generator)
+    first, second = torch.utils.data.random_split(data, [3, 2], generator=generator)
+    return [batch.tolist() for (batch,) in loader], len(first), second[0][0].item()
+
+
+def test_nothing_is_shuffled_and_that_is_listed(trace):
+    traced = trace(shuffled)
+
+    assert traced.value == [[[0, 1], [2, 3], [4]], 3, 3]
+    assert all("taken to be 0 to 4" in text for text in traced.report.assumptions)
+    assert len(traced.report.assumptions) == 2

@@ -1,0 +1,154 @@
+"""cuBLAS workspaces by card, release and setting (CublasHandlePool.cpp, CUDABlas.cpp, Blas.cpp)."""
+
+import pytest
+import torch
+
+from pytest_membudget.allocator import CachingAllocator
+from pytest_membudget.errors import UsageMistake
+from pytest_membudget.tracking.ledger import Ledger
+from pytest_membudget.tracking.source import SourceFinder
+from pytest_membudget.tracking.tracker import Tracker
+from pytest_membudget.virtual.mode import on_cuda
+from pytest_membudget.virtual.workspaces import Workspaces, cublas_workspace_bytes, takes_lt
+
+MIB = 2**20
+SMALL, LARGE = 8_519_680, 33_554_432
+RELEASES = [(2, 11), (2, 12), (2, 13), (2, 14), (2, 15)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("capability", [(7, 0), (7, 5), (8, 0), (8, 6), (8, 9)])
+def test_older_cards_have_the_small_workspace_in_every_release(capability, release):
+    assert cublas_workspace_bytes(capability, release) == SMALL
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_hopper_has_the_large_workspace_in_every_release(release):
+    assert cublas_workspace_bytes((9, 0), release) == LARGE
+
+
+@pytest.mark.parametrize(
+    ("capability", "sizes"),
+    [
+        ((10, 0), [SMALL, LARGE, LARGE, LARGE, LARGE]),
+        ((12, 0), [SMALL, LARGE, LARGE, LARGE, LARGE]),
+        ((11, 0), [SMALL, SMALL, SMALL, LARGE, LARGE]),
+    ],
+)
+def test_newer_cards_have_the_large_workspace_since_a_release_that_knows_them(capability, sizes):
+    assert [cublas_workspace_bytes(capability, release) for release in RELEASES] == sizes
+
+
+@pytest.mark.parametrize(
+    ("config", "size"),
+    [(":4096:8", 32 * MIB), (":16:8", 128 * 1024), (":4096:2:16:8", SMALL), (":0:0", 0)],
+)
+def test_a_setting_is_pairs_of_kib_and_count(config, size):
+    assert cublas_workspace_bytes((9, 0), (2, 13), config) == size
+
+
+@pytest.mark.parametrize("config", ["4096:8", ":4096", ":4096:8:", ":a:b", ":4096:8 :16:8"])
+def test_a_setting_that_cannot_be_read_is_told_with_an_example(config):
+    with pytest.raises(UsageMistake, match=f"CUBLAS_WORKSPACE_CONFIG='{config}' cannot be read.*':4096:8'"):
+        cublas_workspace_bytes((9, 0), (2, 13), config)
+
+
+@pytest.mark.parametrize(
+    ("bias", "first", "second", "dtype", "lt"),
+    [
+        ((8,), (4, 6), (6, 8), torch.float32, True),
+        ((8,), (4, 6), (6, 8), torch.bfloat16, True),
+        ((4, 8), (4, 6), (6, 8), torch.float32, False),  # no row
+        ((1,), (4, 6), (6, 8), torch.float32, False),  # broadcast
+        ((8,), (4, 1), (1, 8), torch.float32, False),
+        ((1,), (4, 6), (6, 1), torch.float32, False),
+        ((8,), (4, 6), (6, 8), torch.int64, False),
+    ],
+)
+def test_which_products_with_a_bias_go_to_cublas_lt(bias, first, second, dtype, lt):
+    tensors = [torch.empty(shape, dtype=dtype, device="meta") for shape in (bias, first, second)]
+
+    assert takes_lt(*tensors) is lt
+
+
+def test_a_bias_with_gaps_does_not_go_to_cublas_lt():
+    bias = torch.empty(16, device="meta")[::2]
+
+    assert not takes_lt(bias, torch.empty(4, 6, device="meta"), torch.empty(6, 8, device="meta"))
+
+
+def served(release, operators):
+    """(allocated, peak) of the workspaces alone after each operator, for an A100."""
+    tracker = Tracker(Ledger(CachingAllocator()), SourceFinder([], "/nowhere"), on_cuda)
+    workspaces = Workspaces(capability=(8, 0), torch_version=tuple(release))
+    x, bias = torch.empty(4, 4, device="cuda"), torch.empty(4, device="cuda")
+    calls = {
+        "mm": (torch.ops.aten.mm.default, (x, x)),
+        "addmm": (torch.ops.aten.addmm.default, (bias, x, x)),
+        "mm on the host": (torch.ops.aten.mm.default, (x.cpu(), x.cpu())),
+        "add": (torch.ops.aten.add.Tensor, (x, x)),
+    }
+    seen = []
+    for name in operators:
+        operator, args = calls[name]
+        workspaces.serve(tracker, operator, name, args)
+        seen.append([tracker.ledger.allocator.allocated_bytes, tracker.ledger.allocator.peak_allocated_bytes])
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("release", "sizes"),
+    [
+        # cuBLASLt: a workspace of its own, 1 MiB, kept beside the other
+        ((2, 11), [[SMALL, SMALL], [SMALL, SMALL], [SMALL + MIB, SMALL + MIB], [SMALL + MIB, SMALL + MIB]]),
+        # shared with cuBLAS's
+        ((2, 12), [[SMALL, SMALL]] * 4),
+        ((2, 14), [[SMALL, SMALL]] * 4),
+        # given back at once
+        ((2, 15), [[0, SMALL]] * 4),
+    ],
+)
+def test_workspaces_are_kept_or_given_back_by_release(trace, release, sizes):
+    assert trace(served, release, ["mm", "mm", "addmm", "add"]).value == sizes
+
+
+@pytest.mark.parametrize(("release", "peak"), [((2, 11), SMALL + MIB), ((2, 13), SMALL), ((2, 15), MIB)])
+def test_a_biased_product_alone_takes_what_its_release_gives_cublas_lt(trace, release, peak):
+    assert trace(served, release, ["addmm"]).value[0][1] == peak
+
+
+def test_nothing_is_taken_for_other_operators_or_on_the_host(trace):
+    assert trace(served, (2, 13), ["add", "mm on the host"]).value == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(("kib", "size"), [(0, 0), (2048, 2 * MIB)])
+def test_the_size_of_cublas_lts_can_be_set(trace, kib, size):
+    traced = trace(served, (2, 15), ["addmm"], environ={"CUBLASLT_WORKSPACE_SIZE": str(kib)})
+
+    assert traced.value[0][1] == size
+
+
+def products(grad):
+    weight = torch.randn(512, 512, device="cuda", requires_grad=grad)
+    for _ in range(2):
+        loss = (torch.randn(2, 512, device="cuda") @ weight).sum()
+        if grad:
+            loss.backward()
+
+
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15), reason="given back at each operator's end"
+)
+@pytest.mark.parametrize(("grad", "handles"), [(False, 1), (True, 2)])
+def test_a_handle_belongs_to_a_thread_and_backward_has_one_of_its_own(trace, grad, handles):
+    assert trace(products, grad).workspaces // SMALL == handles  # a reduction's few bytes beside them
+
+
+def test_a_setting_in_the_environment_counts(trace):
+    traced = trace(served, (2, 13), ["mm"], environ={"CUBLAS_WORKSPACE_CONFIG": ":16:8"})
+
+    assert traced.value == [[128 * 1024, 128 * 1024]]
+
+
+def test_another_card_has_another_workspace(trace):
+    assert trace(products, False, gpu="H100-80GB").report.peak.allocated_bytes >= LARGE
