@@ -15,6 +15,8 @@ pytest_plugins = "pytester"
 _OURS = ("PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES")
 
 
+#: The gate is for machines without one; on others the session's own process must not see it.
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
     def hold(gib, device="cuda"):
@@ -34,7 +36,7 @@ class Run:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *args],
             cwd=folder,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith(_OURS)}, **env},
+            env={**{k: v for k, v in os.environ.items() if not k.startswith(_OURS)}, **_NO_GPU, **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -32,6 +32,7 @@ BODIES = {
     "pytest_exit": ("hold(8)\npytest.exit('enough')", "enough"),
     "interrupts": ("hold(8)\nraise KeyboardInterrupt", "KeyboardInterrupt in the test at test_bodies.py:"),
     "raises": ("hold(8)\nraise ValueError('no such layer')", "ValueError in call at test_bodies.py:"),
+    "raises_much": ("raise ValueError('line\\n' * 100)", "(and 88 lines more)"),
     "asserts": ("assert hold(8).numel() == 3", "AssertionError in call at test_bodies.py:"),
     "thread_dies": (
         "kept = hold(8)\ndef work(): raise ValueError('in a thread')\n"

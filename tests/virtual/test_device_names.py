@@ -48,9 +48,10 @@ def test_memory_on_a_numbered_device_is_counted(trace):
 def device_objects():
     device = torch.device(0)
     return [
-        str(device), device.type, device.index, device == torch.device("cuda:0"), isinstance(device, torch.device),
-        isinstance("cuda", torch.device), str(torch.device("cuda", 0)), str(torch.device(type="cpu")),
-        str(copy.deepcopy(device)), str(pickle.loads(pickle.dumps(device))), repr(torch.device | None),
+        str(device), device.type, device.index, device == torch.device("cuda:0"),
+        isinstance(device, torch.device), isinstance("cuda", torch.device), str(torch.device("cuda", 0)),
+        str(torch.device(type="cpu")), str(copy.deepcopy(device)), str(pickle.loads(pickle.dumps(device))),
+        repr(torch.device | None),
     ]  # fmt: skip
 
 
@@ -123,8 +124,8 @@ def old_types():
     back = x.type("torch.FloatTensor")
     checks = [
         isinstance(x, torch.cuda.FloatTensor), isinstance(back, torch.cuda.FloatTensor),
-        isinstance(back, torch.FloatTensor), torch.cuda.LongTensor(2, 3).type(), y.type(), z.type(), back.type(),
-        x.type(torch.float64).type(), x.type_as(back).type(), x.tolist(),
+        isinstance(back, torch.FloatTensor), torch.cuda.LongTensor(2, 3).type(), y.type(), z.type(),
+        back.type(), x.type(torch.float64).type(), x.type_as(back).type(), x.tolist(),
     ]  # fmt: skip
     torch.set_default_tensor_type(torch.cuda.FloatTensor)
     checks.append(torch.zeros(2).type())

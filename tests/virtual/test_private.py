@@ -62,7 +62,7 @@ def test_a_module_that_is_gone_is_named_too(monkeypatch):
 
     monkeypatch.setattr(private.importlib, "import_module", import_module)
 
-    with pytest.raises(UnsupportedTorch, match="torch.optim.optimizer._foreach_supported_types"):
+    with pytest.raises(UnsupportedTorch, match=r"torch\.optim\.optimizer\._foreach_supported_types"):
         private.check_torch()
 
 

@@ -52,7 +52,8 @@ def draws(device):
     drawn = [
         torch.rand(3, **options), torch.randn(3, **options), torch.randint(5, (3,), **options),
         torch.randint(1, 5, (3,), **options), torch.randperm(3, **options),
-        torch.normal(0.0, 1.0, (3,), **options), torch.multinomial(torch.ones(4, device=device), 3, generator=generator),
+        torch.normal(0.0, 1.0, (3,), **options),
+        torch.multinomial(torch.ones(4, device=device), 3, generator=generator),
         torch.bernoulli(torch.ones(3, device=device), generator=generator), x.normal_(generator=generator),
         x.uniform_(generator=generator), x.exponential_(generator=generator), x.random_(generator=generator),
         nn.init.normal_(x, generator=generator), nn.init.trunc_normal_(x, generator=generator),

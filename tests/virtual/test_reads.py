@@ -75,7 +75,8 @@ def in_every_way(device):
     x = torch.randn(2, device=device)
     return [
         float(x[0]), int(x[0]), bool(x[0] > 0), x.tolist(), 3.0 in x, torch.is_nonzero(x[0] > 0),
-        x.cpu().numpy().tolist(), numpy.asarray(x.cpu()).tolist(), f"{x[0]:.2f}", "%.1f" % x[0], format(x.sum(), "e"),
+        x.cpu().numpy().tolist(), numpy.asarray(x.cpu()).tolist(), f"{x[0]:.2f}",
+        f"{x[0]:>4.1f}", format(x.sum(), "e"),
     ]  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def test_every_way_of_reading_gives_the_plausible_value(trace, device):
     traced = trace(in_every_way, device)
 
     assert traced.value == [
-        1.0, 1, False, [1.0, 1.0], False, False, [1.0, 1.0], [1.0, 1.0], "1.00", "1.0", "1.000000e+00",
+        1.0, 1, False, [1.0, 1.0], False, False, [1.0, 1.0], [1.0, 1.0], "1.00", " 1.0", "1.000000e+00",
     ]  # fmt: skip
     assert reads_by_type(traced.report.assumptions) == {"float32": 8, "bool": 3}
 

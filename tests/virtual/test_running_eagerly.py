@@ -25,7 +25,8 @@ def compiled_step():
     model(torch.randn(1024, 512, device="cuda")).sum().backward()
     return [
         sorted(model.state_dict()), type(model._orig_mod).__name__, model.training,
-        model.eval()._orig_mod[0].training, len(list(model.parameters())), len(model), torch.compiler.is_compiling(),
+        model.eval()._orig_mod[0].training, len(list(model.parameters())), len(model),
+        torch.compiler.is_compiling(),
     ]  # fmt: skip
 
 
@@ -47,8 +48,8 @@ def compiled_and_changed():
     file.seek(0)
     loaded = torch.load(file, weights_only=False)
     return [
-        model._orig_mod.tag, model._orig_mod.training, twin.tag, twin.weight is model.weight, list(loaded.weight.shape),
-        list(loaded(torch.randn(1, 512, device="cuda")).shape),
+        model._orig_mod.tag, model._orig_mod.training, twin.tag, twin.weight is model.weight,
+        list(loaded.weight.shape), list(loaded(torch.randn(1, 512, device="cuda")).shape),
     ]  # fmt: skip
 
 

@@ -195,7 +195,8 @@ def pinned():
 
 def test_host_memory_is_pinned(trace):
     assert trace(pinned).value == [
-        False, True, True, True, True, "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
+        False, True, True, True, True,
+        "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
     ]  # fmt: skip
 
 
@@ -239,7 +240,8 @@ def test_loaders_hand_over_what_their_datasets_hold(trace, workers, pin_memory):
     traced = trace(loaded, workers, pin_memory)
 
     assert traced.value == [
-        [[[[0, 1, 2], [1, 2, 3]], [2, 2], [0, 1]], [[[2, 3, 4], [3, 4, 5]], [2, 2], [2, 3]]], pin_memory, workers,
+        [[[[0, 1, 2], [1, 2, 3]], [2, 2], [0, 1]], [[[2, 3, 4], [3, 4, 5]], [2, 2], [2, 3]]],
+        pin_memory, workers,
     ]  # fmt: skip
     assert not traced.report.assumptions
 

@@ -57,8 +57,5 @@ def optimizer_in_backward(
         optimizers[parameter].step()
         optimizers[parameter].zero_grad(set_to_none=True)
 
-    handles = [
-        parameter.register_post_accumulate_grad_hook(step_and_free)
-        for parameter in optimizers
-    ]
+    handles = [parameter.register_post_accumulate_grad_hook(step_and_free) for parameter in optimizers]
     return OptimizerInBackward(optimizers, tuple(handles))

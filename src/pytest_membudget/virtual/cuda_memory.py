@@ -31,7 +31,6 @@ def memory_functions(gpu: Callable[[], Gpu], allocator: _Allocator) -> dict[str,
         "memory_stats": lambda device=None: memory_stats(allocator()),
         "memory_stats_as_nested_dict": lambda device=None: _nested(memory_stats(allocator())),
         "memory_summary": lambda device=None, abbreviated=False: _summary(memory_stats(allocator())),
-        "memory_snapshot": lambda *args, **kwargs: [_segment(state) for state in allocator().segments()],
         "empty_cache": lambda: allocator().empty_cache(),
         "reset_peak_memory_stats": reset,
         "reset_max_memory_allocated": reset,
@@ -40,11 +39,22 @@ def memory_functions(gpu: Callable[[], Gpu], allocator: _Allocator) -> dict[str,
         "mem_get_info": free_and_total,
         "device_memory_used": lambda device=None: gpu().total_bytes - free_and_total()[0],
         "get_allocator_backend": lambda: "native",
-        "set_per_process_memory_fraction": lambda fraction, device=None: allocator().set_memory_fraction(
-            fraction
-        ),
+        **_fraction_functions(allocator),
         **_history_functions(allocator),
         **_refused_functions(),
+    }
+
+
+def _fraction_functions(allocator: _Allocator) -> dict[str, Callable[..., Any]]:
+    fractions = [1.0]
+
+    def set_fraction(fraction: float, device: object = None) -> None:
+        allocator().set_memory_fraction(fraction)
+        fractions[0] = fraction
+
+    return {
+        "set_per_process_memory_fraction": set_fraction,
+        "get_per_process_memory_fraction": lambda device=None: fractions[0],
     }
 
 
@@ -124,16 +134,17 @@ def _segment(state: SegmentState) -> dict[str, Any]:
 
 
 def _history_functions(allocator: _Allocator) -> dict[str, Callable[..., Any]]:
-    """A history of the virtual device is not recorded: the report says who held what at the peak."""
+    """Snapshots of the model; a history is not recorded: the report says who held what at the peak."""
     return {
+        "memory_snapshot": lambda *args, **kwargs: [_segment(state) for state in allocator().segments()],
         "_record_memory_history": lambda *args, **kwargs: None,
         "_dump_snapshot": lambda *args, **kwargs: None,
         "_snapshot": lambda *args, **kwargs: {
             "segments": [_segment(state) for state in allocator().segments()],
             "device_traces": [[]],
         },
-        "host_memory_stats": lambda: OrderedDict(),
-        "host_memory_stats_as_nested_dict": lambda: {},
+        "host_memory_stats": OrderedDict,
+        "host_memory_stats_as_nested_dict": dict,
         "reset_peak_host_memory_stats": lambda: None,
         "reset_accumulated_host_memory_stats": lambda: None,
     }

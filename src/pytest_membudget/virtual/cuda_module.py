@@ -49,8 +49,7 @@ def install_cuda_module(
         _replace(importlib.import_module(module), _accelerator_names(names))
     torch.cuda._is_compiled = lambda: True
     torch.Stream, torch.Event = Stream, Event  # type: ignore[misc, assignment]
-    original: Any = torch.get_device_module
-    torch.get_device_module = lambda device=None: torch.cuda if device is None else original(device)
+    _install_device_module()
     _install_build()
 
 
@@ -76,6 +75,12 @@ def _replace(module: Any, names: Mapping[str, Any]) -> None:
     for name, value in names.items():
         if hasattr(module, name):
             setattr(module, name, value)
+
+
+def _install_device_module() -> None:
+    own: Any = torch
+    original = own.get_device_module
+    own.get_device_module = lambda device=None: torch.cuda if device is None else original(device)
 
 
 def _install_build() -> None:

@@ -26,7 +26,7 @@ class Stream(torch.Stream):
     def __new__(cls, device: object = None, priority: int = 0, **given: int) -> Stream:
         """A new stream, or the one that ``stream_id`` names."""
         number = given["stream_id"] if "stream_id" in given else 1 + next(_numbers) % _STREAMS
-        stream: Stream = super().__new__(cls, stream_id=number, device_index=0, device_type=_CUDA)  # type: ignore[call-overload]
+        stream: Stream = super().__new__(cls, stream_id=number, device_index=0, device_type=_CUDA)
         stream.priority = priority
         stream._contexts = []
         return stream

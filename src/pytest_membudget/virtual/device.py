@@ -74,6 +74,12 @@ class VirtualDevice:
         register_stand_in_accelerator()
         install_device_query()
         install_disguise()
+        self._install_tensors()
+        self._install_cuda()
+        self._mode.__enter__()
+
+    def _install_tensors(self) -> None:
+        """What fake tensors do as real ones."""
         install_conversions()
         install_copies(lambda parameter: self._tracker.roles.see_parameter(parameter))
         install_optimizer_defaults()
@@ -83,6 +89,9 @@ class VirtualDevice:
         install_printing(self._mode.known)
         install_saving(self._mode.known, self._loaded)
         install_tensor_methods(self._tracker.record_stream)
+
+    def _install_cuda(self) -> None:
+        """What torch is on a machine with the device, and how its parts run on it."""
         install_eager_compile(self._note)
         install_loaders()
         install_data_parallel()
@@ -94,7 +103,6 @@ class VirtualDevice:
             register_cuda_kernels(),
             *install_recurrent_layers(self._note),
         ]
-        self._mode.__enter__()
 
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""

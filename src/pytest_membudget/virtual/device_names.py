@@ -44,7 +44,7 @@ class _Device(metaclass=_DeviceType):
 def install_device_names() -> None:
     """Let numbers name the virtual device."""
     _Device.__module__, _Device.__name__, _Device.__qualname__ = "torch", "device", "device"
-    torch.device = _Device  # type: ignore[misc, assignment]
+    torch.device = _Device  # type: ignore[misc]
 
 
 def named(device: torch.device) -> torch.device:

@@ -45,7 +45,8 @@ def _unit(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], re
 def _uniform(
     known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor
 ) -> None:
-    low, high = (*args[1:3], *(0.0, 1.0)[len(args) - 1 :])
+    low = args[1] if len(args) > 1 else 0.0
+    high = args[2] if len(args) > 2 else 1.0
     if result.numel() == 1 and is_whole(result):
         known.note(result, (low + high) / 2, assumed=True)
 

@@ -23,7 +23,7 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 class Shape(NamedTuple):
-    """Sizes, strides in elements and type of a result, which lies on its operator's first argument's device."""
+    """Sizes, strides in elements and type of a result; it lies where its operator's first argument does."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]

@@ -94,12 +94,13 @@ class KnownValues:
             values.copy_(original)
         self._enter(tensor, values.as_strided((count,), (1,)), assumed)
 
-    def stored(self, tensor: FakeTensor) -> torch.Tensor | Scalar | None:
+    def stored(self, tensor: torch.Tensor) -> torch.Tensor | Scalar | None:
         """All elements of ``tensor``'s storage in its type, flat on the host, or their one value."""
         entry = self._entry(tensor)
         if entry is not None and entry.dtype is tensor.dtype:
             return entry.values
-        return tensor.constant.reshape(1) if tensor.constant is not None and is_whole(tensor) else None
+        constant = getattr(tensor, "constant", None)
+        return constant.reshape(1) if constant is not None and is_whole(tensor) else None
 
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
         """``tensor``'s values for an operator to write to, ``assumed`` from then on if it says so."""

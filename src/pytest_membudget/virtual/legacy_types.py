@@ -44,7 +44,8 @@ def install_legacy_types() -> None:
 
 
 def _install_type() -> None:
-    original: Any = torch.Tensor.type
+    tensors: Any = torch.Tensor
+    original = tensors.type
 
     def convert(tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         name = dtype.removeprefix("torch.cuda.") if isinstance(dtype, str) else None
@@ -54,7 +55,7 @@ def _install_type() -> None:
             return tensor.to("cuda", _TYPES[name], non_blocking)
         return original(tensor, dtype, non_blocking, **kwargs)
 
-    torch.Tensor.type = convert  # type: ignore[method-assign]
+    tensors.type = convert
 
 
 def _install_default_type() -> None:

@@ -15,75 +15,28 @@ from ..gpus import Gpu
 from ..tracking.record import Phase
 from ..tracking.tracker import Tracker
 from ..units import gib_text
-from .attention_temporaries import ATTENTION_KERNELS, attention_temporaries, missing_on_cuda
-from .cuda_kernels import has_cuda_kernel
-from .detours import DETOURED, in_place_twin
+from .attention_temporaries import attention_temporaries, missing_on_cuda
+from .detours import in_place_twin
 from .device_names import with_named_device
 from .device_query import PRIM_DEVICE, answer, called_by_engine
-from .kernel_temporaries import KERNELS, kernel_temporaries
-from .known_shapes import masks_among, places, shape_rule_of
+from .kernel_temporaries import kernel_temporaries
+from .known_shapes import masks_among, places
 from .known_values import KnownValues
-from .learning import copy_from_host, lesson_of
+from .learning import copy_from_host
 from .on_host import tensors_in
+from .plans import INDEX, Plan
 from .private import torch_release
-from .reads import READS, Reads
+from .reads import Reads
 from .tensor_methods import mark_pinned
-from .unsupported import PRODUCTS, refuse_mixed_types
+from .unsupported import refuse_mixed_types
 from .workspaces import Workspaces
 
 aten = torch.ops.aten
 CUDA = torch.device("cuda", 0)
 
-#: Operators that give an existing tensor other memory.
-_RESIZING = frozenset(
-    {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor, aten.set_.source_Storage,
-     aten.set_.source_Storage_storage_offset, torch.ops.inductor.resize_storage_bytes_.default}
-    if hasattr(torch.ops.inductor, "resize_storage_bytes_")
-    else {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor}
-)  # fmt: skip
 _ATTENTION = aten.scaled_dot_product_attention.default
 _LIFT = aten.lift_fresh.default
-_INDEX = aten.index.Tensor
 _NEW = aten.empty_strided.default
-_HANDS_OVER_GRADIENT = frozenset({aten.detach.default, aten.clone.default})
-
-
-class _Plan:
-    """What is to be done for an operator, found out at its first call."""
-
-    __slots__ = (
-        "attention",
-        "composite",
-        "detoured",
-        "hands_over",
-        "is_view",
-        "kernel",
-        "lesson",
-        "name",
-        "product",
-        "reads",
-        "resizes",
-        "shape_rule",
-    )
-
-    def __init__(self, operator: Any) -> None:
-        self.name = operator.name() if hasattr(operator, "name") else str(operator)
-        overload = isinstance(operator, torch._ops.OpOverload)
-        self.is_view = overload and operator.is_view
-        self.resizes = operator in _RESIZING
-        self.attention = operator in ATTENTION_KERNELS
-        self.kernel = operator in KERNELS
-        self.detoured = operator in DETOURED
-        self.hands_over = operator in _HANDS_OVER_GRADIENT
-        self.product = operator in PRODUCTS
-        self.reads = operator in READS
-        self.lesson = lesson_of(operator)
-        self.shape_rule = shape_rule_of(operator)
-        self.composite = (
-            overload
-            and torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")
-            and not has_cuda_kernel(operator.name())
-        )
 
 
 class VirtualMode(FakeTensorMode):
@@ -101,7 +54,7 @@ class VirtualMode(FakeTensorMode):
         self.known = KnownValues()
         self.reads = Reads(self.known)
         self._attention = attention
-        self._plans: dict[Any, _Plan] = {}
+        self._plans: dict[Any, Plan] = {}
         self._inside = False
         self._operands: Sequence[Any] = ()
 
@@ -128,17 +81,12 @@ class VirtualMode(FakeTensorMode):
         """Run ``func`` on fake tensors and follow what it allocates."""
         if func is PRIM_DEVICE:
             return answer(args[0], sys._getframe(0).f_back)
-        if kwargs:
-            if kwargs.get("pin_memory"):
-                return self._pinned(func, types, args, kwargs)
-            kwargs = _as_meant(kwargs)
-        else:
-            kwargs = {}
+        kwargs = _as_meant(kwargs) if kwargs else {}
         if self._inside:  # a fake kernel's own steps: no kernel of CUDA's
             return self.dispatch(func, types, args, kwargs)
         plan = self._plans.get(func)
         if plan is None:
-            plan = self._plans[func] = _Plan(func)
+            plan = self._plans[func] = Plan(func)
         if plan.composite:
             return self._run_composite(func, types, args, kwargs)
         tracker = self.tracker
@@ -147,16 +95,11 @@ class VirtualMode(FakeTensorMode):
         tracker.begin_operator()
         if tracker.phase is Phase.BACKWARD:
             func, kwargs = self._as_in_a_real_backward(func, plan, args, kwargs)
+        if plan.depends_on_data and (known := self._from_data(func, plan, types, args, kwargs)) is not None:
+            return known
         if plan.product:
             refuse_mixed_types(plan.name, args)
-        if plan.reads:
-            return self.reads.answer(func, args, kwargs)
-        if func is _INDEX and masks_among(args[1]):
-            with self:
-                return func(args[0], [place for index in args[1] for place in places(index)])
-        result = self._with_known_shape(plan, types, args, kwargs) if plan.shape_rule is not None else None
-        if result is None:
-            result = self._run(func, types, args, kwargs)
+        result = self._run(func, types, args, kwargs)
         if result is not NotImplemented:
             self._account(tracker, func, plan, args, kwargs, result)
         return result
@@ -175,24 +118,27 @@ class VirtualMode(FakeTensorMode):
         on_host = not any(on_cuda(tensor) for tensor in tensors_in(self._operands))
         return on_host and super().can_run_unsafe_fallback(func)
 
-    def _pinned(
-        self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    def _from_data(
+        self, func: Any, plan: Plan, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        result = self.__torch_dispatch__(func, types, args, {**kwargs, "pin_memory": None})
-        mark_pinned(result)
-        return result
-
-    def _with_known_shape(
-        self, plan: _Plan, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Any:
-        shapes = plan.shape_rule(self.known, args, kwargs)  # type: ignore[misc] # asked for where there is one
+        """What ``func`` gives, where that depends on data; None where it is to be run as any other."""
+        if plan.reads:
+            return self.reads.answer(func, args, kwargs)
+        if func is INDEX:
+            if not masks_among(args[1]):
+                return None
+            with self:
+                return func(args[0], [place for index in args[1] for place in places(index)])
+        shapes = plan.shape_rule(self.known, args, kwargs) if plan.shape_rule is not None else None
         if shapes is None:
             return None
-        results = tuple(
+        made = [
             self._run(_NEW, types, shape[:2], {"dtype": shape.dtype, "device": args[0].device})
             for shape in shapes
-        )
-        return results if len(results) > 1 else results[0]
+        ]
+        result = tuple(made) if len(made) > 1 else made[0]
+        self._account(self.tracker, func, plan, args, kwargs, result)  # type: ignore[arg-type]
+        return result
 
     def _run_composite(
         self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -206,7 +152,7 @@ class VirtualMode(FakeTensorMode):
         return self._run(func, types, args, kwargs) if result is NotImplemented else result
 
     def _as_in_a_real_backward(
-        self, func: Any, plan: _Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self, func: Any, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         if not called_by_engine(sys._getframe(1).f_back):
             return func, kwargs
@@ -217,7 +163,9 @@ class VirtualMode(FakeTensorMode):
         if plan.detoured:
             record = self.tracker.record_of(args[0])  # type: ignore[union-attr]
             twin = in_place_twin(func, args, record.node if record is not None else None)
-            func = twin or func
+            if twin is not None:
+                func = twin
+                self.known.forget(args[0])
         elif plan.hands_over:
             self._see_gradient(args[0])
         return func, kwargs
@@ -232,7 +180,7 @@ class VirtualMode(FakeTensorMode):
         self,
         tracker: Tracker,
         func: Any,
-        plan: _Plan,
+        plan: Plan,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         result: Any,
@@ -242,20 +190,7 @@ class VirtualMode(FakeTensorMode):
                 if on_cuda(args[0]):
                     tracker.resized(args[0], plan.name)
             elif not plan.is_view:
-                if type(result) is FakeTensor:
-                    if result.fake_device.type == "cuda":
-                        tracker.saw(result, plan.name, args)
-                elif isinstance(result, (list, tuple)):
-                    skipped = missing_on_cuda(func, args) if plan.attention else ()
-                    for index, tensor in enumerate(result):
-                        if on_cuda(tensor) and index not in skipped:
-                            tracker.saw(tensor, plan.name, args)
-                self.workspaces.serve(tracker, func, plan.name, args)
-                if plan.attention and on_cuda(args[0]):
-                    tracker.pass_through(attention_temporaries(func, args, self.gpu), plan.name)
-                elif plan.kernel and is_on_device(result, args):
-                    sizes = kernel_temporaries(func, args, kwargs, result, self.gpu)
-                    tracker.pass_through(sizes, plan.name)
+                self._charge(tracker, func, plan, args, kwargs, result)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
         if plan.lesson is not None:
@@ -263,6 +198,31 @@ class VirtualMode(FakeTensorMode):
                 plan.lesson(self.known, args, kwargs, result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
             copy_from_host(self.known, result, args[0])
+        if kwargs and kwargs.get("pin_memory"):
+            mark_pinned(result)
+
+    def _charge(
+        self,
+        tracker: Tracker,
+        func: Any,
+        plan: Plan,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+    ) -> None:
+        if type(result) is FakeTensor:
+            if result.fake_device.type == "cuda":
+                tracker.saw(result, plan.name, args)
+        elif isinstance(result, (list, tuple)):
+            skipped = missing_on_cuda(func, args) if plan.attention else ()
+            for index, tensor in enumerate(result):
+                if on_cuda(tensor) and index not in skipped:
+                    tracker.saw(tensor, plan.name, args)
+        self.workspaces.serve(tracker, func, plan.name, args)
+        if plan.attention and on_cuda(args[0]):
+            tracker.pass_through(attention_temporaries(func, args, self.gpu), plan.name)
+        elif plan.kernel and is_on_device(result, args):
+            tracker.pass_through(kernel_temporaries(func, args, kwargs, result, self.gpu), plan.name)
 
 
 def _as_meant(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:

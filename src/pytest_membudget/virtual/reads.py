@@ -137,4 +137,4 @@ def _install_isclose(known: KnownValues) -> None:
         return result
 
     torch.isclose = isclose
-    torch.Tensor.isclose = isclose  # type: ignore[method-assign, assignment]
+    torch.Tensor.isclose = isclose  # type: ignore[method-assign]

@@ -78,7 +78,8 @@ def install_eager_compile(note: Callable[[str], None]) -> None:
 
 def install_loaders() -> None:
     """Let a loader's workers' work be done in the test's own process: what they make must be known here."""
-    original: Any = DataLoader._get_iterator
+    loaders: Any = DataLoader
+    original = loaders._get_iterator
 
     def get_iterator(loader: DataLoader[Any]) -> Any:
         if loader.num_workers == 0:
@@ -87,7 +88,7 @@ def install_loaders() -> None:
         vars(alone).update(num_workers=0, timeout=0, prefetch_factor=None, persistent_workers=False)
         return _SingleProcessDataLoaderIter(alone)
 
-    DataLoader._get_iterator = get_iterator  # type: ignore[method-assign]
+    loaders._get_iterator = get_iterator
 
 
 def install_data_parallel() -> None:

@@ -20,7 +20,7 @@ _SAVED = "_membudget_saved"
 
 
 class _SavedStorage:
-    """A storage in a pickle: ``count`` elements of ``dtype`` on ``device``; ``values`` where they are known."""
+    """A storage in a pickle: ``count`` elements on ``device``, and their ``values`` where they are known."""
 
     def __init__(self, count: int, dtype: torch.dtype, device: str, values: Any) -> None:
         self._recipe = count, dtype, device, values
@@ -112,7 +112,7 @@ def _saved_storage(known: KnownValues, tensor: torch.Tensor) -> _SavedStorage:
         count = storage.nbytes() // tensor.itemsize
         saved = _SavedStorage(count, tensor.dtype, str(tensor.device), None)
         setattr(storage, _SAVED, saved)
-    values = known.stored(tensor)
+    values: Any = known.stored(tensor)
     if isinstance(values, torch.Tensor):
         with torch._C._DisableTorchDispatch():
             values = values.tolist()
@@ -122,7 +122,8 @@ def _saved_storage(known: KnownValues, tensor: torch.Tensor) -> _SavedStorage:
 
 def _deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     if isinstance(tensor, torch.nn.Parameter):
-        return torch.Tensor.__deepcopy__(tensor, memo)  # type: ignore[no-any-return] # as ``patches`` has it
+        copy_parameter: Any = torch.Tensor.__deepcopy__  # as ``patches`` has it
+        return copy_parameter(tensor, memo)  # type: ignore[no-any-return]
     if not tensor.is_leaf:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
@@ -135,8 +136,8 @@ def _deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
         with torch.no_grad():
             memo[storage._cdata] = tensor.as_strided((storage.nbytes() // tensor.itemsize,), (1,), 0).clone()
     copied = restore_tensor(
-        memo[storage._cdata], tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(),
-        False, tensor.requires_grad,
+        memo[storage._cdata], tensor.dtype, tuple(tensor.shape), tensor.stride(),
+        int(tensor.storage_offset()), False, tensor.requires_grad,
     )  # fmt: skip
     if tensor.grad is not None:
         copied.grad = copy.deepcopy(tensor.grad, memo)

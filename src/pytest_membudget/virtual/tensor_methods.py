@@ -82,18 +82,19 @@ def _data_ptr(tensor: torch.Tensor) -> int:
         )
     if tensor.numel() == 0:
         return 0
-    return tensor.untyped_storage()._cdata * _SPREAD + tensor.storage_offset() * tensor.itemsize
+    return int(tensor.untyped_storage()._cdata * _SPREAD + tensor.storage_offset() * tensor.itemsize)
 
 
 def _install_storage_address() -> None:
-    original: Any = torch.UntypedStorage.data_ptr
+    storages: Any = torch.UntypedStorage
+    original = storages.data_ptr
 
     def data_ptr(storage: torch.UntypedStorage) -> int:
         if storage.device.type != "meta":
             return original(storage)  # type: ignore[no-any-return]
         return storage._cdata * _SPREAD if storage.nbytes() else 0
 
-    torch.UntypedStorage.data_ptr = data_ptr  # type: ignore[method-assign]
+    storages.data_ptr = data_ptr
 
 
 def _no_exchange(tensor: torch.Tensor, *args: object, **kwargs: object) -> Any:

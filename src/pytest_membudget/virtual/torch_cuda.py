@@ -106,6 +106,15 @@ def query_functions(gpu: Callable[[], Gpu]) -> dict[str, Any]:
         "get_arch_list": lambda: ["sm_{}{}".format(*gpu().capability)],
         "is_bf16_supported": lambda including_emulation=True: including_emulation or _is_ampere(gpu()),
         "is_tf32_supported": lambda: _is_ampere(gpu()),
+        **_fixed_functions(),
+        **_idle_functions(),
+        **_graph_functions(),
+    }
+
+
+def _fixed_functions() -> dict[str, Any]:
+    """Answers that are the same for every card."""
+    return {
         "can_device_access_peer": lambda device, peer: False,
         "is_current_stream_capturing": lambda: False,
         "current_blas_handle": lambda: 1,
@@ -114,8 +123,6 @@ def query_functions(gpu: Callable[[], Gpu]) -> dict[str, Any]:
         "device": CudaDevice,
         "device_of": DeviceOf,
         "_DeviceGuard": CudaDevice,
-        **_idle_functions(),
-        **_graph_functions(),
     }
 
 

@@ -55,7 +55,7 @@ def _refuse_lazy_modules() -> None:
         )
 
     for kind in (torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer):
-        kind.__new__ = refuse  # type: ignore[method-assign, assignment]
+        kind.__new__ = refuse  # type: ignore[method-assign]
 
 
 def _keep_off_nested_tensors(note: Callable[[str], None]) -> None:

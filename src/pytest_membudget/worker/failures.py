@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -23,8 +24,10 @@ _OURS = (
 )
 #: Calls of a traceback that are told, the innermost.
 _CALLS = 12
+#: Lines of an exception's text that are told: torch lists every kernel that there is.
+_LINES = 12
 #: Whose frames say nothing to the user of a test.
-_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy")
+_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
 
 
 def explain(item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
@@ -84,9 +87,10 @@ def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExcepti
             source = str(entry.statement).strip().splitlines()
             lines.append(f"  {place} in {entry.name}\n    {source[0] if source else ''}")
     text = "\n".join(lines[-_CALLS:])
-    return f"{text}\n{type(excinfo.value).__name__}: {excinfo.value}"
+    error_lines = f"{type(excinfo.value).__name__}: {excinfo.value}".splitlines()
+    left_out = [f"(and {len(error_lines) - _LINES} lines more)"] if len(error_lines) > _LINES else []
+    return "\n".join([text, *error_lines[:_LINES], *left_out])
 
 
 def _relative(item: pytest.Item, path: str) -> str:
-    root = str(item.config.rootpath)
-    return path[len(root) + 1 :] if path.startswith(root) else path
+    return path.removeprefix(f"{item.config.rootpath}{os.sep}")

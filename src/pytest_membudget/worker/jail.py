@@ -127,7 +127,9 @@ class _Child:
             except TimeoutError:
                 self._look()
             else:
-                return answer if answer is not None else self._wait_for_its_end()
+                if answer is None:
+                    self._wait_for_its_end()
+                return answer
             if self._session is not None and _is_readable(self._session.read_fd):
                 raise SessionGone
         try:
