@@ -96,16 +96,21 @@ HANGS = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_session_leaves_no_process_behind(tmp_path, write_all, number):
+def test_an_interrupted_session_leaves_no_process_and_no_folder_behind(tmp_path, write_all, number):
     write_all(tmp_path, {"test_budgets.py": HANGS})
     command = [sys.executable, "-m", "pytest", "--membudget"]
-    session = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    env = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    (tmp_path / "temporary").mkdir()
+    session = subprocess.Popen(
+        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     pid = int(_when(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), 60))
 
     session.send_signal(number)
     session.wait(30)
 
     assert _when(lambda: not _is_there(pid), 20)
+    assert _when(lambda: not list((tmp_path / "temporary").glob("membudget-*")), 20)
 
 
 def _when(condition, seconds):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -93,7 +94,7 @@ class ServingPlugin:
         while (request := self._channel.receive()) is not None:
             answer = self._answer(request)
             self._channel.send({"event": "result", "key": request["key"], **answer})
-        leave(0)
+        self._leave()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
@@ -129,7 +130,11 @@ class ServingPlugin:
         try:
             return run_in_child(body, request["timeout"], session=self._channel)
         except SessionGone:
-            leave(0)
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        shutil.rmtree(self._scratch, ignore_errors=True)  # for a session that was killed
+        leave(0)
 
     def _not_found(self, file: str) -> str:
         for path, error in self._collection_errors.items():
