@@ -246,3 +246,28 @@ def test_an_interrupted_estimate_is_not_answered_to_the_next_test(session_of):
     assert run.outcomes == {"test_small": "failed", "test_over": "failed"}, run.out
     assert "interrupted by an alarm" in run.text("test_small")
     assert run.message("test_over") == "BudgetExceeded: 1.00 GiB over its budget of 1 GiB"
+
+
+def test_an_untraceable_operator_whose_error_the_body_catches_leaves_the_budget_unchecked(pytester):
+    """A run on a GPU would not have raised there: the rest of the body is not what would run."""
+    pytester.makepyfile(
+        """
+        import pytest, torch
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_catches_everything():
+            scores = torch.randn(64, device="cuda")
+            try:
+                torch.empty(2**32, device="cuda")[scores > 0].sum()
+                chosen = scores[scores > 0]
+            except Exception:
+                pass
+        """
+    )
+
+    result = pytester.runpytest_subprocess("--membudget", "-p", "no:cacheprovider")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*aten.nonzero.default at *cannot be traced, and the test caught the error*"]
+    )

@@ -196,6 +196,37 @@ def test_the_sum_of_a_known_and_an_unknown_gradient_is_unknown(trace, known_firs
     assert len(traced.report.assumptions) == 1
 
 
+def decided():
+    unknown = torch.randn(4, device="cuda") > 0
+    yes, no = torch.ones(4, dtype=torch.bool, device="cuda"), torch.zeros(4, dtype=torch.bool, device="cuda")
+    yes = no | yes
+    numbers = torch.randn(4, device="cuda").long() & no
+    finished = torch.randn(4, device="cuda") > 0
+    finished |= yes
+    return [
+        (unknown | yes).all().item(), (no & unknown).any().item(), torch.logical_or(yes, unknown).tolist(),
+        numbers.max().item(), finished.all().item(),
+    ]  # fmt: skip
+
+
+def test_one_operand_may_decide_whatever_the_other_is(trace):
+    """A generation ends at its length, whatever tokens were drawn."""
+    traced = trace(decided)
+
+    assert traced.value == [True, False, [True] * 4, 0, True]
+    assert not traced.report.assumptions
+
+
+def undecided():
+    unknown = torch.randn(4, device="cuda") > 0
+    yes, no = torch.ones(4, dtype=torch.bool, device="cuda"), torch.zeros(4, dtype=torch.bool, device="cuda")
+    return [(unknown & yes).all().item(), (no | unknown).any().item()]
+
+
+def test_the_other_operand_decides_nothing(trace):
+    assert len(trace(undecided).report.assumptions) == 1
+
+
 def resized():
     x = torch.arange(2, device="cuda")
     x.resize_(4)

@@ -181,6 +181,17 @@ def test_conversions_keep_weights_tied_and_give_memory_back(trace):
     assert trace(converted).value == [MIB, MIB // 2, MIB, 0, MIB, MIB // 2, True, 1]
 
 
+def moved_alone():
+    model = nn.Sequential(nn.Linear(512, 512, bias=False), nn.Linear(512, 512, bias=False).requires_grad_(False))
+    model.cuda()
+
+
+def test_a_model_that_is_moved_and_not_run_is_made_of_parameters(trace):
+    traced = trace(moved_alone)
+
+    assert traced.parameters == traced.frozen_parameters == MIB
+
+
 def pinned():
     x = torch.randn(4)
     p = x.pin_memory()

@@ -80,8 +80,9 @@ class VirtualDevice:
 
     def _install_tensors(self) -> None:
         """What fake tensors do as real ones."""
-        install_conversions()
-        install_copies(lambda parameter: self._tracker.roles.see_parameter(parameter))
+        see_parameter = self._tracker.roles.see_parameter
+        install_conversions(see_parameter)
+        install_copies(see_parameter)
         install_optimizer_defaults()
         install_device_names()
         install_generator()
@@ -103,6 +104,10 @@ class VirtualDevice:
             register_cuda_kernels(),
             *install_recurrent_layers(self._note),
         ]
+
+    def refused(self) -> list[str]:
+        """Operators of the running test that could not be traced, and where."""
+        return list(self._mode.refused)
 
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""

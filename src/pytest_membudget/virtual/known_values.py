@@ -69,10 +69,11 @@ class KnownValues:
         entry = self._entry(tensor)
         if entry is not None and not isinstance(entry.values, torch.Tensor):
             return entry.values if entry.dtype is tensor.dtype else None
-        if tensor.numel() != 1:
-            return None
         values = self.of(tensor)
-        return None if values is None else values.item()
+        if values is None or not values.numel():
+            return None
+        first = values[(0,) * values.dim()]
+        return first.item() if values.numel() == 1 or bool((values == first).all()) else None
 
     def is_assumed(self, tensor: torch.Tensor) -> bool:
         """Whether what is known of ``tensor`` is plausible only: it comes from a draw of random numbers."""

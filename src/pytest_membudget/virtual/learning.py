@@ -59,6 +59,19 @@ _HEALTHY: dict[Any, Callable[[Sequence[Any]], bool | None]] = {
     aten.ne.Scalar: lambda args: True if args[1] == float("inf") else None,
 }
 
+#: One operand of this value decides the result, whatever the other one is: a mask that is full already, a
+#: sequence that has ended.
+_DECIDES: dict[Any, bool] = {
+    aten.bitwise_or.Tensor: True,
+    aten.bitwise_or_.Tensor: True,
+    aten.logical_or.default: True,
+    aten.logical_or_.default: True,
+    aten.bitwise_and.Tensor: False,
+    aten.bitwise_and_.Tensor: False,
+    aten.logical_and.default: False,
+    aten.logical_and_.default: False,
+}
+
 #: Writes to gradients, and to ``found_inf``, which does not change: a healthy run overflows nowhere.
 _UNSCALE = aten._amp_foreach_non_finite_check_and_unscale_.default
 
@@ -118,6 +131,8 @@ class _Writes:
         if any(known.knows(target) for target in targets) and not self._run(known, targets, args, kwargs):
             for target in targets:
                 known.forget(target)
+        if self._operator in _DECIDES and is_whole(args[0]):
+            _note_decided(known, args, _DECIDES[self._operator], args[0])
         if self._draw is not None:
             self._draw(known, args, kwargs, result)
 
@@ -153,6 +168,7 @@ class _Computes:
             torch.Tag.pointwise in operator.tags or operator in _OF_ONE_ELEMENT or operator in _SUMS
         )
         self._healthy = _HEALTHY.get(operator)
+        self._decides = _DECIDES.get(operator)
 
     def __call__(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
@@ -162,6 +178,8 @@ class _Computes:
                 return
             if self._of_one and self._on_one_element(known, args, kwargs, result):
                 return
+        if self._decides is not None:
+            _note_decided(known, args, self._decides, result)
         if self._healthy is not None and (value := self._healthy(args)) is not None:
             known.note(result, value)
 
@@ -205,6 +223,13 @@ def _first_is_known(known: KnownValues, args: Sequence[Any]) -> bool:
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
             return known.knows(value[0])
     return True
+
+
+def _note_decided(known: KnownValues, args: Sequence[Any], value: bool, result: torch.Tensor) -> None:
+    if not known.knows(result) and (result.dtype is torch.bool or not value):
+        for operand in args:
+            if known.uniform(operand) == value:
+                known.note(result, value, assumed=known.is_assumed(operand))
 
 
 def _overwrite(known: KnownValues, args: Sequence[Any], value_at: int | None) -> None:

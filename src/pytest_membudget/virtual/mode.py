@@ -8,7 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 
 from ..allocator import OutOfMemory
 from ..gpus import Gpu
@@ -38,6 +44,9 @@ _ATTENTION = aten.scaled_dot_product_attention.default
 _LIFT = aten.lift_fresh.default
 _NEW = aten.empty_strided.default
 
+#: What fake tensors raise and real ones do not.
+_ONLY_IN_A_TRACE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
+
 
 class VirtualMode(FakeTensorMode):
     """Fake tensors whose storages on cuda are followed by ``tracker``.
@@ -55,6 +64,8 @@ class VirtualMode(FakeTensorMode):
         self.reads = Reads(self.known)
         self._attention = attention
         self._plans: dict[Any, Plan] = {}
+        #: operators that could not be traced, and where; texts, since an error would keep its tensors alive
+        self.refused: list[str] = []
         self._inside = False
         self._operands: Sequence[Any] = ()
 
@@ -109,9 +120,18 @@ class VirtualMode(FakeTensorMode):
         self._operands = args
         try:
             return self.dispatch(func, types, args, kwargs)
+        except _ONLY_IN_A_TRACE:
+            self._refused(func)
+            raise
         finally:
             self._inside = False
             self._operands = ()  # another reference would keep autograd from working in place
+
+    def _refused(self, func: Any) -> None:
+        """Remember what a real run would not have raised: the test may go on as no real run would."""
+        code, line = self.tracker.source.find(2) if self.tracker is not None else (None, 0)
+        place = f" at {code.co_filename}:{line}" if code is not None else ""
+        self.refused.append(f"{func}{place}")
 
     def can_run_unsafe_fallback(self, func: Any) -> bool:
         """Whether to run ``func`` on zeros where it has no fake kernel: not where the zeros lie on cuda."""

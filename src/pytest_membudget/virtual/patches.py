@@ -22,9 +22,18 @@ def install_optimizer_defaults() -> None:
             types.append(FakeTensor)
 
 
-def install_conversions() -> None:
-    """Make ``Module.to`` and the like work on fake parameters, with the lifetimes of real ones."""
-    torch.utils.swap_tensors = _exchange
+def install_conversions(on_parameter: Callable[[torch.Tensor], None]) -> None:
+    """Make ``Module.to`` and the like work on fake parameters, with the lifetimes of real ones.
+
+    ``on_parameter`` is told of each parameter that has other memory now.
+    """
+
+    def exchange(first: torch.Tensor, second: torch.Tensor) -> None:
+        _exchange(first, second)
+        if isinstance(first, torch.nn.Parameter):
+            on_parameter(first)
+
+    torch.utils.swap_tensors = exchange
     fake_tensor.init_gpu_context = lambda *args: None  # type: ignore[assignment]
 
 

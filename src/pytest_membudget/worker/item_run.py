@@ -35,7 +35,18 @@ class ItemRun:
                 self._raised("the test", error)
         if self._report is None:  # no call phase: setup failed, or the test was skipped
             self._report = self._measure()
-        return {"report": self._report, **(self._trouble or {"outcome": "traced"})}
+        return {"report": self._report, **(self._trouble or self._swallowed() or {"outcome": "traced"})}
+
+    def _swallowed(self) -> dict[str, Any] | None:
+        """An error that only a trace raises, caught by the test: from there on it was another run."""
+        refused = self._device.refused()
+        if not refused:
+            return None
+        reason = (
+            f"{refused[0]} cannot be traced, and the test caught the error, which a run on a GPU does not "
+            "raise: what followed is not what would run there"
+        )
+        return {"outcome": "error", "reason": reason}
 
     @contextmanager
     def calling(self) -> Iterator[None]:
