@@ -182,7 +182,8 @@ def test_conversions_keep_weights_tied_and_give_memory_back(trace):
 
 
 def moved_alone():
-    model = nn.Sequential(nn.Linear(512, 512, bias=False), nn.Linear(512, 512, bias=False).requires_grad_(False))
+    frozen = nn.Linear(512, 512, bias=False).requires_grad_(False)
+    model = nn.Sequential(nn.Linear(512, 512, bias=False), frozen)
     model.cuda()
 
 
