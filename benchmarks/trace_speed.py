@@ -86,7 +86,7 @@ def with_fake_cuda() -> None:
     guard.install_cuda_guard()
     guard.register_stand_in_accelerator()
     device_query.install_device_query()
-    patches.install_conversions()
+    patches.install_conversions(lambda parameter: None)
     patches.install_optimizer_defaults()
     generator.install_generator()
     from pytest_membudget.allocator import CachingAllocator
