@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 STEPS = 2
 TOKENS = 2048
@@ -75,6 +76,10 @@ def memtracker(layers: int) -> float:
         return timed(lambda: train(layers, tracker.reset_mod_stats))  # it refuses a second step otherwise
 
 
+def _no_recording() -> NoReturn:
+    raise NotImplementedError("nothing is recorded here")
+
+
 def with_fake_cuda() -> None:
     """The patches without which a bare fake tensor mode cannot run a backward on cuda tensors."""
     import torch
@@ -82,6 +87,7 @@ def with_fake_cuda() -> None:
 
     from pytest_membudget.gpus import find_gpu
     from pytest_membudget.virtual import attention, cuda_module, device_query, generator, guard, patches
+    from pytest_membudget.virtual.memory_history import MemoryHistory
 
     guard.install_cuda_guard()
     guard.register_stand_in_accelerator()
@@ -92,7 +98,8 @@ def with_fake_cuda() -> None:
     from pytest_membudget.allocator import CachingAllocator
 
     gpu, allocator = find_gpu("H100-80GB"), CachingAllocator()
-    cuda_module.install_cuda_module(lambda: gpu, lambda: allocator, lambda stream: None)
+    history = MemoryHistory(_no_recording, allocator.segments)
+    cuda_module.install_cuda_module(lambda: gpu, lambda: allocator, lambda stream: None, history)
     FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore[assignment]
     torch.cuda._membudget_library = attention.register_attention(lambda: gpu.capability)  # type: ignore[attr-defined]
 

@@ -70,9 +70,25 @@ def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproje
 def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
     write_table(pyproject, "vram = 3")
     text = refusal_of(pyproject)
-    assert text == (
-        f"{pyproject}: [tool.membudget] vram = 3: there is no key 'vram'; the keys are gpu, metric, timeout"
-    )
+    keys = "gpu, metric, timeout, measure, max_disagreement"
+    assert text == f"{pyproject}: [tool.membudget] vram = 3: there is no key 'vram'; the keys are {keys}"
+
+
+@pytest.mark.parametrize("line", ['measure = "always"', "measure = true", 'measure = ""'])
+def test_an_unknown_way_of_measuring_is_refused_with_those_there_are(pyproject, line):
+    write_table(pyproject, line)
+    assert "write one of 'auto', 'off', 'require'" in refusal_of(pyproject)
+
+
+@pytest.mark.parametrize("value", ['"5"', "5", "0.05", '"-5%"', '"five%"', '"5 %"'])
+def test_a_disagreement_is_a_percentage(pyproject, value):
+    write_table(pyproject, f"max_disagreement = {value}")
+    assert "write a percentage, as in max_disagreement = '5%'" in refusal_of(pyproject)
+
+
+def test_a_disagreement_is_read_as_a_fraction(pyproject):
+    write_table(pyproject, 'max_disagreement = "2.5%"')
+    assert load_settings(pyproject, {}).most_disagreement == 0.025
 
 
 @pytest.mark.parametrize(("line", "shown"), [('gpu = "RTX-409O"', "'RTX-409O'"), ("gpu = 80", "80")])

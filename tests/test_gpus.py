@@ -144,6 +144,9 @@ def test_a_card_prints_as_in_an_out_of_memory_message(name, gib):
         ("T4", 4.11, 3.72, 264.21),  # Zheng-Chong/CatVTON#133
         ("A100-40GB", 14.25, 12.87, 912.01),  # TianheWu/CoSeR#10
         ("A100-80GB", 9.25, 8.27, 500.38),  # lianqi1008/Control-GIC#6
+        ("L4", 20.78, 18.66, 1.89 * KIB),  # ArcInstitute/evo2#190, which says 1.89 GiB
+        ("A10G", 22.09, 21.81, 5.10),  # meta-pytorch/torchtune#229
+        ("RTX-3090", 22.86, 22.56, 48.63),  # Tencent-Hunyuan/HY-Motion-1.0#3
         ("B200", 168.34, 167.64, 4.62),  # stas00/the-art-of-debugging, pytorch/README.md
         ("RTX-4090", 14.56, 13.86, 213.20),  # 3DTopia/Phidias-Diffusion#8
         ("RTX-5090", 26.89, 25.95, 343.86),  # TrajectoryCrafter/TrajectoryCrafter#20
@@ -160,7 +163,44 @@ def test_a_measured_context_is_what_an_out_of_memory_message_leaves_unexplained(
 
 def test_every_context_called_measured_is_among_those_checked_above():
     measured = [name for name, gpu in load_gpus().items() if gpu.context_confidence == "measured"]
-    assert measured == ["T4", "A100-40GB", "A100-80GB", "B200-180GB", "RTX-4090", "RTX-5090"]
+    assert sorted(measured) == [
+        "A100-40GB", "A100-80GB", "A10G", "B200-180GB", "L4", "RTX-3090", "RTX-4090", "RTX-5090", "T4",
+    ]  # fmt: skip
+
+
+@every_card
+def test_a_measured_context_is_the_largest_that_was_seen_with_lazily_loaded_kernels(gpu):
+    seen = [context.size_bytes for context in gpu.contexts]
+    assert (gpu.context_bytes == max(seen)) if gpu.context_confidence == "measured" else True
+    assert all("/" in context.source for context in gpu.contexts)
+
+
+def test_a_context_that_was_seen_keeps_its_cuda_and_its_driver():
+    # nvidia-smi in huggingface/transformers, docs/source/en/model_memory_anatomy.md
+    (seen,) = find_gpu("V100-16GB").contexts
+    assert (seen.size_bytes, seen.cuda, seen.driver) == (1343 * MIB, "11.2", "460.91")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("H100", "CUDA context of H100-80GB taken to be 0.66 GiB (typical, not measured on this card)"),
+        ("A10G", "CUDA context of A10G taken to be 0.28 GiB (measured on this card)"),
+        (
+            "RTX-4090",
+            "CUDA context of RTX-4090 taken to be 0.49 GiB (measured on this card, where "
+            "0.41 GiB to 0.49 GiB were seen)",
+        ),
+        (
+            "V100-16GB",
+            "CUDA context of V100-16GB taken to be 0.39 GiB (typical, not measured on this card; "
+            "with CUDA 11.2 1.31 GiB were seen)",
+        ),
+        ("MI300X", "HIP context of MI300X taken to be 0.36 GiB (typical, not measured on this card)"),
+    ],
+)
+def test_a_context_is_told_with_how_well_it_is_known(name, line):
+    assert find_gpu(name).context_assumption == line  # 676, 282, 416 to 504, 400 and 1343, 365 MiB
 
 
 @pytest.mark.parametrize("spelling", ["RTX-4090", "rtx-4090", "RTX_4090", "rtx 4090", "  Rtx  4090 "])

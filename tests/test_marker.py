@@ -256,6 +256,7 @@ def test_a_component_without_a_size_is_refused(gib):
         ("cached", "allocated", "reserved"),
         ("context", "allocated", "device"),
         ("context", "reserved", "device"),
+        ("nccl", "reserved", "device"),
     ],
 )
 def test_a_component_that_the_metric_leaves_out_is_refused(component, metric, remedy):
@@ -268,7 +269,8 @@ def test_a_component_that_the_metric_leaves_out_is_refused(component, metric, re
 
 
 @pytest.mark.parametrize(
-    ("component", "metric"), [("cached", "reserved"), ("cached", "device"), ("context", "device")]
+    ("component", "metric"),
+    [("cached", "reserved"), ("cached", "device"), ("context", "device"), ("nccl", "device")],
 )
 def test_a_component_that_the_metric_contains_is_taken(component, metric):
     assert read({"components": {component: 1}}, metric=metric).components == {component: 1}

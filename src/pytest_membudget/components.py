@@ -18,6 +18,7 @@ UNATTRIBUTED: Final = "unattributed"
 ROUNDING: Final = "rounding"
 CACHED: Final = "cached"
 CONTEXT: Final = "context"
+NCCL: Final = "nccl"
 
 TENSOR_COMPONENTS: Final = (
     PARAMETERS,
@@ -34,7 +35,7 @@ TENSOR_COMPONENTS: Final = (
 )
 """What was asked of the allocator."""
 
-COMPONENTS: Final = (*TENSOR_COMPONENTS, ROUNDING, CACHED, CONTEXT)
+COMPONENTS: Final = (*TENSOR_COMPONENTS, ROUNDING, CACHED, CONTEXT, NCCL)
 """All of them: requests, then what turns requests into allocated, reserved and device memory."""
 
 METRICS: Final = ("allocated", "reserved", "device")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ TABLE = "[tool.membudget]"
 
 #: The card that is modelled where nobody names one. Its size limits nothing then.
 DEFAULT_GPU = "H100-80GB"
+AUTO, OFF, REQUIRE = "auto", "off", "require"
+MEASURES = (AUTO, OFF, REQUIRE)
 #: Seconds after which the worker gives an item up.
 DEFAULT_TIMEOUT = 300.0
 
@@ -35,6 +38,15 @@ class Settings:
     """The card for budgets that name none; without it ``DEFAULT_GPU`` is modelled, without a limit."""
     metric: str = "allocated"
     timeout: float = DEFAULT_TIMEOUT
+    measure: str = AUTO
+    """``auto``: where CUDA is; ``off``; ``require``: a budget that was not measured fails."""
+    max_disagreement: str = "5%"
+    """How far estimate and measurement may lie apart before the summary says so."""
+
+    @property
+    def most_disagreement(self) -> float:
+        """``max_disagreement`` as a fraction."""
+        return float(self.max_disagreement.removesuffix("%")) / 100
 
     def marker_defaults(self) -> dict[str, Any]:
         """The defaults of the marker's arguments."""
@@ -81,9 +93,17 @@ def _checked(where: str, key: str, value: object) -> object:
             raise UsageMistake(f"{where}: {error}") from None
     if key == "metric" and value not in METRICS:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, METRICS))}")
+    if key == "measure" and value not in MEASURES:
+        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, MEASURES))}")
+    if key == "max_disagreement" and not _is_percentage(value):
+        raise UsageMistake(f"{where}: write a percentage, as in max_disagreement = '5%'")
     if key == "timeout" and not _is_duration(value):
         raise UsageMistake(f"{where}: write seconds above 0, as in timeout = 300")
     return value
+
+
+def _is_percentage(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?%", value) is not None
 
 
 def _is_duration(value: object) -> bool:

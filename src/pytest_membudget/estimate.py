@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from .budget import Budget
 from .errors import WorkerFailure
 from .gpus import find_gpu
 from .launch import Order, Worker
+from .properties import Property
 from .report import MemoryReport
 from .verdict import ERROR, OVER, SKIPPED, Verdict, judge
 
@@ -23,6 +25,12 @@ class Estimate:
     """More than a line on why there is no figure."""
     raised: bool = False
     """The test's own code raised."""
+    properties: tuple[Property, ...] = ()
+    """What the test has recorded."""
+    has_snapshot: bool = False
+    """Its snapshot was written."""
+    snapshot_error: str = ""
+    """Why its snapshot could not be written."""
 
 
 class Estimator:
@@ -41,8 +49,11 @@ class Estimator:
         #: why no worker can start, by file, or for all of them under None
         self._refusals: dict[str | None, str] = {}
 
-    def estimate(self, key: str, file: str, budget: Budget) -> Estimate:
-        """The estimate of the test ``key`` (``key_of``) in ``file``, held to its ``budget``."""
+    def estimate(self, key: str, file: str, budget: Budget, snapshot: str | None = None) -> Estimate:
+        """The estimate of the test ``key`` (``key_of``) in ``file``, held to its ``budget``.
+
+        ``snapshot``: where to write its snapshot, if its order records.
+        """
         refusal = self._refusals.get(None) or self._refusals.get(file)
         if refusal is not None:
             return _failed(refusal)
@@ -53,9 +64,13 @@ class Estimator:
             "gpu": gpu,
             "limited": budget.gpu is not None,
             "metric": budget.metric,
+            "snapshot": snapshot,
         }
         try:
-            answer = self._worker_for(file).ask(request)
+            worker = self._worker_for(file)
+            answer = worker.ask(request)
+            if worker.is_spent:
+                self.close()
         except WorkerFailure as error:
             self.close()
             return _failed(str(error))
@@ -63,6 +78,13 @@ class Estimator:
             self.close()  # the answer is still to come: it must not be taken for the next test's
             raise
         return read_answer(budget, answer)
+
+    def card_for(self, file: str) -> Mapping[str, Any] | None:
+        """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
+        try:
+            return self._worker_for(file).card
+        except WorkerFailure:  # which its tests will tell
+            return None
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -113,10 +135,22 @@ def _failed(reason: str) -> Estimate:
 
 def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
     """A worker's answer as an estimate."""
+    properties = tuple((name, value) for name, value in answer.get("properties", ()))
+    return replace(
+        _judged(budget, answer),
+        properties=properties,
+        has_snapshot=answer.get("has_snapshot", False),
+        snapshot_error=answer.get("snapshot_error", ""),
+    )
+
+
+def _judged(budget: Budget, answer: dict[str, Any]) -> Estimate:
     reports = (MemoryReport.from_json(answer["report"]),) if "report" in answer else ()
     outcome, reason = answer["outcome"], answer.get("reason", "")
     if outcome == "skipped":
-        return Estimate(Verdict(SKIPPED, f"skipped on the virtual device: {reason}"), reports)
+        return Estimate(
+            Verdict(SKIPPED, f"skipped on {answer.get('device', 'the virtual device')}: {reason}"), reports
+        )
     if outcome == "error":
         first, _, rest = reason.partition("\n")
         details = "\n".join(part for part in (rest, answer.get("details", "")) if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from .accounts import Accounts
-from .config import DEFAULT_GPU, Settings
+from .config import DEFAULT_GPU, OFF, Settings
 from .item_names import nodeid_of
 from .marker import MARKER
 from .outcomes import BodyNotRun, BudgetUnchecked
@@ -20,6 +21,7 @@ from .phase_reports import (
     error_for,
     failure_line,
     finish_report,
+    hand_over_properties,
     is_expected,
     row_in,
     skip_text,
@@ -42,11 +44,12 @@ _LATE = (
 class Gate:
     """Marked tests run nothing in the user's process: they pass or fail by what the worker found out."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, report_folder: Path | None) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, report_folder: str | None) -> None:
         self._config = config
         self._settings = settings
-        self._report_folder = report_folder
-        self._session = BudgetSession(settings, *_invocation(config))
+        args, start_dir = _invocation(config)
+        self._report_folder = Path(start_dir, report_folder) if report_folder is not None else None
+        self._session = BudgetSession(settings, args, start_dir, self._report_folder)
         self._is_xdist_worker = hasattr(config, "workerinput")
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
@@ -60,7 +63,8 @@ class Gate:
         """One line: what is modelled."""
         gpu = self._settings.gpu
         card = gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
-        return f"membudget: estimates on a virtual {card}; this release measures nothing"
+        measuring = "measures nothing" if self._settings.measure == OFF else "measures where CUDA is"
+        return f"membudget: estimates on a virtual {card}; {measuring}"
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that skips itself takes its budgets with it: tell it."""
@@ -127,6 +131,8 @@ class Gate:
         row = item.stash.get(_ROW, None)
         if row is None:
             return
+        hand_over_properties(item, row)
+        row = item.stash[_ROW] = self._session.measured(item)
         error = error_for(row)
         if error is not None:
             raise error(failure_text(row))
@@ -224,10 +230,16 @@ class Gate:
             self._notices.append((f"membudget: the report could not be written: {error}", True))
         else:
             self._notices.append((f"report: {path}", False))
+        reasons = Counter(row["snapshot_error"] for row in self.accounts.in_order())
+        for reason, count in reasons.items():
+            if reason:
+                text = f"membudget: {count} of the snapshots could not be written: {reason}"
+                self._notices.append((text, True))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, and where nothing runs the failures, which have no other place there."""
         from .reporting.console import summary_lines
+        from .reporting.side_by_side import disagreement
 
         accounts = self.accounts
         rows, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
@@ -239,6 +251,10 @@ class Gate:
                 terminalreporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
         for line in summary_lines(rows, unchecked, accounts.notes(), len(not_run)):
             terminalreporter.line(line)
+        for row in rows:
+            text = disagreement(row, self._settings.most_disagreement)
+            if text is not None:
+                terminalreporter.line(f"disagreement: {text}", yellow=True)
         for text, is_bad in self._notices:
             terminalreporter.line(text, red=is_bad)
 

@@ -12,14 +12,25 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from .errors import UsageMistake
-from .units import GIB
+from .units import GIB, MIB, gib_text
 
-ContextConfidence = Literal["measured", "typical"]
+Confidence = Literal["measured", "typical"]
 Backend = Literal["cuda", "rocm"]
 
 _PACKAGE: Final = "pytest_membudget"
 _CATALOGUE: Final = "gpus.yaml"
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What one process was seen to take outside PyTorch's allocator."""
+
+    size_bytes: int
+    source: str
+    cuda: str | None = None
+    """The CUDA that PyTorch was built for, where the source says so."""
+    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +47,7 @@ class Gpu:
     """SMs; on ROCm compute units."""
     context_bytes: int
     """What one process takes on the card outside PyTorch's allocator; without NCCL."""
-    context_confidence: ContextConfidence
+    context_confidence: Confidence
     """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
     nominal_bytes: int
     """The size in the name."""
@@ -44,6 +55,8 @@ class Gpu:
     """Which build of PyTorch drives it; a rule by capability holds for one backend only."""
     aliases: tuple[str, ...] = ()
     """Other names that can mean nothing else in the catalogue."""
+    contexts: tuple[Context, ...] = ()
+    """All that was seen on this card; ``context_bytes`` is the largest of those with a recent CUDA."""
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Figure to its public source: repository and thread or path, or an address."""
 
@@ -51,6 +64,21 @@ class Gpu:
     def usable_bytes(self) -> int:
         """What a process's allocator can really hold on this card."""
         return self.total_bytes - self.context_bytes
+
+    @property
+    def context_assumption(self) -> str:
+        """The line of a report that rests on ``context_bytes``: what it is, and how well it is known."""
+        library = "CUDA" if self.backend == "cuda" else "HIP"
+        seen = [context.size_bytes for context in self.contexts]
+        if self.context_confidence == "measured":
+            known = "measured on this card"
+            if min(seen) < max(seen):
+                known += f", where {gib_text(min(seen))} to {gib_text(max(seen))} were seen"
+        else:
+            known = "typical, not measured on this card"
+            for context in self.contexts:
+                known += f"; with CUDA {context.cuda} {gib_text(context.size_bytes)} were seen"
+        return f"{library} context of {self.name} taken to be {gib_text(self.context_bytes)} ({known})"
 
 
 @cache
@@ -89,8 +117,13 @@ def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
         nominal_bytes=entry["nominal_gib"] * GIB,
         backend=entry.get("backend", "cuda"),
         aliases=tuple(entry["aliases"]),
+        contexts=tuple(_context(seen) for seen in entry.get("contexts", ())),
         sources=dict(entry["sources"]),
     )
+
+
+def _context(seen: Mapping[str, Any]) -> Context:
+    return Context(seen["mib"] * MIB, seen["source"], seen.get("cuda"), seen.get("driver"))
 
 
 def _normalised(name: str) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+
 import pytest
+
+#: Characters of a node id that a file's name keeps; file systems allow 255 bytes with the suffix.
+_NAME_LENGTH = 100
+#: Digits of the node id's hash: that of two among a million tests are the same in 1 of 500 sessions.
+_HASH_DIGITS = 12
 
 
 def nodeid_of(item: pytest.Item) -> str:
@@ -23,3 +31,14 @@ def key_of(item: pytest.Item) -> str:
     files = [place for place, node in enumerate(chain) if isinstance(node, pytest.File)]
     names = [node.name for node in chain[files[-1] + 1 :]] if files else [item.nodeid]
     return "::".join([str(item.path), *names])
+
+
+def file_name_of(nodeid: str) -> str:
+    """A file's name for the test ``nodeid``, without a suffix: for any file system, no other test's.
+
+    Its hash makes it so: what is not a letter, a digit, ``_`` or ``-`` becomes a ``-``, and long ids are
+    cut at their beginning, where the folders are.
+    """
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", nodeid)[-_NAME_LENGTH:].strip("-")
+    digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{readable}-{digest}"

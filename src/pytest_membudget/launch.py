@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +12,17 @@ from typing import Any
 
 from .errors import WorkerFailure
 from .process_end import end_text
-from .protocol import Channel
+from .process_start import start_process, with_tail
 
-#: The worker sees the session's own import path before it imports anything.
-_BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from pytest_membudget.worker.__main__ import main; main(int(sys.argv[2]), int(sys.argv[3]))"
-)
+#: What a worker process runs.
+_WORKER = "pytest_membudget.worker.__main__"
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0
 #: Seconds that an idle or estimating worker gets to end by itself.
 _FAREWELL = 2.0
-#: Bytes of a worker's output that a failure tells.
-_TAIL_BYTES = 2000
+#: What makes a worker's device, ``module:function`` of the order.
+VIRTUAL = "pytest_membudget.virtual.device:made_for"
+CUDA = "pytest_membudget.measured.device:made_for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +38,10 @@ class Order:
     """The card that is there while modules are imported."""
     timeout: float
     """Seconds for the start, and for each test."""
+    records: bool = False
+    """Whether it records what snapshots of its tests tell."""
+    device: str = VIRTUAL
+    """What makes its device."""
 
 
 class Worker:
@@ -51,11 +51,16 @@ class Worker:
         self._order = order
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
-        self._process, self._channel = _start(self._output)
+        self._process, self._channel = start_process(_WORKER, self._output, _environment(order))
         self._collecting = False
+        #: device memory that the test files hold since their import
         self.imported_bytes = 0
+        #: what it says of its device
+        self.card: Mapping[str, Any] = {}
+        #: it has run a test in its own process, and can run no other
+        self.is_spent = False
         try:
-            self.imported_bytes = self._begin()
+            self._begin()
         except BaseException:
             self.close()
             raise
@@ -73,6 +78,7 @@ class Worker:
         answer = self._receive(f"estimating {request['key']}")
         if answer["key"] != request["key"]:
             raise self._lost(f"the worker answered for {answer['key']}, which it was not asked for")
+        self.is_spent = answer.get("is_last", False)
         return answer
 
     def close(self) -> None:
@@ -86,12 +92,14 @@ class Worker:
         self._output.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _begin(self) -> int:
+    def _begin(self) -> None:
         order = {
             "args": list(self._order.args),
             "dir": self._order.dir,
             "files": list(self._order.files),
             "gpu": self._order.gpu,
+            "records": self._order.records,
+            "device": self._order.device,
             "scratch": self._scratch,
         }
         try:
@@ -100,15 +108,9 @@ class Worker:
             raise self._lost("the worker was gone before it had begun") from None
         self._receive("starting the session")
         self._collecting = True
-        imported_bytes: int = self._receive("importing the test files")["imported_bytes"]
+        ready = self._receive("importing the test files")
         self._collecting = False
-        return imported_bytes
-
-    def output_tail(self) -> str:
-        """The last of what the worker, and the tests in it, have printed."""
-        size = self._output.seek(0, os.SEEK_END)
-        self._output.seek(max(0, size - _TAIL_BYTES))
-        return self._output.read().decode(errors="replace").strip()
+        self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
 
     def _receive(self, doing: str) -> dict[str, Any]:
         try:
@@ -124,25 +126,16 @@ class Worker:
         return message
 
     def _lost(self, what: str) -> WorkerFailure:
-        tail = self.output_tail()
-        reason = f"{what}\nThe last of its output:\n{tail}" if tail else what
-        return WorkerFailure(reason, collecting=self._collecting)
+        return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
 
 
-def _start(output: Any) -> tuple[subprocess.Popen[bytes], Channel]:
-    read_orders, write_orders = os.pipe()
-    read_answers, write_answers = os.pipe()
-    path = [os.path.abspath(entry) for entry in sys.path]
-    command = [sys.executable, "-c", _BOOT, json.dumps(path), str(read_orders), str(write_answers)]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        pass_fds=(read_orders, write_answers),
-        start_new_session=True,  # Ctrl-C is for the session, which ends the worker
-    )
-    os.close(read_orders)
-    os.close(write_answers)
-    return process, Channel(read_answers, write_orders)
+def _environment(order: Order) -> dict[str, str]:
+    if order.device == VIRTUAL:
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    return {
+        # the allocator's own functions are local symbols, which the default mode cannot name (2.11)
+        "TORCH_SYMBOLIZE_MODE": "fast",
+        **os.environ,
+        # asking whether CUDA is there must not wake the driver, which does not survive a fork
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+    }

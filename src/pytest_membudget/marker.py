@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .budget import Budget
-from .components import CACHED, COMPONENTS, CONTEXT, METRICS
+from .components import CACHED, COMPONENTS, CONTEXT, METRICS, NCCL
 from .errors import NotAvailable, UsageMistake
 from .gpus import find_gpu
 from .growth import parse_growth
@@ -16,7 +16,7 @@ from .growth import parse_growth
 MARKER = "mem_budget"
 
 #: Components that only some of the metrics contain; the others are part of each.
-_METRICS_WITH = {CACHED: ("reserved", "device"), CONTEXT: ("device",)}
+_METRICS_WITH = {CACHED: ("reserved", "device"), CONTEXT: ("device",), NCCL: ("device",)}
 
 
 def read_budget(

@@ -23,6 +23,12 @@ def row_in(report: pytest.TestReport) -> Row | None:
     return row
 
 
+def hand_over_properties(item: pytest.Item, row: Row) -> None:
+    """Give ``item`` what its body recorded in the worker, once however often it is rerun."""
+    recorded = [(name, value) for name, value in row["properties"]]
+    item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
+
+
 def is_expected(report: pytest.TestReport) -> bool:
     """Whether an xfail mark has taken the failure for what was to come."""
     return hasattr(report, "wasxfail")

@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--membudget-measure",
         choices=("auto", "off", "require"),
         default=None,
-        help="measure on CUDA too; this release measures nothing, so 'require' is refused",
+        help="measure on CUDA too: where it is (auto, the default), never (off), or fail without (require)",
     )
     group.addoption(
         "--membudget-compare",
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--membudget-report",
         metavar="DIR",
         default=None,
-        help="write report.json to DIR",
+        help="write report.json to DIR, and for each test a snapshot that pytorch.org/memory_viz opens",
     )
 
 
@@ -63,8 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings = _settings(config)
     folder = config.getoption("membudget_report")
-    report_folder = config.invocation_params.dir / folder if folder is not None else None
-    if config.pluginmanager.register(Gate(config, settings, report_folder), "membudget-gate") is None:
+    if config.pluginmanager.register(Gate(config, settings, folder), "membudget-gate") is None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
 
 
@@ -88,12 +87,11 @@ class _Skip:
 def _settings(config: pytest.Config) -> Any:
     from .config import load_settings
 
-    if config.getoption("membudget_measure") == "require":
-        raise pytest.UsageError("--membudget-measure=require: this release measures nothing; leave it out")
     if config.getoption("membudget_compare") is not None:
         raise pytest.UsageError("--membudget-compare: this release compares with nothing; leave it out")
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
-        return load_settings(pyproject, {"gpu": config.getoption("membudget_gpu")})
+        asked = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure")}
+        return load_settings(pyproject, asked)
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error

@@ -31,7 +31,7 @@ class PeakBytes:
     active_bytes: int
     reserved_bytes: int
     device_bytes: int
-    """Reserved and the CUDA context."""
+    """Reserved, the CUDA context and what NCCL takes; only the first is the allocator's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,25 @@ from typing import Any
 import pytest
 
 from .budget import Budget
-from .config import DEFAULT_GPU, Settings
+from .config import DEFAULT_GPU, OFF, REQUIRE, Settings
 from .errors import MembudgetError
 from .estimate import Estimate, Estimator, capacity_of
-from .item_names import key_of, nodeid_of
-from .launch import Order
+from .item_names import file_name_of, key_of, nodeid_of
+from .launch import CUDA, Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
-from .reporting.rows import Row, make_row
-from .verdict import ERROR, Verdict
+from .measure import Measurer, NotMeasured
+from .reporting.rows import Row, add_measurement, make_row
+from .verdict import ERROR, OVER, WITHIN, Verdict
 
 #: Called before each estimate with its number, how many there are, and the test.
 Progress = Callable[[int, int, str], None]
+
+#: Where snapshots lie in the report's folder.
+_SNAPSHOTS = "snapshots"
+
+#: What makes the device that tests are measured on.
+MEASURED_ON = CUDA
 
 #: At the test itself, not under its name: two tests may have the same.
 _ROW = pytest.StashKey[Row]()
@@ -31,12 +38,17 @@ _ROW = pytest.StashKey[Row]()
 class BudgetSession:
     """The budgets of one session, and what was found out about them."""
 
-    def __init__(self, settings: Settings, args: Sequence[str], start_dir: str) -> None:
+    def __init__(
+        self, settings: Settings, args: Sequence[str], start_dir: str, report_folder: Path | None = None
+    ) -> None:
+        """``report_folder``: where each estimated test leaves a snapshot; None for none."""
         self.settings = settings
+        self._report_folder = report_folder
         self._args = args
         self._dir = start_dir
         self._files: list[str] = []
         self._estimator: Estimator | None = None
+        self._measurer: Measurer | None = None
 
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The marked ones of ``items``, those that will run; their files are what workers collect."""
@@ -59,6 +71,27 @@ class BudgetSession:
             row = item.stash[_ROW] = self._make_row(item)
         return row
 
+    def measured(self, item: pytest.Item) -> Row:
+        """The row of ``item`` with its measurement, or why it has none; only what is estimated within has."""
+        row = self.row_of(item)
+        if row["verdict"] == OVER:
+            row["not_measured"] = "over budget already"
+        if row["verdict"] != WITHIN or row["measurements"]:
+            return row
+        if self.settings.measure == OFF:
+            row["not_measured"] = "switched off"
+            return row
+        budget = read_budget(_marks(item), self.settings.marker_defaults())
+        found = self._measures().measure(key_of(item), str(item.path), budget)
+        if isinstance(found, NotMeasured):
+            row["not_measured"] = found.reason
+            if self.settings.measure == REQUIRE:
+                row["verdict"], row["reason"] = ERROR, f"not measured: {found.reason}; it was required"
+        else:
+            reports = [report.to_json() for report in found.reports]
+            add_measurement(row, found.verdict.name, found.verdict.reason, found.details, reports)
+        return row
+
     def row_without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> Row:
         """A row for a test that is not going to be estimated: ``error`` or ``skipped``, and why."""
         file, line = place_of(item)
@@ -69,17 +102,19 @@ class BudgetSession:
         return _row(item, file, line, budget, Estimate(Verdict(verdict, reason)))
 
     def close(self) -> None:
-        """End the worker."""
-        if self._estimator is not None:
-            self._estimator.close()
-            self._estimator = None
+        """End the workers."""
+        for worker in (self._estimator, self._measurer):
+            if worker is not None:
+                worker.close()
+        self._estimator = self._measurer = None
 
     def _make_row(self, item: pytest.Item) -> Row:
         file, line = place_of(item)
         budget: Budget | None = None
         try:
             budget = read_budget(_marks(item), self.settings.marker_defaults())
-            estimate = self._estimates().estimate(key_of(item), str(item.path), budget)
+            snapshot = self._snapshot_path(item)
+            estimate = self._estimates().estimate(key_of(item), str(item.path), budget, snapshot)
             return _row(item, file, line, budget, estimate)
         except MembudgetError as error:
             reason = f"{file}:{line}: {error}"
@@ -90,18 +125,30 @@ class BudgetSession:
             )
         return _row(item, file, line, None, Estimate(Verdict(ERROR, reason)))
 
+    def _snapshot_path(self, item: pytest.Item) -> str | None:
+        if self._report_folder is None:
+            return None
+        return os.path.abspath(self._report_folder / _snapshot_name(item))
+
     def _estimates(self) -> Estimator:
         if self._estimator is None:
-            self._estimator = Estimator(
-                Order(
-                    args=self._args,
-                    dir=self._dir,
-                    files=self._files,
-                    gpu=self.settings.gpu or DEFAULT_GPU,
-                    timeout=self.settings.timeout,
-                )
-            )
+            self._estimator = Estimator(self._order())
         return self._estimator
+
+    def _measures(self) -> Measurer:
+        if self._measurer is None:
+            self._measurer = Measurer(self._order(), os.environ, MEASURED_ON)
+        return self._measurer
+
+    def _order(self) -> Order:
+        return Order(
+            args=self._args,
+            dir=self._dir,
+            files=self._files,
+            gpu=self.settings.gpu or DEFAULT_GPU,
+            timeout=self.settings.timeout,
+            records=self._report_folder is not None,
+        )
 
 
 def is_marked(item: pytest.Item) -> bool:
@@ -141,10 +188,17 @@ def _row(item: pytest.Item, file: str, line: int, budget: Budget | None, estimat
         details=estimate.details,
         raised=estimate.raised,
         estimates=[report.to_json() for report in estimate.reports],
+        properties=estimate.properties,
+        snapshot=_snapshot_name(item) if estimate.has_snapshot else None,
+        snapshot_error=estimate.snapshot_error,
     )
     # plain JSON types only: one value that xdist cannot send ends its worker without a word
     plain: Row = json.loads(json.dumps(row))
     return plain
+
+
+def _snapshot_name(item: pytest.Item) -> str:
+    return f"{_SNAPSHOTS}/{file_name_of(nodeid_of(item))}.pickle"
 
 
 def _marks(item: pytest.Item) -> list[tuple[tuple[Any, ...], Mapping[str, Any]]]:

@@ -33,7 +33,7 @@ FILES = {
 }
 ROW = {
     "nodeid": str, "file": str, "line": int, "budget": dict, "verdict": str, "reason": str,
-    "estimates": list, "measurements": list,
+    "estimates": list, "measurements": list, "properties": list,
 }  # fmt: skip
 ESTIMATE = {
     "kind": str, "rank": int, "peak": dict, "components": dict, "holders": list, "host": type(None),

@@ -68,7 +68,6 @@ def test_without_the_flag_a_mistake_in_the_table_stops_nothing(session_of):
     ("option", "said"),
     [
         ("--membudget-gpu=H100-80BG", "H100-80GB"),
-        ("--membudget-measure=require", "this release measures nothing"),
         ("--membudget-measure=always", "invalid choice"),
         ("--membudget-compare=main", "this release compares with nothing"),
     ],

@@ -11,7 +11,7 @@ from pytest_membudget.allocator import CachingAllocator
 from pytest_membudget.report import Holder, PeakBytes
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
-from pytest_membudget.tracking.summary import traced_report
+from pytest_membudget.tracking.summary import memory_report
 
 MIB = 1_048_576
 CONTEXT = 100 * MIB
@@ -38,7 +38,7 @@ class Story:
 
     def report(self, metric="allocated", **changes):
         arguments = {"metric": metric, "context_bytes": CONTEXT, "root": "/home/ada/project", **changes}
-        return traced_report(self.ledger, **arguments)
+        return memory_report(self.ledger, **arguments)
 
 
 @pytest.fixture
@@ -90,6 +90,13 @@ def test_the_components_of_reserved_are_those_alive_at_its_own_peak_and_what_is_
 def test_the_components_of_device_are_those_of_reserved_and_the_context(step):
     reserved, device = step.report("reserved").components, step.report("device").components
     assert device == {**reserved, "context": 100 * MIB}
+
+
+def test_what_nccl_takes_is_a_component_of_device_alone(step):
+    reserved, device = (step.report(metric, nccl_bytes=7 * MIB) for metric in ("reserved", "device"))
+    assert device.components == {**reserved.components, "context": 100 * MIB, "nccl": 7 * MIB}
+    assert (reserved.peak_bytes, device.peak_bytes) == (40 * MIB, (40 + 100 + 7) * MIB)
+    assert sum(device.components.values()) == device.peak_bytes
 
 
 def test_the_peaks_are_each_at_their_own_moment(step):

@@ -1,5 +1,7 @@
 """``torch.cuda``'s statistics, as the allocator's model has them; figures by the allocator's rules."""
 
+import os
+
 import torch
 
 from pytest_membudget.gpus import find_gpu
@@ -71,13 +73,13 @@ def test_statistics_have_pytorchs_keys(trace):
 
 def histories():
     torch.cuda.memory._record_memory_history(max_entries=1000)
-    torch.cuda.memory._dump_snapshot("nowhere.pickle")
+    torch.cuda.memory._dump_snapshot(os.devnull)
     snapshot = torch.cuda.memory._snapshot()
     torch.cuda.memory._record_memory_history(enabled=None)
     return [sorted(snapshot), torch.cuda.get_allocator_backend()]
 
 
-def test_memory_histories_are_not_recorded(trace):
+def test_a_snapshot_has_pytorchs_keys(trace):
     assert trace(histories).value == [["device_traces", "segments"], "native"]
 
 
@@ -94,3 +96,44 @@ def half_of_the_card():
 def test_a_fraction_of_the_card_can_be_asked_for(trace):
     """A T4 has 14.56 GiB."""
     assert trace(half_of_the_card, gpu="T4", limited=True).value == [7, 0.5]
+
+
+def history_of_a_test():
+    import pickle
+    import tempfile
+
+    before = torch.empty(2**20, device="cuda")
+    torch.cuda.memory._record_memory_history(max_entries=100_000)
+    torch.cuda.memory._set_memory_metadata("batch 0")
+    kept = torch.empty(2**21, device="cuda")
+    torch.cuda.memory._set_memory_metadata("")
+    del before  # noted without a text: an empty one is none
+    with tempfile.NamedTemporaryFile() as file:
+        torch.cuda.memory._dump_snapshot(file.name)
+        content = pickle.load(file)
+    torch.cuda.memory._record_memory_history(None)
+    (trace,) = content["device_traces"]
+    described = [(e["action"], e["size"], e["user_metadata"].partition(",")[0]) for e in trace]
+    return [described, trace[0]["frames"][0]["name"], kept.nbytes, len(content["segments"])]
+
+
+def test_a_test_may_record_a_history_of_its_own(trace):
+    """What it held before is in the segments; its free is told without a request."""
+    described, frame, kept, segments = trace(history_of_a_test).value
+
+    assert described == [
+        ["alloc", 2**23, "batch 0"],
+        ["free_requested", 2**22, ""],
+        ["free_completed", 2**22, ""],
+    ]
+    assert (frame, kept, segments) == ("aten::empty.memory_format", 2**23, 1)
+
+
+def snapshot_without_a_history():
+    kept = torch.empty(2**20, device="cuda")
+    found = torch.cuda.memory._snapshot()
+    return [found["device_traces"], found["segments"][0]["allocated_size"], kept.nbytes]
+
+
+def test_without_a_history_a_snapshot_has_the_segments(trace):
+    assert trace(snapshot_without_a_history).value == [[[]], 2**22, 2**22]

@@ -59,3 +59,34 @@ def events():
 
 def test_events_have_happened_and_took_time(trace):
     assert trace(events).value is True
+
+
+def forward_on_a_stream():
+    with torch.cuda.stream(torch.cuda.Stream()):
+        values = torch.zeros(MIB, device="cuda", requires_grad=True)
+        loss = values.exp().sum()
+    loss.backward()
+
+
+def test_backward_runs_on_the_stream_of_its_forward(trace):
+    """The stream's 20 MiB hold values, exp and gradient, its 2 MiB the loss; the loss's gradient is ours."""
+    traced = trace(forward_on_a_stream)
+
+    assert traced.report.peak.reserved_bytes == (20 + 2 + 2) * MIB
+    assert traced.report.peak.allocated_bytes == 3 * 4 * MIB + 2 * 512
+
+
+def products_on_two_streams():
+    square = torch.zeros(64, 64, device="cuda")
+    square @ square
+    with torch.cuda.stream(torch.cuda.Stream()):
+        square @ square
+    square @ square
+    return torch.cuda.memory_allocated()
+
+
+def test_each_stream_has_a_cublas_workspace_of_its_own(trace):
+    """Kept until 2.14, 8,519,680 bytes each below Hopper; the matrix has 16 KiB."""
+    release = tuple(map(int, torch.__version__.split(".")[:2]))
+
+    assert trace(products_on_two_streams).value == 16 * 1024 + (2 * 8_519_680 if release < (2, 15) else 0)

@@ -165,3 +165,19 @@ def test_backward_writes_as_it_does_on_real_tensors(trace, body):
     traced = trace(on_virtual, body.__name__)
 
     assert traced.value == on_host(body)
+
+
+def assigned_to_a_slice():
+    parameter = torch.zeros(2**20, device="cuda", requires_grad=True)
+    whole = torch.zeros(2**20, device="cuda")
+    doubled = parameter * 2
+    whole[:] = doubled
+    whole.sum().backward()
+
+
+def test_the_gradient_of_what_was_assigned_is_not_copied_to_where_it_is(trace):
+    """parameter, whole, doubled, the parameter's gradient; the loss and its gradient.
+
+    The gradient of doubled is that of whole, which the sum's backward gives expanded: it has no memory.
+    """
+    assert trace(assigned_to_a_slice).allocated == 4 * 4 * 2**20 + 2 * 512

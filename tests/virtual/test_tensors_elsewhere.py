@@ -1,8 +1,6 @@
-"""Tensors that are copied, saved, loaded, pinned, shared, and made by a loader's workers."""
+"""Tensors that are copied, moved, pinned, shared, and made by a loader's workers."""
 
 import copy
-import io
-import pickle
 
 import numpy
 import pytest
@@ -87,64 +85,6 @@ def averaged():
 
 def test_a_moving_average_counts(trace):
     assert trace(averaged).value == 3
-
-
-def saved(map_location, weights_only):
-    model = nn.Linear(512, 512, device="cuda")
-    model.register_buffer("steps", torch.tensor([1, 2], device="cuda"))
-    file = io.BytesIO()
-    torch.save({"model": model.state_dict(), "step": 3}, file)
-    size = len(file.getvalue())
-    file.seek(0)
-    places = {"function": lambda storage, location: storage, "dict": {"cuda:0": "cpu"}}
-    loaded = torch.load(file, map_location=places.get(map_location, map_location), weights_only=weights_only)
-    model.load_state_dict(loaded["model"])
-    weight = loaded["model"]["weight"]
-    return [
-        size < 100_000, str(weight.device), list(weight.shape), weight.requires_grad,
-        loaded["model"]["steps"].tolist(), loaded["step"],
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("weights_only", [True, False])
-@pytest.mark.parametrize(
-    ("map_location", "device"),
-    [(None, "cuda:0"), ("cpu", "cpu"), ("cuda", "cuda:0"), ("function", "cpu"), ("dict", "cpu")],
-)
-def test_a_checkpoint_is_saved_and_loaded_without_its_data(trace, map_location, device, weights_only):
-    traced = trace(saved, map_location, weights_only)
-
-    assert traced.value == [True, device, [512, 512], False, [1, 2], 3]
-    # the model, and what is loaded where it lay
-    assert traced.allocated == (1 + (device != "cpu")) * (MIB + 2048 + 512)
-
-
-def saved_module():
-    tied = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False)).cuda()
-    tied[1].weight = tied[0].weight
-    file = io.BytesIO()
-    torch.save(tied, file)
-    file.seek(0)
-    loaded = torch.load(file, weights_only=False)
-    return [
-        loaded[0].weight is loaded[1].weight, isinstance(loaded[0].weight, nn.Parameter),
-        loaded[0].weight.requires_grad, pickle.loads(pickle.dumps(torch.arange(3))).tolist(),
-    ]  # fmt: skip
-
-
-def test_a_saved_module_stays_tied(trace):
-    assert trace(saved_module).value == [True, True, True, [0, 1, 2]]
-
-
-def loaded_from(path):
-    loaded = torch.load(path, map_location="cuda", weights_only=True)
-    return [list(loaded["weight"].shape), str(loaded["weight"].device), torch.cuda.memory_allocated()]
-
-
-def test_a_real_checkpoint_is_loaded_by_its_shapes(trace, tmp_path):
-    torch.save({"weight": torch.randn(512, 512)}, tmp_path / "real.pt")
-
-    assert trace(loaded_from, str(tmp_path / "real.pt")).value == [[512, 512], "cuda:0", MIB]
 
 
 def state_dicts():
@@ -258,23 +198,19 @@ def test_loaders_hand_over_what_their_datasets_hold(trace, workers, pin_memory):
     assert not traced.report.assumptions
 
 
-def exchanged(how):
-    try:
-        if how == "dlpack":
-            torch.from_dlpack(torch.ones(2))
-        else:
-            import safetensors.torch
+def handed_over():
+    return torch.from_dlpack(torch.ones(2))
 
-            safetensors.torch.save({"x": torch.ones(2)})
+
+def refused():
+    try:
+        handed_over()
     except Exception as error:
         return [type(error).__name__, str(error)]
 
 
-@pytest.mark.parametrize("how", ["dlpack", "safetensors"])
-def test_data_cannot_be_handed_to_other_libraries(trace, how):
-    if how == "safetensors":
-        pytest.importorskip("safetensors")
-    name, message = trace(exchanged, how).value
+def test_tensors_cannot_be_handed_to_other_libraries_as_they_are(trace):
+    name, message = trace(refused).value
 
     assert name == "NotAvailable"
-    assert "data" in message
+    assert "Tensor.numpy()" in message

@@ -8,7 +8,7 @@ from pytest_membudget.errors import UsageMistake
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.source import SourceFinder
 from pytest_membudget.tracking.tracker import Tracker
-from pytest_membudget.virtual.mode import on_cuda
+from pytest_membudget.virtual.charges import on_cuda
 from pytest_membudget.virtual.workspaces import Workspaces, cublas_workspace_bytes, takes_lt
 
 MIB = 2**20

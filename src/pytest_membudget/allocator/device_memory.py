@@ -10,6 +10,9 @@ from pytest_membudget.units import gib_text
 SegmentAddress = Callable[[int], int]
 """Size in bytes of a new segment -> the address that the device gives it."""
 
+SegmentListener = Callable[[str, int, int, int], None]
+"""Told what became of memory (``segment_alloc``, ...), its address, its size in bytes and its stream."""
+
 _TOP_ADDRESS = 2**62  # only the order of addresses matters
 
 
@@ -50,6 +53,7 @@ class DeviceMemory:
         "_lowest_address",
         "capacity_bytes",
         "fraction",
+        "listener",
         "num_gives",
         "num_takes",
         "peak_reserved_bytes",
@@ -67,6 +71,7 @@ class DeviceMemory:
         self.num_gives = 0
         self._lowest_address = _TOP_ADDRESS
         self._address: SegmentAddress = segment_address or self._descending_address
+        self.listener: SegmentListener | None = None
 
     @property
     def allowed_bytes(self) -> int | None:
@@ -104,6 +109,11 @@ class DeviceMemory:
         """Return reserved memory to the device."""
         self.reserved_bytes -= size_bytes
         self.num_gives += 1
+
+    def tell(self, action: str, address: int, size_bytes: int, stream: int) -> None:
+        """Say to a listener what became of a range of memory, in the words of a history."""
+        if self.listener is not None:
+            self.listener(action, address, size_bytes, stream)
 
     def _descending_address(self, size_bytes: int) -> int:
         # where CUDA on Linux mostly puts the next large segment, in recorded histories

@@ -88,6 +88,7 @@ class ExpandableSegments:
             home.add(split_off(block, end - begin))
         block.mapped = False
         self._device.give_back(end - begin)
+        self._device.tell("segment_unmap", begin, end - begin, home.stream)
         self._settle_unmapped(block, home)
 
     def adopt(self, home: FreeBlocks, address: int, size_bytes: int) -> Block:
@@ -148,6 +149,7 @@ class ExpandableSegments:
         mapped_bytes = round_up(size_bytes, segment.page_bytes)
         if not self._device.take(mapped_bytes):
             return None
+        self._device.tell("segment_map", block.address, mapped_bytes, home.stream)
         home.unmapped.remove(block)
         if mapped_bytes < block.size_bytes:
             rest = split_off(block, mapped_bytes)

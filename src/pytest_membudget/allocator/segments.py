@@ -46,7 +46,9 @@ class Segments:
             return self.expandable.extend(home, rounded_bytes)
         if not self._device.take(size_bytes):
             return None
-        return self.add(self._device.new_address(size_bytes), size_bytes, home)
+        block = self.add(self._device.new_address(size_bytes), size_bytes, home)
+        self._device.tell("segment_alloc", block.address, size_bytes, home.stream)
+        return block
 
     def add(self, address: int, size_bytes: int, home: FreeBlocks) -> Block:
         """A segment of one block, in no list; its memory was taken from the device before."""
@@ -143,6 +145,7 @@ class Segments:
         block.home.remove(block)
         del self.heads[block.address]
         self._device.give_back(block.size_bytes)
+        self._device.tell("segment_free", block.address, block.size_bytes, block.stream)
 
 
 def _chain(head: Block) -> Iterator[Block]:

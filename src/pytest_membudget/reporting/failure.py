@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..units import gib_text
-from .rows import peak_bytes, worst_estimate
+from .rows import peak_bytes, worst_estimate, worst_measurement
+from .side_by_side import side_by_side
 
 #: Holders that a failure names; report.json has more.
 _TOP = 10
@@ -23,8 +24,12 @@ def failure_text(row: Mapping[str, Any]) -> str:
     if row["details"]:
         lines += ["", row["details"]]
     estimate = worst_estimate(row)
-    if estimate is not None and peak_bytes(estimate):
+    measurement = worst_measurement(row)
+    if estimate is not None and measurement is not None:
+        lines += ["", *side_by_side(row), "", *_holders(measurement)]
+    elif estimate is not None and peak_bytes(estimate):
         lines += ["", *_components(estimate), "", *_holders(estimate)]
+    if estimate is not None and peak_bytes(estimate):
         lines += _listed("Taken for granted", estimate["assumptions"])
         lines += _listed("Not modelled", estimate["not_modelled"])
     return "\n".join(lines)

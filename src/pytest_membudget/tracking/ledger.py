@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..allocator import CachingAllocator
@@ -56,6 +56,8 @@ class Ledger:
         #: kept here: ``torch.cuda.reset_peak_memory_stats`` in a test resets the allocator's own
         self.peak_active_bytes = 0
         self.births = 0
+        #: told of every record that has ended
+        self.on_death: Callable[[Record], None] | None = None
 
     def born(self, key: int, record: Record, stream: int = 0) -> None:
         """A storage of ``record.requested_bytes`` now exists under ``key``.
@@ -84,6 +86,8 @@ class Ledger:
         for peak in (self.allocated_peak, self.reserved_peak):
             if record.birth <= peak.at:
                 peak.died_since.append(record)
+        if self.on_death is not None:
+            self.on_death(record)
 
     def mark(self) -> None:
         """What the forward left over is taken up from here on."""

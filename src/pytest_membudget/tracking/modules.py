@@ -13,11 +13,18 @@ from torch import nn
 class ModuleStack:
     """The running modules, from the outermost in, kept by PyTorch's global forward hooks."""
 
-    def __init__(self, on_root_call: Callable[[nn.Module], None], on_root_end: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        on_root_call: Callable[[nn.Module], None],
+        on_root_end: Callable[[int], None],
+        on_change: Callable[[], None] | None = None,
+    ) -> None:
+        """``on_change``: called when another module runs, after the other two."""
         self._stack: list[nn.Module] = []
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._on_root_call = on_root_call
         self._on_root_end = on_root_end
+        self._on_change = on_change
         self._root_calls = 0
         self._handles: list[Any] = []
 
@@ -61,6 +68,8 @@ class ModuleStack:
             self._root_calls += 1
             self._on_root_call(module)
         self._stack.append(module)
+        if self._on_change is not None:
+            self._on_change()
 
     def _leave(self, module: nn.Module, args: object, output: object) -> None:
         # a module whose forward raised before its hooks ran is still on the stack: drop it too
@@ -69,3 +78,5 @@ class ModuleStack:
                 break
         if not self._stack:
             self._on_root_end(self._root_calls)
+        if self._on_change is not None:
+            self._on_change()

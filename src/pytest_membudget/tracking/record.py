@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 
 class Phase(Enum):
@@ -15,6 +14,15 @@ class Phase(Enum):
     #: forward code run again inside backward: activation checkpointing (and any double backward)
     RECOMPUTE = "recompute"
     OPTIMIZER = "optimizer"
+
+
+class HasFile(Protocol):
+    """Code, or what stands for it: the file that it is of."""
+
+    @property
+    def co_filename(self) -> str:
+        """The file."""
+        ...
 
 
 class Record:
@@ -36,6 +44,7 @@ class Record:
         "node",
         "operator",
         "phase",
+        "request",
         "requested_bytes",
         "role",
         "root_call",
@@ -50,7 +59,7 @@ class Record:
         self.birth = 0
         self.death: int | None = None
         #: the user's code that was running, and its line
-        self.code: CodeType | None = None
+        self.code: HasFile | None = None
         self.line = 0
         #: path of the innermost running nn.Module
         self.module: str | None = None
@@ -65,3 +74,5 @@ class Record:
         self.trained = False
         #: sequence number of the autograd node that ran, in backward
         self.node: int | None = None
+        #: its number where the run is recorded
+        self.request = -1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -12,8 +12,21 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
-from .ledger import Ledger
-from .modules import ModuleStack
+
+
+class Sightings(Protocol):
+    """Where roles are noted: of storages that are followed, or to be looked up in a history afterwards."""
+
+    def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
+        """``tensor``'s storage has this role; ``name`` is that of the parameter or buffer."""
+
+    def note_trained(self, parameter: torch.Tensor) -> None:
+        """A gradient has reached ``parameter``, or an optimizer holds it."""
+
+    def note_gradient(
+        self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
+    ) -> None:
+        """``gradient`` is, or is about to be, the ``.grad`` of ``leaf``, a leaf of the graph."""
 
 
 class RoleBook:
@@ -24,13 +37,15 @@ class RoleBook:
     globals) count as temporaries.
     """
 
-    def __init__(self, ledger: Ledger, modules: ModuleStack) -> None:
-        self._ledger = ledger
-        self._modules = modules
+    def __init__(self, sightings: Sightings, on_change: Callable[[], None] | None = None) -> None:
+        """``on_change``: called when an optimizer's step begins or ends, and a parameter is registered."""
+        self._sightings = sightings
+        self._on_change = on_change
         self._parameters: dict[int, weakref.ref[torch.Tensor]] = {}
         self._names: dict[int, str] = {}
         self._handles: list[Any] = []
-        self.in_optimizer = 0
+        #: of each running optimizer step, the backward (graph task) that it runs in; -1 outside any
+        self.steps: list[int] = []
 
     def install(self) -> None:
         """Start to follow the modules and optimizers of this process."""
@@ -52,7 +67,7 @@ class RoleBook:
         for name, parameter in root.named_parameters():
             self.see_parameter(parameter, name)
         for name, buffer in root.named_buffers():
-            self._note(buffer, components.BUFFERS, name)
+            self._sightings.note(buffer, components.BUFFERS, name)
 
     def see_parameter(self, parameter: torch.Tensor, name: str | None = None) -> None:
         """``parameter`` is one; ``name`` its path, or its own name where the path is not known yet."""
@@ -63,20 +78,13 @@ class RoleBook:
             self._names[key] = name
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
-        self._note(parameter, role, self._names.get(key))
+        self._sightings.note(parameter, role, self._names.get(key))
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
-        """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph.
-
-        A leaf that is neither a parameter nor made by the user is a reentrant checkpoint's copy of its
-        input: its gradient is on its way through, a temporary.
-        """
-        if id(parameter) not in self._parameters:
-            record = self._record(parameter)
-            if record is None or not record.from_inputs:
-                return
-        self._trained(parameter)
-        self._note(gradient, components.GRADIENTS, self._names.get(id(parameter)))
+        """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
+        key = id(parameter)
+        name = self._names.get(key)
+        self._sightings.note_gradient(parameter, gradient, name, is_parameter=key in self._parameters)
 
     def see_gradients(self) -> None:
         """Note the ``.grad`` of every known parameter."""
@@ -88,58 +96,39 @@ class RoleBook:
     def _parameter_registered(self, module: nn.Module, name: str, parameter: torch.Tensor | None) -> None:
         if parameter is not None:
             self.see_parameter(parameter, name)
+            self._changed()
 
     def _buffer_registered(self, module: nn.Module, name: str, buffer: torch.Tensor | None) -> None:
         if buffer is not None:
-            self._note(buffer, components.BUFFERS, name)
+            self._sightings.note(buffer, components.BUFFERS, name)
 
     def _step_begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        self.in_optimizer += 1
+        self.steps.append(torch._C._current_graph_task_id())
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                self._trained(parameter)
+                self._sightings.note_trained(parameter)
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
+        self._changed()
 
     def _step_ended(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
-        self.in_optimizer = max(0, self.in_optimizer - 1)
+        if self.steps:
+            self.steps.pop()
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
             for key, tensor in _tensors_in(state, ""):
                 label = f"{name}.{key}" if name else key
-                self._note(tensor, components.OPTIMIZER_STATES, label)
+                self._sightings.note(tensor, components.OPTIMIZER_STATES, label)
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._on_change is not None:
+            self._on_change()
 
     def _forget(self, key: int) -> None:
         self._parameters.pop(key, None)
         self._names.pop(key, None)
-
-    def _trained(self, parameter: torch.Tensor) -> None:
-        record = self._record(parameter)
-        if record is not None:
-            record.trained = True
-
-    def _record(self, tensor: torch.Tensor) -> Any:
-        if tensor.layout is not torch.strided or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            return None  # it has no storage of its own
-        return self._ledger.live.get(tensor.untyped_storage()._cdata)
-
-    def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        record = self._record(tensor)
-        if record is None:
-            return
-        if record.role is None or record.role in _CHANGEABLE.get(role, ()):
-            record.role = role
-        if name is not None and (record.name is None or len(name) > len(record.name)):
-            record.name = name
-
-
-#: which earlier role a later one may replace: parameters are frozen and thawed, and a buffer or a plain
-#: tensor's storage may turn out to be a parameter's
-_CHANGEABLE = {
-    components.PARAMETERS: (components.FROZEN_PARAMETERS, components.BUFFERS),
-    components.FROZEN_PARAMETERS: (components.PARAMETERS, components.BUFFERS),
-}
 
 
 def _tensors_in(state: object, key: str) -> Iterator[tuple[str, torch.Tensor]]:

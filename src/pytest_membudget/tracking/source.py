@@ -31,14 +31,18 @@ class SourceFinder:
             code = frame.f_code
             shown = known.get(code)
             if shown is None:
-                shown = known[code] = self._is_shown(code)
+                shown = known[code] = self.shows(code)
             if shown:
                 return code, frame.f_lineno
             frame = frame.f_back
         return None, 0
 
-    def _is_shown(self, code: CodeType) -> bool:
-        name = code.co_filename
+    def shows(self, code: CodeType) -> bool:
+        """Whether ``code`` is the user's own or a library's of theirs."""
+        return self.shows_file(code.co_filename)
+
+    def shows_file(self, name: str) -> bool:
+        """Whether the file of that name is the user's own or a library's of theirs."""
         if name.startswith(self._hidden):
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in _PACKAGE_FOLDERS)

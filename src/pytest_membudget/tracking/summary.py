@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .. import components
@@ -24,34 +24,38 @@ class _Group(NamedTuple):
     operator: str
 
 
-def traced_report(
+def memory_report(
     ledger: Ledger,
     *,
     metric: str,
     context_bytes: int,
+    nccl_bytes: int = 0,
     root: str,
     assumptions: Iterable[str] = (),
     not_modelled: Iterable[str] = (),
     seconds: float = 0.0,
     holders: int = 40,
+    measured: PeakBytes | None = None,
 ) -> MemoryReport:
-    """The traced figure of one rank: the peak of ``metric`` and who was alive then.
+    """The figure of one rank: the peak of ``metric`` and who was alive then.
 
-    ``context_bytes`` is the CUDA context's size, ``root`` the folder that paths are shown relative to.
+    ``context_bytes`` is the CUDA context's size and ``nccl_bytes`` what NCCL takes, both beside the
+    allocator; ``root`` is the folder that paths are shown relative to. ``measured``: the device's own
+    peaks, which the report has then; what the ledger does not account for is ``unattributed``.
     """
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
     alive = [(record, component_of(record, ledger)) for record in ledger.alive_at(peak)]
-    reserved_bytes = ledger.reserved_peak.totals.reserved_bytes
+    beside = {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes}
+    own = _peaks(ledger, sum(beside.values()))
+    sums = _components(alive, peak, metric, beside)
+    if measured is not None:
+        missing_bytes = int(getattr(measured, f"{metric}_bytes") - getattr(own, f"{metric}_bytes"))
+        sums[components.UNATTRIBUTED if missing_bytes > 0 else components.ROUNDING] += missing_bytes
     return MemoryReport(
-        kind="traced",
+        kind="traced" if measured is None else "measured",
         metric=metric,
-        peak=PeakBytes(
-            allocated_bytes=ledger.allocated_peak.totals.allocated_bytes,
-            active_bytes=ledger.peak_active_bytes,
-            reserved_bytes=reserved_bytes,
-            device_bytes=reserved_bytes + context_bytes,
-        ),
-        components=_components(alive, peak, metric, context_bytes),
+        peak=own if measured is None else measured,
+        components=sums,
         holders=_holders(alive, root)[:holders],
         assumptions=tuple(assumptions),
         not_modelled=tuple(not_modelled),
@@ -59,8 +63,18 @@ def traced_report(
     )
 
 
+def _peaks(ledger: Ledger, beside_bytes: int) -> PeakBytes:
+    reserved_bytes = ledger.reserved_peak.totals.reserved_bytes
+    return PeakBytes(
+        allocated_bytes=ledger.allocated_peak.totals.allocated_bytes,
+        active_bytes=ledger.peak_active_bytes,
+        reserved_bytes=reserved_bytes,
+        device_bytes=reserved_bytes + beside_bytes,
+    )
+
+
 def _components(
-    alive: list[tuple[Record, str]], peak: Peak, metric: str, context_bytes: int
+    alive: list[tuple[Record, str]], peak: Peak, metric: str, beside: Mapping[str, int]
 ) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for record, component in alive:
@@ -70,7 +84,7 @@ def _components(
     if metric != "allocated":
         sums[components.CACHED] = totals.reserved_bytes - totals.allocated_bytes
     if metric == "device":
-        sums[components.CONTEXT] = context_bytes
+        sums.update(beside)
     return {name: sums[name] for name in components.COMPONENTS}
 
 

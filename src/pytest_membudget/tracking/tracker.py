@@ -11,10 +11,12 @@ from torch import nn
 
 from .. import components
 from .ledger import Ledger
+from .live_sightings import LiveSightings
 from .modules import ModuleStack
 from .record import Phase, Record
 from .roles import RoleBook
 from .source import SourceFinder
+from .streams import StreamChoice
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
@@ -34,11 +36,14 @@ class Tracker:
         self.ledger = ledger
         self.source = source
         self.modules = ModuleStack(self._root_called, ledger.end_root_call)
-        self.roles = RoleBook(ledger, self.modules)
+        self.roles = RoleBook(LiveSightings(ledger))
         self.phase = Phase.FORWARD
         self._on_device = on_device
-        self._stream = 0
+        self.streams = StreamChoice()
+        self._task = _NO_GRAPH_TASK
         self._deaths: dict[int, weakref.ref[Any]] = {}
+        #: told of every record before its block is asked for
+        self.on_request: Callable[[Record], None] | None = None
 
     def install(self) -> None:
         """Start following modules, parameters and optimizers."""
@@ -51,18 +56,25 @@ class Tracker:
         self.roles.remove()
 
     def begin_operator(self) -> None:
-        """An operator is about to run: find out what the step is doing."""
-        if _graph_task() == _NO_GRAPH_TASK:
+        """An operator is about to run: find out what the step is doing.
+
+        An optimizer may step inside a backward, and run forward and backward inside its step (a closure).
+        """
+        task = _graph_task()
+        steps = self.roles.steps
+        if steps and steps[-1] == task and self.modules.root_call is None:
+            self.phase = Phase.OPTIMIZER
+        elif task == _NO_GRAPH_TASK:
             if self.phase is Phase.BACKWARD or self.phase is Phase.RECOMPUTE:
                 self.roles.see_gradients()
-            self.phase = Phase.OPTIMIZER if self.roles.in_optimizer else Phase.FORWARD
-            return
-        phase = Phase.RECOMPUTE if _grad_enabled() else Phase.BACKWARD
-        if self.roles.in_optimizer:
-            phase = Phase.OPTIMIZER
-        elif self.phase is Phase.FORWARD or (self.phase is Phase.RECOMPUTE and phase is Phase.BACKWARD):
-            self.ledger.mark()
-        self.phase = phase
+            self.phase = Phase.FORWARD
+        else:
+            phase = Phase.RECOMPUTE if _grad_enabled() else Phase.BACKWARD
+            is_new = self.phase is Phase.FORWARD or task != self._task
+            if is_new or (self.phase is Phase.RECOMPUTE and phase is Phase.BACKWARD):
+                self.ledger.mark()
+            self.phase = phase
+            self._task = task
 
     def saw(self, tensor: torch.Tensor, operator: str, inputs: Iterable[object]) -> None:
         """``operator`` gave ``tensor``: record its storage if it is new.
@@ -99,7 +111,7 @@ class Tracker:
         """Memory that an operator takes inside its kernel; the caller ends it with ``release``."""
         record = self._new_record(size_bytes, operator)
         record.role = component
-        self.ledger.born(id(record), record, self._stream)
+        self.ledger.born(id(record), record, self.streams.current())
         return record
 
     def pass_through(self, sizes_bytes: Iterable[int], operator: str) -> None:
@@ -111,10 +123,6 @@ class Tracker:
     def release(self, record: Record) -> None:
         """What ``transient`` took is given back."""
         self.ledger.died(id(record))
-
-    def select_stream(self, stream: int) -> None:
-        """What is allocated from here on comes from the pools of ``stream``; 0 is the default stream."""
-        self._stream = stream
 
     def record_stream(self, tensor: torch.Tensor, stream: int) -> None:
         """``stream`` uses ``tensor``'s memory too, which is not given back before it is done."""
@@ -136,7 +144,7 @@ class Tracker:
         elif record.phase is Phase.BACKWARD:
             node = _node()
             record.node = node._sequence_nr() if node is not None else None
-        self.ledger.born(key, record, self._stream)
+        self.ledger.born(key, record, self.streams.current())
         self._watch(storage, key)
 
     def _new_record(self, size_bytes: int, operator: str) -> Record:
@@ -144,6 +152,8 @@ class Tracker:
         record.code, record.line = self.source.find(4)
         record.module = self.modules.path
         record.root_call = self.modules.root_call
+        if self.on_request is not None:
+            self.on_request(record)
         return record
 
     def _watch(self, storage: Any, key: int) -> None:

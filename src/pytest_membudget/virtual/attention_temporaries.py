@@ -3,7 +3,7 @@
 Letters as in the sources: B batch, H query heads, M queries, N keys, D and Dv head dims. Read in
 aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp (pytorch/pytorch at 03b7c19d),
 cuda/attention_backward.cu (at 00afd8f2), cuda/mem_eff_attention/kernel_forward.h and kernel_backward.h, and
-in the kernels of the CUDA wheels 2.11 and 2.15. What cuDNN takes beyond its fp32 accumulators is not known.
+in the kernels of the CUDA wheels 2.11 and 2.15. cuDNN's are in ``cudnn_attention``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..gpus import Gpu
+from .cudnn_attention import backward_workspace, forward_workspace
 
 aten = torch.ops.aten
 _FP32 = 4
@@ -131,14 +132,6 @@ def _backward_splits(matrices: int, keys: int, tile_keys: int, in_registers: boo
     return splits if in_registers else max(1, min(splits, 200 // matrices))
 
 
-def cudnn_backward(args: Sequence[Any], gpu: Gpu) -> list[int]:
-    """The query gradient and the rows' sums in fp32; the engine's own part is not known."""
-    grad_out, query = args[:2]
-    batch, heads, queries, width = query.shape
-    rows = _FP32 * batch * heads * queries
-    return [rows * width + rows, 0 if grad_out.stride(-1) == 1 else _bytes(grad_out)]
-
-
 def safe_softmax(args: Sequence[Any], gpu: Gpu) -> list[int]:
     """One operator for fakes; on CUDA a mask of the scores, of the rows, and a 0-dim zero."""
     scores = args[0]
@@ -171,11 +164,12 @@ _RULES: dict[Any, Callable[[Sequence[Any], Gpu], list[int]]] = {
     aten._scaled_dot_product_flash_attention_backward.default: flash_backward,
     aten._scaled_dot_product_efficient_attention.default: efficient_forward,
     aten._scaled_dot_product_efficient_attention_backward.default: efficient_backward,
-    aten._scaled_dot_product_cudnn_attention_backward.default: cudnn_backward,
+    aten._scaled_dot_product_cudnn_attention.default: forward_workspace,
+    aten._scaled_dot_product_cudnn_attention_backward.default: backward_workspace,
     aten._safe_softmax.default: safe_softmax,
 }
 
-ATTENTION_KERNELS = frozenset({*_RULES, aten._scaled_dot_product_cudnn_attention.default})
+ATTENTION_KERNELS = frozenset(_RULES)
 
 
 def missing_on_cuda(func: Any, args: Sequence[Any]) -> tuple[int, ...]:

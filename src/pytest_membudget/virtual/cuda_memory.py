@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ..allocator import CachingAllocator, SegmentState
+from ..allocator import CachingAllocator
 from ..errors import NotAvailable
 from ..gpus import Gpu
 from ..units import gib_text
@@ -40,7 +40,10 @@ def memory_functions(gpu: Callable[[], Gpu], allocator: _Allocator) -> dict[str,
         "device_memory_used": lambda device=None: gpu().total_bytes - free_and_total()[0],
         "get_allocator_backend": lambda: "native",
         **_fraction_functions(allocator),
-        **_history_functions(allocator),
+        "host_memory_stats": OrderedDict,
+        "host_memory_stats_as_nested_dict": dict,
+        "reset_peak_host_memory_stats": lambda: None,
+        "reset_accumulated_host_memory_stats": lambda: None,
         **_refused_functions(),
     }
 
@@ -103,51 +106,6 @@ def _summary(stats: OrderedDict[str, int]) -> str:
         for row in rows
     ]
     return "\n".join(["virtual CUDA device      current         peak", *lines])
-
-
-def _segment(state: SegmentState) -> dict[str, Any]:
-    allocated = sum(block.size_bytes for block in state.blocks if block.state == "active_allocated")
-    active = sum(block.size_bytes for block in state.blocks if block.state != "inactive")
-    return {
-        "device": 0,
-        "address": state.address,
-        "total_size": state.size_bytes,
-        "allocated_size": allocated,
-        "active_size": active,
-        "requested_size": sum(block.requested_bytes for block in state.blocks if block.state != "inactive"),
-        "stream": state.stream,
-        "segment_type": state.pool,
-        "segment_pool_id": (0, 0),
-        "is_expandable": state.is_expandable,
-        "frames": [],
-        "blocks": [
-            {
-                "address": block.address,
-                "size": block.size_bytes,
-                "requested_size": block.requested_bytes,
-                "state": block.state,
-                "frames": [],
-            }
-            for block in state.blocks
-        ],
-    }
-
-
-def _history_functions(allocator: _Allocator) -> dict[str, Callable[..., Any]]:
-    """Snapshots of the model; a history is not recorded: the report says who held what at the peak."""
-    return {
-        "memory_snapshot": lambda *args, **kwargs: [_segment(state) for state in allocator().segments()],
-        "_record_memory_history": lambda *args, **kwargs: None,
-        "_dump_snapshot": lambda *args, **kwargs: None,
-        "_snapshot": lambda *args, **kwargs: {
-            "segments": [_segment(state) for state in allocator().segments()],
-            "device_traces": [[]],
-        },
-        "host_memory_stats": OrderedDict,
-        "host_memory_stats_as_nested_dict": dict,
-        "reset_peak_host_memory_stats": lambda: None,
-        "reset_accumulated_host_memory_stats": lambda: None,
-    }
 
 
 def _refused_functions() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ..allocator import CachingAllocator
 from ..gpus import Gpu
 from .cuda_memory import memory_functions
 from .cuda_streams import Event, Stream, stream_functions
+from .memory_history import MemoryHistory
 from .torch_cuda import (
     CUDA_VERSION,
     CUDNN_VERSION,
@@ -30,7 +31,10 @@ _ACCELERATOR_MODULES = ("torch.accelerator", "torch.accelerator.memory")
 
 
 def install_cuda_module(
-    gpu: Callable[[], Gpu], allocator: Callable[[], CachingAllocator], select_stream: Callable[[int], None]
+    gpu: Callable[[], Gpu],
+    allocator: Callable[[], CachingAllocator],
+    select_stream: Callable[[int], None],
+    history: MemoryHistory,
 ) -> None:
     """Make ``torch.cuda`` and its kin answer for ``gpu()``; ``select_stream`` is told the current stream."""
     names: dict[str, Any] = {
@@ -38,6 +42,7 @@ def install_cuda_module(
         **stream_functions(select_stream),
         **random_functions(),
         **memory_functions(gpu, allocator),
+        **history.functions(),
         "default_generators": (torch.Generator(device="cuda"),),
         "is_compiled": lambda: True,
     }

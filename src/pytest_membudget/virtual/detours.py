@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+from .kernel_layouts import is_dense
+
 aten = torch.ops.aten
 
 #: What ``tensor._use_count()`` and its storage's count read in our dispatch method when the engine's
@@ -63,22 +65,9 @@ def in_place_twin(operator: Any, args: Sequence[Any], node_of_first: int | None)
 
 def _can_be_written(tensor: torch.Tensor) -> bool:
     counts = (tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata))  # type: ignore[attr-defined]
-    return counts == _SOLE_OWNER and _is_dense(tensor)
+    return counts == _SOLE_OWNER and is_dense(tensor)
 
 
 def _feeds_one_input_twice(node: Any) -> bool:
     edges = [(id(function), index) for function, index in node.next_functions if function is not None]
     return len(set(edges)) < len(edges)
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill the tensor's memory without gap or overlap, in any order of dimensions."""
-    if tensor.is_contiguous():
-        return True
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return True

@@ -3,52 +3,73 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from ..allocator import AllocatorSettings, CachingAllocator
-from ..gpus import Gpu
+from ..allocator.recording import RecordingAllocator
+from ..allocator.settings import VARIABLES
+from ..gpus import Gpu, find_gpu
 from ..report import MemoryReport
+from ..tracking.hidden_code import users_source
 from ..tracking.ledger import Ledger
-from ..tracking.source import SourceFinder, shown_path
-from ..tracking.summary import traced_report
+from ..tracking.recording import Recording, stack_book
+from ..tracking.source import shown_path
+from ..tracking.summary import memory_report
 from ..tracking.tracker import Tracker
 from .attention import register_attention
+from .batch_norm_choice import register_batch_norms
+from .charges import on_cuda
+from .convolution_choice import install_convolutions
 from .cuda_kernels import register_cuda_kernels
 from .cuda_module import install_cuda_module
 from .device_names import install_device_names
 from .device_query import install_device_query
 from .disguise import install_disguise
+from .forks import refuse_in_forks
 from .generator import install_generator
 from .guard import install_cuda_guard, register_stand_in_accelerator
 from .legacy_types import install_legacy_types
-from .mode import VirtualMode, on_cuda
+from .memory_history import MemoryHistory
+from .mode import VirtualMode
 from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
 from .private import check_torch
 from .reads import install_array_reads
 from .recurrent import install_recurrent_layers
 from .running_eagerly import install_data_parallel, install_eager_compile, install_loaders
+from .safetensors_files import install_safetensors
 from .saving import install_saving
+from .tensor_lists import install_tensor_lists
 from .tensor_methods import install_tensor_methods
+from .threads import install_threads
 from .unsupported import install_refusals
 
-NOT_MODELLED = (
-    "cuDNN's own workspaces (convolutions, attention's backward), and temporaries of CUDA kernels for which "
-    "there is no rule (sparse, sorting of booleans, embedding bags, custom kernels)",
-)
+
+def made_for(order: Mapping[str, Any]) -> VirtualDevice:
+    """The device of a worker's order."""
+    return VirtualDevice(find_gpu(order["gpu"]), records=order["records"])
 
 
 class VirtualDevice:
     """One CUDA device that is not there. ``install`` changes torch for the rest of the process."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    #: as texts call it
+    name = "the virtual device"
+    #: what a test does to it is gone with the child process that runs the test
+    is_awake = wakes_when_asked = False
+
+    def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
+        """``records``: keep what ``snapshot`` tells, every allocation with its stack."""
         self.gpu = gpu
+        self._records = records
+        self._recording: Recording | None = None
         self._libraries: list[Any] = []
         self._mode = VirtualMode(self._attention, gpu)
+        self._limited = False
         self._began = 0.0
         #: what this test did that is not modelled, in the order of its coming up
         self._notes: dict[str, None] = {}
@@ -76,6 +97,7 @@ class VirtualDevice:
         install_disguise()
         self._install_tensors()
         self._install_cuda()
+        install_threads(self._mode)
         self._mode.__enter__()
 
     def _install_tensors(self) -> None:
@@ -89,6 +111,8 @@ class VirtualDevice:
         install_array_reads(self._mode.reads, self._mode.known)
         install_printing(self._mode.known)
         install_saving(self._mode.known, self._loaded)
+        install_safetensors()
+        install_tensor_lists()
         install_tensor_methods(self._tracker.record_stream)
 
     def _install_cuda(self) -> None:
@@ -97,17 +121,26 @@ class VirtualDevice:
         install_loaders()
         install_data_parallel()
         install_refusals(self._note)
-        install_cuda_module(lambda: self.gpu, lambda: self.ledger.allocator, self._tracker.select_stream)
+        history = MemoryHistory(self._record, lambda: self.ledger.allocator.segments())
+        install_cuda_module(
+            lambda: self.gpu, lambda: self.ledger.allocator, self._tracker.streams.select, history
+        )
         install_legacy_types()
+        install_convolutions(lambda: self.gpu)
         self._libraries = [
             register_attention(lambda: self.gpu.capability),
+            register_batch_norms(),
             register_cuda_kernels(),
-            *install_recurrent_layers(self._note),
+            *install_recurrent_layers(self._tracker.roles.see_parameter),
         ]
 
     def refused(self) -> list[str]:
         """Operators of the running test that could not be traced, and where."""
         return list(self._mode.refused)
+
+    def card(self) -> dict[str, Any]:
+        """What there is to know of it before a test runs."""
+        return {}
 
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""
@@ -119,29 +152,42 @@ class VirtualDevice:
         What imports have allocated stays: it is there in any process that runs the test.
         """
         self.gpu = gpu
-        self._mode.gpu = gpu
-        self._mode.workspaces.capability = gpu.capability
+        self._limited = limited
+        self._mode.charges.move_to(gpu)
+        refuse_in_forks(self.ledger)
         self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
         self._began = time.perf_counter()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended: what it took."""
         self._tracker.roles.see_gradients()
-        return traced_report(
+        return memory_report(
             self.ledger,
             metric=metric,
             context_bytes=self.gpu.context_bytes,
             root=root,
-            assumptions=self._assumptions(root),
-            not_modelled=(*NOT_MODELLED, *self._notes),
+            assumptions=[*self._assumptions(root), *self._context(metric)],
+            not_modelled=(*self._mode.charges.unmodelled.texts(root), *self._notes),
             seconds=time.perf_counter() - self._began,
         )
 
+    def snapshot(self) -> dict[str, Any] | None:
+        """The run so far, as ``torch.cuda.memory._snapshot``; None without ``records`` or allocations."""
+        alloc_conf = next((os.environ[name] for name in VARIABLES if name in os.environ), "")
+        return self._recording.snapshot(alloc_conf) if self._recording is not None else None
+
+    def _record(self) -> Recording:
+        """From here on what a snapshot tells is kept."""
+        if self._recording is None:
+            allocator = RecordingAllocator.taking_over(self.ledger.allocator)
+            self._recording = Recording(allocator, self._tracker, stack_book(self._tracker.source))
+        return self._recording
+
     def _start_tracker(self) -> None:
-        allocator = CachingAllocator(AllocatorSettings.from_environment(os.environ))
-        self._tracker = Tracker(
-            Ledger(allocator), SourceFinder(_hidden_folders(), sysconfig.get_paths()["stdlib"]), on_cuda
-        )
+        settings = AllocatorSettings.from_environment(os.environ)
+        self._tracker = Tracker(Ledger(CachingAllocator(settings)), users_source(), on_cuda)
+        if self._records:
+            self._record()
         self._tracker.install()
         self._mode.tracker = self._tracker
         self._mode.reads.source = self._tracker.source
@@ -156,23 +202,17 @@ class VirtualDevice:
 
     def _assumptions(self, root: str) -> list[str]:
         lines = []
-        for read, count in self._mode.reads.counts.items():
+        for read, answers in self._mode.reads.assumed.items():
             where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
-            times = f"{count} times" if count > 1 else "once"
             article = "an" if read.dtype.startswith("int") else "a"
-            lines.append(f"{where} reads {article} {read.dtype} value ({times}): taken to be {read.value}")
+            lines.append(f"{where} reads {article} {read.dtype} value {answers}")
         return lines
+
+    def _context(self, metric: str) -> list[str]:
+        """What a figure with the context in it, or a card's capacity without it, rests on."""
+        return [self.gpu.context_assumption] if metric == "device" or self._limited else []
 
     def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         from .attention import attention
 
         return attention(*args, capability=self.gpu.capability, **kwargs)
-
-
-def _hidden_folders() -> list[str]:
-    """Folders whose code is never the user's: torch, pytest, this package."""
-    import _pytest
-    import pluggy
-
-    packages = [torch.__file__, _pytest.__file__, pluggy.__file__, os.path.dirname(__file__)]
-    return [os.path.dirname(str(path)) for path in packages]

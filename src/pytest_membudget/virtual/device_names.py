@@ -20,6 +20,10 @@ _Real = torch.device
 class _DeviceType(type):
     """Makes real devices instances of what stands for ``torch.device``, and the two types equal."""
 
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        device = _Real(*args, **kwargs)
+        return named(device) if args and type(args[0]) is int else device  # torch itself asks often
+
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Real)
 
@@ -36,15 +40,11 @@ class _DeviceType(type):
 class _Device(metaclass=_DeviceType):
     """``torch.device``: gives real devices, cuda for a number."""
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """As ``torch.device(...)``."""
-        return named(_Real(*args, **kwargs))
-
 
 def install_device_names() -> None:
     """Let numbers name the virtual device."""
     _Device.__module__, _Device.__name__, _Device.__qualname__ = "torch", "device", "device"
-    torch.device = _Device  # type: ignore[misc]
+    torch.device = _Device  # type: ignore[misc, assignment]
 
 
 def named(device: torch.device) -> torch.device:

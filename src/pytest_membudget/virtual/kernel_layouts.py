@@ -32,6 +32,15 @@ def contiguous_copy_bytes(*tensors: torch.Tensor | None) -> list[int]:
     return [0 if tensor is None or tensor.is_contiguous() else tensor_bytes(tensor) for tensor in tensors]
 
 
+def contiguous_inputs(*positions: int) -> Rule:
+    """The rule of a kernel that reads the arguments at ``positions`` contiguous, and copies them first."""
+
+    def rule(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
+        return contiguous_copy_bytes(*(args[index] for index in positions if index < len(args)))
+
+    return rule
+
+
 def is_dense(tensor: torch.Tensor) -> bool:
     """``is_non_overlapping_and_dense``: some order of the dimensions makes it contiguous."""
     if tensor.is_contiguous():

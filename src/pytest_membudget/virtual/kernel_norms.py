@@ -1,21 +1,23 @@
 """Device memory that PyTorch's normalization kernels take for themselves and give back before they return.
 
-Read in aten/src/ATen/native/cuda/layer_norm_kernel.cu and group_norm_kernel.cu (pytorch/pytorch, versions of
-2025); their kernels' names are in libtorch_cuda.so of the wheels 2.11.0 and 2.15.0. Batch norm is not here:
-what cuDNN takes is not known.
+Read in aten/src/ATen/native/cuda/layer_norm_kernel.cu (pytorch/pytorch, a version of 2025 with the fused
+RMS norm: 2.6.0 has no partial sums yet) and group_norm_kernel.cu (2.6.0); the kernels' names are in
+libtorch_cuda.so of the CUDA wheels 2.11.0 and 2.15.0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from ..gpus import Gpu
-from .kernel_layouts import Args, accumulation_bytes, contiguous_copy_bytes
-from .kernel_reductions import sum_temporaries
+from .kernel_layouts import Args, Rule, accumulation_bytes, contiguous_copy_bytes
+from .kernel_sums import sum_temporaries
+
+aten = torch.ops.aten
 
 _BLOCKS = 64 * 1024 // 2
 
@@ -71,3 +73,13 @@ def group_norm_backward(args: Args, kwargs: Mapping[str, Any], result: Any, gpu:
     if args[9][0]:
         sums += [each if weight is not None else 0, *2 * [samples * groups * number]]
     return sums
+
+
+NORM_RULES: Final[Mapping[Any, Rule]] = {
+    aten.native_layer_norm.default: layer_norm,
+    aten.native_layer_norm_backward.default: layer_norm_backward,
+    aten._fused_rms_norm.default: layer_norm,
+    aten._fused_rms_norm_backward.default: rms_norm_backward,
+    aten.native_group_norm.default: group_norm,
+    aten.native_group_norm_backward.default: group_norm_backward,
+}

@@ -9,12 +9,14 @@ another matter: it is kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from ..gpus import Gpu
-from .kernel_layouts import Args, first_tensor, is_dense, tensor_bytes
+from .kernel_layouts import Args, Rule, first_tensor, is_dense, tensor_bytes
+
+aten = torch.ops.aten
 
 
 def product(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
@@ -69,3 +71,15 @@ def matrix_vector(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) 
     if (row == 1 and column >= max(1, rows)) or (column == 1 and row >= max(1, columns)):
         return copies
     return [*copies, 0 if matrix.is_contiguous() else tensor_bytes(matrix)]
+
+
+PRODUCT_RULES: Final[Mapping[Any, Rule]] = {
+    aten.mm.default: product,
+    aten.addmm.default: product,
+    aten.addmm_.default: product,
+    aten.bmm.default: batch_product,
+    aten.baddbmm.default: batch_product,
+    aten.baddbmm_.default: batch_product,
+    aten.mv.default: matrix_vector,
+    aten.addmv.default: matrix_vector,
+}

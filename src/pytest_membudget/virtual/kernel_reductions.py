@@ -2,24 +2,20 @@
 
 A sum, norm or maximum over much input for few outputs is split over thread blocks, which meet in a buffer
 and count themselves in semaphores. How it is split: ``setReduceConfig`` in ATen/native/cuda/Reduce.cuh, as in
-the headers of the CUDA wheels 2.11.0 to 2.15.0 (the same in all). Types and vector widths of the kernels:
-names of ``reduce_kernel``'s instances in those wheels' libtorch_cuda.so. Orders of dimensions:
-``reorder_dimensions`` and ``coalesce_dimensions`` in aten/src/ATen/TensorIterator.cpp.
+the headers of the CUDA wheels 2.11.0 to 2.15.0 (the same in all). Orders of dimensions, and how an input too
+large for 32-bit offsets is halved: ``reorder_dimensions``, ``coalesce_dimensions`` and ``get_dim_to_split``
+in aten/src/ATen/TensorIterator.cpp of pytorch/pytorch 2.6.0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from ..gpus import Gpu
-from .kernel_layouts import INT64, Args, accumulation_bytes, argument, first_tensor, is_half, tensor_bytes
-
-aten = torch.ops.aten
 
 #: ``maxThreadsPerMultiProcessor`` where it is not 2,048. CUDA C++ Programming Guide 13.0, technical
 #: specifications by compute capability.
@@ -205,97 +201,3 @@ def _blocks_an_output(values: int, blocks: int, threads: int, gpu: Gpu) -> int:
         return 1
     least, most = math.ceil(values / _MOST_VALUES), math.ceil(values / _FEWEST_VALUES)
     return max(min(math.ceil(target / blocks), most), least)
-
-
-def _dimensions(tensor: torch.Tensor, dim: Any) -> list[int]:
-    every = list(range(tensor.dim()))
-    if dim is None or (isinstance(dim, list | tuple) and not dim):
-        return every
-    return [every[index] for index in (dim if isinstance(dim, list | tuple) else [dim]) if every]
-
-
-def sum_temporaries(
-    tensor: torch.Tensor, dim: Any, output: torch.Tensor, gpu: Gpu, widens: bool = True
-) -> list[int]:
-    """A sum or norm; the input in the output's type first, unless it is a half summed in fp32.
-
-    ``widens``: 16-bit numbers are loaded eight at a time (``sum`` and ``mean``).
-    """
-    kept = tensor.dtype == output.dtype or (is_half(tensor.dtype) and output.dtype == torch.float32)
-    dtype = tensor.dtype if kept else output.dtype
-    numbers = Numbers(
-        dtype.itemsize,
-        accumulation_bytes(dtype),
-        output.element_size(),
-        vector=8 if widens and is_half(dtype) else 4,
-        sums_in_output=not is_half(output.dtype),
-    )
-    cast = 0 if kept else tensor.numel() * dtype.itemsize
-    return [cast, *reduction_buffers(tensor, _dimensions(tensor, dim), numbers, gpu)]
-
-
-def add_up(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``sum`` and ``mean``: (self, dim, keepdim, dtype); the forms over everything have no dim."""
-    dim = args[1] if len(args) > 1 else None
-    return sum_temporaries(args[0], dim, first_tensor(result), gpu)
-
-
-def vector_norm(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``linalg_vector_norm``: (self, ord, dim, keepdim)."""
-    dim = argument(args, kwargs, 2, "dim")
-    return sum_temporaries(args[0], dim, first_tensor(result), gpu, widens=False)
-
-
-def _plain(partial: int, args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    tensor, output = args[0], first_tensor(result)
-    single = partial == tensor.element_size() and not is_half(tensor.dtype)
-    numbers = Numbers(tensor.element_size(), partial, output.element_size(), sums_in_output=single)
-    dim = argument(args, kwargs, 1, "dim")
-    return reduction_buffers(tensor, _dimensions(tensor, dim), numbers, gpu)
-
-
-def truth(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``any``, ``all``: booleans (for input of another type from 2.12 on)."""
-    return _plain(1, args, kwargs, result, gpu)
-
-
-def extreme(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``amax``, ``amin``, ``max``, ``min`` of everything: partial results in the input's own type."""
-    return _plain(args[0].element_size(), args, kwargs, result, gpu)
-
-
-def extreme_with_index(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``max`` and ``min`` over a dimension, ``argmax``, ``argmin``: pairs of a number and its index."""
-    return _plain(2 * INT64, args, kwargs, result, gpu)
-
-
-def extremes(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``aminmax``: pairs of two numbers."""
-    dim = kwargs.get("dim")
-    return _plain(2 * args[0].element_size(), [args[0], dim], {}, result, gpu)
-
-
-def spread(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """``var`` and ``std``: mean, squares, count and count again (``WelfordData``), two numbers a load."""
-    tensor, output = args[0], first_tensor(result)
-    partial = 32 if tensor.dtype == torch.float64 else 16
-    numbers = Numbers(tensor.element_size(), partial, output.element_size(), 2, sums_in_output=False)
-    dim = argument(args, kwargs, 1, "dim")
-    return reduction_buffers(tensor, _dimensions(tensor, dim), numbers, gpu)
-
-
-def log_sum_exp(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """The rows' maxima, then all of the input less them (aten/src/ATen/native/ReduceOps.cpp)."""
-    tensor, output = args[0], first_tensor(result)
-    sums = sum_temporaries(tensor, args[1], output, gpu)
-    return [tensor_bytes(output), tensor.numel() * output.element_size(), *sums]
-
-
-SUMS = (aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim)
-EXTREMES = (aten.amax.default, aten.amin.default, aten.max.default, aten.min.default)
-TRUTHS = (*(aten.any.default, aten.any.dim, aten.any.dims, aten.all.default, aten.all.dim, aten.all.dims),)
-INDEXED = (aten.max.dim, aten.min.dim, aten.argmax.default, aten.argmin.default)
-SPREADS = (
-    *(aten.var.correction, aten.std.correction),
-    *(aten.var_mean.correction, aten.std_mean.correction),
-)

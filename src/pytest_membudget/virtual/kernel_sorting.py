@@ -1,16 +1,16 @@
 """Device memory that PyTorch's sorting kernels take for themselves and give back before they return.
 
-Embedding's and indexing's backward sort the indices first. Read in aten/src/ATen/native/cuda/ of
-pytorch/pytorch: Sort.cpp, Sort.cu, TensorTopK.cpp, Embedding.cu, EmbeddingBackwardKernel.cu and Indexing.cu
-(versions of 2024 and 2025), Sort.h and ATen/cuda/cub.cuh in the CUDA wheels 2.11.0 and 2.15.0. CUB's storage:
-cub/device/dispatch/dispatch_radix_sort.cuh and tuning/tuning_radix_sort.cuh of nvidia-cuda-cccl 13.0.85.
+Indexing's backward sorts the indices first. Read in aten/src/ATen/native/cuda/ of pytorch/pytorch: Sort.cpp,
+Sort.cu, SortStable.cu and Indexing.cu (2.6.0 and versions of 2025), Sort.h and ATen/cuda/cub.cuh in the CUDA
+wheels 2.11.0 and 2.15.0. CUB's storage: cub/device/dispatch/dispatch_radix_sort.cuh and
+tuning/tuning_radix_sort.cuh of nvidia-cuda-cccl 13.0.85.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -18,13 +18,15 @@ from ..gpus import Gpu
 from .kernel_layouts import (
     INT64,
     Args,
-    accumulation_bytes,
+    Rule,
     argument,
     contiguous_copy_bytes,
     is_dense,
     tensor_bytes,
     up,
 )
+
+aten = torch.ops.aten
 
 _ALIGNMENT = 256  # of each part of CUB's storage; the whole has room to be aligned itself
 _SHARED_BYTES = 48 * 1024
@@ -73,43 +75,6 @@ def _scaled(threads: int, items: int, widest: int) -> tuple[int, int]:
 
 def _aligned(parts: list[int]) -> int:
     return sum(up(part, _ALIGNMENT) for part in parts) + _ALIGNMENT - 1
-
-
-def embedding_backward(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """More than 3,072 indices are sorted; rows are summed in groups of ten of one index."""
-    gradient, indices, weights, _, scale = args[:5]
-    copies = contiguous_copy_bytes(gradient, indices)
-    count = indices.numel()
-    if count <= 3072 and not scale:
-        return copies
-    number = indices.element_size()
-    each = count * number
-    storage = radix_sort_storage_bytes(count, number, number, 8 * number, gpu)
-    sorting = [each, each, each, max(0, storage - tensor_bytes(result))]  # the result comes later
-    segments = min(count, weights)
-    groups = count // 10 + segments
-    offsets = [segments * number, segments * number, groups * number]
-    ordered = [each, each, each if scale else 0, each]
-    summing = [*ordered, *offsets, *_group_sums(gradient, weights, segments, groups, number, gpu)]
-    return copies + max(summing, sorting, [*ordered, each], key=sum)
-
-
-def _group_sums(
-    gradient: torch.Tensor, weights: int, segments: int, groups: int, index_bytes: int, gpu: Gpu
-) -> list[int]:
-    """A row in fp32 for each group; few rows of large groups are added up in the gradient itself instead.
-
-    (Since pytorch/pytorch#172454, in the CUDA wheels from 2.11.0 on.) A half's gradient is added up in fp32.
-    """
-    width = gradient.shape[-1]
-    accumulated = accumulation_bytes(gradient.dtype)
-    lanes = up(width, 32)
-    blocks = math.ceil(segments * lanes / min(lanes, 1024))
-    few = blocks < 4 * gpu.multiprocessor_count and groups > 4 * blocks
-    if not few or torch.are_deterministic_algorithms_enabled():
-        return [groups * width * accumulated]
-    sums = weights * width * accumulated if accumulated != gradient.element_size() else 0
-    return [groups * index_bytes, sums]
 
 
 def index_put(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
@@ -177,12 +142,10 @@ def _segmented(count: int, length: int, key: int, gpu: Gpu) -> list[int]:
     return [count * INT64, count * INT64, *last]
 
 
-def topk(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """More than 4,096 results a row are sorted and gathered; the search's own part is not known."""
-    values, indices = result
-    dim = argument(args, kwargs, 2, "dim", -1)
-    if values.dim() == 0 or not argument(args, kwargs, 4, "sorted", True) or values.shape[dim] <= 4096:
-        return []
-    held = [tensor_bytes(indices), tensor_bytes(values)]
-    sorting = sort_temporaries(values, dim, values, indices, gpu)
-    return held + (sorting if sum(sorting) > tensor_bytes(indices) else [tensor_bytes(indices)])
+SORTING_RULES: Final[Mapping[Any, Rule]] = {
+    aten.index_put.default: index_put,
+    aten.index_put_.default: index_put,
+    aten._index_put_impl_.default: index_put,
+    aten.sort.default: sort,
+    aten.sort.stable: sort,
+}

@@ -72,6 +72,9 @@ class KnownValues:
         values = self.of(tensor)
         if values is None or not values.numel():
             return None
+        for dim, stride in enumerate(values.stride()):
+            if stride == 0:  # an expanded tensor may be larger than memory
+                values = values.narrow(dim, 0, 1)
         first = values[(0,) * values.dim()]
         return first.item() if values.numel() == 1 or bool((values == first).all()) else None
 

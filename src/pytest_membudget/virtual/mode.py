@@ -11,7 +11,6 @@ import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensor,
     FakeTensorMode,
     UnsupportedOperatorException,
 )
@@ -20,27 +19,27 @@ from ..allocator import OutOfMemory
 from ..gpus import Gpu
 from ..tracking.record import Phase
 from ..tracking.tracker import Tracker
-from ..units import gib_text
-from .attention_temporaries import attention_temporaries, missing_on_cuda
+from .batch_norm_choice import batch_norm
+from .charges import Charges, on_cuda, out_of_memory_text
 from .detours import in_place_twin
 from .device_names import with_named_device
 from .device_query import PRIM_DEVICE, answer, called_by_engine
-from .kernel_temporaries import kernel_temporaries
+from .kept_results import in_storage_of_all
 from .known_shapes import masks_among, places
 from .known_values import KnownValues
 from .learning import copy_from_host
 from .on_host import tensors_in
 from .plans import INDEX, Plan
-from .private import torch_release
 from .reads import Reads
 from .tensor_methods import mark_pinned
 from .unsupported import refuse_mixed_types
-from .workspaces import Workspaces
 
 aten = torch.ops.aten
 CUDA = torch.device("cuda", 0)
 
 _ATTENTION = aten.scaled_dot_product_attention.default
+_BATCH_NORM = aten.batch_norm.default
+_TO_COPY = aten._to_copy.default
 _LIFT = aten.lift_fresh.default
 _NEW = aten.empty_strided.default
 
@@ -55,11 +54,13 @@ class VirtualMode(FakeTensorMode):
     once, and what a fake kernel does inside is never mistaken for what the step does.
     """
 
+    #: flex_attention and torch.cond arrive here, to be refused in so many words
+    supports_higher_order_operators = True
+
     def __init__(self, attention: Callable[..., Any], gpu: Gpu) -> None:
         super().__init__(allow_non_fake_inputs=True)
-        self.gpu = gpu
+        self.charges = Charges(gpu)
         self.tracker: Tracker | None = None
-        self.workspaces = Workspaces(torch_version=torch_release())
         self.known = KnownValues()
         self.reads = Reads(self.known)
         self._attention = attention
@@ -105,12 +106,16 @@ class VirtualMode(FakeTensorMode):
             return self._run(func, types, args, kwargs)
         tracker.begin_operator()
         if tracker.phase is Phase.BACKWARD:
+            if func is _TO_COPY and _is_there_already(args[0], kwargs):
+                return args[0]
             func, kwargs = self._as_in_a_real_backward(func, plan, args, kwargs)
         if plan.depends_on_data and (known := self._from_data(func, plan, types, args, kwargs)) is not None:
             return known
         if plan.product:
             refuse_mixed_types(plan.name, args)
         result = self._run(func, types, args, kwargs)
+        if plan.keeps_losses and on_cuda(result):
+            result = in_storage_of_all(lambda one, *given: self._run(one, types, given, {}), result, args[0])
         if result is not NotImplemented:
             self._account(tracker, func, plan, args, kwargs, result)
         return result
@@ -167,6 +172,9 @@ class VirtualMode(FakeTensorMode):
         if func is _ATTENTION and args[0].device.type == "cuda":
             with self:
                 return self._attention(*args, **kwargs)
+        if func is _BATCH_NORM and args[0].device.type == "cuda":
+            with self:
+                return batch_norm(*args, **kwargs)
         with self:
             result = func.decompose(*args, **kwargs)
         return self._run(func, types, args, kwargs) if result is NotImplemented else result
@@ -210,7 +218,7 @@ class VirtualMode(FakeTensorMode):
                 if on_cuda(args[0]):
                     tracker.resized(args[0], plan.name)
             elif not plan.is_view:
-                self._charge(tracker, func, plan, args, kwargs, result)
+                self.charges.charge(tracker, func, plan, args, kwargs, result)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
         if plan.lesson is not None:
@@ -221,29 +229,6 @@ class VirtualMode(FakeTensorMode):
         if kwargs and kwargs.get("pin_memory"):
             mark_pinned(result)
 
-    def _charge(
-        self,
-        tracker: Tracker,
-        func: Any,
-        plan: Plan,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-    ) -> None:
-        if type(result) is FakeTensor:
-            if result.fake_device.type == "cuda":
-                tracker.saw(result, plan.name, args)
-        elif isinstance(result, (list, tuple)):
-            skipped = missing_on_cuda(func, args) if plan.attention else ()
-            for index, tensor in enumerate(result):
-                if on_cuda(tensor) and index not in skipped:
-                    tracker.saw(tensor, plan.name, args)
-        self.workspaces.serve(tracker, func, plan.name, args)
-        if plan.attention and on_cuda(args[0]):
-            tracker.pass_through(attention_temporaries(func, args, self.gpu), plan.name)
-        elif plan.kernel and is_on_device(result, args):
-            tracker.pass_through(kernel_temporaries(func, args, kwargs, result, self.gpu), plan.name)
-
 
 def _as_meant(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     if "device" in kwargs:
@@ -253,25 +238,13 @@ def _as_meant(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     return kwargs
 
 
-def on_cuda(tensor: object) -> bool:
-    """Whether ``tensor`` is a fake tensor with memory on the virtual device.
-
-    Fake tensors only: a wrapper (DTensor) shows the global shape and owns no storage.
-    """
-    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
-
-
-def is_on_device(result: object, args: Sequence[Any]) -> bool:
-    """Whether an operator ran on the virtual device: by its result, or by its first argument."""
-    first = result[0] if isinstance(result, (list, tuple)) and result else result
-    return on_cuda(first) if isinstance(first, torch.Tensor) else bool(args) and on_cuda(args[0])
-
-
-def out_of_memory_text(error: OutOfMemory, operator: str) -> str:
-    """What could not be had; it begins as PyTorch's own message does, for code that looks at it."""
-    reserved, allocated = gib_text(error.reserved_bytes), gib_text(error.allocated_bytes)
-    limit = f" of {gib_text(error.capacity_bytes)}" if error.capacity_bytes is not None else ""
+def _is_there_already(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a backward formula asks to move ``tensor`` to where it is: it was told another device."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
     return (
-        f"CUDA out of memory. Tried to allocate {gib_text(error.requested_bytes)} in {operator}; "
-        f"{reserved}{limit} reserved, {allocated} of it allocated"
+        device is not None
+        and on_cuda(tensor)
+        and torch.device(device).type in ("meta", "cuda")
+        and dtype in (None, tensor.dtype)
+        and called_by_engine(sys._getframe(1).f_back)
     )

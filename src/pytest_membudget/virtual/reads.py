@@ -20,22 +20,46 @@ aten = torch.ops.aten
 READS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.allclose.default})
 
 
+#: Values that are told of one line.
+_MOST_TOLD = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read of unknown data at one line of the user's code, and the plausible value it was given."""
+    """Reads of unknown data of one type at one line of the user's code."""
 
     code: CodeType | None
     line: int
     dtype: str
-    value: Scalar | str
+
+
+class Answers:
+    """What those reads were given: how often, and which plausible values."""
+
+    __slots__ = ("count", "values")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.values: dict[str, None] = {}
+
+    def add(self, value: Scalar | str) -> None:
+        """One more."""
+        self.count += 1
+        self.values[str(value)] = None
+
+    def __str__(self) -> str:
+        told = ", ".join(list(self.values)[:_MOST_TOLD])
+        more = len(self.values) - _MOST_TOLD
+        times = f"{self.count} times" if self.count > 1 else "once"
+        return f"({times}): taken to be {told}" + (f" and {more} other values" if more > 0 else "")
 
 
 class Reads:
     """Answers reads of data: with the value where it is known, else with a plausible one, which is listed."""
 
     def __init__(self, known: KnownValues) -> None:
-        #: which lines read data whose value nobody knows, and how often
-        self.counts: dict[Read, int] = {}
+        #: which lines read data whose value nobody knows, and what they were given
+        self.assumed: dict[Read, Answers] = {}
         self.source: SourceFinder | None = None
         self._known = known
 
@@ -61,8 +85,8 @@ class Reads:
     def list_assumed(self, dtype: torch.dtype, value: Scalar | str) -> None:
         """Whoever runs has been given ``value`` without anybody knowing it."""
         code, line = self.source.find(3) if self.source is not None else (None, 0)
-        read = Read(code, line, str(dtype).removeprefix("torch."), value)
-        self.counts[read] = self.counts.get(read, 0) + 1
+        read = Read(code, line, str(dtype).removeprefix("torch."))
+        self.assumed.setdefault(read, Answers()).add(value)
 
     def _number(self, tensor: torch.Tensor) -> Scalar:
         values = self._known.of(tensor)

@@ -1,75 +1,155 @@
-"""Recurrent layers: traced as PyTorch's own fused cells, where a GPU would run cuDNN's."""
+"""Recurrent layers as a GPU runs them: one call of cuDNN's, on weights that lie in one flat buffer.
+
+``_cudnn_rnn`` and its derivative are in every build, and so is what autograd saves for it; the choice of it
+and what stands around it are C++ of CUDA builds: ``_cudnn_impl``, ``try_get_weight_buf`` and
+``copy_weights_to_flat_buf_views`` of aten/src/ATen/native/cudnn/RNN.cpp, ``_cudnn_rnn_cast_reflatten`` of
+aten/src/ATen/cudnn/AutocastRNN.cpp and ``cudnn_is_acceptable`` (pytorch/pytorch 2.6.0).
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-RECURRENT = "cuDNN's recurrent layers: traced as PyTorch's own fused cells, step by step"
+from .recurrent_kernels import register_recurrent_kernels
 
-#: What a fused GRU cell saves for backward, in hidden sizes (GRU_WORKSPACE_MULTIPLIER of
-#: aten/src/ATen/native/cuda/RNN.cu, 2.13).
-_GRU_SAVES = 5
+#: cudnnRNNMode_t
+_MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+_GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+_TYPES = (torch.float16, torch.float32, torch.float64)
 
-_LAYERS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
+def install_recurrent_layers(see_parameter: Callable[[torch.Tensor], None]) -> list[Any]:
+    """Let recurrent layers run cuDNN's kernel; ``see_parameter`` is told of parameters that are moved.
 
-def install_recurrent_layers(note: Callable[[str], None]) -> list[Any]:
-    """Keep recurrent layers off cuDNN; ``note`` is told when one runs. Gives what must be kept alive."""
+    Gives what must be kept alive.
+    """
     functions: Any = torch._VF
     implementations: Any = torch.nn.modules.rnn._rnn_impls
-    for name in _LAYERS:
-        own = _without_cudnn(getattr(functions, name), note)
+    for name in _MODES:
+        own = _on_cudnn(name, getattr(functions, name))
         setattr(functions, name, own)
         if name.upper() in implementations:
             implementations[name.upper()] = own
-    return _install_gru_kernels()
+    _install_flattening(see_parameter)
+    return register_recurrent_kernels()
 
 
-def _without_cudnn(layer: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., Any]:
+def _on_cudnn(name: str, layer: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(layer)
     def run(*args: Any) -> Any:
-        if not (isinstance(args[0], FakeTensor) and args[0].device.type == "cuda"):
+        if not _is_acceptable(args[0]):
             return layer(*args)
-        note(RECURRENT)
-        enabled = torch._C._get_cudnn_enabled()
-        torch._C._set_cudnn_enabled(False)
-        try:
-            return layer(*args)
-        finally:
-            torch._C._set_cudnn_enabled(enabled)
+        packed = isinstance(args[3], (list, tuple))  # (data, batch_sizes, hx, weights, ...)
+        tensor, hidden, weights, has_biases, layers, dropout, train, bidirectional = (
+            (args[0], *args[2:9]) if packed else args[:8]
+        )
+        state, cell = hidden if name == "lstm" else (hidden, None)
+        width = (cell if cell is not None else state).shape[2]
+        projected = state.shape[2] if state.shape[2] != width else 0
+        stride = (4 if has_biases else 2) + bool(projected)
+        missing = 0 if has_biases else 2 * _GATES[name] * width * layers * (2 if bidirectional else 1)
+        tensor, weights, flat, state, cell = _as_autocast(tensor, weights, missing, state, cell)
+        kernel: Any = torch._cudnn_rnn
+        output, last, last_cell, _, _ = kernel(
+            *(tensor, weights, stride, flat, state, cell, _MODES[name], width, projected, layers),
+            *(not packed and args[8], dropout, train, bidirectional),
+            *(_batch_sizes(tensor, args[1], state) if packed else [], None),
+        )
+        return (output, last, last_cell) if name == "lstm" else (output, last)
 
     return run
 
 
-def _install_gru_kernels() -> list[Any]:
-    """Fake kernels for the fused GRU cell, for releases that have none."""
-    library = torch.library.Library("aten", "IMPL", "Meta")
-    for name, kernel in (("_thnn_fused_gru_cell", _gru), ("_thnn_fused_gru_cell_backward", _gru_backward)):
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
-            library.impl(name, kernel)
-    return [library]
+def _is_acceptable(tensor: Any) -> bool:
+    on_cuda = isinstance(tensor, FakeTensor) and tensor.device.type == "cuda"
+    return on_cuda and torch._C._get_cudnn_enabled() and tensor.dtype in _TYPES and tensor.numel() > 0
 
 
-def _gru(
-    input_gates: torch.Tensor,
-    hidden_gates: torch.Tensor,
-    hidden: torch.Tensor,
-    input_bias: torch.Tensor | None = None,
-    hidden_bias: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    rows, size = hidden.shape
-    return hidden.new_empty(rows, size), hidden.new_empty(rows, size * _GRU_SAVES)
+def _batch_sizes(data: torch.Tensor, sizes: torch.Tensor, state: torch.Tensor) -> list[int]:
+    """As many as there are steps, the largest first, and all that there are: the rest are not known."""
+    steps, batch = sizes.shape[0], state.shape[1]
+    return [batch, data.shape[0] - batch, *[0] * (steps - 2)] if steps > 1 else [batch]
 
 
-def _gru_backward(
-    gradient: torch.Tensor, saved: torch.Tensor, has_bias: bool
-) -> tuple[torch.Tensor | None, ...]:
-    rows, size = saved.shape[0], saved.shape[1] // _GRU_SAVES
-    biases = [gradient.new_empty(3 * size) if has_bias else None for _ in range(2)]
-    gates = [gradient.new_empty(rows, 3 * size) for _ in range(2)]
-    return *gates, gradient.new_empty(rows, size), *biases
+def _as_autocast(
+    tensor: torch.Tensor,
+    weights: Sequence[torch.Tensor],
+    missing: int,
+    state: torch.Tensor,
+    cell: torch.Tensor | None,
+) -> tuple[torch.Tensor, Sequence[torch.Tensor], torch.Tensor | None, torch.Tensor, torch.Tensor | None]:
+    """In autocast, whatever its type, all in half precision and the weights copied to a flat buffer."""
+    if not torch.is_autocast_enabled("cuda") or weights[0].dtype == torch.float16:
+        return tensor, weights, _flat_buffer(weights, missing), state, cell
+    with torch.autocast("cuda", enabled=False):
+        flat = torch.zeros(_numbers(weights) + missing, dtype=torch.float16, device=tensor.device)
+        views = [view.copy_(weight) for view, weight in zip(_views(flat, weights), weights, strict=True)]
+        halves = (one.half() if one is not None else None for one in (tensor, state, cell))
+        tensor, state, cell = halves  # type: ignore[assignment]
+    return tensor, views, flat, state, cell
+
+
+def _flat_buffer(weights: Sequence[torch.Tensor], missing: int) -> torch.Tensor | None:
+    """The one buffer that all of ``weights`` lie in; None where they do not, and cuDNN's call copies them."""
+    storage = weights[0].untyped_storage()
+    count = _numbers(weights) + missing
+    if any(weight.untyped_storage()._cdata != storage._cdata for weight in weights):
+        return None
+    if storage.nbytes() < count * weights[0].element_size():
+        return None
+    flat: torch.Tensor = weights[0].detach().new_empty(0)
+    return flat.set_(storage, 0, (count,), (1,))
+
+
+def _numbers(weights: Sequence[torch.Tensor]) -> int:
+    return sum(weight.numel() for weight in weights)
+
+
+def _views(flat: torch.Tensor, weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors in ``flat``'s storage, one after the other, which autograd takes for tensors of their own."""
+    views, offset = [], 0
+    for weight in weights:
+        strides = [math.prod(weight.shape[index + 1 :]) for index in range(weight.dim())]
+        view = flat.new_empty(0).set_(flat.untyped_storage(), offset, tuple(weight.shape), tuple(strides))
+        views.append(view)
+        offset += weight.numel()
+    return views
+
+
+def _install_flattening(see_parameter: Callable[[torch.Tensor], None]) -> None:
+    """``flatten_parameters`` moves the weights to a new flat buffer each time, as on CUDA."""
+    kind: Any = nn.RNNBase
+    original = kind.flatten_parameters
+
+    @functools.wraps(original)
+    def flatten_parameters(module: nn.RNNBase) -> None:
+        weights: list[Any] = list(module._flat_weights)
+        complete = len(weights) == len(module._flat_weights_names)
+        acceptable = complete and all(_is_acceptable(weight) for weight in weights)
+        one_type = len({weight.dtype for weight in weights if isinstance(weight, torch.Tensor)}) == 1
+        if not acceptable or not one_type or len({id(weight) for weight in weights}) != len(weights):
+            original(module)
+            return
+        directions = 2 if module.bidirectional else 1
+        gates = _GATES[module.mode.lower()]
+        missing = 0 if module.bias else 2 * gates * module.hidden_size * module.num_layers * directions
+        with torch.no_grad():
+            _flatten(weights, missing)
+        for weight in weights:
+            see_parameter(weight)
+
+    kind.flatten_parameters = flatten_parameters
+
+
+def _flatten(weights: Sequence[torch.Tensor], missing: int) -> None:
+    flat = weights[0].new_zeros(_numbers(weights) + missing)
+    for view, weight in zip(_views(flat, weights), weights, strict=True):
+        view.copy_(weight)
+        weight.set_(view)  # type: ignore[call-overload]

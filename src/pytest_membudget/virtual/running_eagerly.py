@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
 
-COMPILED = "torch.compile: its regions are traced as eager code, which keeps what a compiled one fuses away"
+COMPILED = "torch.compile: {} is traced as eager code, which keeps what a compiled one fuses away"
 
 
 class _Note:
@@ -39,7 +39,7 @@ class EagerModule(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the module as written."""
-        self._membudget.note(COMPILED)
+        self._membudget.note(COMPILED.format(type(self._orig_mod).__name__))
         return self._orig_mod(*args, **kwargs)
 
     def __len__(self) -> int:
@@ -68,12 +68,18 @@ def install_eager_compile(note: Callable[[str], None]) -> None:
 
         @functools.wraps(model)
         def run(*args: Any, **kwargs: Any) -> Any:
-            note(COMPILED)
+            note(COMPILED.format(_region(model)))
             return model(*args, **kwargs)
 
         return run
 
     torch.compile = compiled
+
+
+def _region(function: Callable[..., Any]) -> str:
+    """A function's name; of what ``Module.compile`` compiles, a method, its module's."""
+    owner = getattr(function, "__self__", None)
+    return type(owner).__name__ if isinstance(owner, nn.Module) else getattr(function, "__qualname__", "code")
 
 
 def install_loaders() -> None:

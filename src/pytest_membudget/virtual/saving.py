@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .known_values import KnownValues
 
@@ -76,6 +77,7 @@ def install_saving(known: KnownValues, on_loaded: Callable[[torch.Tensor], None]
     fake.__deepcopy__ = _deepcopy
     torch.serialization.add_safe_globals([restore_storage, restore_tensor])
     _install_load()
+    _install_storages_as_arrays()
     _install_restored(on_loaded)
 
 
@@ -156,6 +158,21 @@ def _install_load() -> None:
             return original(f, map_location, *args, **kwargs)
 
     torch.load = load
+
+
+def _install_storages_as_arrays() -> None:
+    """Let ``torch.asarray`` take a storage of a file's real data, as safetensors hands it."""
+    original: Any = torch.asarray
+
+    def asarray(obj: Any, **kwargs: Any) -> torch.Tensor:
+        if not isinstance(obj, torch.UntypedStorage) or obj.device.type == "meta":
+            return original(obj, **kwargs)  # type: ignore[no-any-return]
+        with _disable_current_modes():
+            real = original(obj, **kwargs)
+        fake: torch.Tensor = torch.ops.aten.lift_fresh.default(real)
+        return fake
+
+    torch.asarray = asarray
 
 
 def _install_restored(on_loaded: Callable[[torch.Tensor], None]) -> None:

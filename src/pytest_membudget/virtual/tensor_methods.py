@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import ctypes
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,9 @@ from ..errors import NotAvailable
 from .torch_cuda import check_ordinal
 
 #: Set on the storage object, which lives as long as the memory.
-_PINNED, _SHARED = "_membudget_pinned", "_membudget_shared"
+_PINNED, _SHARED, _MEMORY = "_membudget_pinned", "_membudget_shared", "_membudget_memory"
 #: Addresses are made from those of the storage objects, which lie closer together than large tensors do.
 _SPREAD = 4096
-#: Functions of safetensors.torch (0.4 to 0.8) that read the memory at the address, and would crash.
-_READ_MEMORY = ("_tobytes", "_to_ndarray")
 
 
 def install_tensor_methods(record_stream: Callable[[torch.Tensor, int], None]) -> None:
@@ -75,14 +74,21 @@ def _is_shared(tensor: torch.Tensor) -> bool:
 
 def _data_ptr(tensor: torch.Tensor) -> int:
     """An address that tells storages apart: code looks for tensors that share memory by it."""
-    if sys._getframe(1).f_code.co_name in _READ_MEMORY:
-        raise NotAvailable(
-            "safetensors writes the data of tensors, and those of the virtual device have none; "
-            "save outside the budgeted test, or with torch.save, which needs no data here"
-        )
     if tensor.numel() == 0:
         return 0
-    return int(tensor.untyped_storage()._cdata * _SPREAD + tensor.storage_offset() * tensor.itemsize)
+    storage = tensor.untyped_storage()
+    if tensor.device.type == "cpu":
+        _give_memory(storage)
+    return int(storage.data_ptr() + tensor.storage_offset() * tensor.itemsize)
+
+
+def _give_memory(storage: torch.UntypedStorage) -> None:
+    """Let a host storage's address be one that other libraries may read from and write to.
+
+    What they write is not known of the tensor's values. Memory that nobody touches costs nothing.
+    """
+    if not hasattr(storage, _MEMORY):
+        setattr(storage, _MEMORY, mmap.mmap(-1, storage.nbytes()))
 
 
 def _install_storage_address() -> None:
@@ -92,6 +98,9 @@ def _install_storage_address() -> None:
     def data_ptr(storage: torch.UntypedStorage) -> int:
         if storage.device.type != "meta":
             return original(storage)  # type: ignore[no-any-return]
+        memory = getattr(storage, _MEMORY, None)
+        if memory is not None:
+            return ctypes.addressof(ctypes.c_char.from_buffer(memory))
         return storage._cdata * _SPREAD if storage.nbytes() else 0
 
     storages.data_ptr = data_ptr

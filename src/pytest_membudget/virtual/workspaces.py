@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,7 +82,7 @@ class Workspaces:
     ) -> None:
         self.capability = capability
         self.torch_version = torch_version
-        self._kept: dict[tuple[str, str], Record] = {}
+        self._kept: dict[tuple[str, str, int], Record] = {}
 
     def serve(self, tracker: Tracker, func: Any, name: str, args: Sequence[Any]) -> None:
         """Take what the kernel of ``func`` takes, its output being there already."""
@@ -95,12 +96,12 @@ class Workspaces:
             size_bytes = self._lt_bytes() if by_lt else self._bytes()
             tracker.release(tracker.transient(size_bytes, name, components.WORKSPACES))
             return
-        thread = _thread(tracker.phase)
-        self._keep(tracker, (thread, "cublas"), self._bytes(), name)
+        thread, stream = _thread(tracker.phase), tracker.streams.current()
+        self._keep(tracker, (thread, "cublas", stream), self._bytes(), name)
         if by_lt and self.torch_version <= (2, 11):
-            self._keep(tracker, (thread, "cublaslt"), self._lt_bytes(), name)
+            self._keep(tracker, (thread, "cublaslt", stream), self._lt_bytes(), name)
 
-    def _keep(self, tracker: Tracker, key: tuple[str, str], size_bytes: int, name: str) -> None:
+    def _keep(self, tracker: Tracker, key: tuple[str, str, int], size_bytes: int, name: str) -> None:
         if key not in self._kept:
             self._kept[key] = tracker.transient(size_bytes, name, components.WORKSPACES)
 
@@ -121,7 +122,10 @@ def takes_lt(bias: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> b
 
 
 def _thread(phase: Phase) -> str:
-    """Backward runs on a thread of the engine's own, and a handle belongs to a thread."""
+    """Backward runs on a thread of the engine's own, and a handle belongs to a thread.
+
+    A thread that has ended leaves its handle to a later one, as the system does its number.
+    """
     if phase in (Phase.BACKWARD, Phase.RECOMPUTE) or torch._C._current_graph_task_id() != -1:
         return "backward"
-    return "main"
+    return str(threading.get_ident())

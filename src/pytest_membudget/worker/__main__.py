@@ -1,7 +1,8 @@
-"""The worker process: the virtual device first, then the user's session, then one test at a time."""
+"""The worker process: its device first, then the user's session, then one test at a time."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import traceback
@@ -37,16 +38,19 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
         _fail(channel, f"{what}; install torch 2.11 or later: its CPU build is enough")
         return 1
     from ..errors import MembudgetError
-    from ..gpus import find_gpu
-    from ..virtual.device import VirtualDevice
 
-    device = VirtualDevice(find_gpu(order["gpu"]))
     try:
+        device = _made(order)
         device.install()
     except MembudgetError as error:
         _fail(channel, str(error))
         return 1
     return _run_session(channel, order, device)
+
+
+def _made(order: dict[str, Any]) -> Any:
+    module, _, function = order["device"].partition(":")
+    return getattr(importlib.import_module(module), function)(order)
 
 
 def _run_session(channel: Channel, order: dict[str, Any], device: Any) -> int:

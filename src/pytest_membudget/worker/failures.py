@@ -30,8 +30,13 @@ _LINES = 12
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
 
 
-def explain(item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
-    """The answer for a phase that raised: skipped, out of memory, or an error with place and remedy."""
+def explain(
+    item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException], device: str
+) -> dict[str, Any]:
+    """The answer for a phase that raised: skipped, out of memory, or an error with place and remedy.
+
+    ``device``: what texts call the one that it ran on.
+    """
     error = excinfo.value
     if isinstance(error, pytest.skip.Exception):
         return {"outcome": "skipped", "reason": str(error.msg)}
@@ -40,7 +45,7 @@ def explain(item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseExce
     where = _place(item, excinfo)
     if isinstance(error, torch.OutOfMemoryError):
         return {"outcome": "out_of_memory", "reason": str(error), "where": where}
-    what = f"{type(error).__name__} in {when} at {where} on the virtual device: {_first_line(error)}"
+    what = f"{type(error).__name__} in {when} at {where} on {device}: {_first_line(error)}"
     remedy = _remedy(error)
     details = _user_traceback(item, excinfo)
     raised = not isinstance(error, _OURS)

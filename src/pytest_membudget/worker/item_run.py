@@ -1,15 +1,18 @@
-"""One test on the virtual device: setup, call and teardown as pytest does them, and what came of it."""
+"""One test on a worker's device: setup, call and teardown as pytest does them, and what came of it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ..gpus import find_gpu
+from ..properties import plain_properties
+from .snapshot_file import write_snapshot
 
 
 class ItemRun:
@@ -23,6 +26,7 @@ class ItemRun:
         #: the answer that the first trouble makes
         self._trouble: dict[str, Any] | None = None
         self._report: Any = None
+        self._snapshot: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
@@ -35,7 +39,10 @@ class ItemRun:
                 self._raised("the test", error)
         if self._report is None:  # no call phase: setup failed, or the test was skipped
             self._report = self._measure()
-        return {"report": self._report, **(self._trouble or self._swallowed() or {"outcome": "traced"})}
+        outcome = self._trouble or self._swallowed() or {"outcome": "traced"}
+        properties = plain_properties(self._item.user_properties)
+        found = {"report": self._report, "device": self._device.name, "properties": properties}
+        return {**found, **self._snapshot, **outcome}
 
     def _swallowed(self) -> dict[str, Any] | None:
         """An error that only a trace raises, caught by the test: from there on it was another run."""
@@ -70,20 +77,22 @@ class ItemRun:
         elif report.failed and self._trouble is None:  # a plugin holds something against it
             self._trouble = {
                 "outcome": "error",
-                "reason": f"it failed in {call.when} on the virtual device\n{report.longreprtext}",
+                "reason": f"it failed in {call.when} on {self._device.name}\n{report.longreprtext}",
                 "raised": True,
             }
 
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
         data: dict[str, Any] = self._device.end(metric=self._request["metric"], root=root).to_json()
+        if self._request["snapshot"] is not None:
+            self._snapshot = write_snapshot(Path(self._request["snapshot"]), self._device.snapshot())
         return data
 
     def _note(self, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         from .failures import explain
 
         if self._trouble is None:
-            self._trouble = explain(self._item, when, excinfo)
+            self._trouble = explain(self._item, when, excinfo, self._device.name)
 
     def _raised(self, when: str, error: BaseException) -> None:
         self._note(when, pytest.ExceptionInfo.from_exception(error))

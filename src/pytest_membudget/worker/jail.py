@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import faulthandler
 import os
-import re
 import selectors
 import signal
 import tempfile
@@ -13,24 +10,18 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from typing import IO, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from ..process_end import end_text
 from ..protocol import Channel
+from .last_words import end_with_parent, places_of, tell_when_asked, users_lines
 from .leaving import flush_output, leave
 
-#: Asks the child where it is. By a signal: pytest's own use of faulthandler's timer undoes any other.
-_WHERE = signal.SIGUSR2
-#: Seconds that the child gets to tell it.
+#: Seconds that a child that closes its pipe gets to end.
 _PATIENCE = 1.0
 #: Seconds between two looks at whether the child and the session are still there.
 _INTERVAL = 0.2
-#: Whose frames say nothing to the user of a test.
-_HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
-#: ``linux/prctl.h``
-_PR_SET_PDEATHSIG = 1
-#: Frames that are told, the innermost.
-_FRAMES = 12
 
 
 class SessionGone(Exception):  # noqa: N818 - it is what has happened
@@ -45,7 +36,8 @@ def run_in_child(
     ``session``: where nothing is said meanwhile. Raises ``SessionGone`` when its other end closes.
     """
     read_fd, write_fd = os.pipe()
-    with tempfile.TemporaryFile() as last_words:
+    with tempfile.NamedTemporaryFile() as file:
+        last_words = Path(file.name)
         flush_output()
         pid = _fork()
         if pid == 0:
@@ -67,12 +59,12 @@ def _fork() -> int:
         return os.fork()
 
 
-def _serve_as_child(body: Callable[[], dict[str, Any]], write_fd: int, last_words: IO[bytes]) -> NoReturn:
+def _serve_as_child(body: Callable[[], dict[str, Any]], write_fd: int, last_words: Path) -> NoReturn:
     pid, status = os.getpid(), 1
     try:
         os.setpgid(0, 0)  # so that what the test starts ends with it
-        _end_with_parent()
-        faulthandler.register(_WHERE, file=last_words, all_threads=False)
+        end_with_parent()
+        tell_when_asked(last_words)
         try:
             answer = body()
         except BaseException as error:
@@ -85,14 +77,6 @@ def _serve_as_child(body: Callable[[], dict[str, Any]], write_fd: int, last_word
         leave(status)
 
 
-def _end_with_parent() -> None:
-    """Let the kernel end this process when its parent is gone, which could not end it any more: on Linux."""
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (AttributeError, OSError):
-        return
-
-
 class _Child:
     """The child as its parent sees it."""
 
@@ -102,12 +86,13 @@ class _Child:
         self._session = session
         self._status: int | None = None
 
-    def answer(self, timeout: float, last_words: IO[bytes]) -> dict[str, Any]:
+    def answer(self, timeout: float, last_words: Path) -> dict[str, Any]:
         """What it has sent within ``timeout`` seconds; it, and all that it has started, is gone then."""
         try:
             answer = self._wait(time.monotonic() + timeout)
         except TimeoutError:
-            return {"outcome": "error", "reason": _hang_text(timeout, self._where(last_words))}
+            (place,) = places_of([(self._pid, last_words)])
+            return {"outcome": "error", "reason": _hang_text(timeout, users_lines(place))}
         finally:
             status = self._end()
         if answer is None:
@@ -148,18 +133,6 @@ class _Child:
         if self._status is None:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             self._status = status if pid else None
-
-    def _where(self, last_words: IO[bytes]) -> str:
-        """The lines of Python that the child was at."""
-        os.kill(self._pid, _WHERE)
-        text = previous = ""
-        deadline = time.monotonic() + _PATIENCE
-        while time.monotonic() < deadline and (not text or text != previous):
-            time.sleep(_INTERVAL / 4)
-            last_words.seek(0)
-            previous, text = text, last_words.read().decode(errors="replace")
-        frames = [line for line in text.splitlines() if "File " in line and not _HIDDEN.search(line)]
-        return "\n".join(frames[:_FRAMES])
 
     def _end(self) -> int:
         """End the child and its group; its status as ``subprocess`` counts."""

@@ -16,6 +16,8 @@ from .jail import SessionGone, run_in_child
 from .leaving import leave
 from .quiet import silence
 
+#: Seconds for the driver to say what card there is.
+_CARD_TIMEOUT = 60.0
 #: Under this name the session knows that it is a worker's.
 NAME = "membudget-worker"
 
@@ -90,10 +92,13 @@ class ServingPlugin:
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
                 known.append(item)
-        self._channel.send({"event": "ready", "imported_bytes": self._device.imported_bytes()})
+        imported_bytes = self._device.imported_bytes()
+        self._channel.send({"event": "ready", "imported_bytes": imported_bytes, "card": self._card()})
         while (request := self._channel.receive()) is not None:
             answer = self._answer(request)
             self._channel.send({"event": "result", "key": request["key"], **answer})
+            if answer.get("is_last"):
+                break
         self._leave()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -114,6 +119,14 @@ class ServingPlugin:
             self._current.phase_ended(call, report)
         return report
 
+    def _card(self) -> dict[str, Any]:
+        """What the device says of its card: asked in a child if that would wake a driver here."""
+        device = self._device
+        if device.wakes_when_asked and not device.is_awake:
+            return run_in_child(device.card, _CARD_TIMEOUT)
+        card: dict[str, Any] = device.card()
+        return card
+
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         found = self._items.get(request["key"], [])
         if not found:
@@ -127,6 +140,8 @@ class ServingPlugin:
             self._current = ItemRun(item, self._device, request)
             return self._current.run()
 
+        if self._device.is_awake:  # a driver that has begun to work does not survive a fork
+            return {**body(), "is_last": True}
         try:
             return run_in_child(body, request["timeout"], session=self._channel)
         except SessionGone:

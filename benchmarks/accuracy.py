@@ -1,0 +1,156 @@
+"""How exact the estimates are: beside figures that others measured and published, or beside your own.
+
+    python -m benchmarks.accuracy                        # the published cases, into docs/accuracy.md
+    python -m benchmarks.accuracy --family attention     # some of them, to the screen
+    python -m benchmarks.accuracy --report report.json   # a report's estimates beside its measurements
+    python -m benchmarks.accuracy --report report.json --published figures.yaml
+    python -m benchmarks.accuracy --captured             # the published cases, and the captured steps
+    python -m benchmarks.accuracy --captured --family captured    # the captured steps alone, to the screen
+
+Exits with 1 where a case has no figure, or is off by more than 1% without a cause being named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from .accuracy_page import accuracy_page, case_table
+from .capture import MEASURED
+from .captured_accuracy import CapturedAccuracy, captured_accuracy
+from .comparison import EXPLAINED_BEYOND, Comparison, summarize, with_measured, with_published
+from .published_figures import Published, read_published
+
+_HERE = Path(__file__).parent
+_PAGE = _HERE.parent / "docs" / "accuracy.md"
+#: The family that stands in no file: what --captured adds.
+_CAPTURED = "captured"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, print, and write the page; the exit status."""
+    options = _options(arguments)
+    try:
+        published = _published(options)
+        document = _document(options, published)
+        captured = _captured(options)
+    except (OSError, ValueError) as error:
+        print(f"accuracy: {error}", file=sys.stderr)
+        return 2
+    rows = document["tests"]
+    if options.report and not options.published:
+        comparisons, troubles = with_measured(rows)
+    else:
+        comparisons, troubles = with_published(rows, published)
+    comparisons, troubles = [*comparisons, *captured.comparisons], [*troubles, *captured.troubles]
+    if options.family == [_CAPTURED] and not comparisons and not troubles:
+        return 0  # said so already
+    if not comparisons:
+        print("accuracy: there is nothing to compare:", *troubles[:10], sep="\n  ", file=sys.stderr)
+        return 1
+    if options.report or options.family:
+        print(case_table(comparisons))
+    else:
+        left_out = [entry for entry in published if entry.not_recreated]
+        torch_version = document["torch"]["version"]
+        page = accuracy_page(comparisons, left_out, troubles, torch_version, _cudnn(), captured.notes)
+        _PAGE.write_text(page, encoding="utf-8")
+        print(f"written: {_PAGE}")
+    for note in captured.notes:
+        print(note)
+    return _conclude(comparisons, troubles)
+
+
+def _options(arguments: Sequence[str] | None) -> Any:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--family", action="append", help="a file of benchmarks/published, without .yaml, or captured"
+    )
+    parser.add_argument("--report", type=Path, help="compare this report.json instead of running the cases")
+    parser.add_argument("--published", type=Path, help="measured figures for the tests of --report")
+    parser.add_argument(
+        "--captured", nargs="?", type=Path, const=MEASURED, metavar="DIR",
+        help="add the steps that benchmarks.capture has measured (default benchmarks/measured)",
+    )  # fmt: skip
+    parser.add_argument("--processes", type=int, default=1, help="how many at once (needs pytest-xdist)")
+    return parser.parse_args(arguments)
+
+
+def _published(options: Any) -> list[Published]:
+    if options.published:
+        return read_published([options.published])
+    files = sorted((_HERE / "published").glob("*.yaml"))
+    if options.family:
+        unknown = sorted(set(options.family) - {file.stem for file in files} - {_CAPTURED})
+        if unknown:
+            raise ValueError(f"--family {unknown[0]}: write one of {', '.join(file.stem for file in files)}")
+        files = [file for file in files if file.stem in options.family]
+    return read_published(files)
+
+
+def _document(options: Any, published: Sequence[Published]) -> Any:
+    """The report: the given one, or the cases'."""
+    if not options.report and not any(entry.test for entry in published):
+        return {"tests": [], "torch": {"version": metadata.version("torch")}}
+    path = options.report or _estimate(published, options.processes)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _captured(options: Any) -> CapturedAccuracy:
+    """What was captured, estimated; nothing unless it is asked for."""
+    if not options.captured and _CAPTURED not in (options.family or ()):
+        return CapturedAccuracy()
+    root = options.captured or MEASURED
+    found = captured_accuracy(root)
+    if not found.comparisons and not found.troubles:
+        print(f"nothing is captured in {root}: python -m benchmarks.capture does, on a machine with a GPU")
+    return found
+
+
+def _estimate(published: Sequence[Published], processes: int) -> Path:
+    """Run the cases; where their report lies."""
+    names = sorted({entry.test.partition("::")[0] for entry in published if entry.test})
+    folder = Path(tempfile.mkdtemp(prefix="membudget-accuracy-"))
+    command = [sys.executable, "-m", "pytest", "--membudget", f"--membudget-report={folder}", "-q"]
+    command += ["--membudget-measure=off"]
+    command += ["-n", str(processes)] if processes > 1 else []
+    subprocess.run([*command, *(str(_HERE / "cases" / name) for name in names)], check=False)
+    return folder / "report.json"
+
+
+def _cudnn() -> str:
+    """The cuDNN that plans convolutions here."""
+    for name in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return f"cuDNN {metadata.version(name)}"
+    return "no cuDNN: the workspaces of convolutions are missing"
+
+
+def _conclude(comparisons: Sequence[Comparison], troubles: Sequence[str]) -> int:
+    summary = summarize(comparisons)
+    print(
+        f"{summary.count} figures: median ratio {summary.median:.4f}, worst {summary.worst:.4f}; "
+        f"under {summary.under:.0%}, equal {summary.equal:.0%}, over {summary.over:.0%}"
+    )
+    unexplained = [one for one in comparisons if one.is_unexplained]
+    for one in unexplained:
+        print(
+            f"{one.case}, {one.metric}: {one.ratio:.4f}, off by more than {EXPLAINED_BEYOND:.0%}, "
+            "and no cause is named"
+        )
+    for trouble in troubles:
+        print(trouble)
+    return 1 if unexplained or troubles else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

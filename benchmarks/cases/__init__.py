@@ -1,0 +1,1 @@
+"""Published configurations, each as an ordinary marked test."""

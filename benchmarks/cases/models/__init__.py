@@ -1,0 +1,1 @@
+"""Models that the cases train, written for them."""

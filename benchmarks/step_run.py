@@ -1,0 +1,193 @@
+"""One run of one step, in a process of its own: ``python -m benchmarks.step_run ORDER``.
+
+ORDER is JSON: ``way`` (``card``: only tell what there is; ``bare``: without a hook or a history;
+``measured``: by the measuring device; ``estimated``: on the virtual device), ``device`` (``cuda`` or
+``virtual``), ``gpu`` (of the virtual device), ``step``, ``root``, ``out`` (where the answer goes, JSON) and
+``history`` (where the compact history goes, or null). All is imported first; a line on standard input starts
+the run, so that processes can wait for the device with their imports done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+from .steps.step import Step
+
+_SEED = 0
+_CALLS = 6
+#: A step's text has so many characters of an error at most.
+_MESSAGE = 2000
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Carry out the order and leave at once: nothing is torn down."""
+    order = json.loads(arguments[0])
+    try:
+        answer = _carried_out(order)
+    except Exception as error:
+        answer = _failed(error)
+    Path(order["out"]).write_text(json.dumps(answer), encoding="utf-8")
+    with contextlib.suppress(Exception):  # a device that has failed gives nothing back
+        _give_back()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
+    virtual = _virtual_device(order) if order["device"] == "virtual" else None
+    import torch
+
+    if order["way"] == "card":
+        return {"outcome": "ok", "versions": _versions(is_virtual=virtual is not None)}
+    step = Step.from_json(order["step"])
+    step.load()
+    if not sys.stdin.readline():
+        os._exit(1)  # whoever wanted it is gone
+    torch.manual_seed(_SEED)
+    if virtual is not None:
+        virtual.begin(virtual.gpu, limited=True)
+    if order["way"] == "bare":
+        return _bare(step)
+    return _followed(step, _measuring(virtual) if order["way"] == "measured" else virtual, order)
+
+
+def _bare(step: Step) -> dict[str, Any]:
+    """What the allocator says, and nothing else has looked."""
+    import torch
+
+    began = time.perf_counter()
+    step.body()
+    torch.cuda.synchronize()
+    stats = torch.cuda.memory_stats()
+    return {
+        "outcome": "ok",
+        "allocated_bytes": torch.cuda.max_memory_allocated(),
+        "active_bytes": stats.get("active_bytes.all.peak", 0),
+        "reserved_bytes": torch.cuda.max_memory_reserved(),
+        "retries": stats.get("num_alloc_retries", 0),
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+def _followed(step: Step, device: Any, order: Mapping[str, Any]) -> dict[str, Any]:
+    """A report with components, and the history."""
+    import torch
+
+    began = time.perf_counter()
+    if order["way"] == "measured":
+        device.begin()
+    step.body()
+    report = device.end(metric="allocated", root=order["root"])
+    answer = {"outcome": "ok", "report": report.to_json(), "text": step.text()}
+    if order["history"]:
+        from .compact_history import compact, write_history
+
+        content = device.snapshot()
+        if content is not None and content["device_traces"][torch.cuda.current_device()]:
+            history = compact(content, torch.cuda.current_device(), step.alloc_conf)
+            size_bytes = write_history(Path(order["history"]), history)
+            answer["history"] = {"bytes": size_bytes, "events": len(history["traces"][-1])}
+    answer["seconds"] = round(time.perf_counter() - began, 3)
+    return answer
+
+
+def _give_back() -> None:
+    """Leave the card free for the next process, however long the driver takes to clean up after this one."""
+    import torch
+
+    if torch.cuda.is_initialized():
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def _virtual_device(order: Mapping[str, Any]) -> Any:
+    from pytest_membudget.gpus import find_gpu
+    from pytest_membudget.virtual.device import VirtualDevice
+
+    records = order["way"] == "estimated" and bool(order["history"])
+    device = VirtualDevice(find_gpu(order["gpu"]), records=records)
+    device.install()
+    return device
+
+
+def _measuring(virtual: Any) -> Any:
+    """The measuring device; on the virtual one addresses are the model's, for its tensors have none."""
+    import torch
+
+    from pytest_membudget.measured.device import CudaDevice
+
+    torch.cuda.init()  # before it the allocator has nothing to note a text with
+    if virtual is None:
+        return CudaDevice()
+    import pytest_membudget.snapshot
+
+    pytest_membudget.snapshot.shorter_addresses = lambda ranges: int
+    tracker = virtual._tracker
+
+    def address_of(tensor: Any) -> int:
+        record = tracker.record_of(tensor)
+        return int(record.block.address) if record is not None else 0  # a storage of no bytes
+
+    return CudaDevice(address_of)
+
+
+def _versions(*, is_virtual: bool) -> dict[str, Any]:
+    """Card and software; what decides how much a step takes."""
+    import torch
+
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    return {
+        "card": properties.name,
+        "total_bytes": properties.total_memory,
+        "capability": [properties.major, properties.minor],
+        "multiprocessors": properties.multi_processor_count,
+        "driver": "virtual" if is_virtual else _driver(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "python": platform.python_version(),
+        "transformers": _release("transformers"),
+    }
+
+
+def _driver() -> str:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ""
+    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.split("\n")[0].strip()
+
+
+def _release(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    import torch
+
+    outcome = "out of memory" if isinstance(error, torch.OutOfMemoryError) else "error"
+    calls = traceback.extract_tb(error.__traceback__)[-_CALLS:]
+    where = " > ".join(f"{Path(call.filename).name}:{call.lineno}" for call in calls)
+    return {"outcome": outcome, "message": f"{type(error).__name__}: {error}"[:_MESSAGE], "where": where}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,91 @@
+"""Where an allocation was asked for: a source line, or in backward the autograd node; and by what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .reading import Frames
+
+BACKWARD = "backward"
+"""Where no frame tells more: backward runs in C++, on a thread of its own."""
+
+NOWHERE = "no line of Python"
+
+#: torch/csrc/autograd/generated/Functions.h, 2.13: the nodes' classes.
+_NODE = re.compile(r"\b(?:\w+Backward\d*|AccumulateGrad)\b")
+#: ``at::_ops::add_Tensor::call``: what the dispatcher calls, as C++ stacks name it.
+_OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
+#: Operators by which others get their memory.
+_ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_copy|_to_copy")
+#: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
+_ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
+_OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)")
+_PYTORCH = re.compile(r"[/\\]torch[/\\]")
+_OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
+
+
+def place_of(frames: Frames) -> str:
+    """Autograd's node where one runs, else the innermost line outside PyTorch: ``folder/file.py:12``."""
+    for frame in frames:
+        if _is_python(frame):
+            break
+        node = _NODE.search(str(frame["name"]))
+        if node is not None:
+            return node.group()
+    for frame in frames:
+        name = str(frame["filename"])
+        if _is_python(frame) and not _PYTORCH.search(name) and not _OTHERS.search(name):
+            return f"{_short(name)}:{frame['line']}"
+    return NOWHERE if frames else BACKWARD
+
+
+def is_workspace(frames: Frames) -> bool:
+    """Whether a library or kernel asked for plain memory, and nobody for a tensor.
+
+    Histories with C++ stacks show it: tensors get theirs by ``at::detail::empty_generic`` and its kin. Those
+    of the virtual device say so.
+    """
+    allocating = False
+    for frame in frames:
+        if _is_python(frame):
+            break
+        name = str(frame["name"])
+        if name.endswith(" workspace"):
+            return True
+        if allocating:
+            return _OF_A_TENSOR.search(name) is None
+        allocating = _ALLOCATE.search(name) is not None
+    return False
+
+
+def is_node(place: str) -> bool:
+    """Whether a place is a node of autograd's."""
+    return _NODE.fullmatch(place) is not None
+
+
+def operator_of(frames: Frames) -> str:
+    """The operator that allocates, as ``aten::add_Tensor``; empty where no frame names one."""
+    found = ""
+    for frame in frames:
+        if _is_python(frame):
+            break
+        name = str(frame["name"])
+        if name.startswith("aten::"):
+            return name.partition(" ")[0].replace(".", "_")
+        called = _OPERATOR.search(name)
+        if called is not None:
+            found = found or f"aten::{called.group(1)}"
+            if not _ALLOCATING.match(called.group(1)):
+                return f"aten::{called.group(1)}"
+    return found
+
+
+def _is_python(frame: Mapping[str, Any]) -> bool:
+    return str(frame["filename"]).endswith(".py")
+
+
+def _short(filename: str) -> str:
+    """The file and its folder: the rest differs from machine to machine."""
+    return "/".join(re.split(r"[/\\]", filename)[-2:])

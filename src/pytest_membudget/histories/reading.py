@@ -1,0 +1,127 @@
+"""Snapshots that ``torch.cuda.memory._dump_snapshot`` has written, read as data.
+
+A pickle can run code when it is loaded; a snapshot needs none: it is lists, dictionaries, texts and numbers.
+Whatever asks for more is refused.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..allocator import AllocatorSettings
+from ..allocator.blocks import BlockState, SegmentState
+from ..allocator.history import DeviceHistory, HistoryEvent
+from ..errors import UsageMistake
+
+Frames = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One device of a snapshot: its history, and for each event its stack, the innermost frame first."""
+
+    history: DeviceHistory
+    frames: tuple[Frames, ...]
+    metadata: tuple[str, ...]
+    """Of each event: the text that was set by ``torch.cuda.memory._set_memory_metadata``."""
+
+
+class _DataOnly(pickle.Unpickler):
+    """Builds plain containers, texts and numbers only."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, and a snapshot needs no code")
+
+    def persistent_load(self, pid: object) -> NoReturn:
+        raise pickle.UnpicklingError("it refers to something outside itself")
+
+
+def read_snapshot(path: Path, device: int = 0) -> Snapshot:
+    """The history of ``device`` in the snapshot at ``path``.
+
+    Raises ``UsageMistake`` for a file that is none, for one without events, and for an unknown device.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = _DataOnly(stream).load()
+    except OSError as error:
+        raise UsageMistake(f"{path} cannot be read: {error}") from error
+    except Exception as error:  # a pickle that is not one raises almost anything
+        raise UsageMistake(
+            f"{path} is no snapshot of torch.cuda.memory._dump_snapshot: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return snapshot_from(content, device, str(path))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageMistake(
+            f"{path} is no snapshot of torch.cuda.memory._dump_snapshot: "
+            f"{type(error).__name__} {error} in its content"
+        ) from error
+
+
+def snapshot_from(content: Any, device: int, source: str) -> Snapshot:
+    """``device`` in what ``torch.cuda.memory._snapshot`` gave; errors name ``source``.
+
+    Raises ``UsageMistake`` where there are no such events, and ``KeyError`` and its like for other content.
+    """
+    traces = content["device_traces"]
+    if not 0 <= device < len(traces):
+        raise UsageMistake(f"{source} has devices 0 to {len(traces) - 1}, and no device {device}")
+    entries = traces[device]
+    if not entries:
+        raise UsageMistake(
+            f"{source} has no events of device {device}: call torch.cuda.memory._record_memory_history() "
+            "before what is to be recorded"
+        )
+    segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
+    return Snapshot(
+        DeviceHistory(device, tuple(map(_event, entries)), segments, _settings(content, segments)),
+        frames=tuple(entry.get("frames") or () for entry in entries),
+        metadata=tuple(str(entry.get("user_metadata", "")) for entry in entries),
+    )
+
+
+def _event(entry: Mapping[str, Any]) -> HistoryEvent:
+    address = entry["device_free"] if entry["action"] == "oom" else entry["addr"]
+    return HistoryEvent(str(entry["action"]), int(address), int(entry["size"]), int(entry["stream"]))
+
+
+def _segment(entry: Mapping[str, Any]) -> SegmentState:
+    address = int(entry["address"])
+    blocks = []
+    for block in entry["blocks"]:
+        blocks.append(
+            BlockState(
+                int(block.get("address", address)),
+                int(block["size"]),
+                int(block.get("requested_size", block["size"])),
+                str(block["state"]),
+            )
+        )
+        address = blocks[-1].address + blocks[-1].size_bytes
+    return SegmentState(
+        address=int(entry["address"]),
+        size_bytes=int(entry["total_size"]),
+        stream=int(entry["stream"]),
+        is_small=entry["segment_type"] == "small",
+        is_expandable=bool(entry.get("is_expandable", False)),
+        blocks=tuple(blocks),
+    )
+
+
+def _settings(content: Mapping[str, Any], segments: Sequence[SegmentState]) -> AllocatorSettings:
+    written = content.get("allocator_settings") or {}
+    divisions = written.get("roundup_power2_divisions") or {}
+    limit = written.get("max_split_size", -1)
+    table = tuple(int(parts) for parts in divisions.values())
+    return AllocatorSettings(
+        expandable_segments=bool(written.get("expandable_segments"))
+        or any(segment.is_expandable for segment in segments),
+        roundup_power2_divisions=table if max(table, default=0) > 1 else (),
+        max_split_size_bytes=limit if 0 < limit < 2**62 else None,
+        garbage_collection_threshold=float(written.get("garbage_collection_threshold", 0.0)),
+    )

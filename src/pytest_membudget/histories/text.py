@@ -1,0 +1,67 @@
+"""The comparison of two histories, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..units import MIB
+from .comparison import Allocation, Difference, Side, differences
+
+_ROWS = 30
+_HEADERS = ("place", "operator", "request", "{first}", "{second}", "difference")
+_ALIGN = ("left", "left", "right", "right", "right", "right")
+
+
+def comparison_lines(first: Side, second: Side, names: tuple[str, str]) -> Iterator[str]:
+    """Both peaks, what is held at them, and the requests that the two have unequally often."""
+    for name, side in zip(names, (first, second), strict=True):
+        yield (
+            f"{name}: peak allocated {_mib(side.peak_allocated_bytes)}, "
+            f"reserved {_mib(side.peak_reserved_bytes)}, {sum(side.requests.values())} requests"
+        )
+    ratio = second.peak_allocated_bytes / max(1, first.peak_allocated_bytes)
+    yield f"{names[1]} / {names[0]}: {ratio:.4f} allocated"
+    operators = {**second.operators, **{key: value for key, value in first.operators.items() if value}}
+    yield from _section("Held at the peaks", first.held, second.held, operators, names)
+    yield from _section("Asked for", first.requests, second.requests, operators, names)
+
+
+def _section(
+    title: str,
+    first: Mapping[Allocation, int],
+    second: Mapping[Allocation, int],
+    operators: Mapping[Allocation, str],
+    names: tuple[str, str],
+) -> Iterator[str]:
+    found = differences(first, second, operators)
+    yield ""
+    if not found:
+        yield f"{title}: the same in both."
+        return
+    yield f"{title}, {len(found)} differences, {_mib(sum(row.bytes for row in found))} together:"
+    yield from _table(found[:_ROWS], names)
+    if len(found) > _ROWS:
+        rest = sum(row.bytes for row in found[_ROWS:])
+        yield f"and {len(found) - _ROWS} more, {_mib(rest)} together"
+
+
+def _table(rows: Sequence[Difference], names: tuple[str, str]) -> list[str]:
+    from tabulate import tabulate  # only this command pays for it
+
+    headers = [header.format(first=names[0], second=names[1]) for header in _HEADERS]
+    cells = [
+        (
+            row.allocation.place,
+            row.operator,
+            f"{row.allocation.size_bytes:,} B",
+            f"x{row.first_count}",
+            f"x{row.second_count}",
+            f"{row.bytes / MIB:+,.3f} MiB",
+        )
+        for row in rows
+    ]
+    return tabulate(cells, headers, disable_numparse=True, colalign=_ALIGN).splitlines()
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:,.3f} MiB"

@@ -1,0 +1,100 @@
+"""Follows a run on a real device by PyTorch's hooks alone: no dispatch mode, which would change what it does.
+
+Under a dispatch mode autograd avoids in-place work. Hooks on modules and optimizers, and one before a
+backward's first nodes, allocate nothing and keep no tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..tracking.modules import ModuleStack
+from ..tracking.record import Phase
+from ..tracking.roles import RoleBook
+from .sightings import LateSightings, storage_address
+from .states import State, StateLog
+
+_NO_GRAPH_TASK = -1
+
+
+class Observer:
+    """Names what the step is doing to the allocator (``tell``), and keeps the roles that it sees."""
+
+    def __init__(
+        self,
+        tell: Callable[[str], object],
+        address_of: Callable[[torch.Tensor], int] = storage_address,
+    ) -> None:
+        self.log = StateLog(tell)
+        self.sightings = LateSightings(lambda: self.log.current, address_of)
+        self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
+        self.roles = RoleBook(self.sightings, self._changed)
+        self._run_backward: Any = None
+
+    def install(self) -> None:
+        """Start to follow."""
+        self.modules.install()
+        self.roles.install()
+        graph: Any = torch.autograd.graph
+        self._run_backward = graph._engine_run_backward
+        for module in _engine_callers():
+            module._engine_run_backward = self._backward
+
+    def remove(self) -> None:
+        """Stop, with a last look at the gradients."""
+        self.roles.see_gradients()
+        self.modules.remove()
+        self.roles.remove()
+        for module in _engine_callers():
+            module._engine_run_backward = self._run_backward
+
+    def _backward(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The engine's run: its threads are told the state too, which they do not share with the caller."""
+        self.log.renew()
+        handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]
+        self.sightings.note_mark()
+        try:
+            return self._run_backward(outputs, *args, **kwargs)
+        finally:
+            for handle in handles:
+                handle.remove()
+            self.roles.see_gradients()
+            self._changed()
+
+    def _backward_begins(self, gradients: object) -> None:
+        self.log.enter(State(Phase.BACKWARD))
+
+    def _root_called(self, module: nn.Module) -> None:
+        self.modules.name_children(module)
+        self.roles.see_module(module)
+
+    def _root_ended(self, number: int) -> None:
+        self.sightings.note_root_call_end(number)
+        if torch._C._current_graph_task_id() != _NO_GRAPH_TASK:  # a recomputation hands on to its backward
+            self.sightings.note_mark()
+
+    def _changed(self) -> None:
+        self.log.enter(State(self._phase(), self.modules.path, self.modules.root_call))
+
+    def _phase(self) -> Phase:
+        task = torch._C._current_graph_task_id()
+        steps = self.roles.steps
+        if steps and steps[-1] == task and self.modules.root_call is None:
+            return Phase.OPTIMIZER
+        if task == _NO_GRAPH_TASK:
+            return Phase.FORWARD
+        return Phase.RECOMPUTE if torch.is_grad_enabled() else Phase.BACKWARD
+
+
+def _engine_callers() -> tuple[Any, ...]:
+    """The modules of torch that have the engine's entry under a name of their own."""
+    return (torch.autograd.graph, torch.autograd)
+
+
+def _nodes_of(outputs: Any) -> list[Any]:
+    tensors = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+    return [node for node in (getattr(tensor, "grad_fn", None) for tensor in tensors) if node is not None]

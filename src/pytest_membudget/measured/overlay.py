@@ -1,0 +1,143 @@
+"""Lays what was seen during a run over the allocator's history of it: the same ledger as a trace has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .. import components
+from ..allocator import CachingAllocator
+from ..allocator.history import HistoryEvent
+from ..histories.places import is_workspace, operator_of
+from ..histories.reading import Frames, Snapshot
+from ..tracking.ledger import Ledger
+from ..tracking.record import Phase, Record
+from ..tracking.role_rules import has_gradient, note_role
+from .sightings import Sighting
+from .states import State
+
+#: The user's line among an event's frames: file and line.
+UsersLine = Callable[[Frames], tuple[str, int] | None]
+
+
+def overlay(
+    snapshot: Snapshot,
+    states: Sequence[State],
+    sightings: Sequence[Sighting],
+    users_line: UsersLine,
+) -> Ledger:
+    """The ledger of a run whose history is ``snapshot``, from its first event on.
+
+    An event's metadata is the number of its state; without one nobody knows what made it: ``unattributed``.
+    """
+    played = _Played(snapshot, states, sightings, users_line)
+    for number in range(len(snapshot.history.events)):
+        played.play(number)
+    played.see_all()
+    return played.ledger
+
+
+class _Played:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        states: Sequence[State],
+        sightings: Sequence[Sighting],
+        users_line: UsersLine,
+    ) -> None:
+        self.ledger = Ledger(CachingAllocator(snapshot.history.settings))
+        self._snapshot = snapshot
+        self._states = states
+        self._sightings = list(sightings)
+        self._next = 0
+        self._users_line = users_line
+        self._state = 0
+        #: nothing of the model has run since the last backward: what is made now, outside modules, is a batch
+        self._before_model = True
+
+    def play(self, number: int) -> None:
+        """Do what one event says, after what was seen before it."""
+        event = self._snapshot.history.events[number]
+        metadata = self._snapshot.metadata[number]
+        is_known = metadata.isdecimal() and int(metadata) < len(self._states)
+        if is_known:
+            self._move_to(int(metadata))
+        if event.action == "alloc":
+            self._born(event, self._snapshot.frames[number], is_known)
+        elif event.action == "free_completed":
+            if event.address in self.ledger.live:
+                self.ledger.died(event.address)
+        elif event.action in ("segment_free", "segment_unmap") and self._is_last_of_its_kind(number):
+            self.ledger.allocator.empty_cache()
+
+    def see_all(self) -> None:
+        """What was seen after the last allocation."""
+        self._see(len(self._states))
+
+    def _move_to(self, state: int) -> None:
+        if state > self._state:
+            self._see(state)
+            self._state = state
+        phase, root_call = self._states[state].phase, self._states[state].root_call
+        if phase in (Phase.OPTIMIZER, Phase.BACKWARD):
+            self._before_model = True
+        elif root_call is not None:
+            self._before_model = False
+
+    def _see(self, state: int) -> None:
+        while self._next < len(self._sightings) and self._sightings[self._next].after < state:
+            self._apply(self._sightings[self._next])
+            self._next += 1
+
+    def _apply(self, sighting: Sighting) -> None:
+        record = self.ledger.live.get(sighting.address)
+        if sighting.what == "mark":
+            self.ledger.mark()
+        elif sighting.what == "root call ended":
+            self.ledger.end_root_call(sighting.number)
+        elif record is None:
+            return
+        elif sighting.what == "trained":
+            record.trained = True
+        elif sighting.what == "role":
+            note_role(record, sighting.role, sighting.name)
+        else:
+            leaf = self.ledger.live.get(sighting.leaf_address)
+            if has_gradient(leaf, is_parameter=sighting.is_parameter):
+                if leaf is not None:
+                    leaf.trained = True
+                note_role(record, sighting.role, sighting.name)
+
+    def _born(self, event: HistoryEvent, frames: Frames, is_known: bool) -> None:
+        state = self._states[self._state]
+        record = Record(event.size_bytes, operator_of(frames) or _function(frames), state.phase)
+        record.module, record.root_call = state.module, state.root_call
+        outside = state.phase is Phase.FORWARD and state.module is None
+        record.from_inputs = outside and self._before_model
+        if is_workspace(frames):
+            record.role = components.WORKSPACES
+        elif not is_known:
+            record.role = components.UNATTRIBUTED
+        line = self._users_line(frames)
+        if line is not None:
+            record.code, record.line = _Place(line[0]), line[1]
+        if event.address in self.ledger.live:  # its end is missing
+            self.ledger.died(event.address)
+        self.ledger.born(event.address, record, event.stream)
+
+    def _is_last_of_its_kind(self, number: int) -> bool:
+        events = self._snapshot.history.events
+        return number + 1 == len(events) or events[number + 1].action != events[number].action
+
+
+class _Place:
+    """Stands for the code of a frame that is gone."""
+
+    __slots__ = ("co_filename",)
+
+    def __init__(self, filename: str) -> None:
+        self.co_filename = filename
+
+
+def _function(frames: Frames) -> str:
+    """The innermost function, where no frame names an operator."""
+    return str(frames[0]["name"]) if frames else "backward"

@@ -1,0 +1,81 @@
+"""Roles and turning points seen during a run, to be laid over the allocator's history afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from .. import components
+from ..tracking.live_sightings import owns_storage
+
+What = Literal["role", "trained", "gradient", "mark", "root call ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One thing that was seen after the allocations of state ``after``, and before those of the next."""
+
+    after: int
+    what: What
+    address: int = 0
+    """Of the storage."""
+    role: str = ""
+    name: str | None = None
+    leaf_address: int = 0
+    """Of the storage that a gradient belongs to."""
+    is_parameter: bool = False
+    number: int = 0
+    """Of the root call."""
+
+
+class LateSightings:
+    """Keeps what it is told, with the storages' addresses; ``now`` is the number of the running state."""
+
+    def __init__(self, now: Callable[[], int], address_of: Callable[[torch.Tensor], int]) -> None:
+        """``address_of``: where a tensor's storage lies, as the history has it."""
+        self.seen: list[Sighting] = []
+        self._now = now
+        self._address_of = address_of
+
+    def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
+        """``tensor``'s storage has this role."""
+        if _on_cuda(tensor):
+            self.seen.append(Sighting(self._now(), "role", self._address_of(tensor), role, name))
+
+    def note_trained(self, parameter: torch.Tensor) -> None:
+        """A gradient has reached ``parameter``, or an optimizer holds it."""
+        if _on_cuda(parameter):
+            self.seen.append(Sighting(self._now(), "trained", self._address_of(parameter)))
+
+    def note_gradient(
+        self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
+    ) -> None:
+        """``gradient`` is handed to ``leaf``."""
+        if _on_cuda(gradient):
+            leaf_address = self._address_of(leaf) if _on_cuda(leaf) else 0
+            self.seen.append(
+                Sighting(
+                    self._now(), "gradient", self._address_of(gradient), components.GRADIENTS, name,
+                    leaf_address, is_parameter,
+                )
+            )  # fmt: skip
+
+    def note_mark(self) -> None:
+        """What the forward left over is taken up from here on."""
+        self.seen.append(Sighting(self._now(), "mark"))
+
+    def note_root_call_end(self, number: int) -> None:
+        """The outermost module call ``number`` has returned."""
+        self.seen.append(Sighting(self._now(), "root call ended", number=number))
+
+
+def _on_cuda(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cuda" and owns_storage(tensor)
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """Where ``tensor``'s storage begins."""
+    return tensor.untyped_storage().data_ptr()

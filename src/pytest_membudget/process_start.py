@@ -1,0 +1,52 @@
+"""Starts a Python process that talks by two pipes, and keeps what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import IO
+
+from .protocol import Channel
+
+#: The process sees the session's own import path before it imports anything.
+_BOOT = (
+    "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]), int(sys.argv[4]))"
+)
+#: Bytes of its output that a failure tells.
+_TAIL_BYTES = 2000
+
+
+def start_process(
+    module: str, output: IO[bytes], environment: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], Channel]:
+    """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
+
+    What it prints goes to ``output``. ``environment``: in place of this process's own.
+    """
+    read_orders, write_orders = os.pipe()
+    read_answers, write_answers = os.pipe()
+    path = json.dumps([os.path.abspath(entry) for entry in sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BOOT, path, module, str(read_orders), str(write_answers)],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=dict(environment) if environment is not None else None,
+        pass_fds=(read_orders, write_answers),
+        start_new_session=True,  # Ctrl-C is for the session, which ends the process
+    )
+    os.close(read_orders)
+    os.close(write_answers)
+    return process, Channel(read_answers, write_orders)
+
+
+def with_tail(what: str, output: IO[bytes]) -> str:
+    """``what`` has happened, and the last of what the process has printed."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _TAIL_BYTES))
+    tail = output.read().decode(errors="replace").strip()
+    return f"{what}\nThe last of its output:\n{tail}" if tail else what

@@ -1,0 +1,89 @@
+"""What an operator that has run costs: its results' storages, workspaces, and its kernel's temporaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ..allocator import OutOfMemory
+from ..gpus import Gpu
+from ..tracking.tracker import Tracker
+from ..units import gib_text
+from .attention_temporaries import attention_temporaries, missing_on_cuda
+from .kernel_temporaries import kernel_temporaries
+from .plans import Plan
+from .private import torch_release
+from .unmodelled import UnmodelledRuns
+from .workspaces import Workspaces
+
+
+class Charges:
+    """Hands the tracker what a test's operators take on ``gpu``, and keeps what is not known of them."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._workspaces = Workspaces(gpu.capability, torch_release())
+        self.unmodelled = UnmodelledRuns()
+
+    def move_to(self, gpu: Gpu) -> None:
+        """From here on the device is ``gpu``."""
+        self._gpu = gpu
+        self._workspaces.capability = gpu.capability
+
+    def charge(
+        self,
+        tracker: Tracker,
+        func: Any,
+        plan: Plan,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+    ) -> None:
+        """Record what ``func`` gave, and what its kernel takes beside; may raise ``OutOfMemory``."""
+        if type(result) is FakeTensor:
+            if result.fake_device.type == "cuda":
+                tracker.saw(result, plan.name, args)
+        elif isinstance(result, (list, tuple)):
+            skipped = missing_on_cuda(func, args) if plan.attention else ()
+            for index, tensor in enumerate(result):
+                if on_cuda(tensor) and index not in skipped:
+                    tracker.saw(tensor, plan.name, args)
+                elif type(tensor) is list:  # gradients of a layer's weights
+                    for part in filter(on_cuda, tensor):
+                        tracker.saw(part, plan.name, args)
+        self._workspaces.serve(tracker, func, plan.name, args)
+        if plan.attention and on_cuda(args[0]):
+            tracker.pass_through(attention_temporaries(func, args, self._gpu), plan.name)
+        elif plan.kernel and is_on_device(result, args):
+            tracker.pass_through(kernel_temporaries(func, args, kwargs, result, self._gpu), plan.name)
+            if self._gpu.backend != "cuda":
+                self.unmodelled.saw_elsewhere(plan.name)
+        if plan.unmodelled is not None and is_on_device(result, args):
+            call = (args, kwargs, result, self._gpu)
+            self.unmodelled.saw(plan.name, plan.unmodelled, call, tracker.source.find)
+
+
+def on_cuda(tensor: object) -> bool:
+    """Whether ``tensor`` is a fake tensor with memory on the virtual device.
+
+    Fake tensors only: a wrapper (DTensor) shows the global shape and owns no storage.
+    """
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+def is_on_device(result: object, args: Sequence[Any]) -> bool:
+    """Whether an operator ran on the virtual device: by its result, or by its first two arguments."""
+    first = result[0] if isinstance(result, (list, tuple)) and result else result
+    return any(on_cuda(tensor) for tensor in (first, *args[:2]))
+
+
+def out_of_memory_text(error: OutOfMemory, operator: str) -> str:
+    """What could not be had; it begins as PyTorch's own message does, for code that looks at it."""
+    reserved, allocated = gib_text(error.reserved_bytes), gib_text(error.allocated_bytes)
+    limit = f" of {gib_text(error.capacity_bytes)}" if error.capacity_bytes is not None else ""
+    return (
+        f"CUDA out of memory. Tried to allocate {gib_text(error.requested_bytes)} in {operator}; "
+        f"{reserved}{limit} reserved, {allocated} of it allocated"
+    )

@@ -1,0 +1,26 @@
+"""Families of published figures whose every estimate is what was measured, to 0.1%: held here, run by run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%, equal (\d+)%, over (\d+)%")
+
+
+@pytest.mark.parametrize(
+    ("family", "figures"), [("attention", 10), ("operators", 30), ("loss_heads", 23), ("lora", 10)]
+)
+def test_the_estimates_are_what_was_measured(family, figures):
+    pytest.importorskip("transformers")
+    command = [sys.executable, "-m", "benchmarks.accuracy", "--family", family]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    found = LINE.search(done.stdout)
+    assert int(found[1]) == figures
+    assert found[5] == "100", done.stdout[-3000:]

@@ -1,0 +1,135 @@
+"""Two histories side by side, with sizes small enough to follow by hand; all of the large pool."""
+
+import pickle
+
+from pytest_membudget.allocator import AllocatorSettings
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.histories.__main__ import main
+from pytest_membudget.histories.comparison import Allocation, differences, sides
+from pytest_membudget.histories.reading import Snapshot
+
+MIB = 2**20
+LINE = [{"filename": "/r/m/model.py", "line": 5, "name": "forward"}]
+NODE = [{"filename": "??", "line": 0, "name": "torch::autograd::generated::MulBackward0::apply()"}]
+PLACE = "m/model.py:5"
+
+
+def snapshot(*requests):
+    """Requests (MiB, frames, freed at once) from an empty allocator, each in a segment of its own."""
+    events, frames = [], []
+    address = 0
+    for mib, stack, freed in requests:
+        address += 1024 * MIB
+        made = ["segment_alloc", "alloc", *(["free_requested", "free_completed"] if freed else [])]
+        events += [HistoryEvent(action, address, mib * MIB, 0) for action in made]
+        frames += [stack] * len(made)
+    history = DeviceHistory(0, tuple(events), (), AllocatorSettings())
+    return Snapshot(history, tuple(frames), ("",) * len(events))
+
+
+def test_what_both_have_is_no_difference():
+    first, second = sides(snapshot((20, LINE, False)), snapshot((20, LINE, False)))
+
+    assert first.requests == {Allocation(PLACE, 20 * MIB): 1}
+    assert differences(first.requests, second.requests, {}) == []
+
+
+def test_a_request_that_only_one_has_is_told_with_place_and_count():
+    first, second = sides(
+        snapshot((20, LINE, False), (30, LINE, True), (40, LINE, True)), snapshot((20, LINE, False))
+    )
+
+    larger, smaller = differences(first.requests, second.requests, {})
+
+    assert (larger.allocation, larger.first_count, larger.second_count) == (Allocation(PLACE, 40 * MIB), 1, 0)
+    assert (larger.bytes, smaller.bytes) == (-40 * MIB, -30 * MIB)
+
+
+def test_what_is_held_at_the_peak_leaves_out_what_was_freed_before_and_made_after():
+    side, _ = sides(
+        snapshot((20, LINE, True), (60, LINE, False), (30, LINE, True), (22, LINE, True)),
+        snapshot((20, LINE, False)),
+    )
+
+    assert side.peak_allocated_bytes == 90 * MIB
+    assert side.held == {Allocation(PLACE, 60 * MIB): 1, Allocation(PLACE, 30 * MIB): 1}
+
+
+def test_the_peak_of_what_is_reserved_counts_whole_segments():
+    side, _ = sides(snapshot((20, LINE, True), (60, LINE, False)), snapshot((20, LINE, False)))
+
+    assert side.peak_reserved_bytes == 80 * MIB
+
+
+def test_nodes_tell_backward_apart_where_both_name_them():
+    first, _ = sides(snapshot((20, NODE, True)), snapshot((20, NODE, True)))
+
+    assert list(first.requests) == [Allocation("MulBackward0", 20 * MIB)]
+
+
+def test_backward_is_one_place_where_one_has_no_nodes():
+    """A history recorded with stacks="python"."""
+    first, second = sides(snapshot((20, NODE, True)), snapshot((20, [], True)))
+
+    assert list(first.requests) == list(second.requests) == [Allocation("backward", 20 * MIB)]
+
+
+def test_an_operator_is_told_where_one_of_them_names_it():
+    named = [{"filename": "??", "line": 0, "name": "aten::mm"}, *LINE]
+    first, second = sides(snapshot((20, named, False)), snapshot((24, LINE, False)))
+
+    (_, row) = differences(first.requests, second.requests, first.operators)
+
+    assert (row.operator, row.allocation.size_bytes) == ("aten::mm", 20 * MIB)
+
+
+def written(path, mib):
+    """A snapshot file of one block."""
+    entries = [
+        {"action": action, "addr": 1024 * MIB, "size": mib * MIB, "stream": 0, "frames": LINE}
+        for action in ("segment_alloc", "alloc")
+    ]
+    path.write_bytes(pickle.dumps({"segments": [_whole(mib)], "device_traces": [entries]}))
+    return str(path)
+
+
+def _whole(mib):
+    block = {
+        "address": 1024 * MIB,
+        "size": mib * MIB,
+        "requested_size": mib * MIB,
+        "state": "active_allocated",
+    }
+    return {
+        "device": 0, "address": 1024 * MIB, "total_size": mib * MIB, "stream": 0, "segment_type": "large",
+        "is_expandable": False, "blocks": [block],
+    }  # fmt: skip
+
+
+def test_the_command_tells_peaks_ratio_and_rows(tmp_path, capsys):
+    status = main([written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
+
+    said = capsys.readouterr().out
+    assert status == 0
+    assert "recorded: peak allocated 20.000 MiB, reserved 20.000 MiB, 1 requests" in said
+    assert "virtual / recorded: 1.5000 allocated" in said
+    assert "Asked for, 2 differences, 10.000 MiB together:" in said
+    assert "+30.000 MiB" in said
+
+
+def test_the_command_says_when_there_is_no_difference(tmp_path, capsys):
+    main([written(tmp_path / "a", 20), written(tmp_path / "b", 20)])
+
+    assert "Asked for: the same in both." in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path, capsys):
+    assert main([str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_history_beside_itself_is_equal():
+    one = snapshot((20, LINE, False), (30, NODE, True))
+    first, second = sides(one, one)
+
+    assert first == second

@@ -1,0 +1,100 @@
+"""Where an allocation was asked for, from the frames that PyTorch records: Python's, and C++'s with them."""
+
+import pytest
+
+from pytest_membudget.histories.places import is_node, is_workspace, operator_of, place_of
+
+
+def frame(name, filename="??", line=0):
+    return {"filename": filename, "line": line, "name": name}
+
+
+ALLOCATOR = frame("c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::malloc(signed char)")
+EMPTY = frame("at::_ops::empty_strided::redispatch(c10::DispatchKeySet)")
+BMM = frame("at::_ops::bmm::redispatch(c10::DispatchKeySet, at::Tensor const&)")
+EINSUM = frame("at::_ops::einsum::call(std::string_view)")
+LINEAR = frame("forward", "/venv/lib/python3.12/site-packages/torch/nn/modules/linear.py", 125)
+USERS = frame("forward", "/home/u/repo/models/attention.py", 41)
+PYTEST = frame("pytest_pyfunc_call", "/venv/lib/python3.12/site-packages/_pytest/python.py", 159)
+NODE = frame("torch::autograd::generated::BmmBackward0::apply(std::vector<at::Tensor>&&)")
+ENGINE = frame("torch::autograd::Engine::thread_main(std::shared_ptr<torch::autograd::GraphTask> const&)")
+ACCUMULATE = frame("torch::autograd::AccumulateGrad::apply(std::vector<at::Tensor>&&)")
+
+
+def test_the_innermost_line_outside_pytorch_is_the_place():
+    frames = [ALLOCATOR, BMM, LINEAR, USERS, PYTEST]
+
+    assert place_of(frames) == "models/attention.py:41"
+
+
+def test_folders_above_the_files_own_are_left_out():
+    windows = frame("forward", "C:\\Users\\u\\repo\\models\\attention.py", 41)
+
+    assert place_of([windows]) == place_of([USERS])
+
+
+@pytest.mark.parametrize(("node", "name"), [(NODE, "BmmBackward0"), (ACCUMULATE, "AccumulateGrad")])
+def test_in_backward_the_node_is_the_place(node, name):
+    assert place_of([ALLOCATOR, BMM, node, ENGINE]) == name
+    assert is_node(name)
+
+
+def test_a_node_counts_where_the_call_of_backward_stands_below_it_too():
+    """As on the virtual device, whose backward runs on the calling thread."""
+    assert place_of([frame("aten::bmm"), frame("BmmBackward0"), USERS]) == "BmmBackward0"
+
+
+def test_code_that_a_node_has_recomputed_has_its_own_line():
+    assert place_of([BMM, USERS, frame("apply", "/x/torch/utils/checkpoint.py", 3), NODE]) == (
+        "models/attention.py:41"
+    )
+
+
+def test_without_any_frame_it_was_backward():
+    assert place_of([]) == "backward"
+    assert not is_node("backward")
+
+
+def test_frames_without_a_line_of_the_users_say_so():
+    assert place_of([ALLOCATOR, ENGINE]) == "no line of Python"
+
+
+@pytest.mark.parametrize(
+    ("frames", "operator"),
+    [
+        ([ALLOCATOR, BMM, EINSUM, USERS], "aten::bmm"),
+        ([ALLOCATOR, EMPTY, BMM, EINSUM], "aten::bmm"),
+        ([ALLOCATOR, EMPTY, USERS], "aten::empty_strided"),
+        ([frame("aten::add.Tensor"), USERS], "aten::add_Tensor"),
+        ([frame("aten::mm workspace"), USERS], "aten::mm"),
+        ([USERS, BMM], ""),
+        ([], ""),
+    ],
+    ids=["innermost", "not the allocation", "only that", "virtual", "workspace", "python only", "none"],
+)
+def test_the_operator_is_the_innermost_that_is_not_an_allocation(frames, operator):
+    assert operator_of(frames) == operator
+
+
+ALLOCATE = frame("c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::allocate(unsigned long)")
+GENERIC = frame(
+    "at::TensorBase at::detail::_empty_strided_generic<c10::ArrayRef<long> >(c10::ArrayRef<long>)"
+)
+HANDLE = frame("at::cuda::getNewWorkspace()")
+
+
+@pytest.mark.parametrize(
+    ("frames", "expected"),
+    [
+        ([ALLOCATOR, ALLOCATE, HANDLE, BMM, USERS], True),
+        ([ALLOCATOR, ALLOCATE, GENERIC, BMM, USERS], False),
+        ([frame("aten::mm workspace"), USERS], True),
+        ([frame("aten::mm"), USERS], False),
+        ([USERS], False),
+        ([], False),
+    ],
+    ids=["library", "tensor", "virtual workspace", "virtual tensor", "python only", "none"],
+)
+def test_memory_that_nobody_asked_for_as_a_tensor_is_a_workspace(frames, expected):
+    """Stacks as PyTorch 2.6 recorded them for bmm, shortened."""
+    assert is_workspace(frames) is expected

@@ -1,0 +1,403 @@
+"""Snapshots in the report's folder: PyTorch's own tools read them, and they say what report.json says."""
+
+import json
+import pickle
+import textwrap
+from dataclasses import replace
+from importlib.metadata import version
+from itertools import accumulate
+
+import pytest
+
+from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.replay import replay
+from pytest_membudget.units import GIB, MIB
+
+RELEASE = tuple(int(part) for part in version("torch").split(".")[:2])
+only_where_kept_and_shared = pytest.mark.skipif(
+    not (2, 12) <= RELEASE < (2, 15), reason="cuBLAS's workspaces, counted here, differ by release"
+)
+
+HOLDING = """
+    import torch
+
+    def hold(gib):
+        return torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+    """
+
+FILES = {
+    "test_steps.py": """
+        import pytest
+
+        def residual(x):
+            import torch
+
+            return torch.relu(x)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_training():
+            import torch
+
+            model = torch.nn.Sequential(torch.nn.Linear(700, 700), torch.nn.Linear(700, 700)).cuda()
+            optimizer = torch.optim.AdamW(model.parameters())
+            for _ in range(2):
+                loss = residual(model(torch.randn(300, 700, device="cuda"))).sum()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            torch.cuda.empty_cache()
+            kept = torch.empty(3 * 2**20 + 5, dtype=torch.uint8, device="cuda")
+            pytest.kept = kept
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_two_streams():
+            import torch
+
+            shared = torch.empty(2**20, device="cuda")
+            shared.record_stream(torch.cuda.Stream())
+            del shared
+            torch.empty(2**20, device="cuda")
+
+        @pytest.mark.mem_budget(gpu="RTX-4090")
+        def test_out_of_memory():
+            from holding import hold
+
+            many = [hold(4) for _ in range(9)]
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_over():
+            from holding import hold
+
+            hold(2)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_raises():
+            from holding import hold
+
+            held = hold(0.5)
+            raise ValueError("none")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_nothing():
+            pass
+
+        @pytest.mark.mem_budget(gib=1)
+        @pytest.mark.parametrize("what", ["a/b", "a:b", "A/b", "ä" * 300])
+        def test_names(what):
+            from holding import hold
+
+            hold(0.1)
+        """,
+}
+WITHOUT = {"test_nothing"}
+
+
+@pytest.fixture(scope="module", params=["default", "expandable"])
+def run(request, session_of):
+    conf = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if request.param == "expandable" else {}
+    return session_of(FILES, "--membudget", env=conf)
+
+
+def snapshot_of(run, name):
+    with (run.report_path.parent / run.rows[name]["snapshot"]).open("rb") as file:
+        return pickle.load(file)
+
+
+def with_snapshot(run):
+    return [name for name in run.rows if name not in WITHOUT]
+
+
+def trace_of(run, name):
+    (trace,) = snapshot_of(run, name)["device_traces"]
+    return trace
+
+
+def peak_of(run, name):
+    return run.rows[name]["estimates"][0]["peak"]
+
+
+def state_of(entry):
+    blocks = tuple(
+        BlockState(block["address"], block["size"], block["requested_size"], block["state"])
+        for block in entry["blocks"]
+    )
+    is_small = entry["segment_type"] == "small"
+    return SegmentState(
+        entry["address"], entry["total_size"], entry["stream"], is_small, entry["is_expandable"], blocks
+    )
+
+
+def event_of(entry):
+    address = entry["device_free"] if entry["action"] == "oom" else entry["addr"]
+    return HistoryEvent(entry["action"], address, entry["size"], entry["stream"])
+
+
+def history_of(snapshot):
+    """What a snapshot says, as the reader of recorded histories has it."""
+    events = tuple(map(event_of, snapshot["device_traces"][0]))
+    told = snapshot["allocator_settings"]
+    settings = replace(AllocatorSettings(), expandable_segments=told["expandable_segments"])
+    return DeviceHistory(0, events, tuple(map(state_of, snapshot["segments"])), settings)
+
+
+def alive_over_time(trace, begins, ends):
+    signs = {**dict.fromkeys(begins, 1), **dict.fromkeys(ends, -1)}
+    return list(accumulate(signs.get(entry["action"], 0) * entry["size"] for entry in trace))
+
+
+# What there is
+
+
+def test_each_test_that_allocates_has_a_file_that_its_row_names(run):
+    rows = run.rows
+
+    files = {path.name for path in (run.report_path.parent / "snapshots").iterdir()}
+    named = [rows[name]["snapshot"] for name in with_snapshot(run)]
+    assert [rows[name]["snapshot"] for name in WITHOUT] == [None]
+    assert {f"snapshots/{file}" for file in files} == set(named)
+    assert len(files) == len(named) == 9
+    assert all(row["snapshot_error"] == "" for row in rows.values())
+
+
+def test_names_are_plain_ones_that_do_not_differ_by_case_alone(run):
+    names = [run.rows[name]["snapshot"] for name in with_snapshot(run)]
+
+    assert len({name.lower() for name in names}) == len(names)
+    assert all(name.isascii() and len(name) < 200 for name in names)
+
+
+# PyTorch's own tools
+
+
+def test_pytorchs_tools_read_every_snapshot(run):
+    viz = pytest.importorskip("torch.cuda._memory_viz")
+    for name in with_snapshot(run):
+        snapshot = snapshot_of(run, name)
+        viz.segsum(snapshot)
+        viz.trace(snapshot)
+        for text in (viz.memory, viz.segments):
+            text(snapshot, format_flamegraph=lambda lines: lines)
+        viz.compare(snapshot["segments"], snapshot["segments"], format_flamegraph=lambda lines: lines)
+        assert "Active Memory Timeline" in viz.trace_plot(snapshot)
+        assert "Allocator State History" in viz.segment_plot(snapshot)
+        assert "Active Cached" in viz.trace_plot(snapshot, plot_segments=True, filter_freed=True)
+
+
+@only_where_kept_and_shared
+def test_pytorchs_summary_has_what_the_test_has_kept(run):
+    viz = pytest.importorskip("torch.cuda._memory_viz")
+
+    lines = viz.segsum(snapshot_of(run, "test_training")).splitlines()
+
+    # 3 MiB and 5 bytes by the test; by cuBLAS, on an H100, 32 MiB for forward's thread and for backward's
+    assert "total_allocated: 67.0MiB" in lines
+
+
+# The same figures as the report's
+
+
+def test_the_largest_sum_of_segments_is_the_reported_peak(run):
+    for name in with_snapshot(run):
+        reserved = alive_over_time(
+            trace_of(run, name), ("segment_alloc", "segment_map"), ("segment_free", "segment_unmap")
+        )
+        assert max(reserved) == peak_of(run, name)["reserved_bytes"]
+
+
+def test_the_largest_sum_of_requests_is_the_reported_peak_but_for_rounding(run):
+    for name in with_snapshot(run):
+        trace = trace_of(run, name)
+        requested = max(alive_over_time(trace, ("alloc",), ("free_completed",)))
+        allocated = max(alive_over_time(trace, ("alloc",), ("free_requested",)))
+        blocks = sum(entry["action"] == "alloc" for entry in trace)
+        # a block is less than 512 bytes, or of the large pool up to 1 MiB, more than what was asked for
+        assert requested <= peak_of(run, name)["active_bytes"] < requested + blocks * (MIB + 512)
+        assert allocated <= peak_of(run, name)["allocated_bytes"]
+
+
+def test_the_trace_played_again_gives_the_reported_peaks_and_the_told_state(run):
+    for name in with_snapshot(run):
+        history = history_of(snapshot_of(run, name))
+        played = replay(history)
+        allocator, seen = played.allocator, played.recorded
+        assert {
+            "allocated_bytes": allocator.peak_allocated_bytes,
+            "active_bytes": allocator.peak_active_bytes,
+            "reserved_bytes": allocator.peak_reserved_bytes,
+        }.items() <= peak_of(run, name).items()
+        assert seen.addresses_matched == seen.requests > 0
+        assert seen.ooms_matched == seen.ooms
+        assert allocator.segments() == list(history.segments)
+
+
+# What it tells of an allocation
+
+
+def allocations(run, name, size):
+    found = [e for e in trace_of(run, name) if e["action"] == "alloc" and e["size"] == size]
+    assert found
+    return found
+
+
+def names_in(entry):
+    return [frame["name"] for frame in entry["frames"]]
+
+
+def test_an_allocation_has_its_operator_and_the_calls_up_to_the_test(run):
+    first, *_ = [e for e in allocations(run, "test_training", 300 * 700 * 4) if "aten::relu" in names_in(e)]
+
+    assert names_in(first) == ["aten::relu", "residual", "test_training"]
+    assert [frame["line"] for frame in first["frames"]] == [0, 6, 15]
+    assert first["frames"][1]["filename"] == str(run.folder / "test_steps.py")
+    assert first["user_metadata"] == "activations"
+
+
+def test_modules_and_torchs_own_calls_are_told(run):
+    product = next(
+        e
+        for e in allocations(run, "test_training", 300 * 700 * 4)
+        if names_in(e)[0].startswith("aten::addmm")
+    )
+
+    assert product["frames"][1]["filename"].endswith("torch/nn/modules/linear.py")
+    assert names_in(product)[-1] == "test_training"
+    assert product["user_metadata"] == "activations, 0"
+
+
+def test_a_gradient_has_the_node_of_the_backward_that_made_it(run):
+    gradient = allocations(run, "test_training", 700 * 700 * 4)[2]  # after two weights
+
+    assert names_in(gradient)[:2] == ["aten::mm", "AddmmBackward0"]
+    assert gradient["user_metadata"] == "gradients, 1.weight"
+    assert names_in(gradient)[-1] == "test_training"
+
+
+@only_where_kept_and_shared
+def test_memory_inside_a_library_is_named_so(run):
+    forward, backward = allocations(run, "test_training", 32 * MIB)
+
+    assert names_in(forward)[0] == "aten::addmm workspace"
+    assert names_in(backward)[:2] == ["aten::mm workspace", "AddmmBackward0"]
+    assert forward["user_metadata"].startswith("workspaces")
+
+
+def test_no_frame_is_pytests_or_this_packages(run):
+    frames = [f for name in with_snapshot(run) for e in trace_of(run, name) for f in e["frames"]]
+
+    assert len(frames) > 100
+    assert not [f for f in frames if "_pytest" in f["filename"] or "pytest_membudget/" in f["filename"]]
+    assert not [f for f in frames if "_subclasses" in f["filename"]]
+
+
+def test_what_another_stream_holds_is_freed_later(run):
+    actions = [e["action"] for e in trace_of(run, "test_two_streams") if "segment" not in e["action"]]
+
+    assert actions[:4] == ["alloc", "free_requested", "free_completed", "alloc"]
+    first, second = allocations(run, "test_two_streams", 4 * MIB)
+    assert first["addr"] == second["addr"]
+
+
+def test_out_of_memory_is_there_with_its_place(run):
+    trace = trace_of(run, "test_out_of_memory")
+    (oom,) = [entry for entry in trace if entry["action"] == "oom"]
+
+    assert oom["size"] == 4 * GIB
+    assert 0 <= oom["device_free"] < 4 * GIB
+    assert names_in(oom)[-1] == "test_out_of_memory"
+    assert sum(entry["action"] == "alloc" for entry in trace) == 5  # of 4 GiB, on a card of 24
+
+
+# When it is written
+
+
+def test_nothing_is_recorded_without_a_report(session_of):
+    files = {
+        "test_it.py": """
+        import gc, pytest
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_it():
+            from holding import hold
+
+            held = hold(0.1)
+            assert "RecordingAllocator" not in {type(thing).__name__ for thing in gc.get_objects()}
+        """
+    }
+
+    plain = session_of(files, "--membudget", report=False)
+    recorded = session_of(files, "--membudget")
+
+    assert (plain.outcomes["test_it"], recorded.outcomes["test_it"]) == ("passed", "failed")
+    assert not list(plain.folder.rglob("*.pickle"))
+
+
+ONE = """
+    import pytest
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_it():
+        from holding import hold
+
+        hold({gib})
+    """
+
+
+def test_the_last_run_counts(session_of, again, write_all):
+    run = session_of({"test_it.py": ONE.format(gib=0.25)}, "--membudget")
+    first = max(entry["size"] for entry in trace_of(run, "test_it"))
+    report = "--membudget-report=membudget"
+
+    write_all(run.folder, {"test_it.py": ONE.format(gib=0.5)})
+    second = max(e["size"] for e in trace_of(again(run, "--membudget", report), "test_it"))
+    write_all(run.folder, {"test_it.py": ONE.format(gib=0)})
+    empty = again(run, "--membudget", report)
+
+    assert (first, second) == (256 * MIB, 512 * MIB)
+    assert empty.rows["test_it"]["snapshot"] is None
+    assert list((run.folder / "membudget" / "snapshots").iterdir()) == []
+
+
+def test_each_of_several_processes_leaves_its_tests_snapshots(session_of):
+    pytest.importorskip("xdist")
+    run = session_of(FILES, "--membudget", "-n2")
+
+    assert all(trace_of(run, name) for name in with_snapshot(run))
+    assert len(list((run.report_path.parent / "snapshots").iterdir())) == 9
+
+
+def test_what_imports_allocate_is_told_too(session_of):
+    source = """
+        import pytest, torch
+        from holding import hold
+
+        TABLE = hold(0.25, "cuda" if torch.cuda.is_available() else "cpu")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_it():
+            hold(0.5)
+        """
+    run = session_of({"test_it.py": source}, "--membudget")
+
+    first, second = (e for e in trace_of(run, "test_it") if e["action"] == "alloc")
+
+    assert (first["size"], second["size"]) == (256 * MIB, 512 * MIB)
+    assert [(f["name"], f["line"]) for f in first["frames"][-1:]] == [("<module>", 4)]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
+def test_snapshots_that_cannot_be_written_are_told_and_change_no_result(pytester, workers):
+    if workers:
+        pytest.importorskip("xdist")
+    two = textwrap.dedent(ONE).format(gib=0.25)
+    pytester.makepyfile(test_it=two + two[two.index("@") :].replace("test_it", "test_other"))
+    pytester.makepyfile(holding=textwrap.dedent(HOLDING))
+    pytester.mkdir("out").joinpath("snapshots").write_text("a file")
+
+    result = pytester.runpytest_subprocess("--membudget", "--membudget-report=out", *workers)
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["membudget: 2 of the snapshots could not be written: *out/snapshots*"])
+    rows = json.loads(pytester.path.joinpath("out/report.json").read_text())["tests"]
+    assert [row["snapshot"] for row in rows] == [None, None]
+    assert all("snapshots" in row["snapshot_error"] for row in rows)

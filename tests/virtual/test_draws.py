@@ -1,0 +1,99 @@
+"""Draws of random numbers: the same in every run, likely, and listed where they are read."""
+
+import pytest
+import torch
+from torch import nn
+
+
+def drawn():
+    skipped = [bool(torch.rand(()) < 0.1) for _ in range(3)]
+    return [
+        skipped, bool(torch.rand(1) > 0.1), torch.randperm(3).tolist(), torch.randint(5, 9, (2,)).tolist(),
+        torch.randint(0, 1, (1,)).item(), torch.multinomial(torch.ones(4), 2).tolist(),
+        torch.empty(1).uniform_(2, 4).item(), torch.randint(100, (2, 3), device="cuda").max().item(),
+    ]  # fmt: skip
+
+
+def test_draws_are_within_their_range_and_are_listed(trace):
+    """Every run of a test gives the same estimate: what is likely happens, and nothing is shuffled."""
+    traced = trace(drawn)
+
+    assert traced.value == [[False] * 3, True, [0, 1, 2], [5, 5], 0, [0, 1], 3.0, 1]
+    first = drawn.__code__.co_firstlineno
+    lines = {int(text.split()[0].rpartition(":")[2]) - first for text in traced.report.assumptions}
+    assert lines == {1, 3, 4, 5}
+
+
+def trained_with_layer_drop(rate):
+    layers = nn.ModuleList(nn.Linear(64, 64, bias=False, device="cuda") for _ in range(4))
+    hidden = torch.randn(1, 64, device="cuda")
+    for layer in layers:
+        if torch.rand(()) < rate:
+            continue
+        hidden = layer(hidden)
+    hidden.sum().backward()
+    return sum(layer.weight.grad is not None for layer in layers)
+
+
+def test_layer_drop_drops_no_layer(trace):
+    traced = trace(trained_with_layer_drop, 0.2)
+
+    place = f"test_draws.py:{trained_with_layer_drop.__code__.co_firstlineno + 4}"
+    assert traced.value == 4
+    assert traced.report.assumptions == (f"{place} reads a bool value (4 times): taken to be False",)
+
+
+def initialised(name):
+    weight = torch.empty(16, 16, device="cuda")
+    keywords = {"sparse_": {"sparsity": 0.1}, "constant_": {"val": 1.0}}.get(name, {})
+    getattr(nn.init, name)(weight, **keywords)
+    return list(weight.shape)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "xavier_uniform_",
+        "xavier_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_", "sparse_",
+    ],
+)  # fmt: skip
+def test_initialisation_comes_to_an_end(trace, name):
+    assert trace(initialised, name).value == [16, 16]
+
+
+def truncated_by_rejection():
+    values = torch.randn(100, device="cuda")
+    while (outside := values.abs() > 2).any():
+        values = torch.where(outside, torch.randn_like(values), values)
+    return True
+
+
+def test_a_loop_that_draws_until_nothing_is_outside_ends(trace):
+    assert trace(truncated_by_rejection).value is True
+
+
+def dropped_out():
+    x = torch.randn(2, 3, 4, 4, device="cuda")
+    layers = nn.Dropout(0.1), nn.Dropout2d(0.1), nn.AlphaDropout(0.1), nn.FeatureAlphaDropout(0.1), nn.RReLU()
+    return [list(layer(x).shape) for layer in layers]
+
+
+def test_dropout_modules_run(trace):
+    traced = trace(dropped_out)
+
+    assert traced.value == [[2, 3, 4, 4]] * 5
+    assert not traced.report.assumptions
+
+
+def sampled():
+    normal = torch.distributions.Normal(torch.randn(3, device="cuda"), torch.rand(3, device="cuda"))
+    normal.log_prob(normal.rsample()).sum()
+    categorical = torch.distributions.Categorical(logits=torch.randn(2, 5, device="cuda"))
+    action = categorical.sample()
+    categorical.log_prob(action)
+    return action[0].item()
+
+
+def test_distributions_are_sampled_from(trace):
+    """A policy's parameters are what its network gives: nobody knows that they are valid."""
+    assert trace(sampled).value == 0

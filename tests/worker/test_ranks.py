@@ -1,0 +1,417 @@
+"""Several ranks for one test: all report, the one that fails first is named, and no process stays behind.
+
+Everything but the GPU is as it is for one: torch's elastic agent, gloo for NCCL, and a device of this file's
+that counts what a body says it takes.
+"""
+
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_membudget.launch_ranks import RanksOrder, measure_ranks
+from pytest_membudget.launcher_environment import Joined
+
+DEVICE = """
+    from pytest_membudget.report import MemoryReport, PeakBytes
+
+    taken = []
+
+    def made_for(order):
+        return Counting()
+
+    class Counting:
+        name = "the counting device"
+        is_awake = True
+        wakes_when_asked = False
+
+        def install(self):
+            pass
+
+        def imported_bytes(self):
+            return 0
+
+        def begin(self, gpu, *, limited):
+            taken.clear()
+
+        def end(self, *, metric, root):
+            total = sum(taken)
+            return MemoryReport("measured", metric, PeakBytes(*[total] * 4), {"activations": total})
+
+        def refused(self):
+            return []
+
+        def snapshot(self):
+            return {"segments": []}
+    """
+
+BODIES = """
+    import os
+    import signal
+    import subprocess
+    import time
+
+    import counting_device
+    import pytest
+    import torch
+    import torch.distributed as dist
+
+    @pytest.fixture(autouse=True)
+    def noted(request):
+        # the process group is there before any setup
+        child = subprocess.Popen(["sleep", "1000"])
+        with open(f"pids-{request.node.name}-{dist.get_rank()}.part", "w") as file:
+            file.write(f"{os.getpid()} {os.getppid()} {child.pid}")
+        os.rename(file.name, file.name.removesuffix(".part"))
+
+    def total():
+        value = torch.tensor([dist.get_rank() + 1])
+        dist.all_reduce(value)
+        return int(value)
+
+    def is_rank_1(words=""):
+        total()
+        if dist.get_rank() == 1:
+            print(words)
+        return dist.get_rank() == 1
+
+    def test_reduces(record_property):
+        assert os.environ["RANK"] == str(dist.get_rank())
+        assert os.environ["WORLD_SIZE"] == str(dist.get_world_size())
+        record_property("world size", dist.get_world_size())
+        counting_device.taken.append(1000 * total() + dist.get_rank())
+
+    def test_killed():
+        if is_rank_1("layer 1 of it"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        total()
+
+    def test_leaves():
+        if is_rank_1("layer 2 of it"):
+            os._exit(0)
+        total()
+
+    def test_raises():
+        if is_rank_1("layer 3 of it"):
+            raise ValueError("no such layer")
+        total()
+
+    def test_out_of_memory():
+        if is_rank_1("layer 4 of it"):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 80.00 GiB.")
+        total()
+
+    def test_hangs():
+        if is_rank_1("layer 5 of it"):
+            time.sleep(1000)
+        total()
+
+    def test_ends_the_agent():
+        if is_rank_1():
+            os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(1000)
+
+    @pytest.mark.skipif("int(os.environ['RANK']) >= 0", reason="no such kernel")
+    def test_skipped():
+        pass
+    """
+
+#: A session: of the launcher that has started it, or one that starts ranks itself.
+SESSION = """
+    import json, os, sys
+    from pytest_membudget.launch_ranks import RanksOrder, measure_ranks
+    from pytest_membudget.launcher_environment import ranks_of_environment
+
+    order, requests = json.loads(sys.argv[1])
+    joined = ranks_of_environment(os.environ)
+    for number, request in enumerate(requests):
+        answer = measure_ranks(RanksOrder(**order, joined=joined), request)
+        with open(f"answer-{sys.argv[2]}-{number}-{joined.rank if joined else 0}.json", "w") as file:
+            json.dump(answer, file)
+    """
+
+LINES = {
+    "test_killed": ("layer 1 of it", "its process was ended by signal 9 (SIGKILL) before its test did"),
+    "test_leaves": ("layer 2 of it", "its process left with status 0 before its test did"),
+    "test_raises": ("layer 3 of it", "ValueError in call at test_bodies.py:"),
+    "test_out_of_memory": ("layer 4 of it", "CUDA out of memory. Tried to allocate 80.00 GiB."),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The user's folder: test bodies, their device, and a script that is a session."""
+    folder = tmp_path_factory.mktemp("ranks")
+    files = {"counting_device.py": DEVICE, "test_bodies.py": BODIES, "session.py": SESSION}
+    for name, text in {**files, "pytest.ini": "[pytest]\n"}.items():
+        (folder / name).write_text(textwrap.dedent(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        patch.setenv("PYTHONPATH", str(folder))
+        yield folder
+
+
+def order_in(folder, gpus, timeout):
+    return {
+        "args": ["-p", "no:cacheprovider"],
+        "dir": str(folder),
+        "gpus": gpus,
+        "timeout": timeout,
+        "gpu": "H100-80GB",
+        "device": "counting_device:made_for",
+        "backend": "gloo",
+    }
+
+
+def request_of(folder, name, snapshot=None):
+    file = str(folder / "test_bodies.py")
+    key = f"{file}::{name}"
+    more = {"gpu": "H100-80GB", "limited": False, "metric": "allocated", "snapshot": snapshot}
+    return {"key": key, "file": file, **more}
+
+
+def answer_of(folder, name, gpus=2, timeout=120.0, snapshot=None, joined=None):
+    order = RanksOrder(**order_in(folder, gpus, timeout), joined=joined)
+    return measure_ranks(order, request_of(folder, name, snapshot))
+
+
+def is_running(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def noted_pids(folder, name, ranks):
+    """The rank's process, its parent, and one that it has started; of all ranks."""
+    return [int(pid) for rank in range(ranks) for pid in (folder / f"pids-{name}-{rank}").read_text().split()]
+
+
+def all_end(pids, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while any(map(is_running, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(map(is_running, pids))
+
+
+def wait_for(path, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} has not come"
+        time.sleep(0.05)
+
+
+def start_session(folder, names, tag, *, gpus=2, timeout=120.0, launcher=(), variables=None):
+    arguments = json.dumps([order_in(folder, gpus, timeout), [request_of(folder, name) for name in names]])
+    return subprocess.Popen(
+        [sys.executable, *launcher, str(folder / "session.py"), arguments, tag],
+        cwd=folder,
+        env={**os.environ, **(variables or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answers_of_sessions(folder, tag, number):
+    """The answers of both sessions to their request ``number``."""
+    return [json.loads((folder / f"answer-{tag}-{number}-{rank}.json").read_text()) for rank in range(2)]
+
+
+# Ranks that the plugin starts
+
+
+@pytest.fixture(scope="module")
+def of_four(folder):
+    return answer_of(folder, "test_reduces", gpus=4, snapshot=str(folder / "snapshots" / "reduces.pickle"))
+
+
+def test_every_rank_reports_what_it_took_in_a_working_process_group(of_four):
+    # an all_reduce over the ranks' numbers from 1 on gives 1 + 2 + 3 + 4
+    assert of_four["outcome"] == "traced"
+    taken = [(report["rank"], report["peak"]["allocated_bytes"]) for report in of_four["reports"]]
+    assert taken == [(0, 10_000), (1, 10_001), (2, 10_002), (3, 10_003)]
+
+
+def test_what_the_test_records_comes_once(of_four):
+    assert of_four["properties"] == [["world size", 4]]
+
+
+def test_each_rank_leaves_a_snapshot_of_its_own(of_four, folder):
+    assert of_four["has_snapshot"]
+    names = sorted(path.name for path in (folder / "snapshots").iterdir())
+    assert names == [f"reduces-rank{rank}.pickle" for rank in range(4)]
+    assert pickle.loads((folder / "snapshots" / names[3]).read_bytes()) == {"segments": []}
+
+
+def test_no_process_is_left_after_all_have_reported(of_four, folder):
+    assert all_end(noted_pids(folder, "test_reduces", 4))
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_rank_that_fails_is_named_with_its_last_lines(folder, name):
+    printed, reason = LINES[name]
+
+    answer = answer_of(folder, name)
+
+    assert answer["outcome"] == ("out_of_memory" if name == "test_out_of_memory" else "error")
+    assert answer["failed_rank"] == 1
+    assert answer["reason"].startswith(f"rank 1 of 2: {reason}")
+    assert f"The last lines of rank 1:\ntest_bodies.py {printed}" in answer["details"]
+    assert "Rank 0 " in answer["details"]
+    assert answer.get("where", "test_bodies.py:").startswith("test_bodies.py:")
+    assert all_end(noted_pids(folder, name, 2))
+
+
+def test_a_rank_that_hangs_is_named_with_the_line_where_it_is(folder):
+    began = time.monotonic()
+    answer = answer_of(folder, "test_hangs", timeout=5.0)
+
+    assert time.monotonic() - began < 35
+    assert answer["failed_rank"] == 1
+    assert answer["reason"].startswith("rank 1 of 2: it did not finish within 5 s")
+    assert "test_bodies.py" in answer["reason"].splitlines()[2]
+    assert answer["reason"].splitlines()[2].endswith("in test_hangs")
+    assert "layer 5 of it" in answer["details"]
+    assert "Rank 0 failed too: it did not finish within 5 s" in answer["details"]
+    assert all_end(noted_pids(folder, "test_hangs", 2))
+
+
+def test_a_test_that_every_rank_skips_is_skipped(folder):
+    answer = answer_of(folder, "test_skipped")
+
+    assert (answer["outcome"], answer["reason"]) == ("skipped", "no such kernel")
+
+
+def test_a_test_that_is_not_there_is_told(folder):
+    answer = answer_of(folder, "test_of_another_file")
+
+    assert answer["outcome"] == "error"
+    assert "of 2: the worker did not collect this test" in answer["reason"]
+
+
+def test_an_agent_that_is_killed_takes_its_ranks_with_it(folder):
+    answer = answer_of(folder, "test_ends_the_agent")
+
+    assert answer["outcome"] == "error"
+    assert answer["reason"].startswith("the ranks' agent was ended by signal 9 (SIGKILL)")
+    assert all_end(noted_pids(folder, "test_ends_the_agent", 2))
+
+
+def test_a_session_that_is_killed_takes_its_ranks_with_it(folder):
+    for old in folder.glob("pids-test_hangs-*"):
+        old.unlink()
+    session = start_session(folder, ["test_hangs"], "killed")
+    for rank in range(2):
+        wait_for(folder / f"pids-test_hangs-{rank}")
+    session.kill()
+    session.communicate()
+
+    assert all_end(noted_pids(folder, "test_hangs", 2))
+
+
+# Ranks that a launcher has started
+
+
+@pytest.fixture(scope="module")
+def of_torchrun(folder):
+    names = ["test_reduces", "test_killed", "test_reduces"]
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    session = start_session(folder, names, "torchrun", launcher=launcher)
+    _, errors = session.communicate(timeout=120)
+    assert session.returncode == 0, errors
+    return [answers_of_sessions(folder, "torchrun", number) for number in range(3)]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_under_torchrun_each_session_runs_a_rank_and_hears_of_all(of_torchrun, number):
+    one, other = of_torchrun[number]
+    # 1 + 2, in thousands, and the rank
+    taken = [(report["rank"], report["peak"]["allocated_bytes"]) for report in one["reports"]]
+
+    assert one["outcome"] == "traced"
+    assert taken == [(0, 3_000), (1, 3_001)]
+    assert other == one
+
+
+def test_under_torchrun_all_sessions_name_the_rank_that_failed(of_torchrun):
+    one, other = of_torchrun[1]
+
+    assert one["reason"] == f"rank 1 of 2: {LINES['test_killed'][1]}"
+    assert "layer 1 of it" in one["details"]
+    assert other == one
+
+
+def srun(folder, names, tag):
+    """Two tasks of a step, as srun starts them: nobody keeps a store for them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    step = {
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+    }
+    return [
+        start_session(
+            folder, names, tag, variables={**step, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}
+        )
+        for rank in range(2)
+    ]
+
+
+def test_tasks_of_srun_meet_at_rank_0_for_test_after_test(folder):
+    for session in srun(folder, ["test_raises", "test_reduces"], "srun"):
+        _, errors = session.communicate(timeout=120)
+        assert session.returncode == 0, errors
+
+    raised, other = answers_of_sessions(folder, "srun", 0)
+    assert raised["reason"].startswith(f"rank 1 of 2: {LINES['test_raises'][1]}")
+    assert other == raised
+    reduced, other = answers_of_sessions(folder, "srun", 1)
+    assert [report["peak"]["allocated_bytes"] for report in reduced["reports"]] == [3_000, 3_001]
+    assert other == reduced
+
+
+def test_a_session_of_the_launchers_that_ends_is_named_by_the_others(folder):
+    for old in folder.glob("pids-test_hangs-*"):
+        old.unlink()
+    staying, ending = srun(folder, ["test_hangs"], "lost")
+    for rank in range(2):
+        wait_for(folder / f"pids-test_hangs-{rank}")
+    ending.kill()
+    ending.communicate()
+    staying.communicate(timeout=60)
+
+    answer = json.loads((folder / "answer-lost-0-0.json").read_text())
+    assert answer["reason"] == "rank 1 of 2: its session has ended"
+    assert all_end(noted_pids(folder, "test_hangs", 2))
+
+
+def test_ranks_that_do_not_meet_say_where_they_were_to(folder):
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        joined = Joined(1, 2, 1, "127.0.0.1", closed.getsockname()[1], hosts_store=False)
+        answer = answer_of(folder, "test_reduces", timeout=2.0, joined=joined)
+
+    assert answer["outcome"] == "error"
+    place = f"MASTER_ADDR:MASTER_PORT, 127.0.0.1:{joined.master_port}"
+    assert answer["reason"].startswith(f"the ranks do not meet at {place}")
+
+
+def test_a_launcher_with_another_number_of_ranks_is_told(folder):
+    joined = Joined(0, 2, 0, "127.0.0.1", 29500, hosts_store=True)
+
+    answer = answer_of(folder, "test_reduces", gpus=4, joined=joined)
+
+    assert answer["outcome"] == "error"
+    assert answer["reason"].startswith("gpus=4, but the launcher has started 2 ranks; start 4")
