@@ -308,25 +308,78 @@ def test_a_reason_that_is_no_text_is_refused(value):
     )
 
 
-# Marks that this release cannot check
+# Several GPUs
 
 
-def test_several_gpus_are_not_available_and_say_what_to_write():
-    text = refusal_of(NotAvailable, {"gib": 40, "gpus": 2})
+def test_more_gpus_than_any_job_has_are_refused():
+    assert read({"gib": 4, "gpus": 65_536}).gpus == 65_536
+    text = refusal_of(UsageMistake, {"gib": 4, "gpus": 65_537})
+    assert text == "mem_budget(gpus=65537): write the number of GPUs, 65536 at most"
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("all", None),
+        ("first", (0,)),
+        ("last", (7,)),
+        (3, (3,)),
+        ([7, 0, 7], (0, 7)),
+        ((5,), (5,)),
+        (0, (0,)),
+    ],
+)
+def test_ranks_name_those_that_the_budget_is_held_to(written, named):
+    assert read({"gib": 40, "gpus": 8, "ranks": written}).named_ranks == named
+
+
+def test_without_ranks_it_is_all_of_them():
+    assert read({"gib": 40, "gpus": 8}).named_ranks is None
+    assert Budget(gib=1).named_ranks is None
+
+
+@pytest.mark.parametrize("ranks", [8, -1, [0, 8], [-1, 0]])
+def test_ranks_that_are_not_there_are_refused(ranks):
+    text = refusal_of(UsageMistake, {"gib": 40, "gpus": 8, "ranks": ranks})
     assert text == (
-        "mem_budget(gpus=2): estimates for several GPUs are not available in this release; "
-        "write gpus=1 and the budget of one whole replica"
+        f"mem_budget(ranks={ranks!r}): with gpus=8 its ranks are 0 to 7; "
+        "write ranks that there are, or the number of GPUs that the test is for, as in gpus=8"
     )
+
+
+def test_one_gpu_has_rank_0_alone():
+    assert read({"gib": 40, "ranks": "last"}).named_ranks == (0,)
+    text = refusal_of(UsageMistake, {"gib": 40, "ranks": [0, 1]})
+    assert text.startswith("mem_budget(ranks=[0, 1]): with gpus=1 there is rank 0 alone; write ranks that")
+
+
+def test_ranks_are_held_against_the_gpus_of_another_mark():
+    refusal_of(UsageMistake, {"gib": 40, "ranks": 5}, {"gpus": 4})
+
+
+# Host memory
+
+
+def test_host_memory_alone_limits_something():
+    assert read({"host_gib": 160}).host_gib == 160
+
+
+def test_host_memory_is_of_all_ranks_of_a_machine():
+    read({"gib": 40, "gpus": 2, "ranks": [0, 1], "host_gib": 160})
+    text = refusal_of(UsageMistake, {"gib": 40, "gpus": 2, "ranks": "first", "host_gib": 160})
+    assert text == (
+        "mem_budget(host_gib=160): this is for all ranks of a machine together, and ranks='first' "
+        "leaves some of them out; write it without ranks, in a test of its own"
+    )
+
+
+# Marks that this release cannot check
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("host_gib", 64),
         ("max_growth", "2% + 64 MiB"),
-        ("ranks", "first"),
-        ("ranks", [0, 7]),
-        ("ranks", 0),
         ("scenario", "budgets.membudget.yaml::llama3-8b-kd"),
     ],
 )
@@ -365,6 +418,7 @@ def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():
     assert json.loads(json.dumps(budget.to_json())) == {
         "gib": 40,
         "gpus": 1,
+        "ranks": None,
         "gpu": "T4",
         "metric": "allocated",
         "host_gib": None,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_membudget.report import Holder, MemoryReport, PeakBytes
+from pytest_membudget.report import Holder, MemoryReport, PeakBytes, Timeline
 
 PEAK = PeakBytes(allocated_bytes=1536, active_bytes=2048, reserved_bytes=4096, device_bytes=8192)
 
@@ -80,7 +80,20 @@ def test_json_has_the_keys_that_other_tools_read():
         "assumptions": ["src/model.py:50 reads a bool value (once): taken to be False"],
         "not_modelled": ["temporaries inside kernels"],
         "seconds": 1.25,
+        "timeline": None,
     }
+
+
+def test_a_timeline_comes_back_from_json_as_it_was():
+    timeline = Timeline((0, 3, 9), {"inputs": (0, 512, 0)}, 3, 0, ((1, "forward"), (5, "backward")))
+    report = traced(timeline=timeline)
+    assert MemoryReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+def test_a_report_from_before_timelines_is_read():
+    data = traced().to_json()
+    del data["timeline"]
+    assert MemoryReport.from_json(data) == traced()
 
 
 def test_seconds_are_written_to_the_millisecond():

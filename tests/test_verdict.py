@@ -4,6 +4,7 @@ import pytest
 
 from pytest_membudget.budget import Budget
 from pytest_membudget.components import COMPONENTS
+from pytest_membudget.machines import Machine
 from pytest_membudget.report import MemoryReport, PeakBytes
 from pytest_membudget.verdict import ERROR, OVER, WITHIN, Verdict, judge
 
@@ -141,3 +142,70 @@ def test_a_component_over_on_any_rank_is_over():
     reports = [report(4 * GIB, activations=1 * GIB), report(2 * GIB, activations=2 * GIB, rank=1)]
     verdict = judge(Budget(gib=40, components={"activations": 1}), reports, None)
     assert verdict == Verdict(OVER, "activations 1.00 GiB over their budget of 1 GiB")
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 2), (3, 1, 2)])
+def test_the_rank_that_decides_is_named(sizes):
+    reports = [report(size * GIB, rank=rank) for rank, size in enumerate(sizes)]
+    worst = sizes.index(3)
+
+    over = judge(Budget(gib=2, gpus=3), reports, None)
+    assert over == Verdict(OVER, f"rank {worst} of 3: 1.00 GiB over its budget of 2 GiB", worst)
+    within = judge(Budget(gib=4, gpus=3), reports, None)
+    assert within == Verdict(WITHIN, f"rank {worst} of 3: 75% of its budget of 4 GiB", worst)
+
+
+def test_a_component_over_is_told_where_it_is_largest():
+    reports = [report(4 * GIB, activations=2 * GIB), report(2 * GIB, activations=3 * GIB, rank=1)]
+    verdict = judge(Budget(gib=40, gpus=2, components={"activations": 1}), reports, None)
+    assert verdict == Verdict(OVER, "rank 1 of 2: activations 2.00 GiB over their budget of 1 GiB", 1)
+
+
+# Host memory
+
+
+def held(host_bytes, first=0, last=0):
+    return Machine(first, last, host_bytes)
+
+
+def test_host_memory_is_held_to_its_budget():
+    budget = Budget(gib=40, host_gib=150)
+    assert judge(budget, [report(10 * GIB)], None, held(150 * GIB)).name == WITHIN
+    verdict = judge(budget, [report(10 * GIB)], None, held(150 * GIB + 1))
+    assert verdict == Verdict(OVER, "host memory 1 B over its budget of 150 GiB a machine")
+
+
+def test_host_memory_within_is_told_beside_the_card():
+    verdict = judge(Budget(gib=40, host_gib=160), [report(10 * GIB)], None, held(120 * GIB))
+    reason = "25% of its budget of 40 GiB; host memory 75% of its budget of 160 GiB a machine"
+    assert verdict == Verdict(WITHIN, reason)
+
+
+def test_the_ranks_of_the_machine_are_told():
+    reports = [report(GIB), report(GIB, rank=15)]
+    verdict = judge(Budget(host_gib=150, gpus=16), reports, None, held(155 * GIB, 8, 15))
+    reason = (
+        "host memory 5.00 GiB over its budget of 150 GiB a machine: "
+        "ranks 8 to 15 of one hold 155.00 GiB together"
+    )
+    assert verdict == Verdict(OVER, reason)
+
+
+@pytest.mark.parametrize("machine", [None, Machine(0, 1, 0)])
+@pytest.mark.parametrize("taken", [1, 50])
+def test_a_budget_of_host_memory_that_checked_nothing_is_an_error_and_says_what_to_do(machine, taken):
+    verdict = judge(Budget(gib=40, host_gib=150, gpus=2), [report(taken * GIB)], None, machine)
+    assert verdict.name == ERROR
+    assert verdict.reason == (
+        "the test held nothing in host memory, so host_gib=150 checked nothing; "
+        "offload to the host what it is for, or leave host_gib out"
+    )
+
+
+def test_with_a_budget_of_host_memory_alone_nothing_need_be_on_the_card():
+    verdict = judge(Budget(host_gib=150), [report(0)], None, held(75 * GIB))
+    assert verdict == Verdict(WITHIN, "host memory 50% of its budget of 150 GiB a machine")
+
+
+def test_host_memory_does_not_check_the_cards_budget():
+    assert judge(Budget(gib=40, host_gib=150), [report(0)], None, held(75 * GIB)).name == ERROR

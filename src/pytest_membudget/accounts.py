@@ -32,6 +32,7 @@ class Accounts:
     def settled(self, row: Row, *, expected: bool) -> None:
         """``row``'s test has passed or failed by it; ``expected``: an xfail mark expects the failure."""
         nodeid = row["nodeid"]
+        row["expected"] = expected
         self.rows[nodeid] = row
         self._settled.add(nodeid)
         if expected:

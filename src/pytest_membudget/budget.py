@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from .units import bytes_of_gib
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one test. At least one of ``gib``, ``gpu`` and ``components`` limits something."""
+    """The limits of one test. At least one of ``gib``, ``gpu``, ``host_gib`` and ``components`` is given."""
 
     gib: float | None = None
     """Budget a GPU, GiB."""
     gpus: int = 1
+    """Ranks that the test runs as, each on a GPU of its own."""
     gpu: str | None = None
     """A catalogued card; without ``gib`` the budget is what it can hold."""
     host_gib: float | None = None
+    """Budget of a machine's host memory, GiB: what all of its ranks hold there together."""
     metric: str = "allocated"
     """Which total ``gib`` is held to: allocated, reserved or device."""
     components: Mapping[str, float] = field(default_factory=dict)
     """Budgets of single components, GiB."""
     max_growth: str | None = None
     ranks: object = None
+    """Those that the budget is held to: ``"first"``, ``"last"``, a number or several; None or ``"all"``."""
     scenario: str | None = None
     reason: str | None = None
 
@@ -33,11 +36,29 @@ class Budget:
         """``gib`` in bytes."""
         return bytes_of_gib(self.gib) if self.gib is not None else None
 
+    @property
+    def limits_card(self) -> bool:
+        """Whether it limits what is on a GPU; else it is of host memory alone."""
+        return self.gib is not None or self.gpu is not None or bool(self.components)
+
+    @property
+    def named_ranks(self) -> tuple[int, ...] | None:
+        """The ranks that ``ranks`` names, in order; None where it is all of them."""
+        if self.ranks in (None, "all"):
+            return None
+        if self.ranks in ("first", "last"):
+            return (0 if self.ranks == "first" else self.gpus - 1,)
+        if isinstance(self.ranks, int):
+            return (self.ranks,)
+        return tuple(sorted(set(cast(Iterable[int], self.ranks))))
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only, in the order of report.json."""
+        named = self.named_ranks
         return {
             "gib": self.gib,
             "gpus": self.gpus,
+            "ranks": list(named) if named is not None else None,
             "gpu": self.gpu,
             "metric": self.metric,
             "host_gib": self.host_gib,

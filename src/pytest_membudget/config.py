@@ -42,6 +42,10 @@ class Settings:
     """``auto``: where CUDA is; ``off``; ``require``: a budget that was not measured fails."""
     max_disagreement: str = "5%"
     """How far estimate and measurement may lie apart before the summary says so."""
+    gpus_file: str | None = None
+    """A file of cards beside the catalogue's, from pyproject.toml's folder."""
+    gpus: Mapping[str, Any] | None = None
+    """The same cards written in the table itself."""
 
     @property
     def most_disagreement(self) -> float:
@@ -59,7 +63,7 @@ def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
     Raises ``UsageMistake`` naming the file and the key, or the option.
     """
     values: dict[str, Any] = {}
-    for key, value in _table(pyproject).items():
+    for key, value in settings_table(pyproject).items():
         values[key] = _checked(f"{pyproject}: {TABLE} {key} = {value!r}", key, value)
     for key, value in command_line.items():
         if value is not None:
@@ -67,7 +71,8 @@ def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
     return Settings(**values)
 
 
-def _table(pyproject: Path) -> Mapping[str, Any]:
+def settings_table(pyproject: Path) -> Mapping[str, Any]:
+    """The table as it is written; empty where there is none."""
     if not pyproject.is_file():
         return {}
     try:

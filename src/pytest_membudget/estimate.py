@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 from .budget import Budget
 from .errors import WorkerFailure
 from .gpus import find_gpu
+from .item_names import name_of_rank
 from .launch import Order, Worker
+from .machines import Machine, fullest_machine, gpus_a_machine
 from .properties import Property
+from .rank_estimates import answer_of_ranks
 from .report import MemoryReport
 from .verdict import ERROR, OVER, SKIPPED, Verdict, judge
 
@@ -31,6 +35,12 @@ class Estimate:
     """Its snapshot was written."""
     snapshot_error: str = ""
     """Why its snapshot could not be written."""
+    snapshot_rank: int | None = None
+    """Of several ranks the one whose snapshot is told; each has its own."""
+    ran_short: bool = False
+    """It did not get all that it asked of the device's memory at once."""
+    host_bytes: int | None = None
+    """Host memory of the machine whose ranks hold most of it; None where nothing was found out about it."""
 
 
 class Estimator:
@@ -57,34 +67,45 @@ class Estimator:
         refusal = self._refusals.get(None) or self._refusals.get(file)
         if refusal is not None:
             return _failed(refusal)
-        gpu = budget.gpu or self._order.gpu
-        request = {
-            "key": key,
-            "file": file,
-            "gpu": gpu,
-            "limited": budget.gpu is not None,
-            "metric": budget.metric,
-            "snapshot": snapshot,
-        }
+        request = request_for(key, file, budget, self._order.gpu, snapshot)
+        if budget.gpus == 1:
+            try:
+                return read_answer(budget, self._ask(request))
+            except WorkerFailure as error:
+                return _failed(str(error))
+        return read_answer(
+            budget, answer_of_ranks(budget, lambda rank: self._ask_rank(request, rank, budget.gpus))
+        )
+
+    def _ask_rank(self, request: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:
+        own = {**request, "rank": rank, "world_size": world_size}
+        if request["snapshot"] is not None:
+            own["snapshot"] = name_of_rank(request["snapshot"], rank)
         try:
-            worker = self._worker_for(file)
-            answer = worker.ask(request)
-            if worker.is_spent:
-                self.close()
+            return self._ask(own)
         except WorkerFailure as error:
-            self.close()
-            return _failed(str(error))
+            return {"outcome": "error", "reason": str(error)}
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            worker = self._worker_for(request["file"])
+            answer = worker.ask(request)
         except BaseException:
-            self.close()  # the answer is still to come: it must not be taken for the next test's
+            self.close()  # it is lost, or the answer is still to come and would be taken for the next test's
             raise
-        return read_answer(budget, answer)
+        if worker.is_spent:
+            self.close()
+        return answer
 
     def card_for(self, file: str) -> Mapping[str, Any] | None:
         """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
         try:
-            return self._worker_for(file).card
+            worker = self._worker_for(file)
         except WorkerFailure:  # which its tests will tell
             return None
+        if worker.is_awake:  # it has a part of the device, and no test has its turn yet
+            self.close()
+        return worker.card
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -133,32 +154,56 @@ def _failed(reason: str) -> Estimate:
     return Estimate(Verdict(ERROR, first), details=rest)
 
 
+def request_for(
+    key: str, file: str, budget: Budget, default_gpu: str, snapshot: str | None = None
+) -> dict[str, Any]:
+    """What a worker is asked for the test ``key`` in ``file``."""
+    return {
+        "key": key,
+        "file": file,
+        "gpu": budget.gpu or default_gpu,
+        "limited": budget.gpu is not None,
+        "metric": budget.metric,
+        "snapshot": snapshot,
+    }
+
+
 def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
-    """A worker's answer as an estimate."""
+    """A worker's answer as an estimate, or that of several ranks; of these the reports that count."""
     properties = tuple((name, value) for name, value in answer.get("properties", ()))
+    found = answer.get("reports") or [answer[name] for name in ("report",) if name in answer]
+    named = budget.named_ranks
+    reports = sorted(map(MemoryReport.from_json, found), key=lambda report: report.rank)
+    counted = tuple(report for report in reports if named is None or report.rank in named)
+    machine = fullest_machine(counted, budget.gpus, gpus_a_machine(budget.gpus, os.environ))
     return replace(
-        _judged(budget, answer),
+        _judged(budget, answer, counted, machine),
+        reports=counted,
         properties=properties,
         has_snapshot=answer.get("has_snapshot", False),
         snapshot_error=answer.get("snapshot_error", ""),
+        snapshot_rank=answer.get("snapshot_rank"),
+        ran_short=answer.get("ran_short", False),
+        host_bytes=machine.host_bytes if machine is not None and machine.host_bytes else None,
     )
 
 
-def _judged(budget: Budget, answer: dict[str, Any]) -> Estimate:
-    reports = (MemoryReport.from_json(answer["report"]),) if "report" in answer else ()
-    outcome, reason = answer["outcome"], answer.get("reason", "")
+def _judged(
+    budget: Budget, answer: dict[str, Any], reports: tuple[MemoryReport, ...], machine: Machine | None
+) -> Estimate:
+    outcome, reason, rank = answer["outcome"], answer.get("reason", ""), answer.get("failed_rank")
+    details = answer.get("details", "")
     if outcome == "skipped":
-        return Estimate(
-            Verdict(SKIPPED, f"skipped on {answer.get('device', 'the virtual device')}: {reason}"), reports
-        )
+        device = answer.get("device") or "the virtual device"
+        return Estimate(Verdict(SKIPPED, f"skipped on {device}: {reason}"))
     if outcome == "error":
         first, _, rest = reason.partition("\n")
-        details = "\n".join(part for part in (rest, answer.get("details", "")) if part)
-        return Estimate(Verdict(ERROR, first), reports, details, answer.get("raised", False))
+        details = "\n".join(part for part in (rest, details) if part)
+        return Estimate(Verdict(ERROR, first, rank), (), details, answer.get("raised", False))
     if outcome == "out_of_memory":
         card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
-        return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}"), reports)
-    return Estimate(judge(budget, reports, capacity_of(budget)), reports)
+        return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}", rank), (), details)
+    return Estimate(judge(budget, reports, capacity_of(budget), machine))
 
 
 def capacity_of(budget: Budget) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Mapping
@@ -13,6 +14,7 @@ import pytest
 from .accounts import Accounts
 from .config import DEFAULT_GPU, OFF, Settings
 from .item_names import nodeid_of
+from .launcher_environment import is_first
 from .marker import MARKER
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .own_marks import expects_failure, skip_reason, unchecked_text
@@ -200,7 +202,8 @@ class Gate:
             self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
             return
         self._refuse_forgotten(session)
-        if self._report_folder is not None and not self._only_asks:
+        # the sessions of a launcher have come to the same verdicts, and have the folder in common
+        if self._report_folder is not None and not self._only_asks and is_first(os.environ):
             self._write(self._report_folder)
         if not self._config.pluginmanager.hasplugin("terminalreporter"):
             for text, is_bad in self._notices:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +21,9 @@ Backend = Literal["cuda", "rocm"]
 
 _PACKAGE: Final = "pytest_membudget"
 _CATALOGUE: Final = "gpus.yaml"
+#: The environment variable by which a session tells its workers of the user's own cards: JSON, entries by
+#: name as the catalogue has them.
+OWN_GPUS: Final = "MEMBUDGET_OWN_GPUS"
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
@@ -81,9 +86,21 @@ class Gpu:
         return f"{library} context of {self.name} taken to be {gib_text(self.context_bytes)} ({known})"
 
 
-@cache
 def load_gpus() -> Mapping[str, Gpu]:
-    """Every catalogued card by its name, in the catalogue's order; read once a process."""
+    """Every known card by its name: the catalogue in its order, then the user's own; read once a process."""
+    return _known_gpus(os.environ.get(OWN_GPUS, "{}"))
+
+
+@cache
+def _known_gpus(own: str) -> Mapping[str, Gpu]:
+    added = {name: _gpu(name, entry) for name, entry in json.loads(own).items()}
+    replaced = {normalised_name(name) for name in added}
+    kept = {name: gpu for name, gpu in _catalogued().items() if normalised_name(name) not in replaced}
+    return MappingProxyType({**kept, **added})
+
+
+@cache
+def _catalogued() -> Mapping[str, Gpu]:
     import yaml  # a session without a catalogued card need not pay for it
 
     text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
@@ -96,9 +113,9 @@ def find_gpu(name: str) -> Gpu:
 
     Raises ``UsageMistake`` for a name that means no card of the catalogue, or several ("A100").
     """
-    wanted = _normalised(name)
+    wanted = normalised_name(name)
     gpus = load_gpus()
-    by_key = {_normalised(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
+    by_key = {normalised_name(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
     found = by_key.get(wanted)
     if found is None:
         raise UsageMistake(_unknown(name, wanted, by_key))
@@ -126,13 +143,14 @@ def _context(seen: Mapping[str, Any]) -> Context:
     return Context(seen["mib"] * MIB, seen["source"], seen.get("cuda"), seen.get("driver"))
 
 
-def _normalised(name: str) -> str:
+def normalised_name(name: str) -> str:
+    """``name`` whatever its case and separators."""
     return _SEPARATORS.sub("-", name.strip()).casefold()
 
 
 def _unknown(name: str, wanted: str, by_key: Mapping[str, Gpu]) -> str:
     known = f"known cards: {', '.join(load_gpus())}"
-    sizes = [gpu.name for gpu in load_gpus().values() if _normalised(gpu.name).startswith(f"{wanted}-")]
+    sizes = [gpu.name for gpu in load_gpus().values() if normalised_name(gpu.name).startswith(f"{wanted}-")]
     if sizes:
         return f"gpu={name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"
     nearest = difflib.get_close_matches(wanted, by_key, n=1, cutoff=0.5)

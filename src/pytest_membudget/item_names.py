@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 
 import pytest
@@ -31,6 +32,12 @@ def key_of(item: pytest.Item) -> str:
     files = [place for place, node in enumerate(chain) if isinstance(node, pytest.File)]
     names = [node.name for node in chain[files[-1] + 1 :]] if files else [item.nodeid]
     return "::".join([str(item.path), *names])
+
+
+def name_of_rank(path: str, rank: int) -> str:
+    """What becomes of a file's ``path`` where each of several ranks has one of its own."""
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}-rank{rank}{suffix}"
 
 
 def file_name_of(nodeid: str) -> str:

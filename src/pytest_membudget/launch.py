@@ -42,6 +42,8 @@ class Order:
     """Whether it records what snapshots of its tests tell."""
     device: str = VIRTUAL
     """What makes its device."""
+    visible: str | None = None
+    """The only CUDA device that it is to see; None: those that the session sees."""
 
 
 class Worker:
@@ -57,6 +59,8 @@ class Worker:
         self.imported_bytes = 0
         #: what it says of its device
         self.card: Mapping[str, Any] = {}
+        #: it uses the device already
+        self.is_awake = False
         #: it has run a test in its own process, and can run no other
         self.is_spent = False
         try:
@@ -111,6 +115,7 @@ class Worker:
         ready = self._receive("importing the test files")
         self._collecting = False
         self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
+        self.is_awake = ready["is_awake"]
 
     def _receive(self, doing: str) -> dict[str, Any]:
         try:
@@ -132,10 +137,13 @@ class Worker:
 def _environment(order: Order) -> dict[str, str]:
     if order.device == VIRTUAL:
         return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    return {
+    environment = {
         # the allocator's own functions are local symbols, which the default mode cannot name (2.11)
         "TORCH_SYMBOLIZE_MODE": "fast",
         **os.environ,
         # asking whether CUDA is there must not wake the driver, which does not survive a fork
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
     }
+    if order.visible is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = order.visible
+    return environment

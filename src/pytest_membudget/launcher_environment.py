@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
 from .errors import UsageMistake
@@ -10,6 +10,16 @@ from .errors import UsageMistake
 _HOSTS = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_STEP_NODELIST" | head -n 1)'
 #: torch/distributed/elastic/agent/server/local_elastic_agent.py, 2.13: its agent keeps the store
 _AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"
+
+#: What tells a process that it is one of several: the names that torch's agent sets (the same file, 2.13),
+#: and those of SLURM's that ``ranks_of_environment`` reads.
+_LAUNCHERS = (
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
+    *("ROLE_NAME", "MASTER_ADDR", "MASTER_PORT", _AGENT_STORE, "TORCHELASTIC_RUN_ID"),
+    *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"),
+)
+_MACHINE = "LOCAL_WORLD_SIZE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,40 @@ def ranks_of_environment(environment: Mapping[str, str]) -> Joined | None:
         master_port=port,
         hosts_store=rank == 0 and environment.get(_AGENT_STORE) != "True",
     )
+
+
+def local_rank_of(environment: Mapping[str, str]) -> int | None:
+    """The number of this process on its machine, by its launcher; None if that has started no more than one.
+
+    It never raises: where a test needs no other rank, what a launcher says amiss is not its concern.
+    """
+    names = _names_of(environment)
+    if names is None or _number(environment, names[1]) in (None, 1):
+        return None
+    return _number(environment, names[2] if names[2] in environment else names[0])
+
+
+def is_first(environment: Mapping[str, str]) -> bool:
+    """Whether this process is rank 0 of a launcher's, or none has started more than one."""
+    names = _names_of(environment)
+    return names is None or _number(environment, names[1]) in (None, 1) or environment[names[0]] == "0"
+
+
+def forget_launcher(environment: MutableMapping[str, str], *, keeps_machine: bool) -> None:
+    """Take out of ``environment`` that a launcher has started this process as one of several.
+
+    What a test runs as is not what its session was started as. ``keeps_machine``: leave how many GPUs a
+    machine has.
+    """
+    if local_rank_of(environment) is None:
+        return
+    for name in _LAUNCHERS if keeps_machine else (*_LAUNCHERS, _MACHINE):
+        environment.pop(name, None)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    value = environment[name]
+    return int(value) if value.isascii() and value.isdigit() else None
 
 
 def _names_of(environment: Mapping[str, str]) -> tuple[str, str, str] | None:

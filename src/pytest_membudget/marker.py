@@ -15,6 +15,8 @@ from .growth import parse_growth
 
 MARKER = "mem_budget"
 
+#: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a slip.
+_MOST_GPUS = 65_536
 #: Components that only some of the metrics contain; the others are part of each.
 _METRICS_WITH = {CACHED: ("reserved", "device"), CONTEXT: ("device",), NCCL: ("device",)}
 
@@ -42,6 +44,8 @@ def read_budget(
     budget = Budget(**{**defaults, **written})
     _limits_something(budget, written)
     _metric_has_components(budget)
+    _ranks_are_there(budget)
+    _host_has_all_ranks(budget)
     return budget
 
 
@@ -56,7 +60,7 @@ def _known(name: str, value: object) -> None:
 
 
 def _limits_something(budget: Budget, written: Mapping[str, Any]) -> None:
-    if budget.gib is None and budget.gpu is None and not budget.components:
+    if not budget.limits_card and budget.host_gib is None:
         raise UsageMistake(
             f"{MARKER}({', '.join(f'{name}={value!r}' for name, value in written.items())}): "
             "this limits nothing; write gib=40, or gpu='H100-80GB' for what that card can hold"
@@ -71,6 +75,25 @@ def _metric_has_components(budget: Budget) -> None:
                 f"{budget.metric} memory, so its budget would check nothing; "
                 f"write metric={metrics[0]!r}, or leave {component!r} out"
             )
+
+
+def _ranks_are_there(budget: Budget) -> None:
+    named = budget.named_ranks or ()
+    if any(not 0 <= rank < budget.gpus for rank in named):
+        there = f"its ranks are 0 to {budget.gpus - 1}" if budget.gpus > 1 else "there is rank 0 alone"
+        raise UsageMistake(
+            f"{_written('ranks', budget.ranks)}: with gpus={budget.gpus} {there}; "
+            "write ranks that there are, or the number of GPUs that the test is for, as in gpus=8"
+        )
+
+
+def _host_has_all_ranks(budget: Budget) -> None:
+    named = budget.named_ranks
+    if budget.host_gib is not None and named is not None and len(named) < budget.gpus:
+        raise UsageMistake(
+            f"{_written('host_gib', budget.host_gib)}: this is for all ranks of a machine together, and "
+            f"ranks={budget.ranks!r} leaves some of them out; write it without ranks, in a test of its own"
+        )
 
 
 def _written(name: str, value: object) -> str:
@@ -92,11 +115,8 @@ def _gpus(name: str, value: object) -> None:
         raise UsageMistake(f"{_written(name, value)}: write a whole number of GPUs, as in gpus=1")
     if value < 1:
         raise UsageMistake(f"{_written(name, value)}: a test needs at least one GPU; write gpus=1")
-    if value > 1:
-        raise NotAvailable(
-            f"{_written(name, value)}: estimates for several GPUs are not available in this release; "
-            "write gpus=1 and the budget of one whole replica"
-        )
+    if value > _MOST_GPUS:
+        raise UsageMistake(f"{_written(name, value)}: write the number of GPUs, {_MOST_GPUS} at most")
 
 
 def _gpu(name: str, value: object) -> None:
@@ -139,19 +159,12 @@ def _growth(name: str, value: object) -> None:
     _not_yet(name, value, "comparison with a base")
 
 
-def _host(name: str, value: object) -> None:
-    _size(name, value)
-    _not_yet(name, value, "the budget of host memory")
-
-
 def _ranks(name: str, value: object) -> None:
     numbers = isinstance(value, (list, tuple)) and value and all(type(rank) is int for rank in value)
     if value not in ("first", "last", "all") and not numbers and type(value) is not int:
         raise UsageMistake(
             f"{_written(name, value)}: write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]"
         )
-    if value != "all":
-        _not_yet(name, value, "the choice of ranks")
 
 
 def _scenario(name: str, value: object) -> None:
@@ -159,7 +172,6 @@ def _scenario(name: str, value: object) -> None:
         raise UsageMistake(
             f"{_written(name, value)}: write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'"
         )
-    _not_yet(name, value, "analytic scenarios")
 
 
 def _reason(name: str, value: object) -> None:
@@ -183,7 +195,7 @@ _CHECKS: dict[str, Callable[[str, object], None]] = {
     "gib": _size,
     "gpus": _gpus,
     "gpu": _gpu,
-    "host_gib": _host,
+    "host_gib": _size,
     "metric": _metric,
     "components": _components,
     "max_growth": _growth,

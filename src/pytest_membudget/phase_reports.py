@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .outcomes import BudgetExceeded, BudgetUnchecked
+from .reporting.figures import figures
 from .reporting.rows import Row
 from .verdict import ERROR, OVER, SKIPPED
 
@@ -24,8 +25,8 @@ def row_in(report: pytest.TestReport) -> Row | None:
 
 
 def hand_over_properties(item: pytest.Item, row: Row) -> None:
-    """Give ``item`` what its body recorded in the worker, once however often it is rerun."""
-    recorded = [(name, value) for name, value in row["properties"]]
+    """Give ``item`` its figures and what its body recorded in the worker, once however often it is rerun."""
+    recorded = [*((name, value) for name, value in row["properties"]), *figures(row)]
     item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
 
 

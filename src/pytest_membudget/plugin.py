@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from .errors import UsageMistake
 
 _WORKER = "membudget-worker"
 _MARKER = "mem_budget"
+_SCENARIOS = (".membudget.yaml", ".membudget.yml")
 _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
 
 
@@ -67,6 +69,16 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
 
 
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Scenario files; not in a worker's session, which runs test bodies."""
+    if not file_path.name.endswith(_SCENARIOS) or parent.config.pluginmanager.hasplugin(_WORKER):
+        return None
+    from .scenarios.items import ScenarioFile
+
+    collector: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
+    return collector
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell an xdist worker the command line, which it does not know."""
@@ -91,7 +103,25 @@ def _settings(config: pytest.Config) -> Any:
         raise pytest.UsageError("--membudget-compare: this release compares with nothing; leave it out")
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
+        _announce_own_gpus(config, pyproject)
         asked = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure")}
         return load_settings(pyproject, asked)
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def _announce_own_gpus(config: pytest.Config, pyproject: Path) -> None:
+    """Tell this process and its workers of the user's own cards, until the session ends."""
+    from .own_gpus import OWN_GPUS, own_gpus
+
+    before = os.environ.pop(OWN_GPUS, None)
+
+    def restore() -> None:
+        os.environ.pop(OWN_GPUS, None)
+        if before is not None:
+            os.environ[OWN_GPUS] = before
+
+    config.add_cleanup(restore)
+    own = own_gpus(pyproject)
+    if own:
+        os.environ[OWN_GPUS] = own

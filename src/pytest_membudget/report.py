@@ -35,6 +35,44 @@ class PeakBytes:
 
 
 @dataclass(frozen=True, slots=True)
+class Timeline:
+    """What was asked of the allocator over a run, by component; moments count births and deaths of storages.
+
+    From ``moments[i]`` up to the next, each component's bytes differ by at most ``within_bytes`` from
+    ``components[name][i]``. These are what was held at one moment between the two, that of the most.
+    """
+
+    moments: tuple[int, ...]
+    components: Mapping[str, tuple[int, ...]]
+    peak_moment: int
+    """The moment of the report's peak: one of ``moments``, whose bytes are those of the moment itself."""
+    within_bytes: int
+    phases: tuple[tuple[int, str], ...] = ()
+    """The moment at which each phase of the step began: ``forward``, ``backward`` or ``optimizer``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only."""
+        return {
+            "moments": list(self.moments),
+            "components": {name: list(sizes) for name, sizes in self.components.items()},
+            "peak_moment": self.peak_moment,
+            "within_bytes": self.within_bytes,
+            "phases": [list(phase) for phase in self.phases],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Timeline:
+        """The inverse of ``to_json``."""
+        return cls(
+            moments=tuple(data["moments"]),
+            components={name: tuple(sizes) for name, sizes in data["components"].items()},
+            peak_moment=data["peak_moment"],
+            within_bytes=data["within_bytes"],
+            phases=tuple((moment, phase) for moment, phase in data["phases"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryReport:
     """One figure for one rank: traced, measured or analytic.
 
@@ -52,6 +90,8 @@ class MemoryReport:
     """Answers given to reads of data, and what else was taken for granted."""
     not_modelled: tuple[str, ...] = ()
     seconds: float = 0.0
+    timeline: Timeline | None = None
+    """Memory over the run, where a report was asked for."""
 
     @property
     def peak_bytes(self) -> int:
@@ -73,6 +113,7 @@ class MemoryReport:
             "assumptions": list(self.assumptions),
             "not_modelled": list(self.not_modelled),
             "seconds": round(self.seconds, 3),
+            "timeline": self.timeline.to_json() if self.timeline is not None else None,
         }
 
     @classmethod
@@ -89,4 +130,5 @@ class MemoryReport:
             assumptions=tuple(data["assumptions"]),
             not_modelled=tuple(data["not_modelled"]),
             seconds=data["seconds"],
+            timeline=Timeline.from_json(data["timeline"]) if data.get("timeline") is not None else None,
         )

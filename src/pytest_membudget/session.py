@@ -14,7 +14,7 @@ from .budget import Budget
 from .config import DEFAULT_GPU, OFF, REQUIRE, Settings
 from .errors import MembudgetError
 from .estimate import Estimate, Estimator, capacity_of
-from .item_names import file_name_of, key_of, nodeid_of
+from .item_names import file_name_of, key_of, name_of_rank, nodeid_of
 from .launch import CUDA, Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
@@ -28,8 +28,9 @@ Progress = Callable[[int, int, str], None]
 #: Where snapshots lie in the report's folder.
 _SNAPSHOTS = "snapshots"
 
-#: What makes the device that tests are measured on.
+#: What makes the device that tests are measured on, and the backend between several of them.
 MEASURED_ON = CUDA
+MEASURED_BY = "nccl"
 
 #: At the test itself, not under its name: two tests may have the same.
 _ROW = pytest.StashKey[Row]()
@@ -89,7 +90,8 @@ class BudgetSession:
                 row["verdict"], row["reason"] = ERROR, f"not measured: {found.reason}; it was required"
         else:
             reports = [report.to_json() for report in found.reports]
-            add_measurement(row, found.verdict.name, found.verdict.reason, found.details, reports)
+            verdict = found.verdict
+            add_measurement(row, verdict.name, verdict.reason, found.details, reports, verdict.rank)
         return row
 
     def row_without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> Row:
@@ -137,7 +139,7 @@ class BudgetSession:
 
     def _measures(self) -> Measurer:
         if self._measurer is None:
-            self._measurer = Measurer(self._order(), os.environ, MEASURED_ON)
+            self._measurer = Measurer(self._order(), os.environ, MEASURED_ON, MEASURED_BY)
         return self._measurer
 
     def _order(self) -> Order:
@@ -189,16 +191,19 @@ def _row(item: pytest.Item, file: str, line: int, budget: Budget | None, estimat
         raised=estimate.raised,
         estimates=[report.to_json() for report in estimate.reports],
         properties=estimate.properties,
-        snapshot=_snapshot_name(item) if estimate.has_snapshot else None,
+        snapshot=_snapshot_name(item, estimate.snapshot_rank) if estimate.has_snapshot else None,
         snapshot_error=estimate.snapshot_error,
+        rank=estimate.verdict.rank,
+        host_bytes=estimate.host_bytes,
     )
     # plain JSON types only: one value that xdist cannot send ends its worker without a word
     plain: Row = json.loads(json.dumps(row))
     return plain
 
 
-def _snapshot_name(item: pytest.Item) -> str:
-    return f"{_SNAPSHOTS}/{file_name_of(nodeid_of(item))}.pickle"
+def _snapshot_name(item: pytest.Item, rank: int | None = None) -> str:
+    path = f"{_SNAPSHOTS}/{file_name_of(nodeid_of(item))}.pickle"
+    return path if rank is None else name_of_rank(path, rank)
 
 
 def _marks(item: pytest.Item) -> list[tuple[tuple[Any, ...], Mapping[str, Any]]]:

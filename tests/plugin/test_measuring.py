@@ -48,6 +48,9 @@ STAND_IN = """
         def refused(self):
             return []
 
+        def ran_short(self):
+            return False
+
 
     def device(order):
         return Device(order)

@@ -64,4 +64,14 @@ def test_junit_has_each_once(run):
     found = [(entry.get("name"), entry.get("value")) for entry in cases["test_records"].iter("property")]
 
     assert ("held_bytes", str(2**29)) in found
-    assert len(found) == 4
+    assert len([name for name, _ in found if not name.startswith("membudget.")]) == 4
+
+
+def test_junit_has_the_figures_of_the_estimate_once(run):
+    cases = {
+        case.get("name"): case for case in ElementTree.parse(run.folder / "properties.xml").iter("testcase")
+    }
+    found = [(entry.get("name"), entry.get("value")) for entry in cases["test_records"].iter("property")]
+
+    assert found.count(("membudget.estimated_bytes", str(run.allocated("test_records")))) == 1
+    assert found.count(("membudget.budget_bytes", str(2**30))) == 1

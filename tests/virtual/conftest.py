@@ -16,6 +16,8 @@ class Traced:
     def __init__(self, answer):
         self.report = MemoryReport.from_json(answer["report"])
         self.value = answer["value"]
+        self.representatives = answer["representatives"]
+        self.rank_assumption = answer["rank_assumption"]
         assert sum(self.report.components.values()) == self.report.peak_bytes
 
     def __getattr__(self, component):
@@ -40,9 +42,21 @@ def device_server():
 
 @pytest.fixture
 def trace(device_server):
-    """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the virtual device."""
+    """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the virtual device.
 
-    def run(body, *args, gpu="A100-80GB", limited=False, metric="allocated", environ=None):
+    With ``world_size`` as one ``rank`` of a virtual cluster.
+    """
+
+    def run(
+        body,
+        *args,
+        gpu="A100-80GB",
+        limited=False,
+        metric="allocated",
+        environ=None,
+        rank=0,
+        world_size=1,
+    ):
         order = {
             "path": body.__code__.co_filename,
             "name": body.__name__,
@@ -51,6 +65,8 @@ def trace(device_server):
             "limited": limited,
             "metric": metric,
             "environ": environ or {},
+            "rank": rank,
+            "world_size": world_size,
         }
         device_server.stdin.write(json.dumps(order) + "\n")
         device_server.stdin.flush()

@@ -42,10 +42,16 @@ def load(path):
 def run(device, module, order):
     os.environ.update(order["environ"])
     module.virtual_device = device  # for bodies that look at the device itself
-    device.begin(find_gpu(order["gpu"]), limited=order["limited"])
+    ranks = {"rank": order["rank"], "world_size": order["world_size"]}
+    device.begin(find_gpu(order["gpu"]), limited=order["limited"], **ranks)
     value = getattr(module, order["name"])(*order["args"])
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
-    return {"report": report.to_json(), "value": value}
+    answer = {"report": report.to_json(), "value": value}
+    return {
+        **answer,
+        "representatives": device.representative_ranks(),
+        "rank_assumption": device.rank_assumption(),
+    }
 
 
 if __name__ == "__main__":

@@ -48,6 +48,9 @@ DEVICE = """
         def refused(self):
             return []
 
+        def ran_short(self):
+            return False
+
         def snapshot(self):
             return {"segments": []}
     """

@@ -72,8 +72,18 @@ class CudaDevice:
         """Nothing is refused here."""
         return []
 
-    def begin(self, gpu: Gpu | None = None, *, limited: bool = False) -> None:
-        """A test begins: from here on the allocator keeps its history, and peaks start anew."""
+    def ran_short(self) -> bool:
+        """Whether an allocation has failed: others on the card may be why."""
+        stats = torch.cuda.memory_stats() if self.is_awake else {}
+        return bool(stats.get("num_alloc_retries", 0) or stats.get("num_ooms", 0))
+
+    def begin(
+        self, gpu: Gpu | None = None, *, limited: bool = False, rank: int = 0, world_size: int = 1
+    ) -> None:
+        """A test begins: from here on the allocator keeps its history, and peaks start anew.
+
+        Of several ranks' processes each has its device already.
+        """
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
         # C++ stacks too: they name the operator, and tell libraries' workspaces from tensors

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import GIB
-from .rows import peak_bytes, ratio_of, worst_estimate, worst_measurement
-
-_HEADERS = ("test", "budget", "estimate", "of budget", "largest component", "verdict")
+from .rows import gpus_of, peak_bytes, ratio_of, worst_estimate, worst_measurement
 
 
 def summary_lines(
@@ -25,49 +23,62 @@ def summary_lines(
     if rows:
         from tabulate import tabulate  # only sessions with budgets pay for it
 
-        measured = any(row["measurements"] for row in rows)
-        table = [_cells(row, notes.get(row["nodeid"]), measured) for row in rows]
-        headers, align = (_WITH_MEASURED, _ALIGN_MEASURED) if measured else (_HEADERS, _ALIGN)
+        cells = [_cells(row, notes.get(row["nodeid"])) for row in rows]
+        headers = [
+            name for name in cells[0] if name not in _OPTIONAL or any(row[name] != "-" for row in cells)
+        ]
+        table = [[row[name] for name in headers] for row in cells]
+        align = ["left" if name in _TEXTS else "right" for name in headers]
         yield from tabulate(table, headers, disable_numparse=True, colalign=align).splitlines()
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
     yield _counts(rows, unchecked, not_run)
 
 
-_ALIGN = ("left", "right", "right", "right", "left", "left")
-_WITH_MEASURED = (*_HEADERS[:3], "measured", "ratio", *_HEADERS[3:])
-_ALIGN_MEASURED = (*_ALIGN[:3], "right", "right", *_ALIGN[3:])
+#: Columns that are there where a test has something to say in them.
+_OPTIONAL = ("rank", "measured", "ratio", "host")
+_TEXTS = ("test", "rank", "largest component", "verdict")
 
 
-def _cells(row: Mapping[str, Any], note: str | None, measured: bool) -> tuple[str, ...]:
-    cells = _estimate_cells(row, note)
-    return (*cells[:3], *_measured_cells(row), *cells[3:]) if measured else cells
+def _cells(row: Mapping[str, Any], note: str | None) -> dict[str, str]:
+    """The row of ``row`` by the columns' names; of several ranks that of the one that takes most."""
+    limit, estimate = row["limit_bytes"], worst_estimate(row)
+    peak = peak_bytes(estimate) if estimate is not None else 0
+    return {
+        "test": row["nodeid"],
+        "budget": _gib(limit),
+        "estimate": _gib(peak or None),
+        "rank": f"{estimate['rank']} of {gpus_of(row)}" if estimate is not None and gpus_of(row) > 1 else "-",
+        **_measured_cells(row),
+        "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
+        "host": _host(row),
+        "largest component": _largest(estimate) if estimate is not None and peak else "-",
+        "verdict": f"{row['verdict']} ({note})" if note else row["verdict"],
+    }
 
 
-def _measured_cells(row: Mapping[str, Any]) -> tuple[str, str]:
+def _measured_cells(row: Mapping[str, Any]) -> dict[str, str]:
     measurement, ratio = worst_measurement(row), ratio_of(row)
     if measurement is None or ratio is None:
-        return "-", "-"
-    return f"{peak_bytes(measurement) / GIB:.2f} GiB", f"{ratio:.3f}"
+        return {"measured": "-", "ratio": "-"}
+    return {"measured": _gib(peak_bytes(measurement)), "ratio": f"{ratio:.3f}"}
 
 
-def _estimate_cells(row: Mapping[str, Any], note: str | None) -> tuple[str, ...]:
-    verdict = f"{row['verdict']} ({note})" if note else row["verdict"]
-    limit, estimate = row["limit_bytes"], worst_estimate(row)
-    limit_text = f"{limit / GIB:.2f} GiB" if limit is not None else "-"
-    if estimate is None or not peak_bytes(estimate):
-        return (row["nodeid"], limit_text, "-", "-", "-", verdict)
-    peak = peak_bytes(estimate)
+def _host(row: Mapping[str, Any]) -> str:
+    """Of tests with a budget for it the host memory of the machine that holds most."""
+    budget_gib = row["budget"]["host_gib"] if row["budget"] is not None else None
+    if budget_gib is None:
+        return "-"
+    return f"{(row['host_bytes'] or 0) / GIB:.2f} of {budget_gib:.2f} GiB"
+
+
+def _largest(estimate: Mapping[str, Any]) -> str:
     name, size = max(estimate["components"].items(), key=lambda entry: entry[1])
-    share = f"{peak / limit:.0%}" if limit else "-"
-    return (
-        row["nodeid"],
-        limit_text,
-        f"{peak / GIB:.2f} GiB",
-        share,
-        f"{name} {size / GIB:.2f} GiB",
-        verdict,
-    )
+    return f"{name} {_gib(size)}"
+
+
+def _gib(size_bytes: int | None) -> str:
+    return f"{size_bytes / GIB:.2f} GiB" if size_bytes is not None else "-"
 
 
 def _measured_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:

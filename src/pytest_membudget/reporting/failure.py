@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..units import gib_text
-from .rows import peak_bytes, worst_estimate, worst_measurement
+from .rows import estimate_of_verdict, gpus_of, peak_bytes, worst_measurement
 from .side_by_side import side_by_side
 
 #: Holders that a failure names; report.json has more.
 _TOP = 10
 _WIDTH = 20
+#: Ranks whose totals are told, those that take most.
+_RANKS = 16
 #: Arguments of the mark that need not be told.
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
@@ -23,13 +25,16 @@ def failure_text(row: Mapping[str, Any]) -> str:
         lines.append(f"{row['file']}:{row['line']}: {_marker_text(row['budget'])}")
     if row["details"]:
         lines += ["", row["details"]]
-    estimate = worst_estimate(row)
-    measurement = worst_measurement(row)
+    estimate, measurement = estimate_of_verdict(row), worst_measurement(row)
     if estimate is not None and measurement is not None:
-        lines += ["", *side_by_side(row), "", *_holders(measurement)]
-    elif estimate is not None and peak_bytes(estimate):
-        lines += ["", *_components(estimate), "", *_holders(estimate)]
-    if estimate is not None and peak_bytes(estimate):
+        lines += ["", *side_by_side(row), *_all_ranks(row["measurements"], gpus_of(row))]
+        lines += ["", *_holders(measurement)]
+    elif estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
+        lines += ["", *_components(estimate, gpus_of(row))]
+        lines += [*_all_ranks(row["estimates"], gpus_of(row)), *_machine(row), "", *_holders(estimate)]
+        if estimate["host"] is not None and estimate["host"]["holders"]:
+            lines += ["", "In host memory:", *_holders(estimate["host"])[1:]]
+    if estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
         lines += _listed("Taken for granted", estimate["assumptions"])
         lines += _listed("Not modelled", estimate["not_modelled"])
     return "\n".join(lines)
@@ -42,13 +47,47 @@ def _marker_text(budget: Mapping[str, Any]) -> str:
     return f"mem_budget({', '.join(written)})"
 
 
-def _components(estimate: Mapping[str, Any]) -> list[str]:
-    total = peak_bytes(estimate)
-    rows = [(name, size) for name, size in estimate["components"].items() if size]
-    lines = [f"Peak {estimate['metric']} ({estimate['kind']}, rank {estimate['rank']}):"]
-    lines += [f"  {name:<{_WIDTH}} {gib_text(size):>12}  {size / total:6.1%}" for name, size in rows]
-    lines.append(f"  {'= ' + estimate['metric']:<{_WIDTH}} {gib_text(total):>12}")
+def _components(estimate: Mapping[str, Any], gpus: int) -> list[str]:
+    """The components of one rank, and those of its host memory beside them."""
+    total, host = peak_bytes(estimate), estimate["host"]
+    of_all = f" of {gpus}" if gpus > 1 else ""
+    head = f"Peak {estimate['metric']} ({estimate['kind']}, rank {estimate['rank']}{of_all}):"
+    lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
+    beside = host["components"] if host is not None else {}
+    for name, size in estimate["components"].items():
+        if size or beside.get(name):
+            share = f"{size / total:6.1%}" if total else " " * 6
+            held = f"  {gib_text(beside.get(name, 0)):>12}" if host is not None else ""
+            lines.append(f"  {name:<{_WIDTH}} {gib_text(size):>12}  {share}{held}")
+    held = f"{'':8}  {gib_text(peak_bytes(host)):>12}" if host is not None else ""
+    lines.append(f"  {'= ' + estimate['metric']:<{_WIDTH}} {gib_text(total):>12}{held}")
     return lines
+
+
+def _all_ranks(reports: Sequence[Mapping[str, Any]], gpus: int) -> list[str]:
+    """The totals of all ranks that there are figures of, the largest first."""
+    if gpus == 1:
+        return []
+    largest = sorted(reports, key=lambda report: (-peak_bytes(report), report["rank"]))
+    lines = ["", f"Ranks by their peaks ({len(reports)} of {gpus} {reports[0]['kind']}):"]
+    for report in largest[:_RANKS]:
+        host = report["host"]
+        held = f"  host {gib_text(peak_bytes(host))}" if host is not None else ""
+        name = f"rank {report['rank']}"
+        lines.append(f"  {name:<{_WIDTH}} {gib_text(peak_bytes(report)):>12}{held}")
+    rest = largest[_RANKS:]
+    if rest:
+        lines.append(f"  and {len(rest)} more, {gib_text(peak_bytes(rest[0]))} and less")
+    return lines
+
+
+def _machine(row: Mapping[str, Any]) -> list[str]:
+    if row["host_bytes"] is None or gpus_of(row) == 1:
+        return []
+    return [
+        "",
+        f"Host memory of the machine that holds most of it, all its ranks: {gib_text(row['host_bytes'])}",
+    ]
 
 
 def _holders(estimate: Mapping[str, Any]) -> list[str]:

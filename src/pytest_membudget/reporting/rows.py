@@ -25,11 +25,15 @@ def make_row(
     properties: Sequence[Property] = (),
     snapshot: str | None = None,
     snapshot_error: str = "",
+    rank: int | None = None,
+    host_bytes: int | None = None,
 ) -> Row:
     """One test as report.json has it; plain JSON types only.
 
     ``raised``: there is no figure because the test's own code raised. ``snapshot``: the path of its
-    snapshot from the report's folder.
+    snapshot from the report's folder. ``rank``: of several the one that the verdict is about.
+    ``host_bytes``: what the ranks of one machine hold in host memory, where they hold most. Whether a
+    failure is ``expected`` (xfail) is known when the test has run.
     """
     return {
         "nodeid": nodeid,
@@ -41,30 +45,62 @@ def make_row(
         "reason": reason,
         "details": details,
         "raised": raised,
+        "rank": rank,
+        "host_bytes": host_bytes,
         "estimates": [dict(estimate) for estimate in estimates],
         "measurements": [],
         "not_measured": "",
         "properties": [list(pair) for pair in properties],
         "snapshot": snapshot,
         "snapshot_error": snapshot_error,
+        "expected": False,
     }
 
 
 def add_measurement(
-    row: Row, verdict: str, reason: str, details: str, measurements: Sequence[Mapping[str, Any]]
+    row: Row,
+    verdict: str,
+    reason: str,
+    details: str,
+    measurements: Sequence[Mapping[str, Any]],
+    rank: int | None = None,
 ) -> None:
     """Give ``row`` what was measured; a verdict on that other than ``within`` is the row's."""
     row["measurements"] = [dict(measurement) for measurement in measurements]
     if verdict != row["verdict"]:
-        row.update(verdict=verdict, reason=f"measured on CUDA: {reason}", details=details)
+        row.update(verdict=verdict, reason=f"measured on CUDA: {reason}", details=details, rank=rank)
+
+
+def gpus_of(row: Mapping[str, Any]) -> int:
+    """The ranks that ``row``'s test runs as."""
+    return int(row["budget"]["gpus"]) if row["budget"] is not None else 1
+
+
+def compared(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """The measurement of the rank that takes most, after the estimate that stands beside it.
+
+    This is of the same rank, if that was estimated: else that of the rank that takes most. None where one
+    of the two is missing.
+    """
+    worst, measurement = worst_estimate(row), worst_measurement(row)
+    if worst is None or measurement is None:
+        return None
+    same = [estimate for estimate in row["estimates"] if estimate["rank"] == measurement["rank"]]
+    return (same[0] if same else worst), measurement
 
 
 def ratio_of(row: Mapping[str, Any]) -> float | None:
-    """Estimate over measurement of the ranks that take most; None where one is missing."""
-    estimate, measurement = worst_estimate(row), worst_measurement(row)
-    if estimate is None or measurement is None or not peak_bytes(measurement):
+    """Estimate over measurement of the two that are ``compared``; None where one is missing."""
+    both = compared(row)
+    if both is None or not peak_bytes(both[1]):
         return None
-    return peak_bytes(estimate) / peak_bytes(measurement)
+    return peak_bytes(both[0]) / peak_bytes(both[1])
+
+
+def estimate_of_verdict(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The estimate of the rank that the verdict is about, if it has one: else of the rank that takes most."""
+    told = [estimate for estimate in row["estimates"] if estimate["rank"] == row["rank"]]
+    return told[0] if told else worst_estimate(row)
 
 
 def peak_bytes(estimate: Mapping[str, Any]) -> int:

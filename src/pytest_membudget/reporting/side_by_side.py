@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..units import gib_text
-from .rows import peak_bytes, ratio_of, worst_estimate, worst_measurement
+from .rows import compared, gpus_of, peak_bytes, ratio_of
 
 _WIDTH = 20
 #: Components that a disagreement names.
@@ -15,9 +15,9 @@ _NAMED = 3
 
 def side_by_side(row: Mapping[str, Any]) -> list[str]:
     """A table of ``row``, which has both: estimate, measurement and their ratio."""
-    estimate, measurement = worst_estimate(row), worst_measurement(row)
-    assert estimate is not None
-    assert measurement is not None
+    both = compared(row)
+    assert both is not None
+    estimate, measurement = both
     metric = measurement["metric"]
     rows = [
         (name, estimate["components"].get(name, 0), size)
@@ -25,8 +25,10 @@ def side_by_side(row: Mapping[str, Any]) -> list[str]:
         if size or estimate["components"].get(name)
     ]
     rows.append((f"= {metric}", peak_bytes(estimate), peak_bytes(measurement)))
+    of_all = f" of {gpus_of(row)}" if gpus_of(row) > 1 else ""
+    beside = "" if estimate["rank"] == measurement["rank"] else f", estimated on rank {estimate['rank']}"
     lines = [
-        f"Peak {metric} (rank {measurement['rank']}):",
+        f"Peak {metric} (rank {measurement['rank']}{of_all}{beside}):",
         f"  {'':<{_WIDTH}} {'estimate':>12} {'measured':>12}  ratio",
     ]
     for name, estimated, measured in rows:
@@ -40,9 +42,9 @@ def disagreement(row: Mapping[str, Any], most: float) -> str | None:
     ratio = ratio_of(row)
     if ratio is None or abs(ratio - 1) <= most:
         return None
-    estimate, measurement = worst_estimate(row), worst_measurement(row)
-    assert estimate is not None
-    assert measurement is not None
+    both = compared(row)
+    assert both is not None
+    estimate, measurement = both
     differences = {
         name: estimate["components"].get(name, 0) - measurement["components"].get(name, 0)
         for name in {**estimate["components"], **measurement["components"]}

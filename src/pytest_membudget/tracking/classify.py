@@ -26,7 +26,7 @@ def component_of(record: Record, ledger: Ledger) -> str:
             return components.INPUTS
         if _outlived_its_forward(record, ledger):
             return components.ACTIVATIONS
-    return components.TEMPORARIES
+    return components.COLLECTIVES if record.collective else components.TEMPORARIES
 
 
 def _was_left_untrained(record: Record, ledger: Ledger) -> bool:

@@ -11,10 +11,10 @@ from .role_rules import has_gradient, note_role
 
 
 class LiveSightings:
-    """Finds the record of each tensor that is seen in the ledger."""
+    """Finds the record of each tensor that is seen in one of the ledgers: the device's, the host's."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, *ledgers: Ledger) -> None:
+        self._lives = [ledger.live for ledger in ledgers]
 
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
@@ -37,7 +37,10 @@ class LiveSightings:
             self.note(gradient, components.GRADIENTS, name)
 
     def _record(self, tensor: torch.Tensor) -> Record | None:
-        return self._ledger.live.get(tensor.untyped_storage()._cdata) if owns_storage(tensor) else None
+        if not owns_storage(tensor):
+            return None
+        key = tensor.untyped_storage()._cdata
+        return next((live[key] for live in self._lives if key in live), None)
 
 
 def owns_storage(tensor: torch.Tensor) -> bool:

@@ -36,6 +36,7 @@ class Record:
         "birth",
         "block",
         "code",
+        "collective",
         "death",
         "from_inputs",
         "line",
@@ -70,6 +71,8 @@ class Record:
         #: a component, once seen in that role, and the name of the parameter or buffer it belongs to
         self.role: str | None = None
         self.name: str | None = None
+        #: a collective has used it
+        self.collective = False
         #: a parameter that a gradient reached or that an optimizer holds
         self.trained = False
         #: sequence number of the autograd node that ran, in backward

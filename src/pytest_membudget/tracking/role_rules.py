@@ -6,10 +6,11 @@ from .. import components
 from .record import Record
 
 #: which earlier role a later one may replace: parameters are frozen and thawed, and a buffer or a plain
-#: tensor's storage may turn out to be a parameter's
+#: tensor's storage may turn out to be a parameter's; what a collective leaves in its buffer may be a gradient
 _CHANGEABLE = {
     components.PARAMETERS: (components.FROZEN_PARAMETERS, components.BUFFERS),
     components.FROZEN_PARAMETERS: (components.PARAMETERS, components.BUFFERS),
+    components.GRADIENTS: (components.COLLECTIVES,),
 }
 
 

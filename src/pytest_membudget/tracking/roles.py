@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
+from .local_parts import owners
 
 
 class Sightings(Protocol):
@@ -67,7 +68,7 @@ class RoleBook:
         for name, parameter in root.named_parameters():
             self.see_parameter(parameter, name)
         for name, buffer in root.named_buffers():
-            self._sightings.note(buffer, components.BUFFERS, name)
+            self._note(buffer, components.BUFFERS, name)
 
     def see_parameter(self, parameter: torch.Tensor, name: str | None = None) -> None:
         """``parameter`` is one; ``name`` its path, or its own name where the path is not known yet."""
@@ -78,13 +79,16 @@ class RoleBook:
             self._names[key] = name
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
-        self._sightings.note(parameter, role, self._names.get(key))
+        self._note(parameter, role, self._names.get(key))
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
         key = id(parameter)
         name = self._names.get(key)
-        self._sightings.note_gradient(parameter, gradient, name, is_parameter=key in self._parameters)
+        # the whole parameters that FSDP gathers are registered with no module
+        is_parameter = key in self._parameters or isinstance(parameter, nn.Parameter)
+        for leaf, part in zip(owners(parameter), owners(gradient), strict=False):
+            self._sightings.note_gradient(leaf, part, name, is_parameter=is_parameter)
 
     def see_gradients(self) -> None:
         """Note the ``.grad`` of every known parameter."""
@@ -100,14 +104,15 @@ class RoleBook:
 
     def _buffer_registered(self, module: nn.Module, name: str, buffer: torch.Tensor | None) -> None:
         if buffer is not None:
-            self._sightings.note(buffer, components.BUFFERS, name)
+            self._note(buffer, components.BUFFERS, name)
 
     def _step_begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         self.steps.append(torch._C._current_graph_task_id())
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                self._sightings.note_trained(parameter)
+                for part in owners(parameter):
+                    self._sightings.note_trained(part)
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
         self._changed()
@@ -119,8 +124,12 @@ class RoleBook:
             name = self._names.get(id(parameter))
             for key, tensor in _tensors_in(state, ""):
                 label = f"{name}.{key}" if name else key
-                self._sightings.note(tensor, components.OPTIMIZER_STATES, label)
+                self._note(tensor, components.OPTIMIZER_STATES, label)
         self._changed()
+
+    def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
+        for part in owners(tensor):
+            self._sightings.note(part, role, name)
 
     def _changed(self) -> None:
         if self._on_change is not None:

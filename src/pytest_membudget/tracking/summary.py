@@ -9,12 +9,20 @@ from typing import NamedTuple
 
 from .. import components
 from ..report import Holder, MemoryReport, PeakBytes
+from ..units import MIB
 from .classify import component_of
+from .host import HostLedger
 from .ledger import Ledger, Peak
 from .record import Record
 from .source import shown_path
+from .timeline import Lives
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+#: A host that holds less has none to speak of: step counters, token ids, masks.
+OF_NOTE_BYTES = MIB
+_ONLY_TENSORS = "the host's memory is that of tensors: what Python, torch and the driver hold comes on top"
 
 
 class _Group(NamedTuple):
@@ -35,13 +43,17 @@ def memory_report(
     not_modelled: Iterable[str] = (),
     seconds: float = 0.0,
     holders: int = 40,
+    rank: int = 0,
+    host: MemoryReport | None = None,
     measured: PeakBytes | None = None,
+    lives: Lives | None = None,
 ) -> MemoryReport:
     """The figure of one rank: the peak of ``metric`` and who was alive then.
 
     ``context_bytes`` is the CUDA context's size and ``nccl_bytes`` what NCCL takes, both beside the
-    allocator; ``root`` is the folder that paths are shown relative to. ``measured``: the device's own
-    peaks, which the report has then; what the ledger does not account for is ``unattributed``.
+    allocator; ``host``: the rank's host memory; ``root`` is the folder that paths are shown relative to.
+    ``measured``: the device's own peaks, which the report has then; what the ledger does not account for is
+    ``unattributed``. ``lives``: of the ledger's storages; the report has a timeline then.
     """
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
     alive = [(record, component_of(record, ledger)) for record in ledger.alive_at(peak)]
@@ -57,9 +69,21 @@ def memory_report(
         peak=own if measured is None else measured,
         components=sums,
         holders=_holders(alive, root)[:holders],
+        rank=rank,
+        host=host,
         assumptions=tuple(assumptions),
         not_modelled=tuple(not_modelled),
         seconds=seconds,
+        timeline=lives.timeline(peak.at) if lives is not None else None,
+    )
+
+
+def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport | None:
+    """What the rank holds of the host at its peak there; None if that is less than ``OF_NOTE_BYTES``."""
+    if ledger.allocated_peak.totals.allocated_bytes < OF_NOTE_BYTES:
+        return None
+    return memory_report(
+        ledger, metric="allocated", context_bytes=0, root=root, rank=rank, assumptions=(_ONLY_TENSORS,)
     )
 
 

@@ -10,10 +10,13 @@ import torch
 from torch import nn
 
 from .. import components
+from .host import HostLedger
 from .ledger import Ledger
 from .live_sightings import LiveSightings
+from .local_parts import owners
 from .modules import ModuleStack
 from .record import Phase, Record
+from .role_rules import note_role
 from .roles import RoleBook
 from .source import SourceFinder
 from .streams import StreamChoice
@@ -36,12 +39,15 @@ class Tracker:
         self.ledger = ledger
         self.source = source
         self.modules = ModuleStack(self._root_called, ledger.end_root_call)
-        self.roles = RoleBook(LiveSightings(ledger))
+        self.host = HostLedger(ledger)
+        self.roles = RoleBook(LiveSightings(ledger, self.host))
         self.phase = Phase.FORWARD
         self._on_device = on_device
         self.streams = StreamChoice()
         self._task = _NO_GRAPH_TASK
         self._deaths: dict[int, weakref.ref[Any]] = {}
+        #: of storages that were emptied, what they were
+        self._emptied: dict[int, Record] = {}
         #: told of every record before its block is asked for
         self.on_request: Callable[[Record], None] | None = None
 
@@ -91,13 +97,36 @@ class Tracker:
         if key not in self.ledger.live:
             self._record(storage, key, operator, inputs)
 
+    def saw_on_host(self, tensor: torch.Tensor, operator: str) -> None:
+        """``operator`` gave ``tensor``, which lies on the host: record its storage if it is new."""
+        storage = tensor.untyped_storage()
+        key, size_bytes = storage._cdata, storage.nbytes()
+        if key in self.host.live or not size_bytes:
+            return
+        record = self._placed(Record(size_bytes, operator, self.phase))
+        self.host.born(key, record)
+        self._watch(storage, key, self.host)
+
+    def pinned(self, tensor: torch.Tensor) -> None:
+        """``tensor``'s storage is of pinned host memory."""
+        self.host.pinned(tensor.untyped_storage()._cdata)
+
     def resized(self, tensor: torch.Tensor, operator: str) -> None:
         """``tensor``'s storage may have been given another size, or been replaced by another."""
-        storage = tensor.untyped_storage()
+        self.storage_resized(tensor.untyped_storage(), operator)
+
+    def storage_resized(self, storage: torch.UntypedStorage, operator: str) -> None:
+        """``storage`` may have been given another size; emptied and filled again it keeps its role."""
         record = self.ledger.live.get(storage._cdata)
         size_bytes = storage.nbytes()
         if record is None:
             self._record(storage, storage._cdata, operator, ())
+            emptied = self._emptied.get(storage._cdata)
+            if emptied is not None and size_bytes:
+                del self._emptied[storage._cdata]
+                self._inherit(emptied, storage._cdata)
+        elif size_bytes == 0:
+            self._empty(storage, record)
         elif record.requested_bytes != size_bytes:
             self._deaths.pop(storage._cdata, None)
             # torch allocates the new block before it gives the old one back
@@ -106,6 +135,19 @@ class Tracker:
             self._record(storage, storage._cdata, operator, ())
             self._inherit(old, storage._cdata)
             self.ledger.died(-storage._cdata)
+
+    def follows(self, storage: torch.UntypedStorage) -> bool:
+        """Whether ``storage`` is of the device, filled or empty."""
+        return storage._cdata in self.ledger.live or storage._cdata in self._emptied
+
+    def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
+        """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
+        for part in owners(tensor):
+            record = self.record_of(part)
+            if record is not None:
+                record.collective = True
+                if kept:
+                    note_role(record, components.COLLECTIVES, None)
 
     def transient(self, size_bytes: int, operator: str, component: str) -> Record:
         """Memory that an operator takes inside its kernel; the caller ends it with ``release``."""
@@ -136,8 +178,10 @@ class Tracker:
 
     def _record(self, storage: Any, key: int, operator: str, inputs: Iterable[object]) -> None:
         size_bytes = storage.nbytes()
-        if size_bytes == 0:
-            return  # the allocator is not asked
+        if size_bytes == 0:  # the allocator is not asked
+            if key not in self._emptied:
+                self._remember_empty(storage, self._new_record(0, operator))
+            return
         record = self._new_record(size_bytes, operator)
         if record.module is None and record.phase is Phase.FORWARD:
             record.from_inputs = self._made_from_inputs(inputs)
@@ -148,16 +192,19 @@ class Tracker:
         self._watch(storage, key)
 
     def _new_record(self, size_bytes: int, operator: str) -> Record:
-        record = Record(size_bytes, operator, self.phase)
-        record.code, record.line = self.source.find(4)
-        record.module = self.modules.path
-        record.root_call = self.modules.root_call
+        record = self._placed(Record(size_bytes, operator, self.phase))
         if self.on_request is not None:
             self.on_request(record)
         return record
 
-    def _watch(self, storage: Any, key: int) -> None:
-        deaths, died = self._deaths, self.ledger.died
+    def _placed(self, record: Record) -> Record:
+        record.code, record.line = self.source.find(4)
+        record.module = self.modules.path
+        record.root_call = self.modules.root_call
+        return record
+
+    def _watch(self, storage: Any, key: int, ledger: Ledger | None = None) -> None:
+        deaths, died = self._deaths, (ledger or self.ledger).died
 
         def gone(reference: object) -> None:
             if deaths.get(key) is reference:
@@ -166,10 +213,27 @@ class Tracker:
 
         deaths[key] = weakref.ref(storage, gone)
 
+    def _empty(self, storage: Any, record: Record) -> None:
+        key = storage._cdata
+        del self._deaths[key]
+        self.ledger.died(key)
+        self._remember_empty(storage, record)
+
+    def _remember_empty(self, storage: Any, record: Record) -> None:
+        key, emptied, deaths = storage._cdata, self._emptied, self._deaths
+
+        def gone(reference: object) -> None:
+            if deaths.get(key) is reference:
+                del deaths[key]
+                emptied.pop(key, None)
+
+        emptied[key] = record
+        deaths[key] = weakref.ref(storage, gone)
+
     def _inherit(self, old: Record, key: int) -> None:
         record = self.ledger.live.get(key)
         if record is not None:
-            record.role, record.name = old.role, old.name
+            record.role, record.name, record.collective = old.role, old.name, old.collective
 
     def _made_from_inputs(self, inputs: Iterable[object]) -> bool:
         for value in inputs:

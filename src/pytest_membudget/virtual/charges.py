@@ -45,6 +45,8 @@ class Charges:
         if type(result) is FakeTensor:
             if result.fake_device.type == "cuda":
                 tracker.saw(result, plan.name, args)
+            elif result.fake_device.type == "cpu":
+                tracker.saw_on_host(result, plan.name)
         elif isinstance(result, (list, tuple)):
             skipped = missing_on_cuda(func, args) if plan.attention else ()
             for index, tensor in enumerate(result):

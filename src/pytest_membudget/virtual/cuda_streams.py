@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .ordinal import own_device, own_index
+
 #: Streams that a process has of one priority; later ones are the earlier ones again
 #: (kStreamsPerPool of c10/cuda/CUDAStream.cpp, 2.13).
 _STREAMS = 32
@@ -26,7 +28,7 @@ class Stream(torch.Stream):
     def __new__(cls, device: object = None, priority: int = 0, **given: int) -> Stream:
         """A new stream, or the one that ``stream_id`` names."""
         number = given["stream_id"] if "stream_id" in given else 1 + next(_numbers) % _STREAMS
-        stream: Stream = super().__new__(cls, stream_id=number, device_index=0, device_type=_CUDA)
+        stream: Stream = super().__new__(cls, stream_id=number, device_index=own_index(), device_type=_CUDA)
         stream.priority = priority
         stream._contexts = []
         return stream
@@ -71,14 +73,14 @@ class Stream(torch.Stream):
         return event or Event()
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device=cuda:0 cuda_stream={self.cuda_stream:#x}>"
+        return f"<torch.cuda.Stream device=cuda:{own_index()} cuda_stream={self.cuda_stream:#x}>"
 
 
 class Event:
     """A CUDA event that has happened; no time passes between two of them that anyone could measure."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, **_: object) -> None:
-        self.device = torch.device("cuda", 0)
+        self.device = own_device()
         self.cuda_event = 0
         self.event_id = 0
 
@@ -119,12 +121,19 @@ class StreamContext:
 
 def stream_functions(select: Callable[[int], None]) -> dict[str, Any]:
     """``torch.cuda`` names for streams and events; ``select`` is told the current stream's number."""
-    default = Stream(stream_id=0)
-    current = [default]
+    defaults: dict[int, Stream] = {}  # one for each number that the device has had
+    selected: list[Stream | None] = [None]
+
+    def default(device: object = None) -> Stream:
+        index = own_index()
+        return defaults.get(index) or defaults.setdefault(index, Stream(stream_id=0))
+
+    def current(device: object = None) -> Stream:
+        return selected[0] or default()
 
     def set_stream(stream: Stream | None) -> None:
         if stream is not None:
-            current[0] = stream
+            selected[0] = stream
             select(stream.stream_id)
 
     return {
@@ -133,8 +142,8 @@ def stream_functions(select: Callable[[int], None]) -> dict[str, Any]:
         "Event": Event,
         "StreamContext": StreamContext,
         "stream": StreamContext,
-        "current_stream": lambda device=None: current[0],
-        "default_stream": lambda device=None: default,
+        "current_stream": current,
+        "default_stream": default,
         "set_stream": set_stream,
         "get_stream_from_external": lambda data_ptr=0, device=None: Stream(stream_id=data_ptr),
     }

@@ -18,11 +18,14 @@ from ..tracking.hidden_code import users_source
 from ..tracking.ledger import Ledger
 from ..tracking.recording import Recording, stack_book
 from ..tracking.source import shown_path
-from ..tracking.summary import memory_report
+from ..tracking.summary import host_report, memory_report
+from ..tracking.timeline import Lives
 from ..tracking.tracker import Tracker
 from .attention import register_attention
 from .batch_norm_choice import register_batch_norms
 from .charges import on_cuda
+from .cluster.cluster import VirtualCluster
+from .cluster.nccl_share import nccl_share
 from .convolution_choice import install_convolutions
 from .cuda_kernels import register_cuda_kernels
 from .cuda_module import install_cuda_module
@@ -35,14 +38,21 @@ from .guard import install_cuda_guard, register_stand_in_accelerator
 from .legacy_types import install_legacy_types
 from .memory_history import MemoryHistory
 from .mode import VirtualMode
+from .ordinal import own_device, place
 from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
 from .private import check_torch
 from .reads import install_array_reads
 from .recurrent import install_recurrent_layers
-from .running_eagerly import install_data_parallel, install_eager_compile, install_loaders
+from .running_eagerly import (
+    install_data_parallel,
+    install_eager_compile,
+    install_eager_scripts,
+    install_loaders,
+)
 from .safetensors_files import install_safetensors
 from .saving import install_saving
+from .storage_sizes import install_storage_sizes
 from .tensor_lists import install_tensor_lists
 from .tensor_methods import install_tensor_methods
 from .threads import install_threads
@@ -67,10 +77,12 @@ class VirtualDevice:
         self.gpu = gpu
         self._records = records
         self._recording: Recording | None = None
+        self._lives: Lives | None = None
         self._libraries: list[Any] = []
         self._mode = VirtualMode(self._attention, gpu)
         self._limited = False
         self._began = 0.0
+        self._cluster: VirtualCluster | None = None
         #: what this test did that is not modelled, in the order of its coming up
         self._notes: dict[str, None] = {}
         self._start_tracker()
@@ -113,13 +125,15 @@ class VirtualDevice:
         install_saving(self._mode.known, self._loaded)
         install_safetensors()
         install_tensor_lists()
-        install_tensor_methods(self._tracker.record_stream)
+        install_tensor_methods(self._tracker.record_stream, self._tracker.pinned)
+        install_storage_sizes(self._resized)
 
     def _install_cuda(self) -> None:
         """What torch is on a machine with the device, and how its parts run on it."""
         install_eager_compile(self._note)
         install_loaders()
         install_data_parallel()
+        install_eager_scripts()
         install_refusals(self._note)
         history = MemoryHistory(self._record, lambda: self.ledger.allocator.segments())
         install_cuda_module(
@@ -138,6 +152,10 @@ class VirtualDevice:
         """Operators of the running test that could not be traced, and where."""
         return list(self._mode.refused)
 
+    def ran_short(self) -> bool:
+        """Nobody else takes any of it."""
+        return False
+
     def card(self) -> dict[str, Any]:
         """What there is to know of it before a test runs."""
         return {}
@@ -146,29 +164,50 @@ class VirtualDevice:
         """Device memory that was allocated while modules were imported, and is still held."""
         return self.ledger.allocator.allocated_bytes
 
-    def begin(self, gpu: Gpu, *, limited: bool) -> None:
+    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1) -> None:
         """A test begins on ``gpu``; ``limited``: the allocator runs out of memory where the card would.
 
-        What imports have allocated stays: it is there in any process that runs the test.
+        What imports have allocated stays: it is there in any process that runs the test. With a
+        ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun.
         """
         self.gpu = gpu
+        if world_size > 1:
+            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode)
+            self._cluster.begin()
         self._limited = limited
         self._mode.charges.move_to(gpu)
         refuse_in_forks(self.ledger)
         self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
         self._began = time.perf_counter()
 
+    def representative_ranks(self) -> list[int]:
+        """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
+        return self._cluster.representative_ranks() if self._cluster is not None else []
+
+    def rank_assumption(self) -> str:
+        """What is taken for granted of the ranks that are no representatives; empty if there are none."""
+        return self._cluster.rank_assumption() if self._cluster is not None else ""
+
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended: what it took."""
         self._tracker.roles.see_gradients()
+        nccl = nccl_share(self.gpu, self._mode.collectives.groups.values(), metric)
         return memory_report(
             self.ledger,
             metric=metric,
             context_bytes=self.gpu.context_bytes,
+            nccl_bytes=nccl.size_bytes,
             root=root,
-            assumptions=[*self._assumptions(root), *self._context(metric)],
-            not_modelled=(*self._mode.charges.unmodelled.texts(root), *self._notes),
+            assumptions=[*self._assumptions(root), *self._context(metric), *nccl.assumptions],
+            not_modelled=(
+                *self._mode.charges.unmodelled.texts(root),
+                *self._notes,
+                *nccl.not_modelled,
+            ),
             seconds=time.perf_counter() - self._began,
+            rank=place().rank,
+            host=host_report(self._tracker.host, root=root, rank=place().rank),
+            lives=self._lives,
         )
 
     def snapshot(self) -> dict[str, Any] | None:
@@ -188,14 +227,19 @@ class VirtualDevice:
         self._tracker = Tracker(Ledger(CachingAllocator(settings)), users_source(), on_cuda)
         if self._records:
             self._record()
+            self._lives = Lives(self._tracker.ledger)
         self._tracker.install()
         self._mode.tracker = self._tracker
         self._mode.reads.source = self._tracker.source
 
     def _loaded(self, tensor: torch.Tensor) -> None:
         if on_cuda(tensor):
-            tensor.fake_device = torch.device("cuda", 0)  # type: ignore[attr-defined] # 2.11 leaves out the 0
+            tensor.fake_device = own_device()  # type: ignore[attr-defined] # 2.11 leaves out the number
             self._tracker.saw(tensor, "torch.load", ())
+
+    def _resized(self, storage: torch.UntypedStorage) -> None:
+        if self._tracker.follows(storage):
+            self._tracker.storage_resized(storage, "UntypedStorage.resize_")
 
     def _note(self, text: str) -> None:
         self._notes[text] = None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from .guard import STAND_IN
-from .torch_cuda import check_ordinal
+from .ordinal import check_ordinal, own_device, own_index
 
 _Real = torch.device
 
@@ -50,18 +50,24 @@ def install_device_names() -> None:
 def named(device: torch.device) -> torch.device:
     """``device``, or cuda where torch took a number for the stand-in."""
     if device.type == STAND_IN:
-        return _Real("cuda", device.index or 0)
+        return _Real("cuda", own_index() if device.index is None else device.index)
     return device
 
 
-def with_named_device(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """``kwargs`` of an operator, with the ``device`` that is meant; raises for a GPU that is not there."""
+def with_named_device(kwargs: Mapping[str, Any], *, is_copy: bool) -> Mapping[str, Any]:
+    """``kwargs`` of an operator, with the ``device`` that is meant; raises for a GPU that is not there.
+
+    ``is_copy``: it is that of ``Tensor.to``, where C++ has put 0, the guard's current device, for a device
+    without a number.
+    """
     device = kwargs["device"]
     if device is None:
         return kwargs
     if device.type == STAND_IN:
         device = named(device)
         kwargs = {**kwargs, "device": device}
-    if device.index and device.type == "cuda":
-        check_ordinal(device)
+    if device.type == "cuda" and device.index is not None and device.index != own_index():
+        if not (is_copy and device.index == 0):
+            check_ordinal(device)
+        kwargs = {**kwargs, "device": own_device()}
     return kwargs

@@ -38,11 +38,13 @@ def install_device_query() -> None:
     fake_tensor._DISPATCH_META_HANDLERS[PRIM_DEVICE] = handle
 
 
-def answer(tensor: FakeTensor, frame: FrameType | None) -> torch.device:
-    """The device of ``tensor`` for whoever called from ``frame``."""
+def answer(tensor: Any, frame: FrameType | None) -> torch.device:
+    """The device of ``tensor``, or of a DTensor's own part, for whoever called from ``frame``."""
+    while not isinstance(tensor, FakeTensor):
+        tensor = tensor._local_tensor
     if tensor.fake_mode.in_kernel_invocation:
         return META
-    device = tensor.fake_device
+    device: torch.device = tensor.fake_device
     # a host tensor has no stream to ask for, and backward formulas copy the device that they are told
     return META if device.type == "cuda" and called_by_engine(frame) else device
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from .ordinal import own_device
+
 _Real = torch.Generator
 
 
@@ -24,7 +26,7 @@ class VirtualGenerator(_Real, metaclass=_AnyGenerator):
         wanted = torch.device(device)
         behind = "cpu" if wanted.type == "cuda" else wanted
         generator: VirtualGenerator = super().__new__(cls, behind)  # type: ignore[call-arg] # a C type
-        generator._device = torch.device("cuda", 0) if wanted.type == "cuda" else wanted
+        generator._device = own_device() if wanted.type == "cuda" else wanted
         return generator
 
     @property

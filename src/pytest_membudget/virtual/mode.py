@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -21,6 +22,7 @@ from ..tracking.record import Phase
 from ..tracking.tracker import Tracker
 from .batch_norm_choice import batch_norm
 from .charges import Charges, on_cuda, out_of_memory_text
+from .cluster.collectives import Collectives
 from .detours import in_place_twin
 from .device_names import with_named_device
 from .device_query import PRIM_DEVICE, answer, called_by_engine
@@ -29,19 +31,22 @@ from .known_shapes import masks_among, places
 from .known_values import KnownValues
 from .learning import copy_from_host
 from .on_host import tensors_in
+from .ordinal import own_device
 from .plans import INDEX, Plan
 from .reads import Reads
 from .tensor_methods import mark_pinned
 from .unsupported import refuse_mixed_types
 
 aten = torch.ops.aten
-CUDA = torch.device("cuda", 0)
 
 _ATTENTION = aten.scaled_dot_product_attention.default
 _BATCH_NORM = aten.batch_norm.default
 _TO_COPY = aten._to_copy.default
 _LIFT = aten.lift_fresh.default
 _NEW = aten.empty_strided.default
+
+#: Runs its third argument on the rank's own part of a DTensor, at the rank's place in the random numbers.
+_DTENSOR_DRAW = "run_dtensor_rng_op"
 
 #: What fake tensors raise and real ones do not.
 _ONLY_IN_A_TRACE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
@@ -63,6 +68,7 @@ class VirtualMode(FakeTensorMode):
         self.tracker: Tracker | None = None
         self.known = KnownValues()
         self.reads = Reads(self.known)
+        self.collectives = Collectives(self.known)
         self._attention = attention
         self._plans: dict[Any, Plan] = {}
         #: operators that could not be traced, and where; texts, since an error would keep its tensors alive
@@ -93,11 +99,14 @@ class VirtualMode(FakeTensorMode):
         """Run ``func`` on fake tensors and follow what it allocates."""
         if func is PRIM_DEVICE:
             return answer(args[0], sys._getframe(0).f_back)
-        kwargs = _as_meant(kwargs) if kwargs else {}
+        kwargs = _as_meant(func, kwargs) if kwargs else {}
         if self._inside:  # a fake kernel's own steps: no kernel of CUDA's
             return self.dispatch(func, types, args, kwargs)
         plan = self._plans.get(func)
         if plan is None:
+            if isinstance(func, HigherOrderOperator) and func.name() == _DTENSOR_DRAW:
+                with self:
+                    return args[2](*args[3:], **kwargs)
             plan = self._plans[func] = Plan(func)
         if plan.composite:
             return self._run_composite(func, types, args, kwargs)
@@ -113,11 +122,15 @@ class VirtualMode(FakeTensorMode):
             return known
         if plan.product:
             refuse_mixed_types(plan.name, args)
+        elif plan.collective and plan.name.startswith("c10d::"):
+            return self.collectives.run(tracker, func, plan.name, args)
         result = self._run(func, types, args, kwargs)
         if plan.keeps_losses and on_cuda(result):
             result = in_storage_of_all(lambda one, *given: self._run(one, types, given, {}), result, args[0])
         if result is not NotImplemented:
             self._account(tracker, func, plan, args, kwargs, result)
+            if plan.collective:
+                self.collectives.saw(tracker, plan.name, args, result)
         return result
 
     def _run(self, func: Any, types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -187,7 +200,7 @@ class VirtualMode(FakeTensorMode):
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "meta":
             # a backward formula copied the device that the engine was told
-            kwargs = {**kwargs, "device": CUDA}
+            kwargs = {**kwargs, "device": own_device()}
         if plan.detoured:
             record = self.tracker.record_of(args[0])  # type: ignore[union-attr]
             twin = in_place_twin(func, args, record.node if record is not None else None)
@@ -226,16 +239,26 @@ class VirtualMode(FakeTensorMode):
                 plan.lesson(self.known, args, kwargs, result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
             copy_from_host(self.known, result, args[0])
-        if kwargs and kwargs.get("pin_memory"):
+        if kwargs and (kwargs.get("pin_memory") or (func is _TO_COPY and _is_pinned_copy(args[0], kwargs))):
             mark_pinned(result)
+            tracker.pinned(result)
 
 
-def _as_meant(kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_meant(func: Any, kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
     if "device" in kwargs:
-        kwargs = with_named_device(kwargs)
+        kwargs = with_named_device(kwargs, is_copy=func is _TO_COPY)
     if kwargs.get("generator") is not None:  # fake kernels draw nothing, and some refuse one
         kwargs = {**kwargs, "generator": None}
     return kwargs
+
+
+def _is_pinned_copy(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a copy goes to pinned memory: one to the host that nobody waits for.
+
+    ``pin_out`` in ``_to_copy`` (aten/src/ATen/native/TensorConversions.cpp, 2.13).
+    """
+    device = kwargs.get("device")
+    return bool(kwargs.get("non_blocking")) and on_cuda(tensor) and device is not None and device.type == "cpu"
 
 
 def _is_there_already(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:

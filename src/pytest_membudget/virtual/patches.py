@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -55,7 +56,19 @@ def _swap_implementations(first: torch.Tensor, second: torch.Tensor) -> None:
         # what a user set on a parameter stays with it, as with real ones
         first.fake_device, second.fake_device = second.fake_device, first.fake_device
         first.constant, second.constant = second.constant, first.constant
+    elif not isinstance(first, FakeTensor):
+        _swap_attributes(first, second)
     torch._C._swap_tensor_impl(first, second)
+
+
+def _swap_attributes(first: Any, second: Any) -> None:
+    """What Python keeps of a wrapper (DTensor), where torch's own ``swap_tensors`` swaps it too."""
+    first.__dict__, second.__dict__ = second.__dict__, first.__dict__
+    for name in copyreg._slotnames(first.__class__):  # type: ignore[attr-defined]
+        held = [getattr(tensor, name) for tensor in (second, first) if hasattr(tensor, name)]
+        if len(held) == 2:
+            setattr(first, name, held[0])
+            setattr(second, name, held[1])
 
 
 def install_copies(on_parameter: Callable[[torch.Tensor], None]) -> None:

@@ -28,6 +28,8 @@ _RESIZING = frozenset(
     else {aten.resize_.default, aten.resize_as_.default, aten.set_.source_Tensor}
 )  # fmt: skip
 INDEX = aten.index.Tensor
+#: Namespaces of operators that communicate.
+_COLLECTIVE = ("c10d::", "_c10d_functional::", "_dtensor::")
 #: Composite operators that are given a kernel for cuda here; their mode calls it where they arrive whole.
 _REPLACED = frozenset({aten.scaled_dot_product_attention.default, aten.batch_norm.default})
 _HANDS_OVER_GRADIENT = frozenset({aten.detach.default, aten.clone.default})
@@ -38,6 +40,7 @@ class Plan:
 
     __slots__ = (
         "attention",
+        "collective",
         "composite",
         "depends_on_data",
         "detoured",
@@ -64,6 +67,7 @@ class Plan:
         overload = isinstance(operator, torch._ops.OpOverload)
         self.is_view = overload and operator.is_view
         self.resizes = operator in _RESIZING
+        self.collective = self.name.startswith(_COLLECTIVE)
         self.attention = operator in ATTENTION_KERNELS
         self.kernel = operator in KERNELS
         self.keeps_losses = operator in KEPT

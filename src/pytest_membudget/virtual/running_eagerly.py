@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+
+from .ordinal import own_device
 
 COMPILED = "torch.compile: {} is traced as eager code, which keeps what a compiled one fuses away"
 
@@ -97,6 +100,21 @@ def install_loaders() -> None:
     loaders._get_iterator = get_iterator
 
 
+def install_eager_scripts() -> None:
+    """Leave torch's own TorchScript optimizers as the Python code they are; they compile no replaced names.
+
+    ``torch.distributed.optim`` cannot be imported otherwise.
+    """
+    own: Any = torch.jit
+    original = own.script
+
+    def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        asker = sys._getframe(1).f_globals.get("__name__", "")
+        return obj if asker.startswith("torch.distributed.") else original(obj, *args, **kwargs)
+
+    own.script = script
+
+
 def install_data_parallel() -> None:
     """Let ``nn.DataParallel`` run on the one device, as it does where there is one."""
     from torch.nn.parallel import comm
@@ -106,6 +124,6 @@ def install_data_parallel() -> None:
     def scatter(tensor: torch.Tensor, devices: Any = None, *args: Any, **kwargs: Any) -> Any:
         if devices is None or len(devices) > 1:
             return original(tensor, devices, *args, **kwargs)
-        return (tensor.to(torch.device("cuda", 0)),)
+        return (tensor.to(own_device()),)
 
     comm.scatter = scatter

@@ -11,23 +11,36 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..errors import NotAvailable
-from .torch_cuda import check_ordinal
+from .ordinal import check_ordinal
 
 #: Set on the storage object, which lives as long as the memory.
 _PINNED, _SHARED, _MEMORY = "_membudget_pinned", "_membudget_shared", "_membudget_memory"
 #: Addresses are made from those of the storage objects, which lie closer together than large tensors do.
 _SPREAD = 4096
+_DATA: Any = torch.Tensor.data
 
 
-def install_tensor_methods(record_stream: Callable[[torch.Tensor, int], None]) -> None:
-    """Give fake tensors these methods; ``record_stream`` is told of a tensor and a stream's number."""
+def install_tensor_methods(
+    record_stream: Callable[[torch.Tensor, int], None], pinned: Callable[[torch.Tensor], None]
+) -> None:
+    """Give fake tensors these methods.
+
+    ``record_stream`` is told of a tensor and a stream's number, ``pinned`` of a tensor in pinned memory.
+    """
     fake: Any = FakeTensor
+
+    def pin_memory(tensor: torch.Tensor, device: object = None) -> torch.Tensor:
+        copy = _pin_memory(tensor)
+        pinned(copy)
+        return copy
+
     torch.Tensor.cuda = _cuda  # type: ignore[method-assign, assignment]
-    fake.pin_memory, fake.is_pinned = _pin_memory, _is_pinned
+    fake.pin_memory, fake.is_pinned = pin_memory, _is_pinned
     fake.share_memory_, fake.is_shared = _share_memory, _is_shared
     fake.data_ptr = _data_ptr
     fake.__dlpack__ = _no_exchange
     fake.record_stream = lambda tensor, stream: record_stream(tensor, stream.stream_id)
+    fake.data = property(_DATA.__get__, _set_data)
     _install_storage_address()
 
 
@@ -44,7 +57,14 @@ def _cuda(
     return tensor.to(wanted, non_blocking=non_blocking, memory_format=memory_format)
 
 
-def _pin_memory(tensor: torch.Tensor, device: object = None) -> torch.Tensor:
+def _set_data(tensor: Any, data: Any) -> None:
+    """``tensor.data = data``: it lies where the data lies."""
+    _DATA.__set__(tensor, data)
+    if isinstance(data, FakeTensor):
+        tensor.fake_device = data.fake_device
+
+
+def _pin_memory(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.device.type != "cpu":
         raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
     if _is_pinned(tensor):

@@ -1,4 +1,4 @@
-"""``torch.cuda`` of a machine with one GPU that is not there: what it is, its random state, its tools."""
+"""``torch.cuda`` of a machine with a GPU that is not there: what it is, its random state, its tools."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from ..gpus import Gpu
 from .cuda_memory import refuses
+from .ordinal import check_exists, check_ordinal, own_index, place
 
 #: The CUDA of the default wheels of 2.11 to 2.14 on PyPI, where the installed build has none.
 CUDA_VERSION = "13.0"
@@ -20,12 +21,11 @@ NCCL_VERSION = (2, 27, 5)
 
 
 class CudaDevice:
-    """``torch.cuda.device``: the one device is always current."""
+    """``torch.cuda.device``: the process's own device is always current."""
 
     def __init__(self, device: object = None) -> None:
         check_ordinal(device)
-        self.idx = 0
-        self.prev_idx = 0
+        self.idx = self.prev_idx = own_index()
 
     def __enter__(self) -> None:
         return None
@@ -39,18 +39,6 @@ class DeviceOf(CudaDevice):
 
     def __init__(self, obj: object) -> None:
         super().__init__()
-
-
-def check_ordinal(device: object) -> None:
-    """Raise as CUDA does where ``device`` is a GPU that the machine does not have."""
-    if isinstance(device, str):
-        device = torch.device(device)
-    index = device.index if isinstance(device, torch.device) else device
-    if isinstance(index, int) and index >= torch.cuda.device_count():
-        raise RuntimeError(
-            f"CUDA error: invalid device ordinal: cuda:{index} is asked for, and the virtual device that "
-            f"budgets are estimated on has {torch.cuda.device_count()}, from cuda:0 on"
-        )
 
 
 def device_properties(gpu: Gpu) -> SimpleNamespace:
@@ -85,7 +73,7 @@ def query_functions(gpu: Callable[[], Gpu]) -> dict[str, Any]:
 
     def about(value: Callable[[], Any]) -> Callable[..., Any]:
         def answer(device: object = None) -> Any:
-            check_ordinal(device)
+            check_exists(device)
             return value()
 
         return answer
@@ -95,9 +83,9 @@ def query_functions(gpu: Callable[[], Gpu]) -> dict[str, Any]:
         "is_initialized": lambda: True,
         "init": lambda: None,
         "_lazy_init": lambda: None,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": about(lambda: None),
+        "device_count": lambda: place().node_gpus,
+        "current_device": own_index,
+        "set_device": check_ordinal,
         "synchronize": about(lambda: None),
         "ipc_collect": lambda: None,
         "get_device_name": about(lambda: gpu().name),
@@ -205,7 +193,7 @@ def random_functions() -> dict[str, Callable[..., Any]]:
         "seed_all": lambda: None,
         "initial_seed": lambda: 0,
         "get_rng_state": state,
-        "get_rng_state_all": lambda: [state()],
+        "get_rng_state_all": lambda: [state() for _ in range(place().node_gpus)],
         "set_rng_state": lambda new_state, device="cuda": None,
         "set_rng_state_all": lambda new_states: None,
     }

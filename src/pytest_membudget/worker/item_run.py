@@ -31,7 +31,7 @@ class ItemRun:
     def run(self) -> dict[str, Any]:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
         request = self._request
-        self._device.begin(find_gpu(request["gpu"]), limited=request["limited"])
+        self._device.begin(find_gpu(request["gpu"]), limited=request["limited"], **_place_in(request))
         with self._threads_watched():
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
@@ -41,8 +41,24 @@ class ItemRun:
             self._report = self._measure()
         outcome = self._trouble or self._swallowed() or {"outcome": "traced"}
         properties = plain_properties(self._item.user_properties)
-        found = {"report": self._report, "device": self._device.name, "properties": properties}
-        return {**found, **self._snapshot, **outcome}
+        found = {
+            "report": self._report,
+            "device": self._device.name,
+            "properties": properties,
+            "ran_short": self._device.ran_short(),
+        }
+        return {**found, **self._likeness(outcome), **self._snapshot, **outcome}
+
+    def _likeness(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        """After rank 0's run, which others must be run, and what is taken for granted of the rest."""
+        place = _place_in(self._request)
+        if not place or place["rank"] != 0 or outcome["outcome"] != "traced":
+            return {}
+        device = self._device
+        return {
+            "representatives": device.representative_ranks(),
+            "rank_assumption": device.rank_assumption(),
+        }
 
     def _swallowed(self) -> dict[str, Any] | None:
         """An error that only a trace raises, caught by the test: from there on it was another run."""
@@ -112,3 +128,10 @@ class ItemRun:
             yield
         finally:
             threading.excepthook = previous
+
+
+def _place_in(request: dict[str, Any]) -> dict[str, int]:
+    """``rank`` and ``world_size`` of a test that is run as one of several ranks."""
+    if request.get("world_size", 1) == 1:
+        return {}
+    return {"rank": request["rank"], "world_size": request["world_size"]}

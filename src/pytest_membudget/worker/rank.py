@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ..errors import MembudgetError, UsageMistake
+from ..item_names import name_of_rank
 from ..protocol import Channel
 from .item_run import ItemRun
 from .last_words import end_with_parent, tell_when_asked
@@ -126,8 +127,7 @@ class RankPlugin(ServingPlugin):
     def __init__(self, device: Any, order: dict[str, Any], files: RankFiles) -> None:
         request = dict(order["request"])
         if request["snapshot"] is not None:
-            path = Path(request["snapshot"])
-            request["snapshot"] = str(path.with_name(f"{path.stem}-rank{files.rank}{path.suffix}"))
+            request["snapshot"] = name_of_rank(request["snapshot"], files.rank)
         self._answers = _OneRequest(request, files)
         scratch = files.path("scratch")
         scratch.mkdir()

@@ -37,12 +37,12 @@ def entry(
     }
 
 
-def combined(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def combined(entries: Sequence[dict[str, Any]], world_size: int | None = None) -> dict[str, Any]:
     """One answer for the ``entries`` of all ranks, in a worker's words.
 
-    ``reports`` has a report of each rank that came so far. The outcome is ``traced`` if it is every rank's,
-    ``skipped`` if each has skipped the test; else that of the failure that came first, whose rank is
-    ``failed_rank``.
+    ``world_size``: how many there are, where not all were asked. ``reports`` has a report of each rank that
+    came so far. The outcome is ``traced`` if it is every rank's, ``skipped`` if each has skipped the test;
+    else that of the failure that came first, whose rank is ``failed_rank``.
     """
     entries = sorted(entries, key=lambda one: int(one["rank"]))
     answers = [one["answer"] for one in entries if one["answer"] is not None]
@@ -53,28 +53,28 @@ def combined(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "has_snapshot": any(answer.get("has_snapshot", False) for answer in answers),
         "snapshot_error": next(filter(None, (one.get("snapshot_error") for one in answers)), ""),
     }
-    return {**found, **_outcome(entries)}
+    return {**found, **_outcome(entries, world_size or len(entries))}
 
 
-def _outcome(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _outcome(entries: Sequence[dict[str, Any]], world_size: int) -> dict[str, Any]:
     failed = [one for one in entries if one["failure"] not in (None, ENDED)]
     failed = failed or [one for one in entries if (one["answer"] or {}).get("outcome") in FAILURES]
     if failed:
         first = min(failed, key=lambda one: (one["waits"], one["number"]))
-        return _failure(first, entries)
+        return _failure(first, entries, world_size)
     outcomes = [one["answer"]["outcome"] if one["answer"] else "none" for one in entries]
     if set(outcomes) == {"skipped"}:
         return {"outcome": "skipped", "reason": entries[0]["answer"]["reason"]}
     for wrong in (one for one in entries if one["answer"] is None):
-        return _failure(wrong, entries)
+        return _failure(wrong, entries, world_size)
     if set(outcomes) == {"traced"}:
         return {"outcome": "traced"}
     skipped = ", ".join(str(one["rank"]) for one in entries if one["answer"]["outcome"] == "skipped")
-    reason = f"of {len(entries)} ranks not all have skipped it, but these: {skipped}"
+    reason = f"of {world_size} ranks not all have skipped it, but these: {skipped}"
     return {"outcome": "error", "reason": reason}
 
 
-def _failure(first: dict[str, Any], entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _failure(first: dict[str, Any], entries: Sequence[dict[str, Any]], world_size: int) -> dict[str, Any]:
     """The failure of ``first`` with its last lines, and what has become of the other ranks."""
     answer = first["answer"] or {"outcome": "error", "reason": first["reason"]}
     details = [answer.get("details", "")]
@@ -83,7 +83,7 @@ def _failure(first: dict[str, Any], entries: Sequence[dict[str, Any]]) -> dict[s
     details += [f"Rank {one['rank']} {_fate(one)}" for one in entries if one is not first]
     return {
         **{name: answer[name] for name in ("outcome", "where", "raised") if name in answer},
-        "reason": f"rank {first['rank']} of {len(entries)}: {answer['reason']}",
+        "reason": f"rank {first['rank']} of {world_size}: {answer['reason']}",
         "details": "\n".join(filter(None, details)),
         "failed_rank": first["rank"],
     }

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ..item_names import key_of
+from ..launcher_environment import forget_launcher
 from ..protocol import Channel
 from .item_run import ItemRun
 from .jail import SessionGone, run_in_child
@@ -93,7 +94,8 @@ class ServingPlugin:
             if all(item is not other for other in known):
                 known.append(item)
         imported_bytes = self._device.imported_bytes()
-        self._channel.send({"event": "ready", "imported_bytes": imported_bytes, "card": self._card()})
+        ready = {"imported_bytes": imported_bytes, "card": self._card(), "is_awake": self._device.is_awake}
+        self._channel.send({"event": "ready", **ready})
         while (request := self._channel.receive()) is not None:
             answer = self._answer(request)
             self._channel.send({"event": "result", "key": request["key"], **answer})
@@ -137,6 +139,7 @@ class ServingPlugin:
 
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
         def body() -> dict[str, Any]:
+            forget_launcher(os.environ, keeps_machine=request.get("world_size", 1) > 1)
             self._current = ItemRun(item, self._device, request)
             return self._current.run()
 

@@ -1,0 +1,146 @@
+"""What FSDP2 has of whole parameters and gradients beside a rank's parts, block by block.
+
+Read in torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py of torch 2.13:
+
+- forward: a group is gathered into one flat buffer on a stream of its own and copied out into whole
+  parameters; the flat buffer is held until the next group has been copied out (``all_gather_state``);
+- backward: the flat buffer goes once it is copied out, and the group before it in forward is gathered
+  meanwhile (its flat buffer is there, not yet its parameters);
+- after a group's backward its whole parameters go, its gradients are copied into the input of a
+  reduce-scatter, and that input is held until the next group's reduction (``reduce_scatter_states``); the
+  output is this rank's gradients, allocated on the reduction's stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..components import COLLECTIVES, GRADIENTS, PARAMETERS
+from .moments import Block
+from .number_types import bytes_for
+from .terms import Term
+
+_SOURCE = "torch/distributed/fsdp/_fully_shard, torch 2.13"
+_ALL_GATHER = "all-gather"
+_REDUCE_SCATTER = "reduce-scatter"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The parameters that are gathered together: those of one block. Elements are of this rank's part of a
+    tensor-parallel model, padded: each parameter's first dimension up to a multiple of the ranks."""
+
+    whole_elements: int
+    """Of all its parameters."""
+    reduced_elements: int
+    """Of those that are trained."""
+    shard_elements: int
+    """This rank's part of those."""
+    compute_type: str
+    reduce_type: str
+    gradient_type: str
+    """Of the gradients that are left, the parameters' own."""
+    reshards: bool = True
+    """Its whole parameters go after its forward."""
+    accumulates: bool = False
+    """Its gradients are there already, and are added to."""
+
+    @property
+    def whole_bytes(self) -> int:
+        """Gathered, in the type of computing."""
+        return bytes_for(self.whole_elements, self.compute_type)
+
+    def parameters(self) -> Term:
+        """Its whole parameters."""
+        return Term(PARAMETERS, "gathered parameters", self.whole_bytes, "elements*compute", _SOURCE)
+
+    def flat(self) -> Term:
+        """The flat buffer of its gathering."""
+        return Term(
+            COLLECTIVES,
+            "all-gather output",
+            self.whole_bytes,
+            "elements*compute",
+            _SOURCE,
+            stream=_ALL_GATHER,
+        )
+
+    def reduced(self) -> tuple[Term, ...]:
+        """The input of its reduction."""
+        if not self.reduced_elements:
+            return ()
+        size_bytes = bytes_for(self.reduced_elements, self.reduce_type)
+        return (Term(COLLECTIVES, "reduce-scatter input", size_bytes, "elements*reduce", _SOURCE),)
+
+    def shards(self) -> tuple[Term, ...]:
+        """This rank's gradients, where its reduction leaves them."""
+        return () if self.accumulates else self._output(GRADIENTS, "gradients", self.gradient_type)
+
+    def outputs(self) -> tuple[Term, ...]:
+        """The reduction's output, and what it is cast to where the gradients' type is another."""
+        found: tuple[Term, ...] = ()
+        if self.reduce_type != self.gradient_type:
+            found = self._output(COLLECTIVES, "reduce-scatter output", self.reduce_type)
+        component = COLLECTIVES if self.accumulates else GRADIENTS
+        return (*found, *self._output(component, "gradients", self.gradient_type))
+
+    def _output(self, component: str, name: str, kind: str) -> tuple[Term, ...]:
+        size_bytes = bytes_for(self.shard_elements, kind)
+        if not size_bytes:
+            return ()
+        return (Term(component, name, size_bytes, "elements/ranks*type", _SOURCE, stream=_REDUCE_SCATTER),)
+
+
+def sharded(blocks: Sequence[Block], groups: Sequence[Group | None]) -> tuple[Block, ...]:
+    """``blocks`` with what FSDP2 adds; ``groups`` has the group of each, None where the root holds it.
+
+    Groups of alike layers come apart into the last one and those before it: what is left of the block that
+    had its backward before them is not the same.
+    """
+    parts = [part for block, group in zip(blocks, groups, strict=True) for part in _parts(block, group)]
+    return tuple(_with_buffers(parts, number) for number in range(len(parts)))
+
+
+def _parts(block: Block, group: Group | None) -> list[tuple[Block, Group | None]]:
+    if block.count == 1 or group is None:
+        return [(block, group)]
+    return [(replace(block, count=block.count - 1), group), (replace(block, count=1), group)]
+
+
+def _with_buffers(parts: Sequence[tuple[Block, Group | None]], number: int) -> Block:
+    block, group = parts[number]
+    if group is None:
+        return block
+    before = _neighbour(parts[:number], block, group)
+    after = _next(parts[number + 1 :], block, group)
+    stays = () if group.reshards else (group.parameters(),)
+    own = () if stays else (group.parameters(),)
+    gathered_next = () if before is None else (before.flat(),)
+    waiting = () if after is None else after.reduced()
+    if not block.saves:
+        return replace(block, beside_forward=(*block.beside_forward, group.parameters(), group.flat()))
+    return replace(
+        block,
+        stays=(*block.stays, *stays),
+        beside_forward=(*block.beside_forward, *own, group.flat()),
+        beside_backward=(*block.beside_backward, *own, *gathered_next, *waiting),
+        after_backward=(*block.after_backward, *gathered_next, *group.reduced(), *group.outputs()),
+        shards=group.shards(),
+    )
+
+
+def _neighbour(parts: Sequence[tuple[Block, Group | None]], block: Block, group: Group) -> Group | None:
+    """The group that is gathered while ``block`` runs backward: the one before it in forward."""
+    if block.count > 1:
+        return group
+    earlier = [other for one, other in parts if other is not None and other.reshards and one.saves]
+    return earlier[-1] if earlier else None
+
+
+def _next(parts: Sequence[tuple[Block, Group | None]], block: Block, group: Group) -> Group | None:
+    """The group whose reduction has begun last when ``block`` runs backward."""
+    if block.count > 1:
+        return group
+    later = [other for one, other in parts if other is not None and one.saves]
+    return later[0] if later else None

@@ -1,0 +1,133 @@
+"""From a rank's moments to its MemoryReport: the peak's terms as components, what holds it, host memory."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .. import components
+from ..report import Holder, MemoryReport, PeakBytes
+from ..units import MIB
+from .moments import Moment, peak_of
+from .terms import Term
+
+#: kMinBlockSize (c10/core/AllocatorConfig.h, torch 2.13): what every block is rounded up to.
+_BLOCK_BYTES = 512
+#: kSmallBuffer and the granularity of cudaMalloc'd segments above it: 2 MiB.
+_SEGMENT_BYTES = 2 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class RankFigure:
+    """The analytic figure of a set of ranks that are alike."""
+
+    rank: int
+    """The first of them."""
+    ranks: int
+    """How many they are."""
+    moments: tuple[Moment, ...]
+    host: tuple[Term, ...] = ()
+    """What each of them holds in the host's memory."""
+    context_bytes: int = 0
+    nccl_bytes: int = 0
+    assumptions: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+
+    @property
+    def peak(self) -> Moment:
+        """The moment at which most is allocated."""
+        return peak_of(self.moments)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """At the peak, every tensor rounded up to the allocator's blocks."""
+        return self.peak.bytes + rounding_bytes(self.peak.terms)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """What the allocator must hold for each stream's highest: blocks stay with their stream's pool."""
+        highest: Counter[str] = Counter()
+        for moment in self.moments:
+            for stream, size_bytes in _by_stream(moment.terms).items():
+                highest[stream] = max(highest[stream], size_bytes)
+        return sum(-(-size_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES for size_bytes in highest.values())
+
+
+def rounding_bytes(terms: Sequence[Term]) -> int:
+    """What rounding every tensor of ``terms`` up to whole blocks adds."""
+    return sum(_rounded(term) - term.bytes for term in terms)
+
+
+def _rounded(term: Term) -> int:
+    """A term of several tensors is of alike ones."""
+    one = -(-term.bytes // term.count)
+    return -(-one // _BLOCK_BYTES) * _BLOCK_BYTES * term.count
+
+
+def _by_stream(terms: Sequence[Term]) -> Mapping[str, int]:
+    sums: Counter[str] = Counter()
+    for term in terms:
+        sums[term.stream] += _rounded(term)
+    return sums
+
+
+def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.0) -> MemoryReport:
+    """``figure`` as a report that budgets are held to; its components add up to ``metric``'s peak."""
+    allocated, reserved = figure.allocated_bytes, figure.reserved_bytes
+    beside = figure.context_bytes + figure.nccl_bytes
+    sums = dict.fromkeys(components.COMPONENTS, 0)
+    for term in figure.peak.terms:
+        sums[term.component] += term.bytes
+    sums[components.ROUNDING] = rounding_bytes(figure.peak.terms)
+    if metric != "allocated":
+        sums[components.CACHED] = reserved - allocated
+    if metric == "device":
+        sums[components.CONTEXT], sums[components.NCCL] = figure.context_bytes, figure.nccl_bytes
+    return MemoryReport(
+        kind="analytic",
+        metric=metric,
+        peak=PeakBytes(allocated, allocated, reserved, reserved + beside),
+        components=sums,
+        holders=_holders(figure.peak.terms),
+        rank=figure.rank,
+        host=_host_report(figure) if figure.host else None,
+        assumptions=(f"the peak is at: {figure.peak.name}", *figure.assumptions),
+        not_modelled=figure.not_modelled,
+        seconds=seconds,
+    )
+
+
+def _host_report(figure: RankFigure) -> MemoryReport:
+    sums = dict.fromkeys(components.COMPONENTS, 0)
+    for term in figure.host:
+        sums[term.component] += term.bytes
+    total = sum(sums.values())
+    return MemoryReport(
+        kind="analytic",
+        metric="allocated",
+        peak=PeakBytes(total, total, total, total),
+        components=sums,
+        holders=_holders(figure.host),
+        rank=figure.rank,
+    )
+
+
+def _holders(terms: Sequence[Term], most: int = 40) -> tuple[Holder, ...]:
+    """The terms, alike ones together, largest first; the formula stands in the operator's place."""
+    groups: dict[tuple[str, str, str, str], list[Term]] = defaultdict(list)
+    for term in terms:
+        if term.bytes:
+            groups[(term.component, term.name, term.formula, term.source)].append(term)
+    holders = [
+        Holder(
+            bytes=sum(term.bytes for term in alike),
+            count=sum(term.count for term in alike),
+            component=component,
+            module=name,
+            location=source or None,
+            operator=formula,
+        )
+        for (component, name, formula, source), alike in groups.items()
+    ]
+    return tuple(sorted(holders, key=lambda holder: -holder.bytes)[:most])

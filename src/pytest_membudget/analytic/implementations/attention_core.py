@@ -1,0 +1,153 @@
+"""Attention's core: queries, keys and values to the weighted values, by kernel.
+
+What ``torch.nn.functional.scaled_dot_product_attention`` saves on CUDA (torch 2.13), or transformers'
+``eager_attention_forward`` and torch's own math path, operator by operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..job import AttentionKernel
+from . import attention_kernels as kernels
+from .attention_kernels import Call
+from .linears import cast
+from .operators import copy, dropout, multiply, scale, unary
+from .recorder import Backward, Recorder, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """One call: local heads ``a`` and ``g``, widths ``d`` and ``e`` are sizes of the tape."""
+
+    queries: str = "s"
+    keys: str = "s"
+    is_causal: bool = True
+    has_mask: bool = False
+    """A mask tensor is given: windows, padding, T5's positions."""
+    dropout: float = 0.0
+    is_eager: bool = False
+    """The family's own code has it no other way."""
+    softcap: bool = False
+    """Scores are squeezed by a tanh (Gemma 2)."""
+
+
+def attend(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:
+    """The result, [b, queries, a, e], by the kernel that runs this call."""
+    kernel = kernel_for(r, core, q.kind)
+    kind = r.setting.autocast or q.kind
+    q, k, v = (cast(r, f"{name} {letter} cast", x, kind) for letter, x in zip("qkv", (q, k, v), strict=True))
+    is_shared = r.sizes.bytes("a") != r.sizes.bytes("g")
+    if is_shared and (core.has_mask or kernel in ("unfused", "efficient")):
+        k = copy(r, f"{name} k repeated", k, f"b {core.keys} a d")
+        v = copy(r, f"{name} v repeated", v, f"b {core.keys} a e")
+    if kernel == "unfused":
+        return _eager(r, name, q, k, v, core)
+    if kernel == "math":
+        return _math(r, name, q, k, v, core)
+    return _fused(r, name, (q, k, v), core, kernel)
+
+
+def kernel_for(r: Recorder, core: Core, kind: str) -> AttentionKernel:
+    """The job's kernel, or what runs in its place where it cannot run this call.
+
+    The rules that matter to whole models, of aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (2.13):
+    flash takes no mask, no fp32, equal widths of at most 256; without ``enable_gqa`` heads are repeated
+    (transformers does so where there is a mask); fp32 with shared heads is left to the math path.
+    """
+    setting, size = r.setting, r.sizes.bytes
+    wanted = setting.attention
+    half = (setting.autocast or kind) in ("bf16", "fp16")
+    if core.is_eager:
+        return "unfused"
+    if wanted in ("math", "unfused"):
+        return wanted
+    same_width = size("d") == size("e")
+    if wanted == "flash" and half and not core.has_mask and same_width and size("d") <= 256:
+        return "flash"
+    if wanted == "cudnn" and half and setting.gpu.capability >= (8, 0) and max(size("d"), size("e")) <= 256:
+        return "cudnn"
+    is_shared = size("a") != size("g")
+    if is_shared and not core.has_mask and same_width:
+        return "math"
+    alignment = 8 if half else 4
+    return "efficient" if size("d") % alignment == size("e") % alignment == 0 else "math"
+
+
+def _fused(
+    r: Recorder, name: str, qkv: tuple[Value, Value, Value], core: Core, kernel: AttentionKernel
+) -> Value:
+    setting, size = r.setting, r.sizes.bytes
+    q, k, v = qkv
+    has_dropout = bool(core.dropout and setting.drops)
+    call = Call(
+        size("b"),
+        size("a"),
+        size(k.dims.split()[2]),
+        size(core.queries),
+        size(core.keys),
+        size("d"),
+        size("e"),
+        r.bytes("1", q.kind),
+        has_dropout,
+        core.has_mask,
+    )
+    rows = f"b a {core.queries}"
+    if kernel == "efficient":
+        rows = f"b a {-(-size(core.queries) // 32) * 32}"
+    forward, backward = _KERNELS[kernel]
+    out = Value(name, f"b {core.queries} a e", q.kind)
+    back = Backward(
+        (q, k, v, out),
+        (Value(f"{name} logsumexp", rows, "fp32"),),
+        kernel_bytes=backward(call, setting.gpu),
+    )
+    return r.run(name, (q, k, v), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu))
+
+
+_KERNELS = {
+    "flash": (kernels.flash_forward_bytes, kernels.flash_backward_bytes),
+    "efficient": (kernels.efficient_forward_bytes, kernels.efficient_backward_bytes),
+    "cudnn": (kernels.cudnn_forward_bytes, kernels.cudnn_backward_bytes),
+}
+
+
+def _eager(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:
+    """Transformers' ``eager_attention_forward``: softmax in fp32, then back."""
+    scores_dims = f"b a {core.queries} {core.keys}"
+    scores = _product(r, f"{name} scores", q, k, scores_dims)
+    scores = unary(r, f"{name} scaled scores", scores)
+    if core.softcap:
+        scores = unary(r, f"{name} scores / cap", scores)
+        scores = unary(r, f"{name} scores tanh", scores, "result")
+        scores = unary(r, f"{name} scores * cap", scores)
+    if core.has_mask or core.is_causal:
+        scores = unary(r, f"{name} masked scores", scores)
+    wide = cast(r, f"{name} scores fp32", scores, "fp32")
+    weights = unary(r, f"{name} softmax", wide, "result")
+    weights = cast(r, f"{name} weights", weights, q.kind)
+    weights = dropout(r, f"{name} dropout", weights, core.dropout)
+    out = _product(r, f"{name} values", weights, v, f"b a {core.queries} e")
+    return copy(r, name, out, f"b {core.queries} a e")
+
+
+def _math(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:
+    """``_scaled_dot_product_attention_math``: in fp32, with the scores whole."""
+    kind = q.kind
+    q, k, v = (cast(r, f"{name} {x} fp32", value, "fp32") for x, value in zip("qkv", (q, k, v), strict=True))
+    q = unary(r, f"{name} q scaled", q)
+    if r.sizes.bytes("a") != r.sizes.bytes(k.dims.split()[2]):
+        k = copy(r, f"{name} k repeated", k, f"b {core.keys} a d")
+        v = copy(r, f"{name} v repeated", v, f"b {core.keys} a e")
+    k = unary(r, f"{name} k scaled", k)
+    scores = _product(r, f"{name} scores", q, k, f"b a {core.queries} {core.keys}")
+    weights = unary(r, f"{name} softmax", scores, "result")
+    weights = dropout(r, f"{name} dropout", weights, core.dropout)
+    out = _product(r, f"{name} values", weights, v, f"b a {core.queries} e")
+    return cast(r, name, out, kind)
+
+
+def _product(r: Recorder, name: str, one: Value, other: Value, dims: str) -> Value:
+    """``bmm``: it saves both."""
+    saves = (*((one,) if other.trains else ()), *((other,) if one.trains else ()))
+    return r.run(name, (one, other), dims, one.kind, Backward(saves))

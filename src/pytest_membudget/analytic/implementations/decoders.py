@@ -1,0 +1,147 @@
+"""Decoder layers as transformers 5.23.0 runs them: attention and feed-forward, one after the other or side by side."""
+
+from __future__ import annotations
+
+from ..model import Attention, FeedForward, Layer
+from ..tape import Tape
+from .attention_core import Core, attend
+from .feed_forward import feed_forward
+from .linears import cast, linear
+from .norms import norm
+from .operators import add, dropout, relayout, unary
+from .projections import project
+from .recorder import Recorder, Value
+from .rotary import parted, rejoined, turned
+from .setting import Setting
+from .styles import Style
+
+
+def layer_tape(setting: Setting, layer: Layer, style: Style, *, has_trained_input: bool = True) -> Tape:
+    """One decoder layer: [b, s, h] to [b, s, h]."""
+    r = Recorder(setting, **layer_sizes(setting, layer))
+    x = r.input("hidden_states", "b s h", setting.residual, trains=has_trained_input)
+    if layer.is_parallel:
+        result = _parallel(r, x, layer, style)
+    else:
+        result = _sequential(r, x, layer, style)
+    r.hold(x)
+    return r.tape(result)
+
+
+def layer_sizes(setting: Setting, layer: Layer) -> dict[str, int]:
+    """Local heads ``a`` and ``g``, widths of a head ``d`` and ``e``, rotary width ``w``, intermediate ``f``."""
+    t, attention = setting.tensor_parallel, layer.attention
+    heads, kv_heads = -(-attention.heads // t), -(-attention.kv_heads // t)
+    sizes = {
+        "a": heads,
+        "g": kv_heads,
+        "d": attention.head_dim,
+        "e": attention.value_head_dim,
+        "w": attention.rotary_dim,
+        "q3": heads * attention.head_dim + kv_heads * (attention.head_dim + attention.value_head_dim),
+    }
+    if isinstance(layer.feed_forward, FeedForward):
+        sizes["f"] = -(-layer.feed_forward.intermediate // t)
+    return sizes
+
+
+def _sequential(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
+    """``x + attention(norm(x))``, then the same with the feed-forward block; norms before, after, or both."""
+    before, after = not layer.has_post_norms or layer.norms >= 4, layer.has_post_norms
+    middle = x
+    for number, part in enumerate(("attention", "feed_forward")):
+        start = middle
+        inner = norm(r, f"{part} norm", start, layer.norm, "h", style.rms) if before else start
+        if number == 0:
+            inner = attention(r, inner, layer.attention, style)
+        else:
+            assert isinstance(layer.feed_forward, FeedForward)
+            inner = feed_forward(r, inner, layer.feed_forward)
+        inner = dropout(r, f"{part} dropout", inner, layer.dropout)
+        inner = norm(r, f"{part} post norm", inner, layer.norm, "h", style.rms) if after else inner
+        middle = add(r, f"after {part}", start, inner)
+    r.hold(start)
+    return middle
+
+
+def _parallel(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
+    """Attention and feed-forward of the same input, behind one norm or each behind its own."""
+    assert isinstance(layer.feed_forward, FeedForward)
+    normed = norm(r, "attention norm", x, layer.norm, "h", style.rms)
+    own_first = style.sums == "in-place" and layer.norms > 1
+    second = norm(r, "feed_forward norm", x, layer.norm, "h", style.rms) if own_first else normed
+    attended = attention(r, normed, layer.attention, style)
+    attended = dropout(r, "attention dropout", attended, layer.dropout)
+    if layer.norms > 1 and not own_first:
+        second = norm(r, "feed_forward norm", x, layer.norm, "h", style.rms)
+    fed = feed_forward(r, second, layer.feed_forward)
+    if style.sums == "in-place":
+        return _falcon_sum(r, x, attended, fed, layer.dropout)
+    fed = dropout(r, "feed_forward dropout", fed, layer.dropout)
+    both = add(r, "both", attended, fed)
+    result = add(r, "output", both, x)
+    r.hold(attended, fed)
+    return result
+
+
+def _falcon_sum(r: Recorder, x: Value, attended: Value, fed: Value, probability: float) -> Value:
+    """``mlp += attention``, dropout, ``residual + out``."""
+    both = r.run("both", (fed, attended), fed.dims, fed.kind, view_of=fed)
+    both = dropout(r, "output dropout", both, probability)
+    result = add(r, "output", x, both)
+    r.hold(attended, fed)
+    return result
+
+
+def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
+    """Projections, norms of queries and keys, rotary positions, the core, the projection out."""
+    q, k, v = project(r, x, shape, style)
+    if style.scales_query:
+        q = unary(r, "q scaled", q)
+    q, k = (_ready(r, name, value, shape, style) for name, value in (("q", q), ("k", k)))
+    if shape.rotary_dim:
+        q, k = _turned(r, q, k, shape, style)
+    has_mask = shape.window is not None and shape.window < r.sizes.bytes("s")
+    core = Core(has_mask=has_mask, dropout=shape.dropout, is_eager=style.eager, softcap=style.softcap)
+    attended = attend(r, "attention", q, k, v, core)
+    result = linear(r, "o_proj", attended, "h", "a e", bias=shape.output_bias)
+    r.hold(x, q, k, v)
+    return result
+
+
+def _ready(r: Recorder, name: str, x: Value, shape: Attention, style: Style) -> Value:
+    """Norms of queries and keys; then gradients that lie by heads are copied on their way back."""
+    turns = bool(shape.rotary_dim)
+    if shape.qk_norm is None:
+        return relayout(r, f"{name} heads", x) if turns else x
+    if shape.qk_norm == "projection":
+        heads = x.dims.removeprefix("b s ")
+        x = norm(r, f"{name}_norm", x, shape.qk_norm_kind, heads, style.rms)
+        return relayout(r, f"{name} heads", x) if turns else x
+    if style.norms_after_transpose:
+        x = relayout(r, f"{name} heads", x)
+        return norm(r, f"{name}_norm", x, shape.qk_norm_kind, "d", style.rms)
+    x = norm(r, f"{name}_norm", x, shape.qk_norm_kind, "d", style.rms)
+    return x
+
+
+def _turned(r: Recorder, q: Value, k: Value, shape: Attention, style: Style) -> tuple[Value, Value]:
+    """Both turned by position, wholly or in part; what they were is held until both are."""
+    table = r.setting.residual
+    if shape.rotary_dim == shape.head_dim:
+        found = [_whole(r, name, x, table, style) for name, x in (("q", q), ("k", k))]
+        r.hold(q, k)
+        return found[0], found[1]
+    parts = [parted(r, name, x, "w") for name, x in (("q", q), ("k", k))]
+    spun = [turned(r, name, part[0], table, "w") for name, part in zip("qk", parts, strict=True)]
+    found = [
+        rejoined(r, name, (one, part[1]), x)
+        for name, one, part, x in zip("qk", spun, parts, (q, k), strict=True)
+    ]
+    r.hold(q, k, *spun)
+    return found[0], found[1]
+
+
+def _whole(r: Recorder, name: str, x: Value, table: str, style: Style) -> Value:
+    found = turned(r, name, x, table, "d")
+    return cast(r, f"{name} turned back", found, x.kind) if style.casts_turned else found

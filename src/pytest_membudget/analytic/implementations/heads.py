@@ -1,0 +1,24 @@
+"""The end of a model: final norm, head, loss."""
+
+from __future__ import annotations
+
+from .linears import cast, linear
+from .recorder import Backward, Recorder, Value
+
+
+def cross_entropy(r: Recorder, name: str, logits: Value) -> Value:
+    """``F.cross_entropy``: log-softmax, which is saved, and ``nll_loss``; [1] in the logits' type."""
+    chances = Value(f"{name} log_softmax", logits.dims, logits.kind)
+    chances = r.run(chances.name, (logits,), logits.dims, logits.kind, Backward((chances,)))
+    return r.run(name, (chances,), "1", logits.kind, Backward((chances,)))
+
+
+def full_loss(
+    r: Recorder, hidden: Value, vocab: str, *, upcasts: bool, bias: bool = False, joins: bool = False
+) -> Value:
+    """All logits at once: the head, a copy in fp32, cross entropy; both copies are held until the loss is."""
+    logits = linear(r, "lm_head", hidden, vocab, "h", bias=bias, joins=joins)
+    wide = cast(r, "logits fp32", logits, "fp32") if upcasts else logits
+    loss = cross_entropy(r, "loss", wide)
+    r.hold(logits, wide, until=loss)
+    return loss

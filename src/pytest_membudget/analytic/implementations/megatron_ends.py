@@ -1,0 +1,104 @@
+"""Megatron-core's two ends: embedding with dropout, final norm with logits and the vocabulary-parallel loss.
+
+Read in NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553: megatron/core/models/common/embeddings/
+language_model_embedding.py, megatron/core/tensor_parallel/layers.py and cross_entropy.py,
+megatron/core/models/gpt/gpt_model.py, megatron/core/models/bert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model import Norm
+from ..tape import Operator, Tape, Tensor
+from .megatron_attention import norm
+from .megatron_sizes import MegatronSizes
+
+
+def embedding_tape(sizes: MegatronSizes, *, shares_weight: bool) -> Tape:
+    """Rows of the table (``b s h``), positions added, turned to ``s b h``, dropout; ``shares_weight``: as head."""
+    model = sizes.job.model
+    tokens = Tensor("tokens", sizes.bytes(sizes.tokens, number_type="int64"), needs_grad=False)
+    whole = sizes.bytes(sizes.tokens, sizes.hidden)
+    weights = [_shared(sizes, "embedding.weight", "ends" if shares_weight else None)]
+    if model.positions:
+        weights.append(sizes.weight("positions.weight", model.positions, sizes.hidden))
+    made = "embedded" if model.embedding_dropout else "x"
+    operators = [
+        Operator(
+            "embed",
+            ("tokens",),
+            (sizes.of(made, sizes.rows, sizes.hidden),),
+            saves=("tokens",),
+            weights=tuple(weights),
+            forward_scratch_bytes=whole * (2 if model.positions else 1),
+            backward_scratch_bytes=whole,
+        )
+    ]
+    if model.embedding_dropout:
+        mask = sizes.of("embedding_mask", sizes.rows, sizes.hidden, formula="s*b*h", number_type="bool")
+        out = sizes.of("x", sizes.rows, sizes.hidden)
+        operators.append(Operator("embedding_dropout", ("embedded",), (out,), keeps=(mask,)))
+    return Tape((tokens,), tuple(operators), ("x",))
+
+
+def head_tape(sizes: MegatronSizes, *, shares_weight: bool) -> Tape:
+    """Final norm, logits and loss; ``shares_weight``: its weight's gradient waits for the embedding's."""
+    final = sizes.job.model.decoder.final_norm
+    read = "x"
+    operators: list[Operator] = []
+    if final is not None:
+        operators.append(norm(sizes, final, "final_norm", "x", "final"))
+        read = "final"
+    if sizes.job.model.head_hidden is not None:
+        operators += _dense_before_head(sizes, sizes.job.model.head_norm, read)
+        read = "head_input"
+    operators += _logits_and_loss(sizes, read, shares_weight=shares_weight)
+    return Tape((sizes.of("x", sizes.rows, sizes.hidden, formula="s*b*h*2"),), tuple(operators), ("loss",))
+
+
+def _dense_before_head(sizes: MegatronSizes, kind: Norm | None, read: str) -> Iterator[Operator]:
+    """BERT's: a dense layer that is whole on every rank, erf-gelu in torch operators, a norm."""
+    dense = sizes.of("dense", sizes.rows, sizes.hidden)
+    weight = sizes.weight("head_dense.weight", sizes.hidden, sizes.hidden)
+    yield Operator("head_dense", (read,), (dense,), saves=(read,), weights=(weight,))
+    yield Operator(
+        "head_gelu", ("dense",), (sizes.of("dense_active", sizes.rows, sizes.hidden),), saves=("dense",)
+    )
+    yield norm(sizes, kind or Norm("layer", bias=True), "head_norm", "dense_active", "head_input")
+
+
+def _logits_and_loss(sizes: MegatronSizes, read: str, *, shares_weight: bool) -> Iterator[Operator]:
+    """Logits of this rank's part of the vocabulary in the compute type, then the loss.
+
+    The loss makes them fp32, works in place on that copy (subtraction, exponential, division) and saves it: it
+    becomes the gradient, again in place, which autograd casts to the logits' type.
+    """
+    rows, columns = sizes.tokens, sizes.split(sizes.job.model.vocab)
+    gathered = sizes.gathered(sizes.hidden)
+    logits = sizes.of("logits", rows, columns, formula="s*b*v/t*2")
+    yield Operator(
+        "logits",
+        (read,),
+        (logits,),
+        saves=(read,),
+        weights=(_shared(sizes, "head.weight", "waits" if shares_weight else None),),
+        backward_scratch_bytes=gathered,
+    )
+    loss = sizes.of("loss", rows, number_type="fp32")
+    if sizes.options.cross_entropy_fusion == "te":
+        # the kernel writes the gradient over the logits (transformer_engine/pytorch/triton/cross_entropy.py)
+        yield Operator("loss", ("logits",), (loss,), saves=("logits",))
+        return
+    softmax = sizes.of("softmax_of_logits", rows, columns, formula="s*b*v/t*4", number_type="fp32")
+    targets = sizes.of("targets", rows, number_type="int64")
+    masked = sizes.of("target_mask", rows, number_type="bool")
+    yield Operator("loss", ("logits",), (loss,), keeps=(softmax, targets, masked))
+
+
+def _shared(sizes: MegatronSizes, name: str, joins: str | None) -> Tensor:
+    """The gradient of the table of the vocabulary's part: that of a tied one waits for its other use."""
+    weight = sizes.weight(name, sizes.split(sizes.job.model.vocab), sizes.hidden)
+    if joins == "waits":
+        return Tensor(weight.name, weight.bytes, joins="waits")
+    return Tensor(weight.name, weight.bytes, joins="ends") if joins == "ends" else weight

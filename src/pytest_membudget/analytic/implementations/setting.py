@@ -1,0 +1,83 @@
+"""What a stage's layers are written with: number types, sizes, the card, who trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...gpus import Gpu, find_gpu
+from ..job import Adapter, AttentionKernel, Job
+from ..model import Model
+from ..number_types import number_type
+from ..stage import Stage
+from ..terms import Sizes
+
+#: Whose multiprocessors size the kernels' own buffers where a job names no card.
+DEFAULT_CARD = "H100-80GB"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How one model of a job is run on one rank."""
+
+    values: Mapping[str, int]
+    """Named sizes: ``b`` sequences, ``s`` tokens of each, ``n`` tokens between split layers, ``h`` hidden."""
+    stored: str
+    """Type of the parameters as they are computed with, and of their gradients."""
+    autocast: str | None
+    """Type of products under autocast; None: it is off."""
+    attention: AttentionKernel
+    gpu: Gpu
+    trains: bool = True
+    """The base's weights do."""
+    drops: bool = True
+    """Dropout is on: the model is in training mode."""
+    is_sequence_parallel: bool = False
+    adapter: Adapter | None = None
+    tensor_parallel: int = 1
+
+    @property
+    def residual(self) -> str:
+        """Type of the residual stream: that of the embedding."""
+        return self.stored
+
+    @property
+    def product(self) -> str:
+        """Type of what linear layers make."""
+        return self.autocast or self.stored
+
+    def sizes(self, **more: int) -> Sizes:
+        """The named sizes, with those of one layer."""
+        return Sizes({**self.values, **more})
+
+    def frozen(self) -> Setting:
+        """The same for a model that only answers: a teacher, or inference."""
+        return replace(self, trains=False, drops=False, adapter=None)
+
+
+def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = None) -> Setting:
+    """The setting of ``model`` (the job's own) on ``stage``; ``tokens`` of a sequence, where it is another."""
+    job = stage.job
+    model = job.model if model is None else model
+    degrees = job.degrees
+    split = degrees.tensor_parallel_degree if degrees.sequence_parallel else 1
+    sequence = stage.sequence if tokens is None else tokens
+    precision = job.precision
+    kind = number_type(precision.compute_type if precision.policy == "fsdp" else precision.parameters)
+    autocast = number_type(precision.compute_type) if precision.policy == "autocast" else None
+    return Setting(
+        {"b": job.micro_batch, "s": sequence, "n": -(-sequence // split), "h": model.hidden},
+        kind,
+        None if autocast == kind else autocast,
+        job.attention,
+        card_of(job),
+        trains=job.adapter is None,
+        is_sequence_parallel=split > 1,
+        adapter=job.adapter,
+        tensor_parallel=degrees.tensor_parallel_degree,
+    )
+
+
+def card_of(job: Job) -> Gpu:
+    """The job's card, or the one that stands for all."""
+    return find_gpu(job.gpu or DEFAULT_CARD)

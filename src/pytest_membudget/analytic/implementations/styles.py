@@ -1,0 +1,68 @@
+"""How transformers' decoder families (5.23.0) write one layer: what shapes alone do not say."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+from .norms import RmsStyle
+
+#: How queries, keys and values come about. ``separate``: three projections. ``sliced``: slices of one result's
+#: last dimension (Phi-3). ``split``: ``Tensor.split`` of it (GPT-2). ``chunked``: parts of each head (NeoX).
+#: ``falcon``: indexed, expanded and made contiguous.
+Projections = Literal["separate", "sliced", "split", "chunked", "falcon"]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What differs between families."""
+
+    rms: RmsStyle = "llama"
+    projections: Projections = "separate"
+    partial: Literal["outside", "inside"] = "outside"
+    """Partly turned heads: cut and joined by attention itself (Phi), or with the turning (NeoX, Phi-3)."""
+    norms_after_transpose: bool = False
+    """Norms of queries and keys run on [b, a, s, d] (Gemma 3, Phi), not on [b, s, a, d]."""
+    scales_query: bool = False
+    """Queries are multiplied by a number (OPT)."""
+    casts_turned: bool = False
+    """Turned queries and keys are cast back to their type (OLMo 2)."""
+    sums: Literal["sequential", "attention+mlp+x", "mlp+attention+x", "in-place"] = "sequential"
+    """How a parallel layer adds its parts up; ``in-place``: ``mlp += attention`` (Falcon)."""
+    attention_first: bool = True
+    """``attended + x``."""
+    eager: bool = False
+    """No kernel of ``scaled_dot_product_attention`` will do (Gemma 2's soft cap)."""
+    softcap: bool = False
+
+
+_LLAMA: Final = Style()
+_STYLES: Final = MappingProxyType(
+    {
+        "Gemma": Style(rms="gemma"),
+        "Gemma2": Style(rms="gemma", eager=True, softcap=True),
+        "Gemma3": Style(rms="gemma", norms_after_transpose=True),
+        "Gemma3Text": Style(rms="gemma", norms_after_transpose=True),
+        "Olmo2": Style(rms="olmo", casts_turned=True),
+        "Phi": Style(sums="attention+mlp+x", norms_after_transpose=True),
+        "Phi3": Style(projections="sliced", partial="inside"),
+        "GPT2": Style(projections="split"),
+        "GPTNeoX": Style(projections="chunked", partial="inside", sums="mlp+attention+x"),
+        "Falcon": Style(projections="falcon", sums="in-place"),
+        "OPT": Style(scales_query=True),
+        "GptOss": Style(rms="olmo", eager=True),
+    }
+)
+_TASK: Final = re.compile(r"(For[A-Z]\w*|LMHeadModel|EncoderModel|TextModel|Model)$")
+
+
+def family_of(architecture: str) -> str:
+    """The class's name without its task: ``Llama`` of ``LlamaForCausalLM``."""
+    return _TASK.sub("", architecture)
+
+
+def style_of(architecture: str) -> Style:
+    """The style of the class ``architecture``; Llama's where it has none of its own."""
+    return _STYLES.get(family_of(architecture), _LLAMA)

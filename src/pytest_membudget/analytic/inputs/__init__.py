@@ -1,0 +1,1 @@
+"""Models from what people have: configurations, arguments of frameworks, shapes, modules."""

@@ -1,0 +1,83 @@
+"""Which family an optimizer's name and library stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ...errors import UsageMistake
+from ..job import Optimizer
+from ..local_tensors import LocalTensor
+from . import adafactor, adam, lion, muon, plain, quantised_states
+from .contract import Family, Implementation, State, like_parameter
+
+
+def _megatron_moments(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
+    """FusedAdam of Transformer Engine or Apex: one step counter a group."""
+    return like_parameter(tensor, "exp_avg", "exp_avg_sq")
+
+
+def _megatron_momentum(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
+    return like_parameter(tensor, "momentum_buffer")
+
+
+_TORCH: Final = {
+    **adam.FAMILIES,
+    **plain.FAMILIES,
+    "adafactor": adafactor.TORCH,
+    "muon": muon.FAMILY,
+    "lion": lion.FAMILY,
+}
+_MEGATRON: Final = {
+    name: Family(
+        f"transformer_engine/pytorch/optimizers/{file}.py, d0067d0", kept, implementations=("fused",)
+    )
+    for name, file, kept in (
+        ("adam", "fused_adam", _megatron_moments),
+        ("adamw", "fused_adam", _megatron_moments),
+        ("sgd", "fused_sgd", _megatron_momentum),
+    )
+}
+_LIBRARIES: Final[Mapping[str, Mapping[str, Family]]] = MappingProxyType(
+    {
+        "torch": _TORCH,
+        "transformers": {"adafactor": adafactor.TRANSFORMERS},
+        "bitsandbytes": quantised_states.BITSANDBYTES,
+        "torchao": quantised_states.TORCHAO,
+        "megatron": _MEGATRON,
+    }
+)
+
+
+def family_of(optimizer: Optimizer) -> Family:
+    """What ``optimizer`` keeps and how it steps. Raises ``UsageMistake`` for what does not exist."""
+    families = _LIBRARIES[optimizer.library]
+    if optimizer.name not in families:
+        raise UsageMistake(
+            f"{optimizer.library} has no optimizer {optimizer.name!r} that is known here; "
+            f"write one of {', '.join(families)}"
+        )
+    if optimizer.library == "torch" and optimizer.bits in (4, 8):
+        raise UsageMistake(
+            f"torch's optimizers keep states in the parameters' type, not in {optimizer.bits} bits; "
+            "write library 'bitsandbytes' or 'torchao'"
+        )
+    return families[optimizer.name]
+
+
+def implementation_of(optimizer: Optimizer, family: Family) -> Implementation:
+    """How the step goes over its parameters. Raises ``UsageMistake`` where the optimizer has no such one."""
+    wanted = optimizer.implementation
+    if wanted is None or optimizer.name == "muon" or family.implementations == ("fused",):
+        return family.implementations[0]  # with Muon it is asked of the AdamW beside it
+    if wanted not in family.implementations:
+        raise UsageMistake(
+            f"{optimizer.name} has no {wanted} implementation; write {' or '.join(family.implementations)}"
+        )
+    return wanted
+
+
+def is_beside(tensor: LocalTensor, optimizer: Optimizer) -> bool:
+    """Whether the AdamW beside ``optimizer`` updates ``tensor``: what is not Muon's."""
+    return optimizer.name == "muon" and not muon.is_muons(tensor)

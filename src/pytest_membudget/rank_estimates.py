@@ -1,0 +1,80 @@
+"""Estimates of a test that runs as several ranks: which ranks are asked, and their answers as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .budget import Budget
+from .machines import GPUS_A_MACHINE
+from .worker.rank_answers import combined, entry
+
+Answer = dict[str, Any]
+#: The answer of one rank's run.
+Ask = Callable[[int], Answer]
+
+
+def answer_of_ranks(budget: Budget, ask: Ask) -> Answer:
+    """The answer of all ranks that ``budget`` is held to, each ``ask``ed once, until one gives no figure.
+
+    Where the budget names no ranks, rank 0's run tells which others must be asked so that the worst is known.
+    The rest is alike, which each report says. The keys are those of ``measure_ranks``; ``snapshot_rank``
+    is the rank that takes most of those that have left a snapshot.
+    """
+    answers: dict[int, Answer] = {}
+    if budget.named_ranks is not None:
+        _ask_until_trouble(answers, budget.named_ranks, ask)
+        assumption = ""
+    else:
+        _ask_until_trouble(answers, [0], ask)
+        first = answers[0]
+        further = sorted(set(first.get("representatives", ())) - {0})
+        assumption = _ask_the_rest(answers, further, budget, ask, first.get("rank_assumption", ""))
+    for answer in answers.values():
+        _assume(answer, assumption)
+    entries = [entry(rank, answer) for rank, answer in answers.items()]
+    return {**combined(entries, budget.gpus), "snapshot_rank": _snapshot_rank(answers)}
+
+
+def _ask_the_rest(
+    answers: dict[int, Answer], further: Iterable[int], budget: Budget, ask: Ask, assumption: str
+) -> str:
+    """Ask the ``further`` ranks, and more where a machine's host memory needs them; what is assumed then."""
+    _ask_until_trouble(answers, further, ask)
+    if budget.host_gib is None or len({_host_bytes(answer) for answer in answers.values()}) < 2:
+        return assumption
+    if budget.gpus <= GPUS_A_MACHINE:
+        _ask_until_trouble(answers, [rank for rank in range(budget.gpus) if rank not in answers], ask)
+        return ""
+    counted = (
+        "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
+    )
+    return f"{assumption}; {counted}" if assumption else counted
+
+
+def _ask_until_trouble(answers: dict[int, Answer], ranks: Iterable[int], ask: Ask) -> None:
+    for rank in ranks:
+        if any(answer["outcome"] != "traced" for answer in answers.values()):
+            return
+        answers[rank] = ask(rank)
+
+
+def _assume(answer: Answer, assumption: str) -> None:
+    if assumption and "report" in answer:
+        report = answer["report"]
+        answer["report"] = {**report, "assumptions": [*report["assumptions"], assumption]}
+
+
+def _host_bytes(answer: Answer) -> int:
+    host = answer.get("report", {}).get("host")
+    return _peak_bytes(host) if host is not None else 0
+
+
+def _peak_bytes(report: dict[str, Any]) -> int:
+    size_bytes: int = report["peak"][f"{report['metric']}_bytes"]
+    return size_bytes
+
+
+def _snapshot_rank(answers: dict[int, Answer]) -> int | None:
+    left = {rank: answer for rank, answer in answers.items() if answer.get("has_snapshot")}
+    return max(left, key=lambda rank: _peak_bytes(left[rank]["report"]), default=None)

@@ -1,0 +1,69 @@
+"""A report as GitHub's annotations: at the mark of each test that fails, and at the line that grew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .document import Document
+from .escaping import command_data, command_property
+from .standing import FAILURE, NOTICE, WARNING, Standing, cause_text, causes, explained, place_in, standings, to_do
+
+#: GitHub shows so many of a kind for a step, and hides the rest without a word.
+_MOST = 10
+_COMMANDS = {FAILURE: "error", WARNING: "warning", NOTICE: "notice"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Annotation:
+    level: str
+    title: str
+    text: str
+    place: tuple[str, int] | None
+
+
+def annotations(document: Document, *, root: Path, prefix: str = "") -> str:
+    """Workflow commands, a line each, the worst first.
+
+    ``root``: the folder that paths in the report start from; lines of files that are not in it (installed
+    packages) are told, and not annotated. ``prefix``: the way there from the repository's root.
+    """
+    found = [one for standing in standings(document) for one in _of(standing, root)]
+    lines: list[str] = []
+    for level in _COMMANDS:
+        lines += _limited([one for one in found if one.level == level], level, prefix)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _of(one: Standing, root: Path) -> Iterator[_Annotation]:
+    if one.level not in _COMMANDS or (one.level == NOTICE and one.status != "shrunk"):
+        return
+    text = f"{one.row['nodeid']}: {' '.join(part for part in (explained(one, str), to_do(one, str)) if part)}"
+    title = f"GPU memory: {one.word}"
+    yield _Annotation(one.level, title, text, place_in(f"{one.row['file']}:{one.row['line']}"))
+    if one.level != FAILURE or one.growth_bytes <= 0:
+        return
+    for cause in causes(one, 1):
+        place = place_in(cause["location"])
+        if place is not None and cause["bytes"] > 0 and (root / place[0]).is_file():
+            text = f"{cause_text(cause, str, signed=True)}, in {one.row['nodeid']}"
+            yield _Annotation(one.level, "GPU memory: what grew", text, place)
+
+
+def _limited(some: list[_Annotation], level: str, prefix: str) -> list[str]:
+    """The first of ``some``; one that says how many more there are takes the last place."""
+    if len(some) <= _MOST:
+        return [_line(one, prefix) for one in some]
+    shown = [_line(one, prefix) for one in some[: _MOST - 1]]
+    rest = f"and {len(some) - len(shown)} more; the job summary and report.json have them all"
+    return [*shown, _line(_Annotation(level, "GPU memory", rest, None), prefix)]
+
+
+def _line(one: _Annotation, prefix: str) -> str:
+    properties = []
+    if one.place is not None:
+        file = f"{prefix.strip('/')}/{one.place[0]}" if prefix.strip("/") else one.place[0]
+        properties = [f"file={command_property(file)}", f"line={max(1, one.place[1])}"]
+    properties.append(f"title={command_property(one.title)}")
+    return f"::{_COMMANDS[one.level]} {','.join(properties)}::{command_data(one.text)}"

@@ -1,0 +1,259 @@
+"""report.json read as data from somebody else: checked, cleaned, and complete, or a clear error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ..components import METRICS, TENSOR_COMPONENTS
+from ..errors import UsageMistake
+from ..units import MIB
+from .rows import peak_bytes
+from .schema import MOST_BYTES, Flag, Keys, ListOf, MapOf, Maybe, Misfit, Number, OneOf, Shape, Text, Whole
+
+#: The only one there has been.
+SCHEMA_VERSION = 1
+#: A report of a thousand tests with timelines; one that is larger is refused before it is read.
+MOST_FILE_BYTES = 64 * MIB
+
+#: What became of a test beside its base.
+STATUSES = (
+    "new-over",
+    "still-over",
+    "grown",
+    "shrunk",
+    "new",
+    "removed",
+    "unchanged",
+    "not-comparable",
+    "waived",
+    "expired-waiver",
+)
+
+Document = dict[str, Any]
+
+_SIZE = Whole()
+_CHANGE = Whole(-MOST_BYTES)
+_NAME = Text(500)
+_WORD = Text(40, r"[a-z][a-z0-9_-]*", "must be a word of small letters, as in optimizer_states")
+_LINES = Text(200_000, lines=True)
+_PLACE = Maybe(Text(1000))
+
+
+def _with(shape: Shape, absent: Callable[[], Any]) -> tuple[Shape, Callable[[], Any]]:
+    return shape, absent
+
+
+def _none() -> None:
+    return None
+
+
+_OPTIONAL_PLACE = _with(_PLACE, _none)
+_TIMELINE = Keys(
+    {
+        "moments": ListOf(_SIZE, 2000),
+        "components": MapOf(_WORD, ListOf(_SIZE, 2000)),
+        "peak_moment": _SIZE,
+    },
+    {
+        "within_bytes": _with(_SIZE, int),
+        "phases": _with(ListOf(ListOf(lambda value, path: value, 2), 100), list),
+    },
+)
+_HOLDER = Keys(
+    {"bytes": _SIZE, "count": _SIZE, "component": _WORD, "operator": _NAME},
+    {"module": _OPTIONAL_PLACE, "location": _OPTIONAL_PLACE},
+)
+_PEAK = Keys({f"{name}_bytes": _SIZE for name in ("allocated", "active", "reserved", "device")})
+_FIGURE_KEYS: Mapping[str, Shape] = {
+    "kind": _WORD,
+    "rank": Whole(0, 10**6),
+    "metric": OneOf((*METRICS, "active")),
+    "peak": _PEAK,
+    "components": MapOf(_WORD, _CHANGE),
+    "holders": ListOf(_HOLDER),
+}
+_FIGURE_MORE: dict[str, tuple[Shape, Callable[[], Any]]] = {
+    "assumptions": _with(ListOf(_LINES), list),
+    "not_modelled": _with(ListOf(_LINES), list),
+    "seconds": _with(Number(), float),
+    "timeline": _with(Maybe(_TIMELINE), _none),
+}
+_HOST = Keys(_FIGURE_KEYS, _FIGURE_MORE)
+_FIGURE = Keys(_FIGURE_KEYS, {**_FIGURE_MORE, "host": _with(Maybe(_HOST), _none)})
+_BUDGET = Keys(
+    {},
+    {
+        "gib": _with(Maybe(Number()), _none),
+        "gpus": _with(Whole(1, 10**6), lambda: 1),
+        "gpu": _with(_PLACE, _none),
+        "metric": _with(_WORD, lambda: "allocated"),
+        "host_gib": _with(Maybe(Number()), _none),
+        "components": _with(MapOf(_WORD, Number()), dict),
+        "max_growth": _with(_PLACE, _none),
+        "reason": _with(Maybe(_LINES), _none),
+    },
+)
+_FINDING = Keys(
+    {"bytes": _CHANGE, "component": _WORD},
+    {
+        "module": _OPTIONAL_PLACE,
+        "location": _OPTIONAL_PLACE,
+        "base_location": _OPTIONAL_PLACE,
+        "operator": _OPTIONAL_PLACE,
+    },
+)
+_COMPARISON = Keys(
+    {"status": OneOf(STATUSES)},
+    {
+        "reason": _with(_LINES, str),
+        "base_bytes": _with(Maybe(_SIZE), _none),
+        "head_bytes": _with(Maybe(_SIZE), _none),
+        "growth_bytes": _with(_CHANGE, int),
+        "suggested_gib": _with(Maybe(Number()), _none),
+        "findings": _with(ListOf(_FINDING, 1000), list),
+        "base_components": _with(Maybe(MapOf(_WORD, _CHANGE)), _none),
+        "base_timeline": _with(Maybe(_TIMELINE), _none),
+    },
+)
+_ROW = Keys(
+    {
+        "nodeid": Text(10_000),
+        "file": Text(1000),
+        "line": Whole(0, 10**9),
+        "verdict": OneOf(("within", "over", "error", "skipped")),
+        "reason": _LINES,
+        "estimates": ListOf(_FIGURE),
+    },
+    {
+        "budget": _with(Maybe(_BUDGET), _none),
+        "limit_bytes": _with(Maybe(_SIZE), _none),
+        "details": _with(_LINES, str),
+        "measurements": _with(ListOf(_FIGURE), list),
+        "not_measured": _with(_LINES, str),
+        "expected": _with(Flag(), bool),
+        "comparison": _with(Maybe(_COMPARISON), _none),
+    },
+)
+
+
+def _named(key: str) -> Shape:
+    """A text, or an object that has it under ``key``, with a reason perhaps."""
+    full = Keys({key: Text(10_000)}, {"reason": _with(_LINES, str)})
+
+    def shape(value: object, path: str) -> Any:
+        return full({key: value} if isinstance(value, str) else value, path)
+
+    return shape
+
+
+_HEAD_COMPARISON = Keys(
+    {},
+    {
+        "base": _with(
+            Maybe(Keys({}, {"ref": _OPTIONAL_PLACE, "commit": _OPTIONAL_PLACE})),
+            _none,
+        ),
+        "removed": _with(ListOf(_named("nodeid"), 100_000), list),
+        "unused_waivers": _with(ListOf(_named("test"), 10_000), list),
+    },
+)
+_DOCUMENT = Keys(
+    {"schema_version": Whole(), "tests": ListOf(_ROW, 100_000)},
+    {
+        "tool": _with(Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
+        "torch": _with(Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
+        "git": _with(
+            Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": _with(Maybe(Flag()), _none)})),
+            _none,
+        ),
+        "comparison": _with(Maybe(_HEAD_COMPARISON), _none),
+    },
+)
+
+
+def read_document(path: Path, most_bytes: int = MOST_FILE_BYTES) -> Document:
+    """The report at ``path``: every key is there, every text can be shown. Raises ``UsageMistake``."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
+    except OSError as error:
+        raise UsageMistake(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(data) > most_bytes:
+        raise UsageMistake(
+            f"{path}: is larger than {most_bytes // MIB} MiB, the limit for a report; --max-mib sets another"
+        )
+    try:
+        return checked_document(_decoded(data))
+    except UsageMistake as error:
+        raise UsageMistake(f"{path}: {error}") from None
+
+
+def checked_document(value: object) -> Document:
+    """``value`` as a report. Raises ``Misfit``, whose message begins with the key path."""
+    if isinstance(value, dict) and type(value.get("schema_version")) is int:
+        version = value["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise Misfit("schema_version", f"must be {SCHEMA_VERSION}, which this version reads", version)
+    document: Document = _DOCUMENT(value, "")
+    for number, row in enumerate(document["tests"]):
+        for kind in ("estimates", "measurements"):
+            for place, figure in enumerate(row[kind]):
+                _check_figure(figure, f"tests[{number}].{kind}[{place}]")
+        base = (row["comparison"] or {}).get("base_timeline")
+        if base is not None:
+            _check_timeline(base, f"tests[{number}].comparison.base_timeline")
+    return document
+
+
+def _decoded(data: bytes) -> object:
+    try:
+        return json.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UsageMistake(f"is not UTF-8 text: byte {error.start}") from None
+    except RecursionError:
+        raise UsageMistake("is nested far deeper than a report is") from None
+    except json.JSONDecodeError as error:
+        raise UsageMistake(f"is not JSON: {error.msg}, line {error.lineno}") from None
+    except ValueError:  # a number of more digits than Python reads
+        raise UsageMistake("is not JSON that can be read: it has a number of thousands of digits") from None
+
+
+def _check_figure(figure: Mapping[str, Any], path: str) -> None:
+    total, peak = sum(figure["components"].values()), peak_bytes(figure)
+    if total != peak:
+        raise Misfit(f"{path}.components", f"must add up to peak.{figure['metric']}_bytes, {peak:,}", total)
+    timeline = figure["timeline"]
+    if timeline is None:
+        return
+    point = _check_timeline(timeline, f"{path}.timeline")
+    for name in TENSOR_COMPONENTS:
+        held = timeline["components"].get(name)
+        shown = held[point] if held is not None else 0
+        if figure["kind"] == "traced" and shown != figure["components"].get(name, 0):
+            raise Misfit(
+                f"{path}.timeline.components.{name}[{point}]",
+                f"must be components.{name} at the peak, {figure['components'].get(name, 0):,}",
+                shown,
+            )
+
+
+def _check_timeline(timeline: dict[str, Any], path: str) -> int:
+    """The number of the point that is the peak."""
+    moments = timeline["moments"]
+    if any(after <= before for before, after in pairwise(moments)):
+        raise Misfit(f"{path}.moments", "must rise from each to the next", moments)
+    for name, sizes in timeline["components"].items():
+        if len(sizes) != len(moments):
+            raise Misfit(f"{path}.components.{name}", f"must have {len(moments)} sizes, as moments", sizes)
+    for number, phase in enumerate(timeline["phases"]):
+        where = f"{path}.phases[{number}]"
+        if len(phase) != 2:
+            raise Misfit(where, "must be a moment and a name", phase)
+        timeline["phases"][number] = [_SIZE(phase[0], f"{where}[0]"), _WORD(phase[1], f"{where}[1]")]
+    if timeline["peak_moment"] not in moments:
+        raise Misfit(f"{path}.peak_moment", "must be one of the moments", timeline["peak_moment"])
+    return int(moments.index(timeline["peak_moment"]))

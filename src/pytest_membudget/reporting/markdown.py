@@ -1,0 +1,233 @@
+"""A report as GitHub's Markdown: for a job summary and for a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import UsageMistake
+from ..units import gib_text
+from .document import Document
+from .escaping import html_code, markdown_block, markdown_code
+from .standing import FAILURE, Standing, cause_text, causes, explained, headline, standings, to_do
+
+#: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
+COMMENT_LIMIT = 65_536
+#: The holders or findings that a test's own part names.
+_CAUSES = 5
+#: Of the failures that are told in full: more would push the table out of sight.
+_TOLD = 3
+_LONGEST_DETAILS = 4000
+_LONGEST_REASON = 200
+_NO_BREAK = "\u00a0"
+_HEADERS = ("test", "takes", "base", "change", "budget", "largest component", "verdict")
+_ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
+
+
+def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = "") -> str:
+    """The report in at most ``limit`` bytes of UTF-8, which are at least as many as its characters.
+
+    The verdict and what to do stand first; what is left out is said. ``marker`` names the comment in a
+    hidden first line, by which it is found again. Raises ``UsageMistake`` for a limit that leaves no room.
+    """
+    found = standings(document)
+    base = _base_line(document)
+    head = [f"<!-- membudget:{marker} -->"] if marker else []
+    head += [f"### GPU memory: {headline(found)}", *([base] if base else [])]
+    foot = _foot(document)
+    room = limit - _size([*head, foot]) - _size([_left_out("parts", 10**6)])
+    if room < 0:
+        raise UsageMistake(f"--limit={limit} has no room for the verdict: write {limit - room} or more")
+    parts = _Parts(room)
+    failing = [one for one in found if one.level == FAILURE]
+    for one in failing[:_TOLD]:
+        parts.add(_first_aid(one))
+    _add_table(parts, [one for one in found if one.is_listed])
+    parts.add(_removed(document))
+    parts.add(_unused(document))
+    for one in found:
+        if one.is_listed:
+            parts.add(_why(one))
+    _add_folded(parts, [one for one in found if not one.is_listed])
+    return "\n\n".join([*head, *parts.kept, *([parts.note] if parts.note else []), foot]) + "\n"
+
+
+class _Parts:
+    """Parts of a text as long as there is room; of those that have none the number."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.kept: list[str] = []
+        self._left_out = 0
+
+    def add(self, text: str) -> bool:
+        """Keep ``text`` if there is room for it."""
+        if not text:
+            return True
+        if _size([text]) > self.room:
+            self._left_out += 1
+            return False
+        self.room -= _size([text])
+        self.kept.append(text)
+        return True
+
+    @property
+    def note(self) -> str:
+        """What there is to say of the parts that were left out."""
+        return _left_out("parts", self._left_out) if self._left_out else ""
+
+
+def _size(texts: Sequence[str]) -> int:
+    return sum(len(text.encode()) + 2 for text in texts)
+
+
+def _left_out(what: str, count: int) -> str:
+    return f"_Cut to the size limit: {count} {what} left out; report.json has them all._"
+
+
+def _base_line(document: Document) -> str:
+    base = (document["comparison"] or {}).get("base")
+    if base is None:
+        return ""
+    named = [markdown_code(base["ref"])] if base["ref"] else []
+    named += [f"at {markdown_code(_short(base['commit']))}"] if base["commit"] else []
+    return f"Compared with {' '.join(named)}." if named else ""
+
+
+def _foot(document: Document) -> str:
+    """What it was made with. Short, whatever the report says."""
+    tool, torch, git = document["tool"]["version"], document["torch"]["version"], document["git"] or {}
+    parts = [f"pytest-membudget {markdown_code(tool[:40])}"] if tool else ["pytest-membudget"]
+    parts += [f"torch {markdown_code(torch[:40])}"] if torch else []
+    if git.get("head"):
+        changed = " with changes" if git["dirty"] else ""
+        parts.append(f"commit {markdown_code(_short(git['head']))}{changed}")
+    return f"<sub>{', '.join(parts)}</sub>"
+
+
+def _short(commit: str) -> str:
+    return commit[:9] if re.fullmatch(r"[0-9a-f]{40,64}", commit) else commit[:100]
+
+
+def _first_aid(one: Standing) -> str:
+    lines = [f"**{one.word.capitalize()}:** {markdown_code(one.row['nodeid'])}", explained(one, markdown_code)]
+    found = causes(one, 1)
+    if found:
+        title = "What grew most" if _is_change(one) else "Most is held by"
+        lines.append(f"{title}: {cause_text(found[0], markdown_code, signed=_is_change(one))}.")
+    lines.append(f"**What to do:** {to_do(one, markdown_code)}")
+    return "  \n".join(line for line in lines if line)
+
+
+def _is_change(one: Standing) -> bool:
+    return bool((one.row["comparison"] or {}).get("findings"))
+
+
+def _add_table(parts: _Parts, some: Sequence[Standing], title: str = "") -> None:
+    """A table of ``some``, as many rows as there is room for, and how many there is none for."""
+    if not some:
+        return
+    rows = [_row(one) for one in some]
+    columns = [
+        number
+        for number in range(len(_HEADERS))
+        if number not in (2, 3) or any(row[number] != "-" for row in rows)
+    ]
+    lines = [_line(_HEADERS, columns), _line(_ALIGN, columns)]
+    note = _left_out("rows", len(rows))
+    room = parts.room - _size([title, note, *lines])
+    for row in rows:
+        line = _line(row, columns)
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    left = len(rows) - (len(lines) - 2)
+    table = "\n".join(lines) + (f"\n\n{_left_out('rows', left)}" if left else "")
+    parts.add(f"<details><summary>{title}</summary>\n\n{table}\n\n</details>" if title else table)
+
+
+def _line(cells: Sequence[str], columns: Iterable[int]) -> str:
+    return f"| {' | '.join(cells[number] for number in columns)} |"
+
+
+def _row(one: Standing) -> tuple[str, ...]:
+    row = one.row
+    limit, peak = row["limit_bytes"], one.peak_bytes
+    base = (row["comparison"] or {}).get("base_bytes")
+    figures = (
+        gib_text(peak) if peak is not None else "-",
+        gib_text(base) if base is not None else "-",
+        _change_text(one, base),
+        gib_text(limit) if limit is not None else "-",
+        _largest(one.figure),
+    )
+    whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
+    return (markdown_code(row["nodeid"]), *whole, _verdict(one))
+
+
+def _verdict(one: Standing) -> str:
+    word = f"**{one.word}**" if one.level == FAILURE else one.word
+    reason = (one.row["comparison"] or {}).get("reason", "")
+    shown = reason and one.status in ("not-comparable", "waived", "expired-waiver")
+    return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
+
+
+def _change_text(one: Standing, base: int | None) -> str:
+    if base is None:
+        return "-"
+    growth = one.growth_bytes
+    share = f" ({growth / base:+.1%})" if base and growth else ""
+    return f"{'+' if growth > 0 else ''}{gib_text(growth)}{share}"
+
+
+def _largest(figure: Mapping[str, Any] | None) -> str:
+    if figure is None or not figure["components"]:
+        return "-"
+    name, size = max(figure["components"].items(), key=lambda entry: entry[1])
+    return f"{name} {gib_text(size)}"
+
+
+def _why(one: Standing) -> str:
+    """One test's own folded part: what changed or what holds the peak, and the text of an error."""
+    found = causes(one, _CAUSES)
+    listed = [f"- {cause_text(cause, markdown_code, signed=_is_change(one))}" for cause in found]
+    body = ["\n".join(listed)] if listed else []
+    if one.row["details"]:
+        body.append(markdown_block(_cut(one.row["details"])))
+    if not body:
+        return ""
+    title = "What changed" if _is_change(one) else "What holds it"
+    summary = f"{title if listed else 'What happened'}: {html_code(one.row['nodeid'])}"
+    inside = "\n\n".join([explained(one, markdown_code), *body])
+    return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"
+
+
+def _cut(text: str) -> str:
+    left = len(text) - _LONGEST_DETAILS
+    return text if left <= 0 else f"{text[:_LONGEST_DETAILS]}\n… {left:,} more characters"
+
+
+def _removed(document: Document) -> str:
+    names = [entry["nodeid"] for entry in (document["comparison"] or {}).get("removed", [])]
+    return _list_of("Removed since the base", names, markdown_code)
+
+
+def _unused(document: Document) -> str:
+    names = [entry["test"] for entry in (document["comparison"] or {}).get("unused_waivers", [])]
+    return _list_of("Waivers that nothing needs: take them out of [tool.membudget]", names, markdown_code)
+
+
+def _list_of(title: str, names: Sequence[str], code: Callable[[str], str]) -> str:
+    if not names:
+        return ""
+    shown = [f"- {code(name)}" for name in names[:10]]
+    rest = [f"- and {len(names) - 10} more"] if len(names) > 10 else []
+    return "\n".join([f"{title}:", "", *shown, *rest])
+
+
+def _add_folded(parts: _Parts, some: Sequence[Standing]) -> None:
+    words = dict.fromkeys(one.word for one in some)
+    counted = ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
+    _add_table(parts, some, counted)

@@ -1,0 +1,172 @@
+"""A report as one HTML file: charts of memory over the step, drawn by plotly.js, and no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from ..components import COMPONENTS
+from ..errors import UsageMistake
+from ..units import gib_text
+from .document import Document
+from .rows import peak_bytes
+from .standing import FAILURE, Standing, cause_text, causes, explained, headline, place_in, standings, to_do
+
+_NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"
+#: Holders and findings that a test's tables name.
+_CAUSES = 40
+#: Budgets so much larger than the peak would press the chart flat.
+_FAR = 2.5
+#: Paul Tol's schemes bright and light (personal.sron.nl/~pault, version 3.2): told apart by most eyes, and
+#: on a light and on a dark page.
+_COLOURS = {
+    "parameters": "#4477AA",
+    "frozen_parameters": "#77AADD",
+    "buffers": "#DDDDDD",
+    "gradients": "#EE8866",
+    "optimizer_states": "#44BB99",
+    "activations": "#EEDD88",
+    "inputs": "#99DDFF",
+    "temporaries": "#EE6677",
+    "collectives": "#AA3377",
+    "workspaces": "#AAAA00",
+    "unattributed": "#BBBBBB",
+}
+
+
+def page(document: Document) -> str:
+    """The whole file. Raises ``UsageMistake`` where the libraries are missing."""
+    try:
+        import jinja2
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise UsageMistake(_NEEDED) from None
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found = standings(document)
+    scripts = [get_plotlyjs(), _asset("report.js")]
+    return environment.from_string(_asset("report.html.j2")).render(
+        headline=headline(found),
+        document=document,
+        comparison=document["comparison"],
+        tests=[_test(one, number) for number, one in enumerate(found)],
+        failure=FAILURE,
+        gib=gib_text,
+        charts=_inline_json([_chart(one, number) for number, one in enumerate(found) if _has_chart(one)]),
+        scripts=scripts,
+        script_hashes=[_hash(script) for script in scripts],
+        style=_asset("report.css"),
+    )
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    """What a Content-Security-Policy names a script by: no other one runs then."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _inline_json(value: object) -> str:
+    """``value`` inside a script element, which ``</script>`` or a comment in a text must not end."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _has_chart(one: Standing) -> bool:
+    return one.figure is not None and _timeline(one) is not None
+
+
+def _timeline(one: Standing) -> Mapping[str, Any] | None:
+    """The timeline of the figure shown; a measurement has none, and the estimate's stands for it."""
+    figures = [figure for figure in (one.figure, *one.row["estimates"]) if figure is not None]
+    return next((figure["timeline"] for figure in figures if figure["timeline"] is not None), None)
+
+
+def _chart(one: Standing, number: int) -> dict[str, Any]:
+    """What report.js draws."""
+    timeline = _timeline(one) or {}
+    limit, peak = one.row["limit_bytes"], one.peak_bytes or 0
+    point = timeline["moments"].index(timeline["peak_moment"])
+    base = (one.row["comparison"] or {}).get("base_timeline")
+    return {
+        "id": f"chart-{number}",
+        "moments": timeline["moments"],
+        "components": [
+            {"name": name, "colour": _COLOURS.get(name, "#888888"), "bytes": timeline["components"][name]}
+            for name in [*COMPONENTS, *sorted({*timeline["components"]} - {*COMPONENTS})]
+            if name in timeline["components"]
+        ],
+        "peak": {
+            "moment": timeline["peak_moment"],
+            "bytes": sum(sizes[point] for sizes in timeline["components"].values()),
+        },
+        "limit": limit if limit is not None and limit <= _FAR * peak else None,
+        "phases": timeline["phases"],
+        "base": _base_line(base, timeline["moments"][-1]) if base is not None else None,
+    }
+
+
+def _base_line(base: Mapping[str, Any], last: int) -> dict[str, Any]:
+    """The base's total, stretched to the head's length: its moments are others."""
+    stretch = last / max(1, base["moments"][-1])
+    return {
+        "moments": [moment * stretch for moment in base["moments"]],
+        "bytes": [sum(sizes) for sizes in zip(*base["components"].values(), strict=True)],
+    }
+
+
+def _test(one: Standing, number: int) -> dict[str, Any]:
+    """What the template shows of one test; it escapes every text itself."""
+    row, figure = one.row, one.figure
+    findings = (row["comparison"] or {}).get("findings", [])
+    place = place_in(f"{row['file']}:{row['line']}")
+    return {
+        "number": number,
+        "row": row,
+        "level": one.level,
+        "word": one.word,
+        "is_open": one.is_listed or number == 0,
+        "explained": explained(one, str),
+        "to_do": to_do(one, str),
+        "place": f"{place[0]}:{place[1]}" if place else "",
+        "peak": one.peak_bytes,
+        "share": (one.peak_bytes or 0) / row["limit_bytes"] if row["limit_bytes"] else None,
+        "growth": one.growth_bytes if row["comparison"] is not None else None,
+        "figure": figure,
+        "timeline": _timeline(one),
+        "components": _components(one),
+        "holders": figure["holders"][:_CAUSES] if figure is not None else [],
+        "findings": [
+            {"text": cause_text(finding, str, signed=True), **finding} for finding in causes(one, _CAUSES)
+        ]
+        if findings
+        else [],
+    }
+
+
+def _components(one: Standing) -> list[dict[str, Any]]:
+    """The components at the peak, with those of the base where they are known."""
+    if one.figure is None:
+        return []
+    head: Mapping[str, int] = one.figure["components"]
+    base: Mapping[str, int] | None = (one.row["comparison"] or {}).get("base_components")
+    total = peak_bytes(one.figure)
+    names = [*head, *(name for name in base or () if name not in head)]
+    return [
+        {
+            "name": name,
+            "colour": _COLOURS.get(name, "#888888"),
+            "bytes": head.get(name, 0),
+            "share": max(0.0, head.get(name, 0) / total),
+            "base": base.get(name, 0) if base is not None else None,
+        }
+        for name in names
+        if head.get(name) or (base or {}).get(name)
+    ]

@@ -1,0 +1,199 @@
+"""Shapes that values out of a foreign JSON file must have; what does not fit is named by its key path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..errors import UsageMistake
+from .escaping import visible
+
+#: The largest size in bytes: what PyTorch's ``int64_t`` holds.
+MOST_BYTES = 2**63 - 1
+#: Characters of a value that an error message shows.
+_SHOWN = 60
+
+
+class Misfit(UsageMistake):
+    """A value that is not what its key promises; the message begins with the key path."""
+
+    def __init__(self, path: str, wanted: str, value: object) -> None:
+        super().__init__(f"{path or 'the document'}: {wanted}, and is {_shown(value)}")
+
+
+class Shape(Protocol):
+    """Takes a value and its key path, and gives what is known of it then, cleaned. Raises ``Misfit``."""
+
+    def __call__(self, value: object, path: str) -> Any: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text; control characters in it are made visible."""
+
+    longest: int = 2000
+    pattern: str = ""
+    wanted: str = "must be a text"
+    lines: bool = False
+    """Whether it may have several lines."""
+
+    def __call__(self, value: object, path: str) -> str:
+        """The text as it may be shown."""
+        if not isinstance(value, str):
+            raise Misfit(path, self.wanted, value)
+        if len(value) > self.longest:
+            raise Misfit(path, f"must be a text of at most {self.longest:,} characters", value)
+        if self.pattern and not re.fullmatch(self.pattern, value):
+            raise Misfit(path, self.wanted, value)
+        return visible(value, lines=self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number."""
+
+    least: int = 0
+    most: int = MOST_BYTES
+
+    def __call__(self, value: object, path: str) -> int:
+        """The number."""
+        if type(value) is not int or not self.least <= value <= self.most:
+            raise Misfit(path, f"must be a whole number from {self.least} to {self.most}", value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number, zero or above."""
+
+    most: float = 1e15
+
+    def __call__(self, value: object, path: str) -> float:
+        """The number."""
+        if type(value) not in (int, float) or not isinstance(value, (int, float)):
+            raise Misfit(path, "must be a number", value)
+        if not 0 <= value <= self.most:  # NaN is neither
+            raise Misfit(path, f"must be a finite number from 0 to {self.most:g}", value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def __call__(self, value: object, path: str) -> bool:
+        """The truth value."""
+        if not isinstance(value, bool):
+            raise Misfit(path, "must be true or false", value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some texts."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, value: object, path: str) -> str:
+        """The text."""
+        if not isinstance(value, str) or value not in self.words:
+            raise Misfit(path, f"must be one of {', '.join(self.words)}", value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """Null, or what ``inner`` is."""
+
+    inner: Shape
+
+    def __call__(self, value: object, path: str) -> Any:
+        """None or the value."""
+        return None if value is None else self.inner(value, path)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list of one shape."""
+
+    inner: Shape
+    most: int = 10_000
+
+    def __call__(self, value: object, path: str) -> list[Any]:
+        """The list."""
+        if not isinstance(value, list) or len(value) > self.most:
+            raise Misfit(path, f"must be a list of at most {self.most:,}", value)
+        return [self.inner(part, f"{path}[{number}]") for number, part in enumerate(value)]
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """An object whose keys all fit ``key`` and whose values have one shape."""
+
+    key: Text
+    inner: Shape
+    most: int = 100
+
+    def __call__(self, value: object, path: str) -> dict[str, Any]:
+        """The object."""
+        if not isinstance(value, dict) or len(value) > self.most:
+            raise Misfit(path, f"must be an object of at most {self.most:,} keys", value)
+        return {
+            self.key(key, f"{path} (a key)"): self.inner(part, key_path(path, key))
+            for key, part in value.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """An object with named keys. Others are left out: later versions may have more."""
+
+    required: Mapping[str, Shape]
+    optional: Mapping[str, tuple[Shape, Callable[[], Any]]] = field(default_factory=dict)
+    """With what stands for a missing one."""
+
+    def __call__(self, value: object, path: str) -> dict[str, Any]:
+        """The object with every named key."""
+        if not isinstance(value, dict):
+            raise Misfit(path, "must be an object", value)
+        found = {}
+        for name, shape in self.required.items():
+            if name not in value:
+                raise Misfit(key_path(path, name), "must be there", _Missing())
+            found[name] = shape(value[name], key_path(path, name))
+        for name, (shape, absent) in self.optional.items():
+            found[name] = shape(value[name], key_path(path, name)) if name in value else absent()
+        return found
+
+
+def key_path(path: str, key: str) -> str:
+    """The path of ``key`` in the object at ``path``; keys that are no words are quoted."""
+    shown = _shortened(visible(key))
+    step = shown if re.fullmatch(r"\w+", shown) else f'["{shown}"]'
+    return f"{path}.{step}" if path and not step.startswith("[") else f"{path}{step}"
+
+
+class _Missing:
+    """Stands for a key that is not there."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return f"an object of {len(value):,} keys"
+    if isinstance(value, list):
+        return f"a list of {len(value):,}"
+    if isinstance(value, str):
+        return f'"{_shortened(visible(value))}"'
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
+        return "a larger number"
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else _shortened(repr(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

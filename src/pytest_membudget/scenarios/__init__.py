@@ -1,0 +1,1 @@
+"""``*.membudget.yaml``: budgets of models and clusters that nobody runs, reckoned from formulas."""

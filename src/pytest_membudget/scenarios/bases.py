@@ -1,0 +1,98 @@
+"""What a job is before the scenario's own fields: the defaults of the implementation that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..analytic.job import DataParallel, Job, Precision
+from ..analytic.megatron_job import megatron_job
+from ..analytic.model import Model
+from ..errors import UsageMistake
+from ..user_files.fields import Mistakes
+from .grid import Point
+from .models import Arguments, ModelReader, megatron_arguments, source_of
+
+MEGATRON, TORCHTITAN = "megatron", "torchtitan"
+
+#: What Megatron-LM calls a scenario's fields.
+_ARGUMENTS = {
+    "micro_batch": "micro-batch-size",
+    "sequence": "seq-length",
+    "tensor_parallel_degree": "tensor-model-parallel-size",
+    "context_parallel_degree": "context-parallel-size",
+    "pipeline_parallel_degree": "pipeline-model-parallel-size",
+    "expert_parallel_degree": "expert-model-parallel-size",
+    "expert_tensor_parallel_degree": "expert-tensor-parallel-size",
+    "sequence_parallel": "sequence-parallel",
+}
+#: How Megatron-LM is run where there are none of its arguments, beside its own defaults.
+_USUAL = {"bf16": True, "use-distributed-optimizer": True, "seq-length": Job.__dataclass_fields__["sequence"].default}
+_DATA_RANKS = ("data_parallel_replicate_degree", "data_parallel_shard_degree")
+
+
+def base_of(
+    reader: ModelReader, point: Point, values: Mapping[str, Any], mistakes: Mistakes
+) -> Job | None:
+    """The job of ``values``' model as its implementation runs it by default; None if there is none."""
+    source = source_of(values["model"])
+    arguments = _arguments_in(values)
+    model = reader.model_of(point.fields["model"], values["model"], arguments, mistakes)
+    if model is None:
+        return None
+    implementation = values.get("implementation") or (source if source in (MEGATRON, TORCHTITAN) else None)
+    if source == MEGATRON and implementation != MEGATRON:
+        mistakes.add(
+            point.fields["implementation"],
+            f"implementation: {implementation} does not run Megatron's arguments; leave it out",
+        )
+    if implementation == MEGATRON:
+        written = megatron_arguments(values["model"][MEGATRON]) if source == MEGATRON else _USUAL
+        return _megatron(model, {**written, **dict(arguments)}, point, values, mistakes)
+    return _torchtitan(model, values) if implementation == TORCHTITAN else Job(model)
+
+
+def _arguments_in(values: Mapping[str, Any]) -> Arguments:
+    return tuple((argument, values[name]) for name, argument in _ARGUMENTS.items() if name in values)
+
+
+def _megatron(
+    model: Model, arguments: Mapping[str, Any], point: Point, values: Mapping[str, Any], mistakes: Mistakes
+) -> Job | None:
+    try:
+        return megatron_job(model, arguments, gpus=_gpus(arguments, values))
+    except UsageMistake as error:
+        mistakes.add(point.fields["model"], str(error))
+        return None
+
+
+def _gpus(arguments: Mapping[str, Any], values: Mapping[str, Any]) -> int:
+    """All of them: as written, or the product of what Megatron's arguments and the scenario's degrees say."""
+    if "gpus" in values:
+        return int(values["gpus"])
+    product = 1
+    for name in ("tensor-model-parallel-size", "context-parallel-size", "pipeline-model-parallel-size"):
+        written = str(arguments.get(name, 1))
+        product *= int(written) if written.isdecimal() else 1  # what is no number is told by its reader
+    for name in _DATA_RANKS:
+        product *= max(1, values.get(name, 1))
+    return product
+
+
+def _torchtitan(model: Model, values: Mapping[str, Any]) -> Job:
+    """torchtitan keeps fp32 parameters and computes in bf16: by FSDP where that is on, else by autocast.
+
+    ``training.mixed_precision_param`` and ``mixed_precision_reduce``, torchtitan/config, b5bcd76.
+    """
+    replicated_only = _DATA_RANKS[0] in values or values.get("data_parallel", {}).get("kind") == "ddp"
+    shards = any(abs(values.get(name, 1)) > 1 for name in (_DATA_RANKS[1], "context_parallel_degree"))
+    takes_rest = values.get(_DATA_RANKS[1]) == -1 or (
+        _DATA_RANKS[1] not in values and "gpus" in values and not replicated_only
+    )
+    policy = "fsdp" if shards or takes_rest else "autocast"
+    return Job(
+        model,
+        implementation=TORCHTITAN,  # type: ignore[arg-type] # one of its words
+        precision=Precision(policy, "fp32", "bf16", reduce="fp32"),  # type: ignore[arg-type] # the same
+        data_parallel=DataParallel(wraps_ends=True),
+    )

@@ -1,0 +1,165 @@
+"""A budget's grid worked out: one scenario a point, each with an id that can be read and chosen by ``-k``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from ..user_files.fields import Anything, Mistakes, Numbers, Table, unknown_field
+from ..user_files.nodes import Node
+from .reading import Entry, over
+from .schema import GRID, NOT_IN_A_GRID, SCENARIO
+
+#: Tests that one grid may make: more are a slip of the pen.
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One test: a budget at one point of its grid."""
+
+    id: str
+    node: Node
+    fields: Mapping[str, Node]
+    """Those of ``SCENARIO``."""
+    mistakes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Fields that vary together, and their values."""
+
+    paths: tuple[str, ...]
+    points: tuple[tuple[Node, ...], ...]
+
+
+def points_of(entry: Entry) -> list[Point]:
+    """The points of ``entry``: itself where it has no grid, or one that cannot be worked out."""
+    fields = {name: node for name, node in entry.fields.items() if name != GRID.name}
+    grid = entry.fields.get(GRID.name)
+    if grid is None or entry.mistakes:
+        return [Point(entry.name, entry.node, fields, entry.mistakes)]
+    mistakes = Mistakes()
+    axes = _axes(grid, mistakes)
+    if mistakes:
+        return [Point(entry.name, entry.node, fields, tuple(mistakes.lines))]
+    names = _short_names([path for axis in axes for path in axis.paths])
+    points, taken = [], set[str]()
+    for values in product(*(axis.points for axis in axes)):
+        chosen = [
+            pair
+            for axis, nodes in zip(axes, values, strict=True)
+            for pair in zip(axis.paths, nodes, strict=True)
+        ]
+        words = "-".join(f"{names[path]}={_word(node)}" for path, node in chosen)
+        id_ = f"{entry.name}[{words}]"
+        while id_ in taken:  # values that look alike
+            id_ = f"{id_[:-1]}'" + "]"
+        taken.add(id_)
+        points.append(Point(id_, entry.node, _with(fields, chosen)))
+    return points
+
+
+def _axes(grid: Node, mistakes: Mistakes) -> list[_Axis]:
+    if not isinstance(grid.value, dict) or not grid.value:
+        mistakes.add(grid, f"grid: {grid.text}: write a table of lists, as in grid: {{micro_batch: [1, 2]}}")
+        return []
+    axes, seen, count = [], set[str](), 1
+    for key, node in grid.value.items():
+        paths = tuple(path.strip() for path in key.split(","))
+        for path in paths:
+            _check_path(path, node, mistakes)
+            if path in seen:
+                mistakes.add(node, f"grid: {path} is there twice; leave one of them out")
+            seen.add(path)
+        axis = _Axis(paths, tuple(_points(key, paths, node, mistakes)))
+        axes.append(axis)
+        count *= len(axis.points)
+    if count > _MOST:
+        mistakes.add(grid, f"grid: these are {count:,} tests; write a grid of at most {_MOST:,}")
+    return axes
+
+
+def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
+    """``path`` must be one of a scenario's fields, or a key of a table that someone else checks."""
+    kind: object = SCENARIO
+    prefix = ""
+    for name in path.split("."):
+        if isinstance(kind, Table):
+            if path in NOT_IN_A_GRID or name not in kind.by_name:
+                what = f"{path} cannot vary" if path in NOT_IN_A_GRID else unknown_field(kind, name, prefix)
+                mistakes.add(node, f"grid: {what}")
+                return
+            kind = kind.by_name[name].kind
+        elif isinstance(kind, (Anything, Numbers)):
+            kind = None
+        else:
+            mistakes.add(node, f"grid: {path}: {prefix.rstrip('.')} has no fields; write that alone")
+            return
+        prefix += f"{name}."
+
+
+def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> Iterator[tuple[Node, ...]]:
+    if not isinstance(node.value, list) or not node.value:
+        mistakes.add(node, f"grid: {key}: {node.text}: write a list of values, as in {key}: [1, 2]")
+        return
+    for child in node.value:
+        if len(paths) == 1:
+            yield (child,)
+        elif isinstance(child.value, list) and len(child.value) == len(paths):
+            yield tuple(child.value)
+        else:
+            mistakes.add(
+                child, f"grid: {key}: {child.text}: write a list of {len(paths)} values, one a field"
+            )
+
+
+def _with(fields: Mapping[str, Node], chosen: Sequence[tuple[str, Node]]) -> dict[str, Node]:
+    result = dict(fields)
+    for path, node in chosen:
+        name, *rest = path.split(".")
+        value = _put(SCENARIO.by_name[name].kind, result.get(name), rest, node)
+        if value.value is None:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
+
+
+def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> Node:
+    """``below``, of ``kind``, with ``node`` at the end of the path ``names``."""
+    if not names:
+        return over(kind, below, node) if below is not None else node
+    name, *rest = names
+    if isinstance(kind, Table):
+        opened = dict(kind.opened(below) or {}) if below is not None else {}
+        if name in kind.one_of:
+            opened = {key: child for key, child in opened.items() if key not in kind.one_of or key == name}
+        inner: object = kind.by_name[name].kind
+    else:
+        opened = dict(below.value) if below is not None and isinstance(below.value, dict) else {}
+        inner = None
+    opened[name] = _put(inner, opened.get(name), rest, node)
+    return Node(opened, node.file, node.line)
+
+
+def _short_names(paths: Sequence[str]) -> dict[str, str]:
+    """The last name of each path where no other ends alike, else the path."""
+    lasts = [path.rpartition(".")[2] for path in paths]
+    return {
+        path: last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)
+    }
+
+
+def _word(node: Node) -> str:
+    """A value for an id."""
+    value = node.value
+    if isinstance(value, dict):
+        return "+".join(_word(child) for child in value.values())
+    if isinstance(value, list):
+        return "+".join(_word(child) for child in value)
+    text = node.written.strip("'\"") or "null"
+    if "/" in text or text.endswith(".json"):  # a path
+        text = text.rstrip("/").rpartition("/")[2].removesuffix(".json")
+    return text.replace("::", ":").replace("[", "(").replace("]", ")")

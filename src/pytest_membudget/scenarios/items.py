@@ -1,0 +1,74 @@
+"""Scenario files as pytest collects them: each budget, and each point of its grid, is a test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..errors import UsageMistake
+
+if TYPE_CHECKING:
+    from ..budget import Budget
+    from ..estimate import Estimate
+    from .grid import Point
+    from .jobs import ScenarioReader
+
+_MARKER = "mem_budget"
+
+
+class ScenarioFile(pytest.File):
+    """One ``*.membudget.yaml``."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        """Its tests. A file that is no YAML, or none of budgets, fails here; a bad budget fails as a test."""
+        from .grid import points_of
+        from .reading import read_entries
+
+        try:
+            entries = read_entries(self.path, self.shown)
+        except UsageMistake as error:
+            raise self.CollectError(str(error)) from None
+        for entry in entries:
+            for point in points_of(entry):
+                yield ScenarioItem.from_parent(self, name=point.id, point=point)
+
+    @property
+    def shown(self) -> str:
+        """Its path as messages write it."""
+        return os.path.relpath(self.path, self.config.rootpath).replace(os.sep, "/")
+
+    @cached_property
+    def reader(self) -> ScenarioReader:
+        """What makes jobs of its budgets."""
+        from .jobs import ScenarioReader
+
+        return ScenarioReader(Path(self.path).parent)
+
+
+class ScenarioItem(pytest.Item):
+    """One budget at one point of its grid. It has no body: it passes or fails by its estimate."""
+
+    def __init__(self, *, point: Point, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.point = point
+        self.add_marker(getattr(pytest.mark, _MARKER)())
+
+    def runtest(self) -> None:
+        """Never reached with the gate, which knows the verdict."""
+        pytest.skip("is an analytic budget; run pytest with --membudget to check it")
+
+    def estimated(self, defaults: Mapping[str, Any]) -> tuple[Budget | None, Estimate]:
+        """Its budget and its estimate; ``defaults`` are those of the settings."""
+        from .estimating import estimate_point
+
+        assert isinstance(self.parent, ScenarioFile)
+        return estimate_point(self.point, self.parent.reader, defaults)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where it stands in its file."""
+        return self.path, self.point.node.line - 1, self.name

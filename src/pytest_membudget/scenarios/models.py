@@ -1,0 +1,100 @@
+"""The model that a scenario names: a configuration, a framework's arguments, or a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..analytic.model import Model
+from ..errors import UsageMistake
+from ..user_files.fields import Mistakes
+from ..user_files.nodes import Node
+from .schema import MODEL
+
+#: Files that one process keeps read.
+_KEPT = 256
+
+#: What tells arguments of Megatron's apart: names and values.
+Arguments = tuple[tuple[str, Any], ...]
+
+
+class ModelReader:
+    """Reads the models of one scenario file; one that several scenarios name is read once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[tuple[Node, Arguments], Model | UsageMistake] = {}
+
+    def model_of(
+        self, node: Node, values: Mapping[str, Any], arguments: Arguments, mistakes: Mistakes
+    ) -> Model | None:
+        """The model that ``values``, read from ``node``, name; None if it cannot be told.
+
+        ``arguments`` of Megatron's are put over those that are written: they pad the vocabulary.
+        """
+        source = source_of(values)
+        key = (node, arguments if source == "megatron" else ())
+        if key not in self._read:
+            try:
+                self._read[key] = self._model(source, values[source], arguments)
+            except UsageMistake as error:
+                self._read[key] = error
+        found = self._read[key]
+        if isinstance(found, Model):
+            return found
+        place = node.value[source] if isinstance(node.value, dict) else node
+        mistakes.add(place, str(found))
+        return None
+
+    def _model(self, source: str, node: Node, arguments: Arguments) -> Model:
+        where = f"model.{source}"
+        if source == "config":
+            return self._from_config(node, where)
+        if source == "megatron":
+            from ..analytic.inputs.framework_arguments import read_megatron
+
+            return read_megatron({**megatron_arguments(node), **dict(arguments)}, where=where)[0]
+        if source == "torchtitan":
+            from ..analytic.inputs.framework_arguments import read_torchtitan
+
+            written = {"flavor": node.value} if isinstance(node.value, str) else node.plain
+            return read_torchtitan(written, where=where)
+        from ..analytic.inputs.explicit import read_shape
+
+        return read_shape(node.plain, where=where)
+
+    def _from_config(self, node: Node, where: str) -> Model:
+        if isinstance(node.value, dict):
+            from ..analytic.inputs.hugging_face import read_config
+
+            return read_config(node.plain, where=where)
+        path = self._folder / node.value
+        return _model_of_file(path, _changed(path))
+
+
+def source_of(values: Mapping[str, Any]) -> str:
+    """Which of the fields of ``model`` is written."""
+    [source] = [name for name in MODEL.one_of if name in values]
+    return source
+
+
+def megatron_arguments(node: Node) -> dict[str, Any]:
+    """Arguments by the names that Megatron's command line has them under, without its dashes."""
+    return {key.removeprefix("--").replace("_", "-"): value for key, value in node.plain.items()}
+
+
+def _changed(path: Path) -> int | None:
+    """When ``path`` was written last: a file that has changed is read again."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=_KEPT)
+def _model_of_file(path: Path, changed: int | None) -> Model:
+    from ..analytic.inputs.hugging_face import model_of_path
+
+    return model_of_path(path)

@@ -1,0 +1,125 @@
+"""A scenario file's budgets as they are written, each with the defaults put under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import UsageMistake
+from ..user_files.fields import Mistakes, Table, nearest, unknown_field
+from ..user_files.nodes import Node
+from ..user_files.yaml_nodes import read_yaml
+from .schema import BUDGET
+
+_DEFAULTS, _BUDGETS = "defaults", "budgets"
+_KEYS = (_DEFAULTS, _BUDGETS)
+_EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {config: llama3-8b.json}}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of ``budgets:`` with its defaults; its grid is not worked out."""
+
+    name: str
+    node: Node
+    fields: Mapping[str, Node]
+    mistakes: tuple[str, ...] = ()
+    """What is wrong with it already."""
+
+
+def read_entries(path: Path, shown: str) -> list[Entry]:
+    """The budgets of the file ``path``, which messages call ``shown``, in their order.
+
+    Raises ``UsageMistake`` for what is no file of budgets at all; what is wrong with one budget is in it.
+    """
+    root = read_yaml(path, shown)
+    if root is None or root.value is None:
+        raise UsageMistake(f"{shown}: there are no budgets in it; {_EXAMPLE}")
+    if not isinstance(root.value, dict):
+        raise UsageMistake(f"{root.place}: {root.text}: write a table with budgets: and defaults:")
+    for key, node in root.value.items():
+        if key not in _KEYS:
+            raise UsageMistake(f"{node.place}: {_unknown(key)}")
+    budgets = root.value.get(_BUDGETS)
+    if budgets is None:
+        raise UsageMistake(f"{shown}: there are no budgets in it; {_EXAMPLE}")
+    if not isinstance(budgets.value, list) or not budgets.value:
+        raise UsageMistake(f"{budgets.place}: budgets: {budgets.text}: {_EXAMPLE}")
+    return _entries(budgets.value, _defaults(root.value.get(_DEFAULTS)))
+
+
+def _unknown(key: str) -> str:
+    near = nearest(key, _KEYS)
+    if near is None and (key in BUDGET.by_name or nearest(key, tuple(BUDGET.by_name))):
+        return f"there is no key {key} here; it belongs into one of budgets:, or into defaults:"
+    return f"there is no key {key} here; " + (f"did you mean {near}?" if near else "the keys are budgets, defaults")
+
+
+def _defaults(node: Node | None) -> Mapping[str, Node]:
+    if node is None or node.value is None:
+        return {}
+    if not isinstance(node.value, dict):
+        raise UsageMistake(f"{node.place}: defaults: {node.text}: write a table of fields, as in a budget")
+    mistakes = Mistakes()
+    for name, child in node.value.items():
+        if name == "name":
+            mistakes.add(child, "name cannot have a default: each budget has its own")
+        elif name not in BUDGET.by_name:
+            mistakes.add(child, unknown_field(BUDGET, name))
+    if mistakes:
+        raise UsageMistake("\n".join(mistakes.lines))
+    return {name: child for name, child in node.value.items() if child.value is not None}
+
+
+def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[Entry]:
+    entries, places = [], dict[str, str]()
+    for number, node in enumerate(nodes, start=1):
+        entry = _entry(number, node, defaults)
+        if entry.name in places:
+            taken = f"{entry.node.place}: name: {entry.name} is taken at {places[entry.name]}; write another"
+            entry = Entry(f"{entry.name}#{number}", entry.node, entry.fields, (*entry.mistakes, taken))
+        places[entry.name] = entry.node.place
+        entries.append(entry)
+    return entries
+
+
+def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> Entry:
+    unnamed = f"budget#{number}"
+    if not isinstance(node.value, dict):
+        mistake = f"{node.place}: {node.text}: write a table with name, model and gib or gpu"
+        return Entry(unnamed, node, {}, (mistake,))
+    fields = merged(BUDGET, defaults, node.value)
+    name = fields.get("name")
+    if name is None:
+        return Entry(unnamed, node, fields)
+    if not isinstance(name.value, str) or not name.value.strip():
+        return Entry(unnamed, node, fields)
+    for forbidden in ("::", "[", "]", "\n"):
+        if forbidden in name.value:
+            mistake = f"{name.place}: name: {name.text}: write it without {forbidden!r}"
+            return Entry(unnamed, node, fields, (mistake,))
+    return Entry(name.value, node, fields)
+
+
+def merged(table: Table, below: Mapping[str, Node], above: Mapping[str, Node]) -> dict[str, Node]:
+    """The fields of ``above`` over those of ``below``: tables key by key, null leaves a field out."""
+    result = dict(below)
+    for name, node in above.items():
+        if node.value is None:
+            result.pop(name, None)
+        elif name in result and name in table.by_name:
+            result[name] = over(table.by_name[name].kind, result[name], node)
+        else:
+            result[name] = node
+    return result
+
+
+def over(kind: object, below: Node, above: Node) -> Node:
+    """``above`` where both are tables put key by key over ``below``, else ``above`` alone."""
+    if not isinstance(kind, Table) or kind.is_whole or not isinstance(above.value, dict):
+        return above
+    under = kind.opened(below)
+    if not under:
+        return above
+    return Node(merged(kind, under, above.value), above.file, above.line)

@@ -1,0 +1,94 @@
+"""Host memory of a rank: tensors on cpu, pageable and pinned, by the same components."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from .ledger import Ledger
+
+
+class HostBlock:
+    """What one storage holds of the host."""
+
+    __slots__ = ("is_pinned", "requested_bytes", "size_bytes")
+
+    def __init__(self, requested_bytes: int, size_bytes: int, *, is_pinned: bool) -> None:
+        self.requested_bytes = requested_bytes
+        self.size_bytes = size_bytes
+        self.is_pinned = is_pinned
+
+
+class HostAllocator:
+    """Pageable memory as it is asked for; pinned memory in powers of two, kept when it is handed back.
+
+    ``CachingHostAllocatorImpl::allocate`` and ``free`` (aten/src/ATen/core/CachingHostAllocator.h, 2.13).
+    Pageable memory goes to and comes from the system: of what malloc keeps nothing is known.
+    """
+
+    def __init__(self) -> None:
+        self.allocated_bytes = 0
+        self.requested_bytes = 0
+        self.reserved_bytes = 0
+        #: whether the next blocks are pinned
+        self.pins = False
+        self._kept: Counter[int] = Counter()
+
+    @property
+    def active_bytes(self) -> int:
+        """The same as allocated: nothing waits for a stream."""
+        return self.allocated_bytes
+
+    def allocate(self, size_bytes: int, stream: int = 0) -> HostBlock:
+        """A block for ``size_bytes``."""
+        size = 1 << (size_bytes - 1).bit_length() if self.pins else size_bytes
+        if self.pins and self._kept[size]:
+            self._kept[size] -= 1
+        else:
+            self.reserved_bytes += size
+        self.allocated_bytes += size
+        self.requested_bytes += size_bytes
+        return HostBlock(size_bytes, size, is_pinned=self.pins)
+
+    def free(self, block: HostBlock) -> None:
+        """Hand a block back."""
+        self.allocated_bytes -= block.size_bytes
+        self.requested_bytes -= block.requested_bytes
+        if block.is_pinned:
+            self._kept[block.size_bytes] += 1
+        else:
+            self.reserved_bytes -= block.size_bytes
+
+
+class HostLedger(Ledger):
+    """The host's storages over the device's time: a mark there is one here."""
+
+    allocator: Any
+
+    def __init__(self, device: Ledger) -> None:
+        self._device = device
+        now = device.clock
+        super().__init__(HostAllocator())  # type: ignore[arg-type] # as far as a ledger uses it
+        device.clock = now
+        self.marks = device.marks
+        self.root_call_ends = device.root_call_ends
+
+    @property
+    def clock(self) -> int:  # type: ignore[override] # the device's
+        """Births, deaths and marks so far, the device's and the host's."""
+        return self._device.clock
+
+    @clock.setter
+    def clock(self, now: int) -> None:
+        self._device.clock = now
+
+    def pinned(self, key: int) -> None:
+        """The storage under ``key`` is of pinned memory."""
+        record = self.live.get(key)
+        if record is None or record.block.is_pinned:
+            return
+        self.allocator.free(record.block)
+        del self.live[key]
+        self.allocator.pins = True
+        self.born(key, record)
+        self.allocator.pins = False

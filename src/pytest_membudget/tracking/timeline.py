@@ -1,0 +1,173 @@
+"""Memory over a run, by component: every storage's life, drawn together into a few hundred moments."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from itertools import groupby
+
+from .. import components
+from ..report import Timeline
+from .classify import component_of
+from .ledger import Ledger
+from .record import Phase, Record
+
+#: Points of a timeline: a chart is about as wide, and report.json has one for each estimate.
+MOST_POINTS = 400
+#: Where more phases than this follow each other, a chart of them would show nothing.
+_MOST_PHASES = 40
+#: The first try where not all points can stay: less than a pixel of a chart's height.
+_FINEST = 2000
+#: Halvings of the distance between a bound that is too narrow and one that is not.
+_REFINEMENTS = 3
+
+_KINDS = components.TENSOR_COMPONENTS
+_NUMBER_OF = {name: number for number, name in enumerate(_KINDS)}
+_PHASES = ("", *(phase.value for phase in Phase))
+_PHASE_NUMBERS = {Phase(value): number for number, value in enumerate(_PHASES) if number}
+#: what runs again inside a backward belongs to it
+_PHASE_NUMBERS[Phase.RECOMPUTE] = _PHASE_NUMBERS[Phase.BACKWARD]
+
+
+class Lives:
+    """Birth, death, size and component of every storage of ``ledger``, from here on.
+
+    Arrays of plain numbers: records kept for each would make the garbage collector run more often.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._next = ledger.on_death
+        ledger.on_death = self._ended
+        self._births = array("q")
+        self._deaths = array("q")
+        self._sizes = array("q")
+        self._kinds = bytearray()
+        self._phases = bytearray()
+
+    def timeline(self, peak_at: int) -> Timeline | None:
+        """The run so far; the moment ``peak_at`` is one of its points. None if nothing was allocated."""
+        if peak_at < 0:
+            return None
+        changes = _Changes(self._ledger.clock)
+        for birth, death, size_bytes, kind in zip(
+            self._births, self._deaths, self._sizes, self._kinds, strict=True
+        ):
+            changes.add(birth, kind, size_bytes)
+            changes.add(death, kind, -size_bytes)
+        for record in self._ledger.live.values():
+            kind = _NUMBER_OF[component_of(record, self._ledger)]
+            changes.add(record.birth, kind, record.requested_bytes)
+        return changes.timeline(peak_at, self._phase_changes())
+
+    def _ended(self, record: Record) -> None:
+        if self._next is not None:
+            self._next(record)
+        if record.death is None:
+            return
+        self._births.append(record.birth)
+        self._deaths.append(record.death)
+        self._sizes.append(record.requested_bytes)
+        self._kinds.append(_NUMBER_OF[component_of(record, self._ledger)])
+        self._phases.append(_PHASE_NUMBERS[record.phase])
+
+    def _phase_changes(self) -> tuple[tuple[int, str], ...]:
+        """When each phase began; none where they change too often to be shown."""
+        at = bytearray(self._ledger.clock + 1)
+        for birth, phase in zip(self._births, self._phases, strict=True):
+            at[birth] = phase
+        for record in self._ledger.live.values():
+            at[record.birth] = _PHASE_NUMBERS[record.phase]
+        known = ((moment, phase) for moment, phase in enumerate(at) if phase)
+        changes = tuple(
+            (next(group)[0], _PHASES[phase]) for phase, group in groupby(known, key=lambda entry: entry[1])
+        )
+        return changes if len(changes) <= _MOST_PHASES else ()
+
+
+class _Changes:
+    """What each moment of a run changed: no two births or deaths have one moment."""
+
+    def __init__(self, last: int) -> None:
+        self._last = last
+        self._kinds = bytearray(last + 1)
+        self._bytes = array("q", bytes(8 * (last + 1)))
+
+    def add(self, moment: int, kind: int, change_bytes: int) -> None:
+        """At ``moment`` the component of number ``kind`` grew by ``change_bytes``."""
+        self._kinds[moment] = kind
+        self._bytes[moment] = change_bytes
+
+    def timeline(self, peak_at: int, phases: tuple[tuple[int, str], ...]) -> Timeline:
+        """Drawn together into as many points as are allowed; exact where that many are enough."""
+        starts, within_bytes = self._closest(peak_at)
+        values = list(self._values_at(self._shown(starts, peak_at)))
+        named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}
+        held = {name: sizes for name, sizes in named.items() if any(sizes)}
+        return Timeline(tuple(starts), held, peak_at, within_bytes, phases)
+
+    def _closest(self, peak_at: int) -> tuple[list[int], int]:
+        """Where stretches begin, and how far bytes range inside them: about as little as can be."""
+        starts = self._starts(peak_at, 0)
+        too_little, within_bytes = 0, 0
+        while starts is None:
+            too_little, within_bytes = within_bytes, within_bytes * 2 or 1 + self._most() // _FINEST
+            starts = self._starts(peak_at, within_bytes)
+        for _ in range(_REFINEMENTS if within_bytes else 0):
+            middle = (too_little + within_bytes) // 2
+            finer = self._starts(peak_at, middle)
+            if finer is None:
+                too_little = middle
+            else:
+                starts, within_bytes = finer, middle
+        return starts, within_bytes
+
+    def _most(self) -> int:
+        total = most = 0
+        for change in self._bytes:
+            total += change
+            most = max(most, total)
+        return most
+
+    def _starts(self, peak_at: int, within_bytes: int) -> list[int] | None:
+        """Where stretches begin inside which no component ranges over more; None if they are too many."""
+        values, low, high = ([0] * len(_KINDS) for _ in range(3))
+        starts = [0]
+        for moment, (kind, change) in enumerate(zip(self._kinds, self._bytes, strict=True)):
+            if not change:
+                continue
+            value = values[kind] = values[kind] + change
+            if value < low[kind]:
+                low[kind] = value
+            elif value > high[kind]:
+                high[kind] = value
+            if high[kind] - low[kind] > within_bytes or moment == peak_at:
+                starts.append(moment)
+                low, high = values[:], values[:]
+                if len(starts) >= MOST_POINTS:
+                    return None
+        if starts[-1] != self._last:
+            starts.append(self._last)
+        return starts
+
+    def _shown(self, starts: list[int], peak_at: int) -> list[int]:
+        """Of each stretch the moment at which most is held; of the peak's the peak."""
+        shown = []
+        total = 0
+        for start, end in zip(starts, [*starts[1:], self._last + 1], strict=True):
+            best, most = start, -1
+            for moment in range(start, end):
+                total += self._bytes[moment]
+                if total > most and (start != peak_at or moment == start):
+                    best, most = moment, total
+            shown.append(best)
+        return shown
+
+    def _values_at(self, moments: list[int]) -> Iterator[list[int]]:
+        values = [0] * len(_KINDS)
+        done = 0
+        for moment in moments:
+            for at in range(done, moment + 1):
+                values[self._kinds[at]] += self._bytes[at]
+            done = moment + 1
+            yield values[:]

@@ -1,0 +1,112 @@
+"""YAML into nodes. Only plain YAML: no tags of Python, each key once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageMistake
+from .nodes import Node
+
+_PLAIN = "tag:yaml.org,2002:"
+_MERGE = f"{_PLAIN}merge"
+
+
+def read_yaml(path: Path, shown: str) -> Node | None:
+    """The content of ``path``, which messages call ``shown``; None for an empty file.
+
+    Raises ``UsageMistake`` with file and line for what is no YAML, has a key twice or one that is no text.
+    """
+    import yaml  # a session without such a file need not pay for it
+
+    loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageMistake(f"{shown}: the file cannot be read: {error}") from error
+    loader = None
+    try:
+        loader = loader_class(text)  # the pure one looks for characters that YAML does not have
+        root = loader.get_single_node()
+        return None if root is None else _Maker(loader, shown).node(root, root.start_mark.line + 1)
+    except yaml.YAMLError as error:
+        raise UsageMistake(f"{shown}{_place_in(error)}: this is no YAML: {_problem_in(error)}") from error
+    except RecursionError as error:
+        raise UsageMistake(f"{shown}: nested too deeply") from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _place_in(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    return f":{mark.line + 1}" if mark is not None else ""
+
+
+def _problem_in(error: Exception) -> str:
+    parts = (getattr(error, "context", None), getattr(error, "problem", None))
+    return ", ".join(part for part in parts if part) or " ".join(str(error).split())
+
+
+class _Maker:
+    """Turns the loader's nodes into ours; one that an anchor names is made once."""
+
+    def __init__(self, loader: Any, shown: str) -> None:
+        self._loader = loader
+        self._shown = shown
+        self._made: dict[tuple[int, int], Node] = {}
+        self._open: set[int] = set()
+
+    def node(self, raw: Any, line: int) -> Node:
+        """``raw`` as the value of a key at ``line``."""
+        known = self._made.get((id(raw), line))
+        if known is not None:
+            return known
+        if id(raw) in self._open:
+            raise UsageMistake(f"{self._shown}:{line}: this value contains itself")
+        self._open.add(id(raw))
+        if raw.id == "scalar":
+            made = Node(self._scalar(raw, line), self._shown, line, _as_written(raw))
+        elif raw.id == "sequence":
+            made = Node([self.node(child, _line(child)) for child in raw.value], self._shown, line)
+        else:
+            made = Node(self._table(raw), self._shown, line)
+        self._open.discard(id(raw))
+        self._made[id(raw), line] = made
+        return made
+
+    def _scalar(self, raw: Any, line: int) -> Any:
+        if not raw.tag.startswith(_PLAIN) or raw.tag.startswith(f"{_PLAIN}python"):
+            raise UsageMistake(f"{self._shown}:{line}: {raw.tag} {raw.value}: write a value without a tag")
+        try:
+            return self._loader.construct_object(raw)
+        except ValueError as error:  # a date that is none
+            raise UsageMistake(f"{self._shown}:{line}: {raw.value}: {error}") from error
+
+    def _table(self, raw: Any) -> dict[str, Node]:
+        lines: dict[str, int] = {}
+        for key, _ in raw.value:
+            if key.tag == _MERGE:
+                continue
+            if key.id != "scalar" or not isinstance(self._scalar(key, _line(key)), str):
+                shown = key.value if key.id == "scalar" else "this key"
+                raise UsageMistake(f"{self._shown}:{_line(key)}: {shown}: a key is a text; write it in quotes")
+            if key.value in lines:
+                first = lines[key.value]
+                raise UsageMistake(
+                    f"{self._shown}:{_line(key)}: {key.value} is there twice, in line {first} first; "
+                    "leave one of them out"
+                )
+            lines[key.value] = _line(key)
+        self._loader.flatten_mapping(raw)
+        return {key.value: self.node(value, _line(key)) for key, value in raw.value}
+
+
+def _line(raw: Any) -> int:
+    line: int = raw.start_mark.line + 1
+    return line
+
+
+def _as_written(raw: Any) -> str:
+    """With quotes where it has some: they make a number a text."""
+    return repr(raw.value) if raw.style in ("'", '"') else str(raw.value)

@@ -1,0 +1,56 @@
+"""One rank of a virtual cluster: the process is told who it is, and torch.distributed answers."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from ...tracking.tracker import Tracker
+from ..mode import VirtualMode
+from ..ordinal import take_place
+from .after_import import after_import
+from .global_shapes import install_global_shapes
+from .launching import place_of, tell
+from .likeness import Likeness
+from .meshes import install_meshes
+from .objects import install_objects
+from .pipelines import install_pipelines
+from .process_groups import ProcessGroups
+from .reducers import install_reducers
+from .sharded_parameters import install_sharded_parameters
+from .wrapped_devices import install_wrapped_devices
+
+
+class VirtualCluster:
+    """The cluster that the running test is one rank of."""
+
+    def __init__(self, rank: int, world_size: int, tracker: Tracker, mode: VirtualMode) -> None:
+        self.place = place_of(rank, world_size, os.environ)
+        self._tracker = tracker
+        self._mode = mode
+        self._likeness = Likeness(self.place, tracker.source)
+
+    def begin(self) -> None:
+        """From here on the process is the rank, for good."""
+        take_place(self.place)
+        tell(self.place, os.environ)
+        generators = torch.cuda.default_generators
+        torch.cuda.default_generators = generators[:1] * self.place.node_gpus  # type: ignore[index]
+        install_meshes(self._mode.known)
+        install_global_shapes()
+        install_wrapped_devices()
+        install_reducers()
+        install_sharded_parameters(self._tracker)
+        install_objects()
+        after_import("torch.distributed.pipelining.stage", install_pipelines)
+        ProcessGroups(self.place).begin()
+        self._likeness.watch()
+
+    def representative_ranks(self) -> list[int]:
+        """The ranks beside rank 0 that must be estimated."""
+        return self._likeness.representative_ranks()
+
+    def rank_assumption(self) -> str:
+        """What is taken for granted of the others."""
+        return self._likeness.assumption()

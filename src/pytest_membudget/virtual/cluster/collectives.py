@@ -1,0 +1,150 @@
+"""Collectives of a rank: which buffers they use, which process groups communicate, what NCCL takes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+
+from ...errors import NotAvailable
+from ...tracking.source import SourceFinder
+from ...tracking.tracker import Tracker
+from ..charges import on_cuda
+from ..device_query import called_by_engine
+from ..known_values import KnownValues
+from ..on_host import tensors_in
+from .private import done_work, process_group_named, process_group_of
+
+_c10d = torch.ops.c10d
+#: Code that keeps buffers for its collectives alone: what it hands to one is such a buffer.
+_KEEPERS = tuple(
+    os.path.join("torch", *path)
+    for path in (
+        ("distributed", "fsdp", ""),
+        ("distributed", "algorithms", ""),
+        ("nn", "parallel", "distributed.py"),
+    )
+)
+
+
+#: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
+_KEEPING = frozenset({_c10d.broadcast_.default, _c10d.send.default, _c10d.barrier.default})
+
+
+@dataclass(slots=True)
+class Group:
+    """A process group that has communicated: its size, and the ranks it sends to and receives from."""
+
+    size: int
+    peers: set[int] = field(default_factory=set)
+
+
+class Collectives:
+    """Follows the collective operators of the running test."""
+
+    def __init__(self, known: KnownValues) -> None:
+        self._known = known
+        #: by name
+        self.groups: dict[str, Group] = {}
+
+    def run(self, tracker: Tracker, func: Any, name: str, args: Sequence[Any]) -> Any:
+        """A collective of ``torch.distributed`` itself: all its tensors are there already.
+
+        Raises where a real one would.
+        """
+        if func is _c10d.alltoall_base_.default:
+            for what, tensor, splits in (("output", args[0], args[3]), ("input", args[1], args[4])):
+                _check_splits(what, tensor, splits)
+        self._see_group(name.partition("::")[2], args)
+        kept = _is_keepers(sys._getframe(1), tracker.source)
+        for tensor in _given(args):
+            tracker.note_collective(tensor, kept=kept)
+        if func not in _KEEPING:
+            for tensor in tensors_in(args[0]):
+                self._known.forget(tensor)
+        tracker.pass_through(_flattened_bytes(func, args), name)
+        returns = len(func._schema.returns)
+        if not returns:
+            return None
+        work = done_work(list(tensors_in(args[0])))
+        return work if returns == 1 else (args[0], work)
+
+    def saw(self, tracker: Tracker, name: str, args: Sequence[Any], result: Any) -> None:
+        """A functional collective has run, and given new tensors: note its group and what it gave."""
+        if not name.startswith("_c10d_functional::wait_tensor"):
+            self._see_named(args)
+            for tensor in tensors_in(result):
+                tracker.note_collective(tensor, kept=False)
+                self._known.forget(tensor)
+
+    def _see_group(self, name: str, args: Sequence[Any]) -> None:
+        if not any(on_cuda(tensor) for tensor in _given(args)):
+            return  # gloo's
+        for place, boxed in enumerate(args):
+            if isinstance(boxed, torch.ScriptObject) and "ProcessGroup" in str(boxed._type()):
+                group = process_group_of(boxed)
+                seen = self._group(group)
+                operator = name.partition(".")[0]
+                if operator in ("send", "recv_"):
+                    seen.peers.add(int(args[place + 1]))
+                elif operator.startswith("alltoall"):
+                    seen.peers.update(set(range(group.size())) - {group.rank()})
+                return
+
+    def _see_named(self, args: Sequence[Any]) -> None:
+        if args and isinstance(args[-1], (str, torch.ScriptObject)) and any(map(on_cuda, _given(args))):
+            group = process_group_named(args[-1])
+            self._group(group)
+
+    def _group(self, group: Any) -> Group:
+        return self.groups.setdefault(group.group_name, Group(group.size()))
+
+
+def _flattened_bytes(func: Any, args: Sequence[Any]) -> list[int]:
+    """What NCCL's lists of tensors are gathered to or scattered from: one tensor, while it runs.
+
+    ``newLikeFlat`` in ``allgather`` and ``reduce_scatter`` (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
+    2.13); tensors of unequal sizes are broadcast and reduced one by one.
+    """
+    if func is _c10d.allgather_.default:
+        lists = args[0]
+    elif func is _c10d.reduce_scatter_.default:
+        lists = args[1]
+    else:
+        return []
+    return [
+        sum(tensor.numel() * tensor.itemsize for tensor in tensors)
+        for tensors in lists
+        if tensors and on_cuda(tensors[0]) and len({tensor.shape for tensor in tensors}) == 1
+    ]
+
+
+def _given(args: Sequence[Any]) -> Iterator[torch.Tensor]:
+    for value in args:
+        yield from tensors_in(value)
+
+
+def _check_splits(what: str, tensor: torch.Tensor, splits: Sequence[int]) -> None:
+    """As ``c10d::checkSplitSizes`` (torch/csrc/distributed/c10d/Utils.hpp, 2.13)."""
+    if splits and sum(splits) != tensor.shape[0]:
+        raise NotAvailable(
+            f"all_to_all_single: the {what} split sizes {list(splits)} do not add up to its {tensor.shape[0]} "
+            "rows. If they were read from data, such as a router's counts, they are not known on the virtual "
+            "device: write sizes that follow from shapes, as of balanced experts, in the test"
+        )
+
+
+def _is_keepers(frame: FrameType | None, source: SourceFinder) -> bool:
+    """Whether code that keeps buffers for its collectives asked for this one: FSDP, DDP in Python or C++."""
+    if called_by_engine(frame):
+        return True
+    while frame is not None and not source.shows(frame.f_code):
+        if any(part in frame.f_code.co_filename for part in _KEEPERS):
+            return True
+        frame = frame.f_back
+    return False

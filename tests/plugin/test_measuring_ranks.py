@@ -1,0 +1,217 @@
+"""Budgets for several GPUs, measured: real processes that meet over gloo, on machines without a GPU.
+
+The device that tests are measured on counts what a body says it takes; all else is as it is on CUDA. A body
+finds out whether it is measured, as no user's would, to make the two figures differ.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+CONFTEST = """
+    import pytest_membudget.session
+
+    pytest_membudget.session.MEASURED_ON = "counting_device:made_for"
+    pytest_membudget.session.MEASURED_BY = "gloo"
+    """
+DEVICE = """
+    from pytest_membudget.components import COMPONENTS
+    from pytest_membudget.report import MemoryReport, PeakBytes
+
+    taken = []
+
+    def made_for(order):
+        return Counting()
+
+    class Counting:
+        name = "CUDA"
+        is_awake = wakes_when_asked = False
+
+        def install(self):
+            pass
+
+        def card(self):
+            return {"count": 2, "name": "Stand-in 40GB", "total_bytes": 40 * 2**30}
+
+        def imported_bytes(self):
+            return 0
+
+        def begin(self, gpu, *, limited):
+            taken.clear()
+
+        def end(self, *, metric, root):
+            total = sum(taken)
+            components = {**dict.fromkeys(COMPONENTS, 0), "inputs": total}
+            return MemoryReport("measured", metric, PeakBytes(*[total] * 4), components)
+
+        def refused(self):
+            return []
+
+        def ran_short(self):
+            return False
+
+        def snapshot(self):
+            return None
+    """
+BODIES = """
+    import os
+    import signal
+    import pytest
+    from holding import hold
+
+    def take(estimated, measured):
+        import counting_device
+
+        if os.environ["CUDA_VISIBLE_DEVICES"]:  # the worker for estimates has it empty
+            counting_device.taken.append(int(measured * 2**30))
+            return None
+        return hold(estimated)
+
+    def meet():
+        import torch
+        import torch.distributed as dist
+
+        value = torch.ones(1)
+        dist.all_reduce(value)
+        return dist.get_rank()
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_within():
+        rank = meet()
+        kept = take(0.5, 0.75 if rank else 0.5)
+
+    @pytest.mark.mem_budget(gib=1, gpus=2, components={"inputs": 0.875})
+    def test_rank_1_is_over():
+        rank = meet()
+        kept = take(0.5, 1.25 if rank else 0.5)
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_rank_1_is_killed():
+        kept = take(0.5, 0.5)
+        if meet() == 1 and os.environ["CUDA_VISIBLE_DEVICES"]:
+            print("layer 7 of it")
+            os.kill(os.getpid(), signal.SIGKILL)
+        meet()
+
+    @pytest.mark.mem_budget(gib=1, gpus=4)
+    def test_more_gpus_than_there_are():
+        kept = take(0.5, 0.5)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_one_gpu():
+        assert "RANK" not in os.environ
+        device = os.environ["CUDA_VISIBLE_DEVICES"].partition(",")[0]
+        kept = take(0.5, {"": 0, "71": 0.25, "72": 0.375}[device])  # which it was, told as what it took
+    """
+FILES = {"conftest.py": CONFTEST, "counting_device.py": DEVICE, "test_budgets.py": BODIES}
+#: two devices that no other test locks
+ON_TWO = {"CUDA_VISIBLE_DEVICES": "71,72"}
+#: so that a session ends long before the test that waits for it
+PYPROJECT = {"pyproject.toml": "[tool.membudget]\ntimeout = 60\n"}
+GIB = 2**30
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of({**FILES, **PYPROJECT}, "--membudget", env=ON_TWO)
+
+
+def peaks(row):
+    return [(one["rank"], one["peak"]["allocated_bytes"] / GIB) for one in row["measurements"]]
+
+
+def test_every_rank_is_measured(run):
+    row = run.rows["test_within"]
+
+    assert run.outcomes["test_within"] == "passed", run.out
+    assert row["verdict"] == "within"
+    assert peaks(row) == [(0, 0.5), (1, 0.75)]
+
+
+def test_a_rank_that_is_over_budget_fails_the_test_and_is_named(run):
+    row = run.rows["test_rank_1_is_over"]
+
+    assert run.outcomes["test_rank_1_is_over"] == "failed"
+    assert row["reason"] == "measured on CUDA: rank 1 of 2: 0.25 GiB over its budget of 1 GiB"
+    assert row["rank"] == 1
+    lines = [" ".join(line.split()) for line in run.text("test_rank_1_is_over").splitlines()]
+    start = lines.index("Ranks by their peaks (2 of 2 measured):")
+    assert lines[start + 1 : start + 3] == ["rank 1 1.25 GiB", "rank 0 0.50 GiB"]
+    assert any(line.startswith("Peak allocated (rank 1 of 2") for line in lines)
+
+
+def test_a_rank_that_is_killed_is_named_with_its_last_lines(run):
+    assert run.outcomes["test_rank_1_is_killed"] == "failed"
+    reason = "measured on CUDA: rank 1 of 2: its process was ended by signal 9 (SIGKILL) before its test did"
+    assert run.rows["test_rank_1_is_killed"]["reason"] == reason
+    assert "layer 7 of it" in run.text("test_rank_1_is_killed")
+
+
+def test_more_gpus_than_there_are_are_not_measured_and_nothing_fails(run):
+    row = run.rows["test_more_gpus_than_there_are"]
+
+    assert run.outcomes["test_more_gpus_than_there_are"] == "passed"
+    assert row["not_measured"] == "2 CUDA devices, and gpus=4"
+
+
+def test_the_summary_counts_them_as_any_other(run):
+    (line,) = [line for line in run.summary if " estimated (" in line]
+
+    # not the one whose ranks came to no figure
+    assert line.endswith("1 without an estimate, 3 measured, 1 not measured (2 CUDA devices, and gpus=4)")
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory, write_all):
+    """Two sessions that torchrun has started, each with a report of its own."""
+    folder = tmp_path_factory.mktemp("launched")
+    session = """
+        import os, sys
+        import pytest
+
+        rank = os.environ["RANK"]
+        args = ["--membudget", f"--membudget-report=report-{rank}", "-p", "no:cacheprovider"]
+        sys.exit(pytest.main([*args, "-k", "within or more_gpus or one_gpu"]) not in (0, 1))
+        """
+    write_all(folder, {**FILES, **PYPROJECT, "session.py": session})
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, "session.py"],
+        cwd=folder,
+        env={**_clean_environment(), **ON_TWO},
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    reports = [json.loads((folder / f"report-{rank}" / "report.json").read_text()) for rank in range(2)]
+    return [{row["nodeid"].partition("::")[2]: row for row in report["tests"]} for report in reports]
+
+
+def _clean_environment():
+    ours = ("PYTEST_", "COV_", "TOX_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+def test_sessions_of_a_launcher_run_the_ranks_and_come_to_the_same_verdict(launched):
+    one, other = (rows["test_within"] for rows in launched)
+
+    assert one["verdict"] == other["verdict"] == "within"
+    assert peaks(one) == peaks(other) == [(0, 0.5), (1, 0.75)]
+
+
+def test_another_number_of_gpus_than_the_launcher_has_started_is_an_error(launched):
+    for rows in launched:
+        row = rows["test_more_gpus_than_there_are"]
+        assert row["verdict"] == "error"
+        assert "gpus=4, but the launcher has started 2 ranks; start 4" in row["reason"]
+
+
+def test_a_test_on_one_gpu_runs_on_that_of_the_local_rank_in_each_session(launched):
+    taken = [peaks(rows["test_one_gpu"]) for rows in launched]
+
+    assert taken == [[(0, 0.25)], [(0, 0.375)]]

@@ -1,0 +1,129 @@
+"""The command: what it needs, where it writes, what it says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_membudget
+from pytest_membudget.reporting.command import main
+
+SOURCES = Path(pytest_membudget.__file__).parent.parent
+
+
+def python(folder, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture
+def written(raw, over, tmp_path):
+    """A folder with a report.json of one test that is over."""
+    (tmp_path / "report.json").write_text(json.dumps(raw(over())))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "output_format",
+    ["markdown", "junit", "github", "gitlab-metrics", "gitlab-codequality", "github-action-benchmark", "bencher"],
+)
+def test_it_imports_neither_torch_nor_pytest_nor_anything_installed(written, output_format):
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from pytest_membudget.reporting.command import main\n"
+        f"assert main(['report', 'report.json', '--format={output_format}', '--output=out']) == 0\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names)))\n"
+    )
+    run = python(written, "-c", code)
+    assert run.stdout.strip() == "['pytest_membudget']", run.stderr
+
+
+def test_the_page_imports_neither_torch_nor_pytest(written):
+    for name in ("plotly", "jinja2"):
+        pytest.importorskip(name, reason="the extra html is not installed")
+    code = (
+        "import sys\nfrom pytest_membudget.reporting.command import main\n"
+        "assert main(['report', 'report.json', '--format=html', '--output=out']) == 0\n"
+        "print({'torch', 'pytest', 'numpy', 'pandas'} & set(sys.modules))\n"
+    )
+    run = python(written, "-c", code)
+    assert run.stdout.strip() == "set()", run.stderr
+
+
+def test_it_runs_as_a_module(written):
+    run = python(written, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=github")
+    assert run.returncode == 0
+    assert run.stdout.startswith("::error file=tests/test_memory.py,line=12,")
+
+
+def test_it_writes_to_a_file_in_a_new_folder(written):
+    run = python(
+        written, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=junit", "--output=a/b.xml"
+    )
+    assert (run.returncode, run.stdout) == (0, "")
+    assert (written / "a/b.xml").read_text().startswith("<?xml")
+
+
+def test_what_cannot_be_written_is_told(command, raw, row, tmp_path):
+    (tmp_path / "file").touch()
+    status, _, err = command(raw(row()), "--format=junit", f"--output={tmp_path}/file/out.xml")
+    assert status == 2
+    assert "cannot be written: " in err
+
+
+def test_output_is_utf8_whatever_the_locale(raw, row, tmp_path):
+    (tmp_path / "report.json").write_text(json.dumps(raw(row("größe"))))
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=markdown"],
+        cwd=tmp_path, env=environment, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert "größe" in done.stdout.decode("utf-8")
+
+
+def test_the_status_is_not_the_gate(command, raw, over):
+    assert command(raw(over()), "--format=markdown")[0] == 0
+
+
+def test_what_is_fine_is_skipped_where_that_is_asked_for(command, raw, row, over):
+    assert command(raw(row()), "--format=markdown", "--skip-fine") == (0, "", "")
+    assert command(raw(over()), "--format=markdown", "--skip-fine")[1]
+
+
+def test_options_reach_the_format(command, raw, over):
+    _, out, _ = command(raw(*(over(f"t::{n}") for n in range(99))), "--format=markdown", "--marker=a.b-1", "--limit=3000")
+    assert out.startswith("<!-- membudget:a.b-1 -->")
+    assert len(out.encode()) <= 3000
+    _, out, _ = command(raw(over()), "--format=github", "--prefix=packages/a")
+    assert "file=packages/a/tests" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "required"),
+        (["report"], "required"),
+        (["report", "x.json"], "--format"),
+        (["report", "x.json", "--format=pdf"], "invalid choice"),
+        (["report", "x.json", "--format=markdown", "--limit=0"], "not a whole number from 1 on"),
+        (["report", "x.json", "--format=markdown", "--marker=a-->b"], "not a name of letters"),
+        (["report", "x.json", "--format=markdown", "--marker=a--b"], "not a name of letters"),
+    ],
+)
+def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_limit_too_small_for_the_verdict_is_refused(command, raw, over):
+    status, out, err = command(raw(over()), "--format=markdown", "--limit=100")
+    assert (status, out) == (2, "")
+    assert "--limit=100" in err

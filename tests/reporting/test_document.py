@@ -1,0 +1,160 @@
+"""A report is anybody's: what does not fit is refused by its key path, without a traceback, with status 2."""
+
+import json
+
+import pytest
+
+GIB = 2**30
+FORMATS = [
+    "markdown", "junit", "github", "gitlab-metrics", "gitlab-codequality", "github-action-benchmark",
+    "bencher",
+]  # fmt: skip
+
+
+def refused(command, report, *arguments):
+    status, out, err = command(report, "--format=junit", *arguments)
+    assert status == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert err.startswith("membudget: ")
+    return err.partition("report.json: ")[2].strip()
+
+
+@pytest.mark.parametrize("output_format", ["markdown", "junit", "github", "bencher"])
+def test_a_whole_report_is_written(command, raw, over, output_format):
+    status, out, err = command(raw(over()), f"--format={output_format}")
+    assert (status, err) == (0, "")
+    assert out
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("schema_version", 2, "schema_version: must be 1, which this version reads, and is 2"),
+        ("schema_version", "1", 'schema_version: must be a whole number from 0 to 9223372036854775807, and is "1"'),
+        ("schema_version", True, "schema_version: must be a whole number from 0 to 9223372036854775807, and is true"),
+        ("tests", {}, "tests: must be a list of at most 100,000, and is an object of 0 keys"),
+        ("tests.0", None, "tests[0]: must be an object, and is null"),
+        ("tests.0.nodeid", 7, "tests[0].nodeid: must be a text, and is 7"),
+        ("tests.0.nodeid", "x" * 10_001, "tests[0].nodeid: must be a text of at most 10,000 characters"),
+        ("tests.0.verdict", "fine", 'tests[0].verdict: must be one of within, over, error, skipped, and is "fine"'),
+        ("tests.0.verdict", ["within"], "tests[0].verdict: must be one of within, over, error, skipped, and is a list of 1"),
+        ("tests.0.line", 1.5, "tests[0].line: must be a whole number from 0 to 1000000000, and is 1.5"),
+        ("tests.0.limit_bytes", -1, "tests[0].limit_bytes: must be a whole number from 0"),
+        ("tests.0.limit_bytes", 2**63, "tests[0].limit_bytes: must be a whole number from 0"),
+        ("tests.0.limit_bytes", float("nan"), "tests[0].limit_bytes: must be a whole number from 0 to 9223372036854775807, and is nan"),
+        ("tests.0.budget.gib", float("nan"), "tests[0].budget.gib: must be a finite number from 0 to 1e+15, and is nan"),
+        ("tests.0.budget.gib", float("inf"), "tests[0].budget.gib: must be a finite number from 0 to 1e+15, and is inf"),
+        ("tests.0.budget.gib", 10**400, "tests[0].budget.gib: must be a finite number from 0 to 1e+15, and is a larger number"),
+        ("tests.0.budget.gib", True, "tests[0].budget.gib: must be a number, and is true"),
+        ("tests.0.expected", 1, "tests[0].expected: must be true or false, and is 1"),
+        ("tests.0.estimates.0.kind", "<b>", "tests[0].estimates[0].kind: must be a word of small letters"),
+        ("tests.0.estimates.0.metric", "all", "tests[0].estimates[0].metric: must be one of"),
+        ("tests.0.estimates.0.peak.active_bytes", "4", "tests[0].estimates[0].peak.active_bytes: must be a whole number"),
+        ("tests.0.estimates.0.components", {"<x>": 1}, "tests[0].estimates[0].components (a key): must be a word"),
+        ("tests.0.estimates.0.components.rounding", 513, "tests[0].estimates[0].components: must add up to peak.allocated_bytes, 4,294,967,296, and is 4294967297"),
+        ("tests.0.estimates.0.holders.1.bytes", None, "tests[0].estimates[0].holders[1].bytes: must be a whole number"),
+        ("tests.0.estimates.0.holders.0.location", {}, "tests[0].estimates[0].holders[0].location: must be a text, and is an object"),
+        ("tests.0.estimates.0.timeline.moments", [0, 4, 4, 9], "tests[0].estimates[0].timeline.moments: must rise"),
+        ("tests.0.estimates.0.timeline.moments.0", -1, "tests[0].estimates[0].timeline.moments[0]: must be a whole number"),
+        ("tests.0.estimates.0.timeline.moments", list(range(3000)), "tests[0].estimates[0].timeline.moments: must be a list of at most 2,000, and is a list of 3,000"),
+        ("tests.0.estimates.0.timeline.components.parameters", [1], "tests[0].estimates[0].timeline.components.parameters: must have 4 sizes, as moments, and is a list of 1"),
+        ("tests.0.estimates.0.timeline.components.parameters", [0, 0, 1, 0], "tests[0].estimates[0].timeline.components.parameters[2]: must be components.parameters at the peak, 3,221,225,472, and is 1"),
+        ("tests.0.estimates.0.timeline.components", {}, "tests[0].estimates[0].timeline.components.parameters[2]: must be components.parameters at the peak, 3,221,225,472, and is 0"),
+        ("tests.0.estimates.0.timeline.peak_moment", 5, "tests[0].estimates[0].timeline.peak_moment: must be one of the moments, and is 5"),
+        ("tests.0.estimates.0.timeline.phases", [[1]], "tests[0].estimates[0].timeline.phases[0]: must be a moment and a name"),
+        ("tests.0.estimates.0.timeline.phases", [[1, "<b>"]], "tests[0].estimates[0].timeline.phases[0][1]: must be a word"),
+        ("tests.0.comparison", {"status": "worse"}, "tests[0].comparison.status: must be one of new-over, still-over"),
+        ("tests.0.comparison", {"status": "new", "findings": [{"bytes": 1}]}, "tests[0].comparison.findings[0].component: must be there, and is missing"),
+        ("comparison", {"removed": [7]}, "comparison.removed[0]: must be an object, and is 7"),
+        ("comparison", {"unused_waivers": [{}]}, "comparison.unused_waivers[0].test: must be there, and is missing"),
+        ("git", [], "git: must be an object, and is a list of 0"),
+    ],
+    ids=range(39),
+)  # fmt: skip
+def test_what_does_not_fit_is_named_by_its_key_path(command, raw, row, path, value, message):
+    report = raw(row())
+    *steps, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+    inner = report
+    for step in steps:
+        inner = inner[step]
+    inner[last] = value
+    assert refused(command, report).startswith(message)
+
+
+@pytest.mark.parametrize("key", ["nodeid", "file", "line", "verdict", "reason", "estimates"])
+def test_a_key_that_is_missing_is_named(command, raw, row, key):
+    short = row()
+    del short[key]
+    assert refused(command, raw(row("a"), short)) == f"tests[1].{key}: must be there, and is missing"
+
+
+@pytest.mark.parametrize("key", ["budget", "limit_bytes", "details", "measurements", "not_measured"])
+def test_what_earlier_reports_had_not_is_not_missed(command, raw, row, key):
+    short = row()
+    del short[key]
+    assert command(raw(short), "--format=markdown")[0] == 0
+
+
+def test_keys_of_later_versions_are_left_out(document, row):
+    [read] = document(row(later={"nan": float("nan")}))["tests"]
+    assert "later" not in read
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is not JSON: Expecting value, line 1"),
+        (b"{", "is not JSON: Expecting property name"),
+        (b"\xff\xfe", "is not UTF-8 text: byte 0"),
+        (b"[]", "the document: must be an object, and is a list of 0"),
+        (b"null", "the document: must be an object, and is null"),
+        (b'"\x00"', "is not JSON: Invalid control character"),
+        (b"[" * 200_000, "is nested far deeper than a report is"),
+        (b'{"a":' * 200_000, "is nested far deeper than a report is"),
+        (b"9" * 5000, "is not JSON that can be read: it has a number of thousands of digits"),
+        (b'{"schema_version": NaN, "tests": []}', "schema_version: must be a whole number"),
+    ],
+    ids=range(10),
+)
+def test_what_is_no_report_at_all_is_told(command, data, message):
+    assert refused(command, data).startswith(message)
+
+
+def test_a_file_that_is_too_large_is_not_read(command, raw, row):
+    report = json.dumps(raw(row())).encode() + b" " * 2**20
+    assert refused(command, report, "--max-mib=1").startswith("is larger than 1 MiB, the limit for a report")
+    assert command(report, "--format=junit", "--max-mib=2")[0] == 0
+
+
+def test_a_file_that_is_not_there_is_named(command):
+    assert refused(command, None) == "cannot be read: No such file or directory"
+
+
+def test_errors_show_no_control_characters(command, raw, row):
+    err = refused(command, raw(row(verdict="\x1b[2J\u202e\n::error::x")))
+    assert err.endswith('and is "\\x1b[2J\\u202e\\n::error::x"')
+
+
+def test_a_long_or_deep_value_is_not_shown_whole(command, raw, row):
+    assert len(refused(command, raw(row(verdict="x" * 100_000)))) < 200
+    assert len(refused(command, raw(row(verdict=[["x"] * 99] * 9999)))) < 200
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+def test_hostile_texts_are_only_texts(command, hostile_report, output_format):
+    status, out, err = command(hostile_report, f"--format={output_format}")
+    assert (status, err) == (0, "")
+    assert not [char for char in out if char < " " and char not in "\n\t\r" or char in "\u202e\u2028\x7f\ud800"]
+
+
+def test_texts_are_shown_with_their_hidden_characters_written_out(document, row):
+    [read] = document(row("a\x1b[31m\u202eb\ud800\n", details="a\n\tb\r\x00"))["tests"]
+    assert read["nodeid"] == "a\\x1b[31m\\u202eb\\ud800\\n"
+    assert read["details"] == "a\n\tb\\x0d\\x00"
+
+
+def test_texts_in_other_scripts_stay(document, row):
+    [read] = document(row("test_größe[日本語-é🙂]"))["tests"]
+    assert read["nodeid"] == "test_größe[日本語-é🙂]"

@@ -1,0 +1,109 @@
+"""The report as GitHub's Markdown: what stands first, what is folded, what it is cut to, what it lets through."""
+
+import re
+
+import pytest
+
+from pytest_membudget.reporting.markdown import markdown
+
+GIB = 2**30
+
+
+def rendered(text):
+    cmark = pytest.importorskip("cmarkgfm.cmark", reason="GitHub's parser of Markdown is not installed")
+    return cmark.github_flavored_markdown_to_html(text, options=cmark.Options.CMARK_OPT_UNSAFE)
+
+
+def test_the_verdict_and_what_to_do_stand_first(document, row, over):
+    lines = markdown(document(row(), over())).splitlines()
+    assert lines[0] == "### GPU memory: 1 over budget, of 2 tests"
+    assert lines[2] == "**Over budget:** `tests/test_memory.py::test_over`  "
+    assert lines[3] == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB.  "
+    assert lines[5].startswith("**What to do:** Take 1.00 GiB off, first at `src/model.py:41`")
+
+
+def test_only_changed_rows_are_in_sight(document, row, over):
+    text = markdown(document(row("a::within"), over("a::over")))
+    seen, _, folded = text.partition("<summary>1 within budget</summary>")
+    assert "| `a::over` | 4.00\u00a0GiB | 3.00\u00a0GiB | parameters\u00a03.00\u00a0GiB | **over budget** |" in seen
+    assert "a::within" not in seen
+    assert "| `a::within` | 4.00\u00a0GiB | 5.00\u00a0GiB |" in folded
+
+
+def test_the_base_has_columns_where_there_is_one(document, row, comparison):
+    head = {"base": {"ref": "origin/main", "commit": "a" * 40}}
+    text = markdown(document(row("a::b", comparison=comparison()), comparison=head))
+    assert "Compared with `origin/main` at `aaaaaaaaa`." in text
+    assert "| `a::b` | 4.00\u00a0GiB | 3.00\u00a0GiB | +1.00\u00a0GiB\u00a0(+33.3%) | 5.00\u00a0GiB |" in text
+    assert "What grew most: +1.00 GiB activations of `layers.*.mlp` at `src/model.py:57`" in text
+
+
+def test_what_could_not_be_compared_says_why(document, row, comparison):
+    other = comparison(status="not-comparable", reason="another card", base_bytes=None, findings=[])
+    text = markdown(document(row("a::b", comparison=other)))
+    assert "| not comparable: `another card` |" in text
+
+
+def test_what_is_gone_and_what_nothing_needs_is_listed(document, row):
+    beside = {"removed": [f"t::{n}" for n in range(12)], "unused_waivers": [{"test": "t::old"}]}
+    text = markdown(document(row(), comparison=beside))
+    assert "Removed since the base:\n\n- `t::0`" in text
+    assert "- `t::9`\n- and 2 more" in text
+    assert "- `t::old`" in text
+
+
+def test_a_comment_is_found_again_by_its_first_line(document, row):
+    assert markdown(document(row()), marker="gpu-1").startswith("<!-- membudget:gpu-1 -->\n\n### GPU memory")
+
+
+def test_it_says_what_it_was_made_with(document, row):
+    text = markdown(document(row(), git={"head": "0" * 40, "dirty": True}))
+    assert text.endswith(
+        "<sub>pytest-membudget `0.1.0`, torch `2.13.0`, commit `000000000` with changes</sub>\n"
+    )
+
+
+@pytest.mark.parametrize("count", [3, 300, 3000])
+@pytest.mark.parametrize("limit", [3000, 65_536])
+def test_it_stays_below_the_limit_and_says_what_is_left_out(document, over, row, count, limit):
+    rows = [over(f"tests/test_größe.py::test_{n}[{'x|y' * 20}]", details="d" * 9000) for n in range(count)]
+    rows += [row(f"tests/test_fine.py::test_{n}") for n in range(count)]
+    text = markdown(document(*rows), limit=limit)
+
+    assert len(text.encode()) <= limit
+    assert text.startswith(f"### GPU memory: {count} over budget, of {2 * count} tests")
+    assert text.rstrip().endswith("</sub>")
+    assert text.count("<details>") == text.count("</details>")
+    if len(text.encode()) > limit - 5000 or count > 3:
+        assert re.search(r"_Cut to the size limit: \d+ (parts|rows) left out; report.json has them all._", text)
+
+
+def test_rows_that_are_left_out_are_counted(document, over):
+    rows = [over(f"t::test_{n:04}") for n in range(2000)]
+    text = markdown(document(*rows))
+    shown = text.count("| **over budget** |")
+    [left] = re.findall(r"(\d+) rows left out", text)
+    assert shown + int(left) == 2000
+
+
+def test_nothing_is_left_out_of_what_has_room(document, over, row):
+    assert "Cut to the size limit" not in markdown(document(over(), row()), limit=10_000)
+
+
+def test_a_hostile_report_is_words_and_code(document, hostile_report):
+    html = rendered(markdown(document(*hostile_report["tests"], **{
+        key: hostile_report[key] for key in ("tool", "torch", "git", "comparison")
+    }), limit=10**6))  # fmt: skip
+    outside = re.sub(r"<code\b.*?</code>", "", html, flags=re.DOTALL)
+
+    assert set(re.findall(r"<([a-z0-9]+)", outside)) <= {
+        "h3", "p", "strong", "br", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "ul",
+        "li", "pre", "sub",
+    }  # fmt: skip
+    assert not re.search(r"<(a|img|script)\b", html)
+    assert "@everyone" not in outside
+    assert "evil" not in outside
+    assert "::error" not in outside
+    assert html.count("<table>") == html.count("</table>") == 1
+    rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    assert {row.count("<td") + row.count("<th") for row in rows} == {7}

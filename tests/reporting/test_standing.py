@@ -1,0 +1,183 @@
+"""What fails, what has changed and what to do: from the rows, whose figures are 4 GiB and round numbers."""
+
+import pytest
+
+from pytest_membudget.reporting.standing import (
+    cause_text,
+    causes,
+    explained,
+    headline,
+    is_notable,
+    place_in,
+    standings,
+    to_do,
+)
+
+GIB = 2**30
+
+
+@pytest.fixture
+def standing(document):
+    """``standing(row)`` is where a single test stands."""
+    return lambda row: standings(document(row))[0]
+
+
+def quoted(text):
+    return f"<{text}>"
+
+
+def test_a_test_within_its_budget_is_fine(standing, row):
+    one = standing(row())
+    assert (one.level, one.word, one.is_listed) == ("fine", "within budget", False)
+    assert explained(one, quoted) == "Takes 4.00 GiB of its budget of 5.00 GiB."
+    assert to_do(one, quoted) == ""
+
+
+def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(standing, over):
+    one = standing(over())
+    assert (one.level, one.word) == ("failure", "over budget")
+    assert explained(one, quoted) == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
+    assert to_do(one, quoted) == "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
+
+
+def test_a_budget_that_is_suggested_is_enough(standing, over, figure):
+    odd = figure({"components.rounding": 513, "peak.allocated_bytes": 4 * GIB + 1})
+    assert "or write gib=4.1 with" in to_do(standing(over(estimates=[odd])), quoted)
+
+
+def test_who_named_a_card_is_told_to_name_another(standing, over):
+    one = standing(over(budget={"gpu": "A100-40GB"}))
+    assert to_do(one, quoted).endswith("or name a larger card.")
+
+
+def test_a_component_over_its_budget_is_told_in_the_words_of_the_verdict(standing, row):
+    one = standing(row(verdict="over", reason="activations 0.5 GiB over their budget of 0.5 GiB"))
+    assert explained(one, quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
+
+
+def test_a_failure_that_is_expected_is_none(standing, over):
+    one = standing(over(expected=True))
+    assert (one.level, one.word) == ("fine", "over budget (expected)")
+
+
+def test_a_budget_that_was_not_checked_fails(standing, row):
+    one = standing(row(verdict="error", reason="nothing on cuda", estimates=[]))
+    assert (one.level, one.word) == ("failure", "not checked")
+    assert explained(one, quoted) == "Its budget was not checked: <nothing on cuda>."
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "level", "word"),
+    [
+        ("new-over", "over", "failure", "over budget"),
+        ("grown", "within", "failure", "grown too much"),
+        ("expired-waiver", "over", "failure", "waiver expired"),
+        ("still-over", "over", "warning", "over since before"),
+        ("waived", "over", "notice", "waived"),
+        ("not-comparable", "within", "warning", "not comparable"),
+        ("shrunk", "within", "notice", "shrunk"),
+        ("new", "within", "notice", "new"),
+        ("unchanged", "within", "fine", "unchanged"),
+        # a status that does not know of a budget makes no failure green
+        ("unchanged", "over", "failure", "over budget"),
+        ("not-comparable", "over", "failure", "over budget"),
+        ("shrunk", "over", "failure", "over budget"),
+        ("waived", "error", "failure", "not checked"),
+        ("unchanged", "skipped", "notice", "skipped"),
+    ],
+)
+def test_a_status_beside_the_base(standing, row, over, comparison, status, verdict, level, word):
+    made = over() if verdict == "over" else row(verdict=verdict)
+    one = standing({**made, "comparison": comparison(status=status)})
+    assert (one.level, one.word) == (level, word)
+
+
+def test_growth_is_told_with_its_line(standing, row, comparison):
+    one = standing(row(comparison=comparison()))
+    assert explained(one, quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
+    assert to_do(one, quoted) == (
+        "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or a waiver with a reason."
+    )
+    [cause] = causes(one, 5)
+    assert cause_text(cause, quoted, signed=True) == (
+        "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (<aten::gelu>) that was at <src/model.py:55>"
+    )
+
+
+def test_what_has_shrunk_can_be_tightened(standing, row, comparison):
+    shrunk = comparison(status="shrunk", growth_bytes=-GIB, base_bytes=5 * GIB, suggested_gib=4.2)
+    one = standing(row(comparison=shrunk))
+    assert "1.00 GiB less than at the base (5.00 GiB)" in explained(one, quoted)
+    assert to_do(one, quoted) == "The budget can be tightened to gib=4.2."
+
+
+def test_without_findings_the_holders_explain(standing, over):
+    [cause] = causes(standing(over()), 1)
+    assert cause_text(cause, quoted, signed=False) == (
+        "3.00 GiB parameters of <layers.*.weight> at <src/model.py:41> (<aten::empty>)"
+    )
+
+
+def test_a_measurement_is_the_figure_where_there_is_one(standing, row, figure):
+    measured = figure({"kind": "measured", "peak.allocated_bytes": 4 * GIB + 512, "components.rounding": 1024})
+    one = standing(row(measurements=[{**measured, "timeline": None}]))
+    assert one.peak_bytes == 4 * GIB + 512
+
+
+def test_of_several_ranks_the_worst_is_told(standing, over, figure):
+    second = figure({"rank": 3, "peak.allocated_bytes": 5 * GIB, "components.rounding": 512 + GIB})
+    one = standing(over(estimates=[figure(), second]))
+    assert explained(one, quoted) == "Takes 5.00 GiB on rank 3, 2.00 GiB over its budget of 3.00 GiB."
+
+
+def test_the_worst_stands_first(document, row, over, comparison):
+    found = standings(
+        document(
+            row("fine"),
+            over("small", limit_bytes=4 * GIB - 1),
+            row("noticed", comparison=comparison(status="shrunk")),
+            over("large", limit_bytes=GIB),
+            over("before", comparison=comparison(status="still-over")),
+        )
+    )
+    assert [one.row["nodeid"] for one in found] == ["large", "small", "before", "noticed", "fine"]
+
+
+def test_the_headline_counts(document, row, over, comparison):
+    assert headline(standings(document())) == "no test has a memory budget"
+    assert headline(standings(document(row()))) == "1 test, none fails"
+    some = [over("a"), over("b"), row("c", comparison=comparison()), row("d")]
+    assert headline(standings(document(*some))) == "2 over budget, 1 grown too much, of 4 tests"
+    old = [over("a", comparison=comparison(status="still-over")), row("b")]
+    assert headline(standings(document(*old))) == "2 tests, none fails; 1 over since before"
+
+
+def test_what_is_to_be_seen(document, row, over):
+    assert not is_notable(document(row()))
+    assert is_notable(document(over()))
+    assert is_notable(document(row(), comparison={"removed": ["gone"]}))
+    assert is_notable(document(row(), comparison={"unused_waivers": ["old"]}))
+    assert not is_notable(document(row(), comparison={"base": {"ref": "main"}}))
+
+
+@pytest.mark.parametrize(
+    ("location", "place"),
+    [
+        ("src/model.py:41", ("src/model.py", 41)),
+        ("a b/größe.py:1", ("a b/größe.py", 1)),
+        (None, None),
+        ("model.py", None),
+        (":3", None),
+        ("model.py:x", None),
+        ("model.py:-1", None),
+        ("model.py:٣", None),
+        ("model.py:99999999999", None),
+        ("/etc/passwd:1", None),
+        ("../../model.py:1", None),
+        ("src/../../x.py:1", None),
+        ("C:/x.py:1", None),
+        ("src\\x.py:1", None),
+    ],
+)
+def test_only_relative_paths_are_places(location, place):
+    assert place_in(location) == place
