@@ -145,6 +145,19 @@ def test_a_large_test_is_not_passed_by_for_ever_by_small_ones(holder, device):
     assert late.is_let_in()
 
 
+def test_a_test_that_needs_the_card_alone_is_not_passed_by_either(holder, device):
+    small = holder("shared", device, need=2)
+    assert small.is_let_in()
+    alone = holder("whole", device)
+    assert alone.waits()
+    late = holder("shared", device, need=2)
+    assert late.waits()
+
+    small.leave()
+
+    assert alone.is_let_in()
+
+
 @pytest.mark.parametrize("kind", ["shared", "whole"])
 def test_a_process_that_is_killed_leaves_its_turn_to_the_next(holder, device, kind):
     first = holder(kind, device, need=5)

@@ -242,7 +242,7 @@ class Gate:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, and where nothing runs the failures, which have no other place there."""
         from .reporting.console import summary_lines
-        from .reporting.side_by_side import disagreement
+        from .reporting.side_by_side import disagreements
 
         accounts = self.accounts
         rows, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
@@ -255,8 +255,7 @@ class Gate:
         for line in summary_lines(rows, unchecked, accounts.notes(), len(not_run)):
             terminalreporter.line(line)
         for row in rows:
-            text = disagreement(row, self._settings.most_disagreement)
-            if text is not None:
+            for text in disagreements(row, self._settings.most_disagreement):
                 terminalreporter.line(f"disagreement: {text}", yellow=True)
         for text, is_bad in self._notices:
             terminalreporter.line(text, red=is_bad)

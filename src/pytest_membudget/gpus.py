@@ -100,6 +100,12 @@ def _known_gpus(own: str) -> Mapping[str, Gpu]:
 
 
 @cache
+def _gpus_by_key(own: str) -> Mapping[str, Gpu]:
+    gpus = _known_gpus(own)
+    return {normalised_name(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
+
+
+@cache
 def _catalogued() -> Mapping[str, Gpu]:
     import yaml  # a session without a catalogued card need not pay for it
 
@@ -114,8 +120,7 @@ def find_gpu(name: str) -> Gpu:
     Raises ``UsageMistake`` for a name that means no card of the catalogue, or several ("A100").
     """
     wanted = normalised_name(name)
-    gpus = load_gpus()
-    by_key = {normalised_name(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
+    by_key = _gpus_by_key(os.environ.get(OWN_GPUS, "{}"))
     found = by_key.get(wanted)
     if found is None:
         raise UsageMistake(_unknown(name, wanted, by_key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from .launch import CUDA, Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
 from .measure import Measurer, NotMeasured
+from .report import MemoryReport
 from .reporting.rows import Row, add_measurement, make_row
+from .scenarios.items import ScenarioItem
 from .verdict import ERROR, OVER, WITHIN, Verdict
 
 #: Called before each estimate with its number, how many there are, and the test.
@@ -31,6 +34,9 @@ _SNAPSHOTS = "snapshots"
 #: What makes the device that tests are measured on, and the backend between several of them.
 MEASURED_ON = CUDA
 MEASURED_BY = "nccl"
+
+#: Why a scenario is not measured: it has no body that could run.
+_ANALYTIC = "analytic scenario"
 
 #: At the test itself, not under its name: two tests may have the same.
 _ROW = pytest.StashKey[Row]()
@@ -54,7 +60,8 @@ class BudgetSession:
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The marked ones of ``items``, those that will run; their files are what workers collect."""
         marked = [item for item in items if is_marked(item)]
-        self._files = list(dict.fromkeys(str(item.path) for item in marked))
+        bodies = [item for item in marked if not isinstance(item, ScenarioItem)]
+        self._files = list(dict.fromkeys(str(item.path) for item in bodies))
         return marked
 
     def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> list[Row]:
@@ -77,6 +84,9 @@ class BudgetSession:
         row = self.row_of(item)
         if row["verdict"] == OVER:
             row["not_measured"] = "over budget already"
+        if isinstance(item, ScenarioItem):
+            row["not_measured"] = _ANALYTIC if row["verdict"] in (WITHIN, OVER) else ""
+            return row
         if row["verdict"] != WITHIN or row["measurements"]:
             return row
         if self.settings.measure == OFF:
@@ -97,6 +107,8 @@ class BudgetSession:
     def row_without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> Row:
         """A row for a test that is not going to be estimated: ``error`` or ``skipped``, and why."""
         file, line = place_of(item)
+        if isinstance(item, ScenarioItem):
+            return _row(item, file, line, None, Estimate(Verdict(verdict, reason)))
         try:
             budget = read_budget(_marks(item), self.settings.marker_defaults())
         except Exception:  # why it is not estimated is what there is to say
@@ -113,10 +125,16 @@ class BudgetSession:
     def _make_row(self, item: pytest.Item) -> Row:
         file, line = place_of(item)
         budget: Budget | None = None
+        if isinstance(item, ScenarioItem):
+            budget, estimate = item.estimated(self.settings.marker_defaults())
+            return _row(item, file, line, budget, estimate)
         try:
             budget = read_budget(_marks(item), self.settings.marker_defaults())
+            beside = self._analytic(item, budget)
             snapshot = self._snapshot_path(item)
             estimate = self._estimates().estimate(key_of(item), str(item.path), budget, snapshot)
+            if estimate.reports:
+                estimate = replace(estimate, reports=(*estimate.reports, *beside))
             return _row(item, file, line, budget, estimate)
         except MembudgetError as error:
             reason = f"{file}:{line}: {error}"
@@ -126,6 +144,14 @@ class BudgetSession:
                 "write plain numbers and texts in the mark, as in mem_budget(gib=40)"
             )
         return _row(item, file, line, None, Estimate(Verdict(ERROR, reason)))
+
+    def _analytic(self, item: pytest.Item, budget: Budget) -> tuple[MemoryReport, ...]:
+        """The figure of the scenario that ``budget`` names; none where it names none."""
+        if budget.scenario is None:
+            return ()
+        from .scenarios.reference import analytic_reports
+
+        return analytic_reports(budget, item.path, self.settings.marker_defaults())
 
     def _snapshot_path(self, item: pytest.Item) -> str | None:
         if self._report_folder is None:
@@ -160,6 +186,8 @@ def is_marked(item: pytest.Item) -> bool:
 
 def place_of(item: pytest.Item) -> tuple[str, int]:
     """File and line of the closest mark of ``item``; the test's own where the mark is not in the source."""
+    if isinstance(item, ScenarioItem):
+        return item.shown_file, item.line
     source = _source_of(item.path)
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     path = [*classes, getattr(item, "originalname", None) or item.name]

@@ -7,9 +7,9 @@ from pytest_membudget.analytic.moments import Step, moments_of, peak_of
 from pytest_membudget.analytic.parameters import inventory_of
 from pytest_membudget.analytic.pipeline import stages_of
 from pytest_membudget.analytic.sharding import local_tensors
-from pytest_membudget.analytic.states import resident_terms
+from pytest_membudget.analytic.states import resident_terms, step_temporaries
 from pytest_membudget.analytic.terms import Term, total_bytes
-from pytest_membudget.components import INPUTS, TEMPORARIES, WORKSPACES
+from pytest_membudget.components import INPUTS, WORKSPACES
 from pytest_membudget.cublas import cublas_workspace_bytes
 from pytest_membudget.gpus import find_gpu
 
@@ -56,10 +56,7 @@ def analytic_of(order, gpu):
         static += [
             term for term in resident_terms(tensors, job) if term.component in ("parameters", "frozen_parameters")
         ]
-    temporaries = ()
-    if until == "step" and job.optimizer.implementation == "foreach" and not job.optimizer.in_backward:
-        lists = sum(tensor.bytes * tensor.count for tensor in tensors if tensor.is_trained)
-        temporaries = (Term(TEMPORARIES, "foreach square roots", lists),)
+    temporaries = step_temporaries(tensors, job) if until == "step" and not job.optimizer.in_backward else ()
     gradients = "freed" if order.get("in_backward") else "kept"
     step = Step(tuple(static), blocks_of(stage), gradients=gradients, optimizer_temporaries=temporaries)
     moments = moments_of(step)

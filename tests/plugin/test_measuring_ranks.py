@@ -166,52 +166,66 @@ def test_the_summary_counts_them_as_any_other(run):
 
 @pytest.fixture(scope="module")
 def launched(tmp_path_factory, write_all):
-    """Two sessions that torchrun has started, each with a report of its own."""
+    """Two sessions that torchrun has started: the lines of each, and the one report."""
     folder = tmp_path_factory.mktemp("launched")
     session = """
         import os, sys
         import pytest
 
-        rank = os.environ["RANK"]
-        args = ["--membudget", f"--membudget-report=report-{rank}", "-p", "no:cacheprovider"]
-        sys.exit(pytest.main([*args, "-k", "within or more_gpus or one_gpu"]) not in (0, 1))
+        output = os.open(f"out-{os.environ['RANK']}", os.O_WRONLY | os.O_CREAT)
+        os.dup2(output, 1)
+        args = ["--membudget", "--membudget-report=report", "-p", "no:cacheprovider"]
+        sys.exit(pytest.main([*args, "-k", "within or more_gpus or one_gpu"]) != 1)
         """
     write_all(folder, {**FILES, **PYPROJECT, "session.py": session})
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    ours = ("PYTEST_", "COV_", "TOX_")
     done = subprocess.run(
-        [*torchrun, "session.py"],
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "session.py"],
         cwd=folder,
-        env={**_clean_environment(), **ON_TWO},
+        env={**{name: value for name, value in os.environ.items() if not name.startswith(ours)}, **ON_TWO},
         capture_output=True,
         text=True,
         timeout=170,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    reports = [json.loads((folder / f"report-{rank}" / "report.json").read_text()) for rank in range(2)]
-    return [{row["nodeid"].partition("::")[2]: row for row in report["tests"]} for report in reports]
+    report = json.loads((folder / "report" / "report.json").read_text())
+    rows = {row["nodeid"].partition("::")[2]: row for row in report["tests"]}
+    return rows, [(folder / f"out-{rank}").read_text().splitlines() for rank in range(2)]
 
 
-def _clean_environment():
-    ours = ("PYTEST_", "COV_", "TOX_")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+def cells(lines, name):
+    """The cells of a test in the table: estimate, rank, measurement and verdict."""
+    (line,) = [line for line in lines if line.startswith(f"test_budgets.py::{name} ")]
+    cells = [cell.strip() for cell in line.split("  ") if cell.strip()]
+    return cells[2], cells[3], cells[4], cells[-1]
 
 
 def test_sessions_of_a_launcher_run_the_ranks_and_come_to_the_same_verdict(launched):
-    one, other = (rows["test_within"] for rows in launched)
+    rows, sessions = launched
 
-    assert one["verdict"] == other["verdict"] == "within"
-    assert peaks(one) == peaks(other) == [(0, 0.5), (1, 0.75)]
+    assert peaks(rows["test_within"]) == [(0, 0.5), (1, 0.75)]
+    for lines in sessions:
+        assert cells(lines, "test_within")[2:] == ("0.75 GiB", "within")
 
 
 def test_another_number_of_gpus_than_the_launcher_has_started_is_an_error(launched):
-    for rows in launched:
-        row = rows["test_more_gpus_than_there_are"]
-        assert row["verdict"] == "error"
-        assert "gpus=4, but the launcher has started 2 ranks; start 4" in row["reason"]
+    _, sessions = launched
+
+    for lines in sessions:
+        assert "measured on CUDA: gpus=4, but the launcher has started 2 ranks; start 4" in "".join(lines)
+        assert cells(lines, "test_more_gpus_than_there_are")[-1] == "error"
 
 
 def test_a_test_on_one_gpu_runs_on_that_of_the_local_rank_in_each_session(launched):
-    taken = [peaks(rows["test_one_gpu"]) for rows in launched]
+    _, sessions = launched
 
-    assert taken == [[(0, 0.25)], [(0, 0.375)]]
+    # 0.25 GiB on the first, and 0.375 on the second
+    assert [cells(lines, "test_one_gpu")[2] for lines in sessions] == ["0.25 GiB", "0.38 GiB"]
+
+
+def test_one_of_the_sessions_writes_the_report(launched):
+    rows, sessions = launched
+
+    assert len(rows) == 3
+    assert [any(line.startswith("report: ") for line in lines) for lines in sessions] == [True, False]

@@ -175,8 +175,9 @@ def command(tmp_path, capsysbinary):
 
 #: What an attacker would put wherever a text can stand: HTML, Markdown, commands of GitHub, a terminal's.
 HOSTILE = (
-    "</script><script>alert(1)</script><img src=x onerror=alert(2)>--> | `x` \\| ![a](http://evil.test/a.png) "
-    "@everyone #1 [l](javascript:alert(3)) www.evil.test\n::error file=a,line=1::owned\r\n## head\n```\n~~~\n"
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>--> | `x` \\| "
+    "![a](http://evil.test/a.png) @everyone #1 [l](javascript:alert(3)) "
+    "www.evil.test\n::error file=a,line=1::owned\r\n## head\n```\n~~~\n"
     "\x1b[2J\x1b]0;t\x07\u202etxet\u2028\ud800%0A%25{{7*7}}{% raw %}${{ github.token }}$(id)`id`"
 )
 

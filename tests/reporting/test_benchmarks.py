@@ -7,9 +7,19 @@ from pytest_membudget.reporting.benchmarks import bencher, smaller_is_better
 
 def test_smaller_is_better_has_the_peak_of_each_test(document, row, over):
     assert json.loads(smaller_is_better(document(row("t::a"), over("t::b", limit_bytes=None)))) == [
-        {"name": "t::a", "unit": "bytes", "value": 4294967296, "extra": "traced allocated; budget: 5368709120 bytes"},
-        {"name": "t::b", "unit": "bytes", "value": 4294967296, "extra": "traced allocated; no budget of the whole"},
-    ]  # fmt: skip
+        {
+            "name": "t::a",
+            "unit": "bytes",
+            "value": 4294967296,
+            "extra": "traced allocated; budget: 5368709120 bytes",
+        },
+        {
+            "name": "t::b",
+            "unit": "bytes",
+            "value": 4294967296,
+            "extra": "traced allocated; no budget of the whole",
+        },
+    ]
 
 
 def test_bencher_has_peak_budget_and_components(document, row):

@@ -30,7 +30,15 @@ def written(raw, over, tmp_path):
 
 @pytest.mark.parametrize(
     "output_format",
-    ["markdown", "junit", "github", "gitlab-metrics", "gitlab-codequality", "github-action-benchmark", "bencher"],
+    [
+        "markdown",
+        "junit",
+        "github",
+        "gitlab-metrics",
+        "gitlab-codequality",
+        "github-action-benchmark",
+        "bencher",
+    ],
 )
 def test_it_imports_neither_torch_nor_pytest_nor_anything_installed(written, output_format):
     code = (
@@ -64,7 +72,13 @@ def test_it_runs_as_a_module(written):
 
 def test_it_writes_to_a_file_in_a_new_folder(written):
     run = python(
-        written, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=junit", "--output=a/b.xml"
+        written,
+        "-m",
+        "pytest_membudget.reporting",
+        "report",
+        "report.json",
+        "--format=junit",
+        "--output=a/b.xml",
     )
     assert (run.returncode, run.stdout) == (0, "")
     assert (written / "a/b.xml").read_text().startswith("<?xml")
@@ -79,7 +93,13 @@ def test_what_cannot_be_written_is_told(command, raw, row, tmp_path):
 
 def test_output_is_utf8_whatever_the_locale(raw, row, tmp_path):
     (tmp_path / "report.json").write_text(json.dumps(raw(row("größe"))))
-    environment = {**os.environ, "PYTHONPATH": str(SOURCES), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(SOURCES),
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "ascii",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=markdown"],
         cwd=tmp_path, env=environment, capture_output=True, timeout=60,
@@ -97,7 +117,9 @@ def test_what_is_fine_is_skipped_where_that_is_asked_for(command, raw, row, over
 
 
 def test_options_reach_the_format(command, raw, over):
-    _, out, _ = command(raw(*(over(f"t::{n}") for n in range(99))), "--format=markdown", "--marker=a.b-1", "--limit=3000")
+    _, out, _ = command(
+        raw(*(over(f"t::{n}") for n in range(99))), "--format=markdown", "--marker=a.b-1", "--limit=3000"
+    )
     assert out.startswith("<!-- membudget:a.b-1 -->")
     assert len(out.encode()) <= 3000
     _, out, _ = command(raw(over()), "--format=github", "--prefix=packages/a")

@@ -1,6 +1,7 @@
 """A report is anybody's: what does not fit is refused by its key path, without a traceback, with status 2."""
 
 import json
+import re
 
 import pytest
 
@@ -28,59 +29,76 @@ def test_a_whole_report_is_written(command, raw, over, output_format):
     assert out
 
 
+#: What stands at the beginning of most key paths.
+FIGURE = "tests.0.estimates.0"
+TIMELINE = f"{FIGURE}.timeline"
+LARGEST = "9223372036854775807"
+WHOLE = f"must be a whole number from 0 to {LARGEST}"
+FINITE = "must be a finite number from 0 to 1e+15"
+AT_PEAK = "must be components.parameters at the peak, 3,221,225,472"
+VERDICTS = "must be one of within, over, error, skipped"
+LAST = "[...]"  # the place of the value itself
+
+
 @pytest.mark.parametrize(
-    ("path", "value", "message"),
+    ("path", "value", "place", "message"),
     [
-        ("schema_version", 2, "schema_version: must be 1, which this version reads, and is 2"),
-        ("schema_version", "1", 'schema_version: must be a whole number from 0 to 9223372036854775807, and is "1"'),
-        ("schema_version", True, "schema_version: must be a whole number from 0 to 9223372036854775807, and is true"),
-        ("tests", {}, "tests: must be a list of at most 100,000, and is an object of 0 keys"),
-        ("tests.0", None, "tests[0]: must be an object, and is null"),
-        ("tests.0.nodeid", 7, "tests[0].nodeid: must be a text, and is 7"),
-        ("tests.0.nodeid", "x" * 10_001, "tests[0].nodeid: must be a text of at most 10,000 characters"),
-        ("tests.0.verdict", "fine", 'tests[0].verdict: must be one of within, over, error, skipped, and is "fine"'),
-        ("tests.0.verdict", ["within"], "tests[0].verdict: must be one of within, over, error, skipped, and is a list of 1"),
-        ("tests.0.line", 1.5, "tests[0].line: must be a whole number from 0 to 1000000000, and is 1.5"),
-        ("tests.0.limit_bytes", -1, "tests[0].limit_bytes: must be a whole number from 0"),
-        ("tests.0.limit_bytes", 2**63, "tests[0].limit_bytes: must be a whole number from 0"),
-        ("tests.0.limit_bytes", float("nan"), "tests[0].limit_bytes: must be a whole number from 0 to 9223372036854775807, and is nan"),
-        ("tests.0.budget.gib", float("nan"), "tests[0].budget.gib: must be a finite number from 0 to 1e+15, and is nan"),
-        ("tests.0.budget.gib", float("inf"), "tests[0].budget.gib: must be a finite number from 0 to 1e+15, and is inf"),
-        ("tests.0.budget.gib", 10**400, "tests[0].budget.gib: must be a finite number from 0 to 1e+15, and is a larger number"),
-        ("tests.0.budget.gib", True, "tests[0].budget.gib: must be a number, and is true"),
-        ("tests.0.expected", 1, "tests[0].expected: must be true or false, and is 1"),
-        ("tests.0.estimates.0.kind", "<b>", "tests[0].estimates[0].kind: must be a word of small letters"),
-        ("tests.0.estimates.0.metric", "all", "tests[0].estimates[0].metric: must be one of"),
-        ("tests.0.estimates.0.peak.active_bytes", "4", "tests[0].estimates[0].peak.active_bytes: must be a whole number"),
-        ("tests.0.estimates.0.components", {"<x>": 1}, "tests[0].estimates[0].components (a key): must be a word"),
-        ("tests.0.estimates.0.components.rounding", 513, "tests[0].estimates[0].components: must add up to peak.allocated_bytes, 4,294,967,296, and is 4294967297"),
-        ("tests.0.estimates.0.holders.1.bytes", None, "tests[0].estimates[0].holders[1].bytes: must be a whole number"),
-        ("tests.0.estimates.0.holders.0.location", {}, "tests[0].estimates[0].holders[0].location: must be a text, and is an object"),
-        ("tests.0.estimates.0.timeline.moments", [0, 4, 4, 9], "tests[0].estimates[0].timeline.moments: must rise"),
-        ("tests.0.estimates.0.timeline.moments.0", -1, "tests[0].estimates[0].timeline.moments[0]: must be a whole number"),
-        ("tests.0.estimates.0.timeline.moments", list(range(3000)), "tests[0].estimates[0].timeline.moments: must be a list of at most 2,000, and is a list of 3,000"),
-        ("tests.0.estimates.0.timeline.components.parameters", [1], "tests[0].estimates[0].timeline.components.parameters: must have 4 sizes, as moments, and is a list of 1"),
-        ("tests.0.estimates.0.timeline.components.parameters", [0, 0, 1, 0], "tests[0].estimates[0].timeline.components.parameters[2]: must be components.parameters at the peak, 3,221,225,472, and is 1"),
-        ("tests.0.estimates.0.timeline.components", {}, "tests[0].estimates[0].timeline.components.parameters[2]: must be components.parameters at the peak, 3,221,225,472, and is 0"),
-        ("tests.0.estimates.0.timeline.peak_moment", 5, "tests[0].estimates[0].timeline.peak_moment: must be one of the moments, and is 5"),
-        ("tests.0.estimates.0.timeline.phases", [[1]], "tests[0].estimates[0].timeline.phases[0]: must be a moment and a name"),
-        ("tests.0.estimates.0.timeline.phases", [[1, "<b>"]], "tests[0].estimates[0].timeline.phases[0][1]: must be a word"),
-        ("tests.0.comparison", {"status": "worse"}, "tests[0].comparison.status: must be one of new-over, still-over"),
-        ("tests.0.comparison", {"status": "new", "findings": [{"bytes": 1}]}, "tests[0].comparison.findings[0].component: must be there, and is missing"),
-        ("comparison", {"removed": [7]}, "comparison.removed[0]: must be an object, and is 7"),
-        ("comparison", {"unused_waivers": [{}]}, "comparison.unused_waivers[0].test: must be there, and is missing"),
-        ("git", [], "git: must be an object, and is a list of 0"),
+        ("schema_version", 2, LAST, "must be 1, which this version reads, and is 2"),
+        ("schema_version", "1", LAST, f'{WHOLE}, and is "1"'),
+        ("schema_version", True, LAST, f"{WHOLE}, and is true"),
+        ("tests", {}, LAST, "must be a list of at most 100,000, and is an object of 0 keys"),
+        ("tests.0", None, LAST, "must be an object, and is null"),
+        ("tests.0.nodeid", 7, LAST, "must be a text, and is 7"),
+        ("tests.0.nodeid", "x" * 10_001, LAST, "must be a text of at most 10,000 characters"),
+        ("tests.0.verdict", "fine", LAST, f'{VERDICTS}, and is "fine"'),
+        ("tests.0.verdict", ["within"], LAST, f"{VERDICTS}, and is a list of 1"),
+        ("tests.0.line", 1.5, LAST, "must be a whole number from 0 to 1000000000, and is 1.5"),
+        ("tests.0.limit_bytes", -1, LAST, f"{WHOLE}, and is -1"),
+        ("tests.0.limit_bytes", 2**63, LAST, f"{WHOLE}, and is 9223372036854775808"),
+        ("tests.0.limit_bytes", float("nan"), LAST, f"{WHOLE}, and is nan"),
+        ("tests.0.budget.gib", float("nan"), LAST, f"{FINITE}, and is nan"),
+        ("tests.0.budget.gib", float("inf"), LAST, f"{FINITE}, and is inf"),
+        ("tests.0.budget.gib", 10**400, LAST, f"{FINITE}, and is a larger number"),
+        ("tests.0.budget.gib", True, LAST, "must be a number, and is true"),
+        ("tests.0.expected", 1, LAST, "must be true or false, and is 1"),
+        (f"{FIGURE}.kind", "<b>", LAST, "must be a word of small letters"),
+        (f"{FIGURE}.metric", "all", LAST, "must be one of allocated, reserved, device, active"),
+        (f"{FIGURE}.peak.active_bytes", "4", LAST, f'{WHOLE}, and is "4"'),
+        (f"{FIGURE}.components", {"<x>": 1}, "[...] (a key)", "must be a word of small letters"),
+        (f"{FIGURE}.components", {}, LAST, "must add up to peak.allocated_bytes, 4,294,967,296, and is 0"),
+        (f"{FIGURE}.holders.1.bytes", None, LAST, f"{WHOLE}, and is null"),
+        (f"{FIGURE}.holders.0.location", {}, LAST, "must be a text, and is an object of 0 keys"),
+        (f"{TIMELINE}.moments", [0, 4, 4, 9], LAST, "must rise from each to the next"),
+        (f"{TIMELINE}.moments.0", -1, LAST, f"{WHOLE}, and is -1"),
+        (f"{TIMELINE}.moments", [0] * 3000, LAST, "must be a list of at most 2,000, and is a list of 3,000"),
+        (f"{TIMELINE}.components.parameters", [1], LAST, "must have 4 sizes, as moments"),
+        (f"{TIMELINE}.components.parameters", [0, 0, 1, 0], "[...][2]", f"{AT_PEAK}, and is 1"),
+        (f"{TIMELINE}.components", {}, "[...].parameters[2]", f"{AT_PEAK}, and is 0"),
+        (f"{TIMELINE}.peak_moment", 5, LAST, "must be one of the moments, and is 5"),
+        (f"{TIMELINE}.phases", [[1]], "[...][0]", "must be a moment and a name"),
+        (f"{TIMELINE}.phases", [[1, "<b>"]], "[...][0][1]", "must be a word of small letters"),
+        ("tests.0.comparison", {"status": "worse"}, "[...].status", "must be one of new-over, still-over"),
+        (
+            "tests.0.comparison",
+            {"status": "new", "findings": [{"bytes": 1}]},
+            "[...].findings[0].component",
+            "must be there, and is missing",
+        ),
+        ("comparison", {"removed": [7]}, "[...].removed[0]", "must be an object, and is 7"),
+        ("comparison", {"unused_waivers": [{}]}, "[...].unused_waivers[0].test", "must be there"),
+        ("git", [], LAST, "must be an object, and is a list of 0"),
     ],
     ids=range(39),
-)  # fmt: skip
-def test_what_does_not_fit_is_named_by_its_key_path(command, raw, row, path, value, message):
+)
+def test_what_does_not_fit_is_named_by_its_key_path(command, raw, row, path, value, place, message):
     report = raw(row())
     *steps, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
     inner = report
     for step in steps:
         inner = inner[step]
     inner[last] = value
-    assert refused(command, report).startswith(message)
+    written = re.sub(r"\.(\d+)", r"[\1]", path)
+    assert refused(command, report).startswith(f"{place.replace('[...]', written)}: {message}")
 
 
 @pytest.mark.parametrize("key", ["nodeid", "file", "line", "verdict", "reason", "estimates"])
@@ -146,7 +164,9 @@ def test_a_long_or_deep_value_is_not_shown_whole(command, raw, row):
 def test_hostile_texts_are_only_texts(command, hostile_report, output_format):
     status, out, err = command(hostile_report, f"--format={output_format}")
     assert (status, err) == (0, "")
-    assert not [char for char in out if char < " " and char not in "\n\t\r" or char in "\u202e\u2028\x7f\ud800"]
+    assert not [
+        char for char in out if (char < " " and char not in "\n\t\r") or char in "\u202e\u2028\x7f\ud800"
+    ]
 
 
 def test_texts_are_shown_with_their_hidden_characters_written_out(document, row):

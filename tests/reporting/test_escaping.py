@@ -1,10 +1,11 @@
 """Text from code in each format, held against what reads the format."""
 
+import json
 import re
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_membudget.reporting.escaping import (
@@ -14,10 +15,12 @@ from pytest_membudget.reporting.escaping import (
     markdown_block,
     markdown_code,
     metric_label,
+    script_json,
     visible,
 )
 
-TEXTS = st.text(st.sampled_from("ab1 |`\\<>&*_[]()!#@:/.~-\n\"'$%{}=+日"), max_size=40).map(visible)
+RAW = st.text(st.sampled_from("ab1 |`\\<>&*_[]()!#@:,/.~-\r\n\"'$%{}=+日"), max_size=40)
+TEXTS = RAW.map(visible)
 
 
 def rendered(text):
@@ -68,6 +71,8 @@ def test_code_inside_html_is_the_text(text):
     assert not set(inside) & set("<>`*_[]|@\\")
 
 
+@example("a\n```\nb")
+@example("`````\n~~~\n````")
 @given(st.text(st.sampled_from("a`~\n <>#"), max_size=60))
 def test_nothing_ends_a_block_but_its_own_fence(text):
     html = rendered(f"{markdown_block(text)}\n\nafter")
@@ -75,18 +80,27 @@ def test_nothing_ends_a_block_but_its_own_fence(text):
     assert html.endswith("</code></pre>\n<p>after</p>\n")
 
 
-@given(TEXTS, TEXTS)
+@example("a,b=c:d", "x\n::error::y")
+@example("100%3A%2C", "100%25%0A%0D")
+@given(RAW, RAW)
 def test_a_workflow_command_is_read_back_by_the_runners_rules(title, message):
     line = f"::error title={command_property(title)}::{command_data(message)}"
-    assert "\n" not in line
+    assert len(line.splitlines()) == 1
     head, _, data = line.removeprefix("::").partition("::")
     # actions/runner, src/Runner.Common/ActionCommand.cs: properties end at commas, the value at "::"
     [(_, value)] = [part.split("=", 1) for part in head.removeprefix("error ").split(",")]
-    undone = {"%3A": ":", "%2C": ",", "%0D": "\r", "%0A": "\n"}
+    undone = {"%3A": ":", "%2C": ",", "%0D": "\r", "%0A": "\n"}  # and %25 last
     for escape, char in undone.items():
         value = value.replace(escape, char)
     assert value.replace("%25", "%") == title
     assert data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%") == message
+
+
+@given(RAW)
+def test_nothing_ends_a_script_element_but_its_end(text):
+    written = script_json({"a</script><!--": text})
+    assert not set(written) & set("<>&")
+    assert json.loads(written) == {"a</script><!--": text}
 
 
 @given(TEXTS)

@@ -59,7 +59,9 @@ def test_a_hostile_report_adds_no_metric(document, hostile_report):
 
 def test_code_quality_has_what_fails_at_its_mark(document, row, over):
     [entry] = json.loads(code_quality(document(row(), over())))
-    assert entry.pop("description").startswith("tests/test_memory.py::test_over: Takes 4.00 GiB, 1.00 GiB over")
+    assert entry.pop("description").startswith(
+        "tests/test_memory.py::test_over: Takes 4.00 GiB, 1.00 GiB over"
+    )
     assert len(entry.pop("fingerprint")) == 64
     assert entry == {
         "check_name": "membudget-over",

@@ -44,7 +44,7 @@ def test_a_class_is_part_of_the_classname(document, row):
 def test_a_failure_says_what_holds_the_memory(document, over):
     failure = cases(junit(document(over())))["test_over"].find("failure")
     assert failure.get("message") == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
-    assert "3.00 GiB parameters of layers.*.weight at src/model.py:41 (aten::empty)" in failure.text
+    assert "3.00 GiB parameters of layers.*.weight x2 at src/model.py:41 (aten::empty)" in failure.text
 
 
 def test_growth_is_a_failure_with_its_property(document, row, comparison):

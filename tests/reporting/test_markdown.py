@@ -1,4 +1,4 @@
-"""The report as GitHub's Markdown: what stands first, what is folded, what it is cut to, what it lets through."""
+"""The report as GitHub's Markdown: what stands first, what is folded, what it is cut to and lets through."""
 
 import re
 
@@ -25,7 +25,10 @@ def test_the_verdict_and_what_to_do_stand_first(document, row, over):
 def test_only_changed_rows_are_in_sight(document, row, over):
     text = markdown(document(row("a::within"), over("a::over")))
     seen, _, folded = text.partition("<summary>1 within budget</summary>")
-    assert "| `a::over` | 4.00\u00a0GiB | 3.00\u00a0GiB | parameters\u00a03.00\u00a0GiB | **over budget** |" in seen
+    assert (
+        "| `a::over` | 4.00\u00a0GiB | 3.00\u00a0GiB | parameters\u00a03.00\u00a0GiB | **over budget** |"
+        in seen
+    )
     assert "a::within" not in seen
     assert "| `a::within` | 4.00\u00a0GiB | 5.00\u00a0GiB |" in folded
 
@@ -75,7 +78,9 @@ def test_it_stays_below_the_limit_and_says_what_is_left_out(document, over, row,
     assert text.rstrip().endswith("</sub>")
     assert text.count("<details>") == text.count("</details>")
     if len(text.encode()) > limit - 5000 or count > 3:
-        assert re.search(r"_Cut to the size limit: \d+ (parts|rows) left out; report.json has them all._", text)
+        assert re.search(
+            r"_Cut to the size limit: \d+ (parts|rows) left out; report.json has them all._", text
+        )
 
 
 def test_rows_that_are_left_out_are_counted(document, over):

@@ -92,11 +92,13 @@ def test_only_the_scripts_of_the_page_may_run(request, make):
 def test_hostile_texts_are_texts(hostile_page):
     elements = Elements(hostile_page)
     assert not elements.of("img")
-    assert not [attributes for _, attributes in elements.found if any(name.startswith("on") for name in attributes)]
+    assert not [
+        attributes for _, attributes in elements.found if any(name.startswith("on") for name in attributes)
+    ]
     assert {link["href"][:6] for link in elements.of("a")} == {"#test-"}
     assert "{{7*7}}" in hostile_page
     ours = hostile_page.replace(scripts(hostile_page)[0], "")  # without plotly.js
-    assert not [char for char in ours if char < " " and char != "\n" or char in "\u202e\u2028\x7f\ud800"]
+    assert not [char for char in ours if (char < " " and char != "\n") or char in "\u202e\u2028\x7f\ud800"]
 
 
 @needs_libraries
@@ -149,8 +151,7 @@ def test_the_caption_says_how_close_the_chart_is(document, row, figure):
 def test_components_of_the_base_stand_beside_the_heads(document, row, comparison):
     base = {"parameters": 3 * GIB, "rounding": 512}
     text = page(document(row(comparison=comparison() | {"base_components": base})))
-    cells = Elements(text).texts
-    assert "+1024.0 MiB" in cells or "+1.00 GiB" in cells
+    assert "+1.00 GiB" in Elements(text).texts  # activations, of which the base has none
 
 
 @needs_libraries

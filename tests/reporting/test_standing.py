@@ -37,7 +37,9 @@ def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(standi
     one = standing(over())
     assert (one.level, one.word) == ("failure", "over budget")
     assert explained(one, quoted) == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
-    assert to_do(one, quoted) == "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
+    assert (
+        to_do(one, quoted) == "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
+    )
 
 
 def test_a_budget_that_is_suggested_is_enough(standing, over, figure):
@@ -100,7 +102,8 @@ def test_growth_is_told_with_its_line(standing, row, comparison):
     )
     [cause] = causes(one, 5)
     assert cause_text(cause, quoted, signed=True) == (
-        "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (<aten::gelu>) that was at <src/model.py:55>"
+        "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (<aten::gelu>) "
+        "that was at <src/model.py:55>"
     )
 
 
@@ -114,12 +117,14 @@ def test_what_has_shrunk_can_be_tightened(standing, row, comparison):
 def test_without_findings_the_holders_explain(standing, over):
     [cause] = causes(standing(over()), 1)
     assert cause_text(cause, quoted, signed=False) == (
-        "3.00 GiB parameters of <layers.*.weight> at <src/model.py:41> (<aten::empty>)"
+        "3.00 GiB parameters of <layers.*.weight> x2 at <src/model.py:41> (<aten::empty>)"
     )
 
 
 def test_a_measurement_is_the_figure_where_there_is_one(standing, row, figure):
-    measured = figure({"kind": "measured", "peak.allocated_bytes": 4 * GIB + 512, "components.rounding": 1024})
+    measured = figure(
+        {"kind": "measured", "peak.allocated_bytes": 4 * GIB + 512, "components.rounding": 1024}
+    )
     one = standing(row(measurements=[{**measured, "timeline": None}]))
     assert one.peak_bytes == 4 * GIB + 512
 

@@ -50,3 +50,23 @@ print(*sorted(n for n in names if has(n, "CompositeImplicitAutograd") and has(n,
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == sorted(f"aten::{name}" for name in WHOLE_ON_CUDA)
+
+
+def fused_step(name, options):
+    parameter = nn.Parameter(torch.randn(1024, 1024, device="cuda"))
+    optimizer = getattr(torch.optim, name)([parameter], lr=0.1, fused=True, **options)
+    for _ in range(2):
+        parameter.grad = torch.ones_like(parameter)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        optimizer.step()
+    return torch.cuda.max_memory_allocated() - before
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("SGD", {"momentum": 0.9}), ("Adagrad", {}), ("Adam", {"amsgrad": True}), ("AdamW", {})],
+)
+def test_a_fused_step_allocates_nothing(trace, name, options):
+    """After the first, which makes the states."""
+    assert trace(fused_step, name, options).value == 0

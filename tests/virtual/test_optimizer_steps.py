@@ -153,12 +153,18 @@ def test_a_fused_step_makes_nothing(trace, name):
 
 
 @pytest.mark.parametrize("kind", ["fp32", "bf16"])
-@pytest.mark.parametrize("foreach", [None, True])
-def test_torchs_adafactor(trace, kind, foreach):
-    implementation = "foreach" if foreach else None
-    optimizer = Optimizer("adafactor", implementation=implementation)
+def test_torchs_adafactor_over_lists(trace, kind):
+    optimizer = Optimizer("adafactor", implementation="foreach")
 
-    same(trace, optimizer, ("Adafactor", {"foreach": foreach}), kinds=[kind] * len(SHAPES))
+    same(trace, optimizer, ("Adafactor", {"foreach": True}), kinds=[kind] * len(SHAPES))
+
+
+@pytest.mark.parametrize("kind", ["fp32", "bf16"])
+def test_torchs_adafactor(trace, kind):
+    """A norm's kernel has two small buffers, which no formula here has: with them another moment can win."""
+    estimate, traced = check(trace, Optimizer("adafactor"), ("Adafactor", {}), kinds=[kind] * len(SHAPES))
+
+    assert 0 <= estimate - traced.temporaries <= 2 * 512
 
 
 @pytest.mark.parametrize("kind", ["fp32", "bf16"])
@@ -188,6 +194,30 @@ def test_clipping_before_a_fused_step(trace):
 
 def test_a_step_in_backward_is_its_largest_parameters(trace):
     same(trace, Optimizer("adamw"), ("AdamW", {}), clips=False, in_backward=True)
+
+
+#: A layer's parameters, with three experts of two matrices each among them.
+LAYER = [((40, 64), 1), ((64, 40), 1), ((80, 64), 3), ((64, 72), 3), ((64,), 1)]
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Rprop"])
+def test_a_loop_over_kinds_is_a_loop_over_every_parameter(trace, name):
+    """Of two layers. The most is there where an expert's first matrix comes after another expert's last."""
+    of_layer = [shape for shape, _ in LAYER]
+    every = [(60, 64), *2 * (*of_layer[:2], *3 * of_layer[2:4], of_layer[4]), (64, 80)]
+    kinds = [tensor_of("embedding", (60, 64), 1)]
+    kinds += [tensor_of("layers", shape, 2 * count) for shape, count in LAYER]
+    kinds += [tensor_of("head", (64, 80), 1)]
+    asked = job(Optimizer(name.lower(), implementation="loop"))
+
+    traced = trace(stepped, every, ["fp32"] * len(every), (name, {"foreach": False}), 2)
+
+    assert total_bytes(states.step_temporaries(kinds, asked)) == traced.temporaries
+    assert total_bytes(states.state_terms(kinds, asked)) == traced.optimizer_states
+
+
+def tensor_of(layer, shape, count):
+    return LocalTensor(f"{layer} {shape}", shape, "feed_forward", "fp32", count, layer=layer)
 
 
 def test_gradients_of_megatrons_policy_are_fp32():

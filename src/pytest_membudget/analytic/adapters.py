@@ -1,10 +1,10 @@
 """Low-rank adapters on a frozen base, and its quantised storage: from a model's tensors to those of peft.
 
 Read in peft 0.21.2: peft/tuners/lora/layer.py (``Linear``, ``Embedding``, ``_ConvNd``, ``ParamWrapper``) and
-dora.py for names and shapes, peft/tuners/tuners_utils.py for what targets mean and for the casts to fp32; and
-in transformers 5.23.0: integrations/bitsandbytes.py and quantizers/base.py for which linear layers are
-quantised (``nn.Linear`` and ``Conv1D``, neither the output embedding nor the module of the last parameter).
-Transformers' routers and stacked experts are parameters, no linear layers.
+dora.py for names and shapes (a stacked parameter's adapters have its name here, ``ParamWrapper``'s have
+none), peft/tuners/tuners_utils.py for the casts to fp32; and in transformers 5.23.0:
+integrations/bitsandbytes.py and quantizers/base.py for which layers are quantised (``nn.Linear`` and
+``Conv1D``, neither the output embedding nor the module of the last parameter).
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ..errors import UsageMistake
+from .adapter_targets import ALL_LINEAR, Target, is_linear, is_output, module_of, targets_of
 from .job import Adapter
 from .model import Model
 from .parameter_tensors import Inventory, ParameterTensor
 from .tensor_names import names_of
-
-_ALL_LINEAR = "all-linear"
-_LINEAR_PLACES = frozenset({"attention", "feed_forward", "expert", "other", "head"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +37,23 @@ def adapted(inventory: Inventory, model: Model, adapter: Adapter) -> Inventory:
 
     Raises ``UsageMistake`` where a target names nothing that can be adapted.
     """
-    base = _Base(model, adapter, _last_weight(inventory))
-    unused = set(adapter.targets) - {_ALL_LINEAR}
+    base = _Base(model, adapter, _last_module(inventory))
+    targets = targets_of(model, adapter)
+    unused = set(adapter.targets) - {ALL_LINEAR}
 
     def change(tensors: tuple[ParameterTensor, ...]) -> tuple[ParameterTensor, ...]:
         found: list[ParameterTensor] = []
         for tensor in tensors:
             found.append(base.frozen(tensor))
-            target = base.target(tensor)
+            target = targets.of(tensor)
             if target is not None:
-                unused.discard(target)
-                found += base.adapters(tensor)
+                unused.difference_update(target.written)
+                found += base.adapters(tensor, target)
         return tuple(found)
 
     made = _over(inventory, change)
     if unused:
-        raise UsageMistake(_unknown_targets(sorted(unused), inventory, base))
+        raise UsageMistake(_unknown_targets(sorted(unused), inventory, model))
     return made
 
 
@@ -68,16 +67,12 @@ def _over(
     )
 
 
-def _last_weight(inventory: Inventory) -> str:
+def _last_module(inventory: Inventory) -> str:
     """The module of the last parameter, whatever it is: transformers does not quantise it."""
     for tensors in (inventory.after, *(layer.tensors for layer in reversed(inventory.layers))):
         if tensors:
-            return _module(tensors[-1])
+            return module_of(tensors[-1])
     return ""
-
-
-def _module(tensor: ParameterTensor) -> str:
-    return tensor.name.removesuffix(".weight").removesuffix(".bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +83,14 @@ class _Base:
     adapter: Adapter
     last_module: str
 
-    def is_linear(self, tensor: ParameterTensor) -> bool:
-        """Whether it is the weight of an ``nn.Linear`` (or transformers' ``Conv1D``)."""
-        is_matrix = len(tensor.shape) == 2 and tensor.name.endswith(".weight")
-        is_gate = tensor.place == "router" and tensor.shape[0] == 1  # Qwen2-MoE's shared_expert_gate
-        return is_matrix and (tensor.place in _LINEAR_PLACES or is_gate)
-
     def frozen(self, tensor: ParameterTensor) -> ParameterTensor:
         """Without a gradient; quantised where the storage is for such."""
         adapter = self.adapter
         tensor = replace(tensor, is_trained=False)
-        kept = self._is_output(tensor) or _module(tensor) == self.last_module
-        if adapter.base is not None and self.is_linear(tensor) and not kept:
+        is_kept = is_output(tensor, self.model.vocab) or module_of(tensor) == self.last_module
+        if adapter.base is not None and is_linear(tensor) and not is_kept:
             return replace(self._output_first(tensor), quantised=adapter.base)
         return replace(tensor, number_type="fp32") if adapter.casts_rest else tensor
-
-    def _is_output(self, tensor: ParameterTensor) -> bool:
-        """The output embedding: what gives the vocabulary's logits."""
-        return tensor.place == "head" and tensor.shape[0] == self.model.vocab
 
     def _output_first(self, tensor: ParameterTensor) -> ParameterTensor:
         """bitsandbytes' linear layers are [out, in], in ``Conv1D``'s place too."""
@@ -120,33 +105,14 @@ class _Base:
             return names.layer.experts.is_input_first
         return names.is_input_first and tensor.place != "head"
 
-    def target(self, tensor: ParameterTensor) -> str | None:
-        """Which of the targets names ``tensor``, if one does."""
-        if not self._can_be_adapted(tensor):
-            return None
-        module = _module(tensor)
-        for target in self.adapter.targets:
-            if module == target or module.endswith(f".{target}"):
-                return target
-        if _ALL_LINEAR in self.adapter.targets and self.is_linear(tensor) and not self._is_output(tensor):
-            return _ALL_LINEAR
-        return None
-
-    def _can_be_adapted(self, tensor: ParameterTensor) -> bool:
-        if len(tensor.shape) == 3:
-            return tensor.place == "expert"
-        is_table = tensor.place == "embedding" and len(tensor.shape) == 2
-        is_convolution = len(tensor.shape) == 4 and tensor.name.endswith(".weight")
-        return self.is_linear(tensor) or is_table or is_convolution
-
-    def adapters(self, tensor: ParameterTensor) -> Iterator[ParameterTensor]:
+    def adapters(self, tensor: ParameterTensor, target: Target) -> Iterator[ParameterTensor]:
         """The tensors that peft adds beside ``tensor``."""
         self._check(tensor)
-        sides = self._sides(tensor)
+        sides = self._sides(tensor, target.rank)
         kind = "lora_embedding" if tensor.place == "embedding" else "lora"
         end = "default" if tensor.place == "embedding" else "default.weight"
-        one = replace(tensor, is_trained=True, number_type=self.adapter.number_type, quantised=None)
-        module = _module(tensor)
+        one = replace(tensor, is_trained=True, number_type=self.adapter.number_type)
+        module = module_of(tensor)
         yield replace(one, name=f"{module}.{kind}_A.{end}", shape=sides.down, split_dim=sides.down_split)
         yield replace(one, name=f"{module}.{kind}_B.{end}", shape=sides.up, split_dim=sides.up_split)
         if self.adapter.is_dora:
@@ -154,17 +120,18 @@ class _Base:
             yield replace(one, name=name, shape=(sides.outputs,), split_dim=sides.up_split)
 
     def _check(self, tensor: ParameterTensor) -> None:
-        if len(tensor.shape) != 3:
+        """Parameters that are no layers take plain adapters alone (``ParamWrapper``)."""
+        if len(tensor.shape) != 3 and (tensor.place != "router" or is_linear(tensor)):
             return
         if self.adapter.is_dora or self.adapter.dropout:
             what = "DoRA" if self.adapter.is_dora else "dropout"
             raise UsageMistake(
-                f"peft cannot adapt stacked experts ({tensor.name}) with {what}: "
-                "drop it, or leave the experts out of the targets"
+                f"peft cannot adapt a parameter such as {tensor.name} with {what}: "
+                "drop it, or leave experts and routers out of the targets"
             )
 
-    def _sides(self, tensor: ParameterTensor) -> _Sides:
-        rank, shape = self.adapter.rank, tensor.shape
+    def _sides(self, tensor: ParameterTensor, rank: int) -> _Sides:
+        shape = tensor.shape
         if len(shape) == 4:
             return _Sides((rank, *shape[1:]), (shape[0], rank, 1, 1), shape[0])
         if tensor.place == "embedding":  # [vocabulary, width]
@@ -182,12 +149,12 @@ class _Base:
         )
 
 
-def _unknown_targets(targets: list[str], inventory: Inventory, base: _Base) -> str:
+def _unknown_targets(targets: list[str], inventory: Inventory, model: Model) -> str:
     tensors = [*inventory.before, *inventory.after]
     tensors += [tensor for layer in inventory.layers for tensor in layer.tensors]
-    known = {_module(tensor).rsplit(".", 1)[-1] for tensor in tensors if base.is_linear(tensor)}
+    known = {module_of(tensor).rsplit(".", 1)[-1] for tensor in tensors if is_linear(tensor)}
     written = ", ".join(map(repr, targets))
     return (
-        f"{base.model.name} has no layer that ends in {written}: write some of "
-        f"{', '.join(sorted(known))}, or {_ALL_LINEAR!r}"
+        f"{model.name} has no layer that ends in {written}: write some of "
+        f"{', '.join(sorted(known))}, or {ALL_LINEAR!r}"
     )

@@ -15,9 +15,9 @@ _MOST_SEQUENCES = 2**20
 _CHUNKS = 8
 #: Optimizers of torch.optim with ``fused=`` (2.13).
 _HAVE_FUSED = ("adam", "adamw", "sgd", "adagrad")
-#: peft's LoraConfig examples for language models, of all linear projections of a layer.
+#: A common rank, on all linear layers but the head (QLoRA, arXiv 2305.14314, section 4).
 _RANK = 16
-_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+_TARGETS = ("all-linear",)
 
 
 @dataclass(frozen=True, slots=True)

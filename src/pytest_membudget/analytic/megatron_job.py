@@ -1,7 +1,8 @@
 """From the rest of Megatron-LM's arguments, those that are not about the model, to a job.
 
-Names and defaults: megatron/training/arguments.py, NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553.
-Arguments that have no part in memory (schedules of the learning rate, logging, data) are passed over.
+Names and defaults: megatron/training/arguments.py, NVIDIA/Megatron-LM
+d98e8a64ddf34856e74b24714e3bedb2f5a39553. Arguments that have no part in memory (schedules of the learning
+rate, logging, data) are passed over.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ _FLAGS = (
     "accumulate-allreduce-grads-in-fp32",
     "grad-reduce-in-bf16",
     "recompute-activations",
+    "distribute-saved-activations",
     "account-for-embedding-in-pipeline-split",
     "account-for-loss-in-pipeline-split",
     "moe-grouped-gemm",
-    "moe-permute-fusion",
-    "overlap-moe-expert-parallel-comm",
     "fp8-param-gather",
+    "fine-grained-activation-offloading",
 )
 _WORDS = {
     "transformer-impl": "transformer_engine",
@@ -69,6 +70,7 @@ _WORDS = {
     "moe-router-dtype": "",
     "moe-router-load-balancing-type": "aux_loss",
     "pipeline-model-parallel-layout": "",
+    "offload-modules": "",
     "fp8-format": "",
     "fp8-recipe": "delayed",
 }
@@ -85,8 +87,8 @@ def megatron_job(
 ) -> Job:
     """The job that Megatron-LM runs over ``gpus`` GPUs with ``arguments``.
 
-    ``environment``: what CUBLAS_WORKSPACE_CONFIG and Transformer Engine's variables say. Raises ``UsageMistake``
-    where the degrees do not divide the GPUs, or the batch the data-parallel ranks.
+    ``environment``: what CUBLAS_WORKSPACE_CONFIG and Transformer Engine's variables say. Raises
+    ``UsageMistake`` where the degrees do not divide the GPUs, or the batch the data-parallel ranks.
     """
     fields = _fields(arguments)
     degrees = _degrees(fields, model, gpus)
@@ -176,7 +178,8 @@ def _virtual(fields: Fields, model: Model, pipeline: int) -> int:
 def read_layout(text: str) -> tuple[tuple[str, ...], ...]:
     """``Et*3|(tt|)*6tmL`` as stages: ``*`` repeats what stands before it, ``|`` ends a stage.
 
-    ``PipelineParallelLayerLayout.parse_str_to_list``, megatron/core/transformer/pipeline_parallel_layer_layout.py.
+    ``PipelineParallelLayerLayout.parse_str_to_list``,
+    megatron/core/transformer/pipeline_parallel_layer_layout.py.
     """
     plain = text.replace(",", "").replace(" ", "")
     pattern = re.compile(r"\(([^()]*)\)\*(\d+)|([A-Za-z])\*(\d+)")
@@ -190,11 +193,21 @@ def read_layout(text: str) -> tuple[tuple[str, ...], ...]:
 
 def _precision(fields: Fields) -> Precision:
     narrow = "bf16" if fields.flag("bf16") else "fp16" if fields.flag("fp16") else "fp32"
-    return Precision("megatron", narrow, narrow, reduce="fp32", gradients="fp32")
+    kept = narrow if _has_narrow_gradients(fields) else "fp32"
+    return Precision("megatron", narrow, narrow, reduce=kept, gradients=kept)
+
+
+def _has_narrow_gradients(fields: Fields) -> bool:
+    """bf16 turns on accumulation in fp32 by itself, fp16 does not (validate_args)."""
+    if fields.flag("bf16"):
+        return fields.flag("grad-reduce-in-bf16")
+    return fields.flag("fp16") and not fields.flag("accumulate-allreduce-grads-in-fp32")
 
 
 def _checkpointing(fields: Fields) -> Checkpointing:
-    how = _word(fields, "recompute-granularity") or ("selective" if fields.flag("recompute-activations") else "")
+    how = _word(fields, "recompute-granularity") or (
+        "selective" if fields.flag("recompute-activations") else ""
+    )
     if how == "full":
         return Checkpointing(
             "full",
@@ -222,8 +235,11 @@ def _options(fields: Fields, environment: Mapping[str, object], *, is_gated: boo
     is_local = _word(fields, "transformer-impl") == "local" or _word(fields, "attention-backend") == "local"
     workspace = environment.get("CUBLAS_WORKSPACE_CONFIG")
     layout = _word(fields, "pipeline-model-parallel-layout")
-    fusion = _word(fields, "cross-entropy-fusion-impl") if fields.flag("cross-entropy-loss-fusion") else "none"
+    fusion = (
+        _word(fields, "cross-entropy-fusion-impl") if fields.flag("cross-entropy-loss-fusion") else "none"
+    )
     gelu = "no-bias-swiglu-fusion" if is_gated else "no-bias-gelu-fusion"
+    offloads = fields.flag("fine-grained-activation-offloading")
     return MegatronOptions(
         transformer_impl="local" if is_local else "transformer_engine",
         attention_backend=_backend(fields),
@@ -235,19 +251,19 @@ def _options(fields: Fields, environment: Mapping[str, object], *, is_gated: boo
         gradient_accumulation_fusion=not fields.flag("no-gradient-accumulation-fusion"),
         cross_entropy_fusion=fusion,  # type: ignore[arg-type]
         create_attention_mask=not fields.flag("no-create-attention-mask-in-dataloader"),
-        grad_reduce_in_bf16=fields.flag("grad-reduce-in-bf16"),
+        gradients_in_16_bits=_has_narrow_gradients(fields),
         distributed_optimizer_instances=fields.size("num-distributed-optimizer-instances"),
+        offload_modules=tuple(re.findall(r"\w+", _word(fields, "offload-modules"))) if offloads else (),
+        distribute_saved_activations=fields.flag("distribute-saved-activations"),
         token_dispatcher=_word(fields, "moe-token-dispatcher-type"),  # type: ignore[arg-type]
         grouped_gemm=fields.flag("moe-grouped-gemm"),
         router_in_fp32=_word(fields, "moe-router-dtype") == "fp32",
-        permute_fusion=fields.flag("moe-permute-fusion"),
         num_layers_in_first_stage=fields.optional_size("decoder-first-pipeline-num-layers"),
         num_layers_in_last_stage=fields.optional_size("decoder-last-pipeline-num-layers"),
         account_for_embedding=fields.flag("account-for-embedding-in-pipeline-split"),
         account_for_loss=fields.flag("account-for-loss-in-pipeline-split"),
         layout=read_layout(layout) if layout else None,
         microbatch_group_size=fields.optional_size("microbatch-group-size-per-virtual-pipeline-stage"),
-        delays_warmup=fields.flag("overlap-moe-expert-parallel-comm"),
         fp8=_word(fields, "fp8-format") or "none",  # type: ignore[arg-type]
         fp8_recipe=_word(fields, "fp8-recipe"),  # type: ignore[arg-type]
         fp8_parameters=fields.flag("fp8-param-gather"),

@@ -1,8 +1,8 @@
 """What Megatron-LM's own arguments decide beside the model, the degrees and the batch.
 
-Names and defaults are those of megatron/training/arguments.py and megatron/core/transformer/transformer_config.py,
-NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553; environment variables are Transformer Engine's
-(d0067d0da6cb01811b8072a7d304f0e00344ce2b) and cuBLAS's.
+Names and defaults are those of megatron/training/arguments.py and
+megatron/core/transformer/transformer_config.py, NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553;
+environment variables are Transformer Engine's (d0067d0da6cb01811b8072a7d304f0e00344ce2b) and cuBLAS's.
 """
 
 from __future__ import annotations
@@ -35,21 +35,19 @@ class MegatronOptions:
     cross_entropy_fusion: Literal["none", "native", "te"] = "none"
     create_attention_mask: bool = True
     """``create_attention_mask_in_dataloader``: each micro-batch brings its mask, one byte an entry."""
-    grad_reduce_in_bf16: bool = False
-    """``main_grad`` is bf16, not fp32."""
+    gradients_in_16_bits: bool = False
+    """``main_grad`` is of the parameters' type, not fp32: with fp16 unless
+    ``accumulate_allreduce_grads_in_fp32`` is set, with bf16 where ``grad_reduce_in_bf16`` is."""
     distributed_optimizer_instances: int = 1
     """Over each of them optimizer states are sharded; the data-parallel ranks are divided among them."""
-    pads_buffers: bool = False
-    """``ddp_pad_buckets_for_high_nccl_busbw``: buckets to multiples of 65,536 elements a rank."""
-    scales_loss: bool = False
-    """fp16's dynamic loss scale."""
-    recomputes_layernorm: bool = False
+    offload_modules: tuple[str, ...] = ()
+    """Of ``fine_grained_activation_offloading``: the modules whose inputs go to the host after forward."""
+    distribute_saved_activations: bool = False
+    """With full recompute a tensor-parallel rank keeps its part of a layer's input, and gathers it again."""
     token_dispatcher: Literal["allgather", "alltoall", "flex"] = "allgather"
     grouped_gemm: bool = False
     """All experts in one kernel."""
     router_in_fp32: bool = False
-    permute_fusion: bool = False
-    load_balancing_loss: bool = False
     num_layers_in_first_stage: int | None = None
     num_layers_in_last_stage: int | None = None
     account_for_embedding: bool = False
@@ -59,9 +57,6 @@ class MegatronOptions:
     (embedding), ``t`` (layer), ``m`` (multi-token prediction) and ``L`` (loss)."""
     microbatch_group_size: int | None = None
     """Of the interleaved schedule; None: the pipeline degree."""
-    delays_warmup: bool = False
-    """``overlap_moe_expert_parallel_comm``: one more forward before the first backward."""
-    allreduces_input_grads: bool = True
     fp8: Literal["none", "hybrid", "e4m3"] = "none"
     fp8_recipe: Literal["delayed", "tensorwise", "blockwise", "mxfp8"] = "delayed"
     fp8_parameters: bool = False

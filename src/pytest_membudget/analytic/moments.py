@@ -71,11 +71,11 @@ class Moment:
 
     name: str
     terms: tuple[Term, ...] = field(repr=False)
+    bytes: int = field(init=False)
+    """All of it."""
 
-    @property
-    def bytes(self) -> int:
-        """All of it."""
-        return total_bytes(self.terms)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", total_bytes(self.terms))
 
 
 def moments_of(step: Step) -> tuple[Moment, ...]:

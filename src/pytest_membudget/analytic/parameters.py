@@ -98,13 +98,15 @@ def _layers(
     path: str,
 ) -> list[LayerTensors]:
     """Neighbouring layers with the same tensors together, though they differ elsewhere (in their window)."""
-    made: dict[tuple[Layer, bool], tuple[ParameterTensor, ...]] = {}
+    # by identity: readers use one object for alike layers, and to hash it costs as much as its tensors
+    made: dict[tuple[int, bool], tuple[ParameterTensor, ...]] = {}
     runs: list[tuple[tuple[ParameterTensor, ...], int]] = []
     for layer, count in _first_apart(stack):
         is_first = not runs and layer.attention.relative_buckets > 0
-        if (layer, is_first) not in made:
-            made[layer, is_first] = maker.tensors(layer, names, is_first=is_first)
-        runs.append((made[layer, is_first], count))
+        key = (id(layer), is_first)
+        if key not in made:
+            made[key] = maker.tensors(layer, names, is_first=is_first)
+        runs.append((made[key], count))
     return [
         LayerTensors(tensors, sum(count for _, count in run), kind, path)
         for tensors, run in groupby(runs, key=lambda each: each[0])

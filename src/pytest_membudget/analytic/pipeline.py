@@ -75,7 +75,8 @@ def chunks_in_flight(job: Job, number: int) -> tuple[int, ...]:
     ``GPipe``: all. ``1F1B``: a stage runs ahead by as many as there are stages behind it, then one more.
     ``Interleaved1F1B``: Megatron's warm-up of ``2 * (stages behind) + (chunks - 1) * group`` chunk forwards
     (get_pp_rank_microbatches, megatron/core/pipeline_parallel/schedules.py; torch.distributed.pipelining's
-    ScheduleInterleaved1F1B has the same), in its order: groups of micro-batches chunk by chunk.
+    ScheduleInterleaved1F1B has the same), in its order: groups of micro-batches chunk by chunk. The one more
+    that ``overlap_moe_expert_parallel_comm`` runs ahead takes turns with the first backward, layer by layer.
     """
     degrees, micro_batches = job.degrees, job.accumulation
     pipeline, virtual = degrees.pipeline_parallel_degree, _virtual(job)
@@ -85,10 +86,50 @@ def chunks_in_flight(job: Job, number: int) -> tuple[int, ...]:
         return (micro_batches,) * virtual
     if virtual == 1:
         return (min(pipeline - number, micro_batches),)
+    forwards = min(_interleaved_warmup(job, number) + 1, micro_batches * virtual)
+    return _by_chunk(forwards, _group(job), micro_batches, virtual)
+
+
+def interleaved_states(job: Job, number: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """For stage ``number`` with the interleaved schedule: which chunk runs, and what each chunk holds
+    meanwhile.
+
+    Of all forwards and backwards of a step, in the schedule's order; alike ones once. The micro-batch that
+    runs is not among those held.
+    """
+    degrees = job.degrees
+    pipeline, virtual = degrees.pipeline_parallel_degree, _virtual(job)
+    group = _group(job)
+    micro_batches = min(job.accumulation, 4 * pipeline + 2 * group)  # from there on it repeats
+    table = [
+        chunk
+        for start in range(0, micro_batches, group)
+        for chunk in range(virtual)
+        for _ in range(start, min(start + group, micro_batches))
+    ]
+    warmup = min(_interleaved_warmup(job, number), len(table))
+    counts = [0] * virtual
+    found: dict[tuple[int, tuple[int, ...]], None] = {}
+    for step in range(len(table) + warmup):
+        if step < len(table):
+            found[table[step], tuple(counts)] = None
+            counts[table[step]] += 1
+        if step >= warmup:
+            chunk = virtual - 1 - table[step - warmup]
+            counts[chunk] -= 1
+            found[chunk, tuple(counts)] = None
+    return tuple(found)
+
+
+def _group(job: Job) -> int:
+    """Micro-batches that go through one chunk before the next one's turn."""
     options = job.megatron or MegatronOptions()
-    group = min(options.microbatch_group_size or pipeline, micro_batches)
-    warmup = 2 * (pipeline - number - 1) + (virtual - 1) * group + int(options.delays_warmup)
-    return _by_chunk(min(warmup + 1, micro_batches * virtual), group, micro_batches, virtual)
+    return min(options.microbatch_group_size or job.degrees.pipeline_parallel_degree, job.accumulation)
+
+
+def _interleaved_warmup(job: Job, number: int) -> int:
+    pipeline = job.degrees.pipeline_parallel_degree
+    return 2 * (pipeline - number - 1) + (_virtual(job) - 1) * _group(job)
 
 
 def _by_chunk(forwards: int, group: int, micro_batches: int, chunks: int) -> tuple[int, ...]:
@@ -154,8 +195,8 @@ def _megatron_sizes(job: Job, options: MegatronOptions, count: int) -> list[int]
     stages = pipeline - (first is not None) - (last is not None)
     if stages and left % stages:
         raise UsageMistake(
-            f"{left} layers cannot be shared evenly by {stages} pipeline stages, as Megatron-LM wants; write a "
-            "divisor, or num-layers-in-first-pipeline-stage and num-layers-in-last-pipeline-stage"
+            f"{left} layers cannot be shared evenly by {stages} pipeline stages, as Megatron-LM wants; "
+            "write a divisor, or num-layers-in-first-pipeline-stage and num-layers-in-last-pipeline-stage"
         )
     by_rank = [left // stages if stages else 0] * pipeline
     by_rank[0] = by_rank[0] if first is None else first

@@ -17,9 +17,11 @@ from .stage import Chunk, Stage
 
 
 def local_tensors(stage: Stage, inventory: Inventory) -> tuple[LocalTensor, ...]:
-    """Of each kind of tensor of ``inventory``, this rank's part; kinds that its stage has none of are left out.
+    """Of each kind of tensor of ``inventory``, this rank's part; kinds that its stage has none of are left
+    out.
 
-    A tied head is the embedding's weight; with pipeline stages the last one has a copy of its own.
+    A tied head is the embedding's weight; with pipeline stages the last one has a copy of its own, as it has
+    for layers that predict tokens further on.
     """
     job = stage.job
     found: list[LocalTensor] = []
@@ -29,10 +31,16 @@ def local_tensors(stage: Stage, inventory: Inventory) -> tuple[LocalTensor, ...]
         found += [_local(job, tensor, tensor.count * count, name) for tensor in tensors.tensors]
     if stage.has_head:
         found += [_local(job, tensor, tensor.count, "head") for tensor in inventory.after]
-        if job.model.tied and job.model.has_head and not stage.has_embedding:
+        if _needs_table(job) and not stage.has_embedding:
             copies = [tensor for tensor in inventory.before if tensor.place == "embedding"]
             found += [_local(job, tensor, tensor.count, "head") for tensor in copies]
     return tuple(tensor for tensor in found if tensor.count)
+
+
+def _needs_table(job: Job) -> bool:
+    """The last stage needs the embedding's table, as its head or for layers that predict further tokens."""
+    model = job.model
+    return (model.tied and model.has_head) or model.prediction_layers > 0
 
 
 def _layers(stage: Stage, inventory: Inventory) -> Iterator[tuple[LayerTensors, int, str]]:

@@ -17,7 +17,7 @@ from .local_tensors import LocalTensor
 from .number_types import bytes_for, number_type
 from .optimizers.contract import Family, State, formula_of
 from .optimizers.registry import family_of, implementation_of, is_beside
-from .optimizers.running import Round, highest, in_groups, one_by_one, peak_of_rounds
+from .optimizers.running import highest, in_groups, one_by_one, peak_of_rounds
 from .quantised import quantised_storages
 from .terms import Term, total_bytes
 
@@ -217,8 +217,8 @@ def _one_step(tensors: Sequence[LocalTensor], optimizer: Optimizer) -> tuple[Ter
     if how == "fused":
         return ()
     if how == "loop":
-        rounds: list[Round] = [((t,), family.update(t, optimizer, how)) for t in one_by_one(tensors)]
-        return peak_of_rounds(rounds, family.source)
+        rounds = one_by_one(tensors, lambda tensor: ((tensor,), family.update(tensor, optimizer, how)))
+        return peak_of_rounds(list(rounds), family.source)
     by_type = [in_groups(some, family.group) for some in in_groups(tensors, lambda t: t.number_type)]
     # which number type comes first is a hash map's choice (_group_tensors_by_device_and_dtype)
     orders = [[some for groups in order for some in groups] for order in (by_type, by_type[::-1])]
@@ -229,12 +229,13 @@ def _one_step(tensors: Sequence[LocalTensor], optimizer: Optimizer) -> tuple[Ter
 
 
 def _clipping(tensors: Sequence[LocalTensor], job: Job) -> tuple[Term, ...]:
-    """``clip_grad_norm_``: a norm a gradient, and the partial norms of each gradient's chunks; then one of all.
+    """``clip_grad_norm_``: a norm a gradient, and partial norms of each gradient's chunks; then one of all.
 
     Over lists by number type (foreach is its default on CUDA); as many partial norms a gradient as the
-    largest of the list has chunks, in fp32 (ATen/native/cuda/ForeachReduceOp.cu, torch 2.13).
+    largest of the list has chunks, in fp32 (ATen/native/cuda/ForeachReduceOp.cu, torch 2.13). Megatron's own
+    kernel has a buffer of some hundred numbers, which is left out.
     """
-    if not job.optimizer.clips_gradients or not tensors:
+    if not job.optimizer.clips_gradients or not tensors or job.optimizer.library == "megatron":
         return ()
     norms: list[Term] = []
     moments = []

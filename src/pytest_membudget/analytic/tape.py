@@ -81,6 +81,9 @@ class Operator:
     forward_kernel_bytes: int = 0
     """What its kernel takes for itself and gives back before it returns."""
     backward_kernel_bytes: int = 0
+    backward_sum_bytes: int = 0
+    """The same of summing a gradient up to its smaller shape, which the engine does when the operator's
+    backward is over (``validate_outputs`` in torch/csrc/autograd/engine.cpp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +262,7 @@ def recomputed_backward(tape: Tape, kept: Collection[str], gradients: Gradients 
     for name in part.outputs:
         if name not in stays:
             live.drop(name)
-    _Backward(tape, live, gradients).run()
+    _Backward(tape, live, gradients, is_checkpointed=True).run()
     return live.result()
 
 
@@ -283,8 +286,11 @@ def _take_incoming(tape: Tape, live: _Live) -> None:
 class _Backward:
     """One pass backward: which gradients are there, and who reads each still."""
 
-    def __init__(self, tape: Tape, live: _Live, gradients: Gradients) -> None:
+    def __init__(
+        self, tape: Tape, live: _Live, gradients: Gradients, *, is_checkpointed: bool = False
+    ) -> None:
         self._tape = tape
+        self._is_checkpointed = is_checkpointed
         self._live = live
         self._gradients = gradients
         self._uses = Counter(name for operator in tape.operators for name in _saves_of(tape, operator))
@@ -301,7 +307,8 @@ class _Backward:
             incoming = [tensor.name for tensor in operator.makes if tensor.name in self._grads]
             sources = [self._grads.pop(name) for name in incoming]
             fresh = self._made(operator, sources) if sources else []
-            self._release(operator)
+            if not sources or not self._is_checkpointed:
+                self._release(operator)
             self._end_weights(operator)
             for name, key in fresh:
                 self._add_up(self._tape.named(name), key)
@@ -321,10 +328,14 @@ class _Backward:
                 self._views.add(key)
             fresh.append((name, key))
         for weight in operator.weights:
-            live.take(weight, TEMPORARIES, _grad(weight.name))
-        live.mark(
-            operator.backward_scratch_bytes, operator.backward_kernel_bytes, f"{operator.name} backward"
-        )
+            is_kept = self._gradients == "kept" and weight.joins is None
+            live.take(weight, GRADIENTS if is_kept else TEMPORARIES, _grad(weight.name))
+        name = f"{operator.name} backward"
+        live.mark(operator.backward_scratch_bytes, operator.backward_kernel_bytes, name)
+        if self._is_checkpointed:  # what was recomputed is dropped as soon as it is unpacked and used
+            self._release(operator)
+        if operator.backward_sum_bytes:
+            live.mark(operator.backward_scratch_bytes, operator.backward_sum_bytes, name)
         for key in sources:
             self._readers[key] -= 1
         handed = {key for _, key in fresh}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import UsageMistake
 from ..units import MIB
-from . import annotations, benchmarks, gitlab, junit, markdown
+from . import benchmarks, github, gitlab, junit, markdown
 from .document import MOST_FILE_BYTES, Document, read_document
 from .standing import is_notable
 
@@ -35,7 +35,7 @@ _WRITERS: dict[str, Writer] = {
     "markdown": _markdown,
     "html": _html,
     "junit": lambda document, options: junit.junit(document),
-    "github": lambda document, options: annotations.annotations(
+    "github": lambda document, options: github.workflow_commands(
         document, root=options.root, prefix=options.prefix
     ),
     "gitlab-metrics": lambda document, options: gitlab.metrics(document),
@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser(
         "report",
         help="write a report.json in another format",
-        description="Write a report.json in another format. The report is checked first: it may be anybody's.",
+        description="Write a report.json in another format. It is checked first: it may be anybody's.",
     )
     report.add_argument("report", type=Path, metavar="report.json", help="what --membudget-report wrote")
     report.add_argument("--format", required=True, choices=list(_WRITERS))

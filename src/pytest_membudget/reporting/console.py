@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..units import GIB
-from .rows import gpus_of, peak_bytes, ratio_of, worst_estimate, worst_measurement
+from .rows import (
+    beside,
+    estimate_of_verdict,
+    gpus_of,
+    peak_bytes,
+    ratio_of,
+    worst_estimate,
+    worst_measurement,
+)
 
 
 def summary_lines(
@@ -36,7 +44,7 @@ def summary_lines(
 
 
 #: Columns that are there where a test has something to say in them.
-_OPTIONAL = ("rank", "measured", "ratio", "host")
+_OPTIONAL = ("rank", "analytic", "measured", "ratio", "host")
 _TEXTS = ("test", "rank", "largest component", "verdict")
 
 
@@ -49,12 +57,21 @@ def _cells(row: Mapping[str, Any], note: str | None) -> dict[str, str]:
         "budget": _gib(limit),
         "estimate": _gib(peak or None),
         "rank": f"{estimate['rank']} of {gpus_of(row)}" if estimate is not None and gpus_of(row) > 1 else "-",
+        "analytic": _analytic(row),
         **_measured_cells(row),
         "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
         "host": _host(row),
         "largest component": _largest(estimate) if estimate is not None and peak else "-",
         "verdict": f"{row['verdict']} ({note})" if note else row["verdict"],
     }
+
+
+def _analytic(row: Mapping[str, Any]) -> str:
+    """The figure of the scenario that the test names, and its ratio to the test's own estimate."""
+    figure, estimate = beside(row), estimate_of_verdict(row)
+    if figure is None or estimate is None or not peak_bytes(estimate):
+        return "-"
+    return f"{_gib(peak_bytes(figure))} ({peak_bytes(figure) / peak_bytes(estimate):.3f})"
 
 
 def _measured_cells(row: Mapping[str, Any]) -> dict[str, str]:

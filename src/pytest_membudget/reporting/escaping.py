@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
@@ -9,8 +10,8 @@ import unicodedata
 #: has no way to write some of them), line and paragraph separators.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _MARKDOWN = re.compile(r"[^A-Za-z0-9 /-]")
-#: What ends a cell of a table or a code span, or is read otherwise before one of these.
-_NOT_IN_TABLES = re.compile(r"[|`\\]")
+#: What ends a cell of a table or a code span.
+_NOT_IN_TABLES = re.compile(r"[|`]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -37,8 +38,8 @@ def _written(char: str) -> str:
 def markdown_code(text: str) -> str:
     """``text`` as inline code, in a table too: nothing in it is markup, a link, a mention or a cell's end.
 
-    GitHub looks for mentions and links outside of code alone. Backticks would do if tables had not rules of
-    their own for ``|`` and backslashes; such texts are written as character references.
+    GitHub looks for mentions and links outside of code alone. Backticks would do if tables had not a rule of
+    their own for ``|``; such texts are written as character references.
     """
     flat = " ".join(text.split())
     if not flat:
@@ -75,6 +76,12 @@ def command_data(text: str) -> str:
 def command_property(text: str) -> str:
     """``text`` as a property of a workflow command: file, title."""
     return command_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def script_json(value: object) -> str:
+    """``value`` as JSON inside a script element, which ``</script>`` or a comment in a text must not end."""
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def metric_label(text: str) -> str:

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..units import gib_text
-from .rows import estimate_of_verdict, gpus_of, peak_bytes, worst_measurement
-from .side_by_side import side_by_side
+from .rows import beside, estimate_of_verdict, gpus_of, own_estimates, peak_bytes, worst_measurement
+from .side_by_side import side_by_side, three_ways
 
 #: Holders that a failure names; report.json has more.
 _TOP = 10
 _WIDTH = 20
 #: Ranks whose totals are told, those that take most.
 _RANKS = 16
+_ANALYTIC = "analytic"
+_SCENARIO_FILES = (".yaml", ".yml")
 #: Arguments of the mark that need not be told.
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
@@ -22,16 +24,18 @@ def failure_text(row: Mapping[str, Any]) -> str:
     """Why ``row``'s test fails, for a person who did not write it."""
     lines = [row["reason"]]
     if row["budget"] is not None:  # else the reason is what is wrong with the mark, and where it stands
-        lines.append(f"{row['file']}:{row['line']}: {_marker_text(row['budget'])}")
+        lines.append(f"{row['file']}:{row['line']}: {_budget_text(row)}")
     if row["details"]:
         lines += ["", row["details"]]
     estimate, measurement = estimate_of_verdict(row), worst_measurement(row)
-    if estimate is not None and measurement is not None:
+    if estimate is not None and beside(row) is not None:
+        lines += ["", *three_ways(row), "", *_holders(measurement or estimate)]
+    elif estimate is not None and measurement is not None:
         lines += ["", *side_by_side(row), *_all_ranks(row["measurements"], gpus_of(row))]
         lines += ["", *_holders(measurement)]
     elif estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
         lines += ["", *_components(estimate, gpus_of(row))]
-        lines += [*_all_ranks(row["estimates"], gpus_of(row)), *_machine(row), "", *_holders(estimate)]
+        lines += [*_all_ranks(own_estimates(row), gpus_of(row)), *_machine(row), "", *_holders(estimate)]
         if estimate["host"] is not None and estimate["host"]["holders"]:
             lines += ["", "In host memory:", *_holders(estimate["host"])[1:]]
     if estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
@@ -40,11 +44,12 @@ def failure_text(row: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _marker_text(budget: Mapping[str, Any]) -> str:
-    written = [
-        f"{name}={value!r}" for name, value in budget.items() if value and (name, value) not in _DEFAULTS
-    ]
-    return f"mem_budget({', '.join(written)})"
+def _budget_text(row: Mapping[str, Any]) -> str:
+    """The budget as its mark says it, or as its scenario file does."""
+    written = [pair for pair in row["budget"].items() if pair[1] and pair not in _DEFAULTS]
+    if row["file"].endswith(_SCENARIO_FILES):
+        return ", ".join(f"{name}: {value}" for name, value in written)
+    return f"mem_budget({', '.join(f'{name}={value!r}' for name, value in written)})"
 
 
 def _components(estimate: Mapping[str, Any], gpus: int) -> list[str]:
@@ -93,6 +98,9 @@ def _machine(row: Mapping[str, Any]) -> list[str]:
 def _holders(estimate: Mapping[str, Any]) -> list[str]:
     lines = ["What holds it:"]
     for holder in estimate["holders"][:_TOP]:
+        if estimate["kind"] == _ANALYTIC:
+            lines.append(_term(holder))
+            continue
         module = f" {holder['module']}" if holder["module"] else ""
         times = f" x{holder['count']}" if holder["count"] > 1 else ""
         place = holder["location"] or "no line of Python"
@@ -104,6 +112,15 @@ def _holders(estimate: Mapping[str, Any]) -> list[str]:
     if rest:
         lines.append(f"  {gib_text(sum(holder['bytes'] for holder in rest)):>12}  in {len(rest)} more")
     return lines
+
+
+def _term(holder: Mapping[str, Any]) -> str:
+    """One of an analytic figure's terms: how its bytes come about, and where that is written."""
+    times = f" x{holder['count']}" if holder["count"] > 1 else ""
+    formula = f" = {holder['operator']}" if holder["operator"] else ""
+    source = f"  ({holder['location']})" if holder["location"] else ""
+    size = gib_text(holder["bytes"])
+    return f"  {size:>12}  {holder['component']}  {holder['module']}{times}{formula}{source}"
 
 
 def _listed(title: str, texts: list[str]) -> list[str]:

@@ -50,7 +50,9 @@ def code_quality(document: Document) -> str:
 
     The fingerprint is of the file, the test and the rule: it stays when lines move and figures change.
     """
-    return json.dumps([_entry(one) for one in standings(document) if one.level in _SEVERITIES], indent=1) + "\n"
+    return (
+        json.dumps([_entry(one) for one in standings(document) if one.level in _SEVERITIES], indent=1) + "\n"
+    )
 
 
 def _entry(one: Standing) -> dict[str, Any]:

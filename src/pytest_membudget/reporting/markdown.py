@@ -111,7 +111,10 @@ def _short(commit: str) -> str:
 
 
 def _first_aid(one: Standing) -> str:
-    lines = [f"**{one.word.capitalize()}:** {markdown_code(one.row['nodeid'])}", explained(one, markdown_code)]
+    lines = [
+        f"**{one.word.capitalize()}:** {markdown_code(one.row['nodeid'])}",
+        explained(one, markdown_code),
+    ]
     found = causes(one, 1)
     if found:
         title = "What grew most" if _is_change(one) else "Most is held by"

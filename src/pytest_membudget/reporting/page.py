@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
@@ -13,6 +12,7 @@ from ..components import COMPONENTS
 from ..errors import UsageMistake
 from ..units import gib_text
 from .document import Document
+from .escaping import script_json
 from .rows import peak_bytes
 from .standing import FAILURE, Standing, cause_text, causes, explained, headline, place_in, standings, to_do
 
@@ -57,7 +57,7 @@ def page(document: Document) -> str:
         tests=[_test(one, number) for number, one in enumerate(found)],
         failure=FAILURE,
         gib=gib_text,
-        charts=_inline_json([_chart(one, number) for number, one in enumerate(found) if _has_chart(one)]),
+        charts=script_json([_chart(one, number) for number, one in enumerate(found) if _has_chart(one)]),
         scripts=scripts,
         script_hashes=[_hash(script) for script in scripts],
         style=_asset("report.css"),
@@ -71,12 +71,6 @@ def _asset(name: str) -> str:
 def _hash(script: str) -> str:
     """What a Content-Security-Policy names a script by: no other one runs then."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _inline_json(value: object) -> str:
-    """``value`` inside a script element, which ``</script>`` or a comment in a text must not end."""
-    text = json.dumps(value, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _has_chart(one: Standing) -> bool:

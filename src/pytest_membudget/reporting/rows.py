@@ -71,6 +71,24 @@ def add_measurement(
         row.update(verdict=verdict, reason=f"measured on CUDA: {reason}", details=details, rank=rank)
 
 
+def own_estimates(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The estimates of the test itself: not those of a scenario that stands beside it."""
+    estimates = row["estimates"]
+    return [estimate for estimate in estimates if estimate["kind"] == estimates[0]["kind"]]
+
+
+def beside(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The analytic figure of the scenario that ``row``'s test names, of the rank that it is compared for.
+
+    It is of the same rank as the test's own estimate, if the scenario has that: else of the one that takes
+    most.
+    """
+    own, estimate = own_estimates(row), estimate_of_verdict(row)
+    others = [report for report in row["estimates"] if report not in own]
+    same = [report for report in others if estimate is not None and report["rank"] == estimate["rank"]]
+    return same[0] if same else max(others, key=peak_bytes, default=None)
+
+
 def gpus_of(row: Mapping[str, Any]) -> int:
     """The ranks that ``row``'s test runs as."""
     return int(row["budget"]["gpus"]) if row["budget"] is not None else 1
@@ -85,7 +103,7 @@ def compared(row: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, An
     worst, measurement = worst_estimate(row), worst_measurement(row)
     if worst is None or measurement is None:
         return None
-    same = [estimate for estimate in row["estimates"] if estimate["rank"] == measurement["rank"]]
+    same = [estimate for estimate in own_estimates(row) if estimate["rank"] == measurement["rank"]]
     return (same[0] if same else worst), measurement
 
 
@@ -99,7 +117,7 @@ def ratio_of(row: Mapping[str, Any]) -> float | None:
 
 def estimate_of_verdict(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The estimate of the rank that the verdict is about, if it has one: else of the rank that takes most."""
-    told = [estimate for estimate in row["estimates"] if estimate["rank"] == row["rank"]]
+    told = [estimate for estimate in own_estimates(row) if estimate["rank"] == row["rank"]]
     return told[0] if told else worst_estimate(row)
 
 
@@ -116,4 +134,4 @@ def worst_measurement(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def worst_estimate(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The estimate of the rank that takes most."""
-    return max(row["estimates"], key=peak_bytes, default=None)
+    return max(own_estimates(row), key=peak_bytes, default=None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..units import GIB, gib_text
 from .document import Document
-from .rows import Row, peak_bytes, worst_estimate, worst_measurement
+from .rows import Row, own_estimates, peak_bytes, worst_estimate, worst_measurement
 
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
 #: The worst first.
@@ -148,7 +148,7 @@ def _budget_text(one: Standing, code: Code) -> str:
     if peak is None or one.figure is None:
         return ""
     figure = one.figure
-    on_rank = f" on rank {figure['rank']}" if len(one.row["estimates"]) > 1 else ""
+    on_rank = f" on rank {figure['rank']}" if len(own_estimates(one.row)) > 1 else ""
     takes = f"Takes {gib_text(peak)}{on_rank}"
     if one.excess_bytes:
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
@@ -211,6 +211,8 @@ def cause_text(cause: Mapping[str, Any], code: Code, *, signed: bool) -> str:
     parts = [f"+{size}" if signed and cause["bytes"] > 0 else size, cause["component"]]
     if cause["module"]:
         parts.append(f"of {code(cause['module'])}")
+    if cause.get("count", 1) > 1:
+        parts.append(f"x{cause['count']}")
     parts.append(f"at {code(cause['location'])}" if cause["location"] else "at no line of Python")
     if cause["operator"]:
         parts.append(f"({code(cause['operator'])})")

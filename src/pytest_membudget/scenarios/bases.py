@@ -46,8 +46,13 @@ def base_of(
             point.fields["implementation"],
             f"implementation: {implementation} does not run Megatron's arguments; leave it out",
         )
+    beside = values.get(MEGATRON)
+    if beside is not None and (source == MEGATRON or implementation != MEGATRON):
+        remedy = "put them into model.megatron" if source == MEGATRON else "write implementation: megatron"
+        mistakes.add(point.fields[MEGATRON], f"megatron: nothing reads these arguments here; {remedy}")
     if implementation == MEGATRON:
-        written = megatron_arguments(values["model"][MEGATRON]) if source == MEGATRON else _USUAL
+        elsewhere = {**_USUAL, **(megatron_arguments(beside) if beside is not None else {})}
+        written = megatron_arguments(values["model"][MEGATRON]) if source == MEGATRON else elsewhere
         return _megatron(model, {**written, **dict(arguments)}, point, values, mistakes)
     return _torchtitan(model, values) if implementation == TORCHTITAN else Job(model)
 

@@ -12,7 +12,7 @@ from ..analytic.estimate import estimate
 from ..analytic.figures import RankFigure, report_of
 from ..analytic.job import Job
 from ..budget import Budget
-from ..errors import MembudgetError
+from ..errors import MembudgetError, UsageMistake
 from ..estimate import Estimate, capacity_of
 from ..machines import GPUS_A_MACHINE, fullest_machine
 from ..report import MemoryReport
@@ -30,10 +30,13 @@ def estimate_point(
     """The budget and the estimate of ``point``; a scenario that cannot be reckoned is an error."""
     try:
         scenario = reader.read(point, defaults)
-        reports = reports_of(scenario)
-    except MembudgetError as error:
+    except UsageMistake as error:
         first, _, rest = str(error).partition("\n")
         return None, Estimate(Verdict(ERROR, first), details=rest)
+    try:
+        reports = reports_of(scenario)
+    except MembudgetError as error:
+        return scenario.budget, Estimate(Verdict(ERROR, f"{point.node.place}: {error}"))
     except Exception as error:  # a defect of the formulas costs one test its figure, not the session
         what = f"{point.node.place}: the formulas failed: {type(error).__name__}: {error}"
         return None, Estimate(Verdict(ERROR, what), details=traceback.format_exc())

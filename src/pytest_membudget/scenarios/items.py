@@ -69,6 +69,17 @@ class ScenarioItem(pytest.Item):
         assert isinstance(self.parent, ScenarioFile)
         return estimate_point(self.point, self.parent.reader, defaults)
 
+    @property
+    def shown_file(self) -> str:
+        """Its file as reports write it."""
+        assert isinstance(self.parent, ScenarioFile)
+        return self.parent.shown
+
+    @property
+    def line(self) -> int:
+        """Where its budget stands in the file."""
+        return self.point.node.line
+
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Where it stands in its file."""
-        return self.path, self.point.node.line - 1, self.name
+        return self.path, self.line - 1, self.name

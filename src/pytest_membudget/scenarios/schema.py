@@ -322,6 +322,13 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "megatron and torchtitan for a model from there, else transformers",
         ),
         Field(
+            "megatron",
+            Anything(),
+            "With the implementation megatron and a model from elsewhere: Megatron-LM's other arguments, as "
+            "`{decoder-first-pipeline-num-layers: 3, use-distributed-optimizer: true}`.",
+            "`{bf16: true, use-distributed-optimizer: true}`",
+        ),
+        Field(
             "attention",
             Choice(get_args(AttentionKernel)),
             "The attention kernel.",

@@ -99,6 +99,10 @@ class Tracker:
 
     def saw_on_host(self, tensor: torch.Tensor, operator: str) -> None:
         """``operator`` gave ``tensor``, which lies on the host: record its storage if it is new."""
+        if tensor.layout is not torch.strided:
+            for part in _parts(tensor):
+                self.saw_on_host(part, operator)
+            return
         storage = tensor.untyped_storage()
         key, size_bytes = storage._cdata, storage.nbytes()
         if key in self.host.live or not size_bytes:

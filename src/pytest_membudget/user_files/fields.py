@@ -418,7 +418,8 @@ class Table:
             table["not"] = {"anyOf": [{"required": list(pair)} for pair in combinations(self.one_of, 2)]}
         if self.main is None:
             return table
-        return {"anyOf": [self.by_name[self.main].kind.json_schema(), table]}
+        short = {**self.by_name[self.main].kind.json_schema(), "not": {"type": "object"}}
+        return {"anyOf": [short, table]}
 
 
 def read_fields(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import UsageMistake
+from .linears import cast
 from .operators import add, multiply, unary
 from .recorder import Backward, Recorder, Value
 
@@ -25,7 +26,8 @@ def activate(r: Recorder, name: str, x: Value, activation: str) -> Value:
 def _new_gelu(r: Recorder, name: str, x: Value) -> Value:
     """``0.5 * x * (1 + tanh(c * (x + 0.044715 * x**3)))``, in Python: three tensors are saved beside x."""
     half = unary(r, f"{name} half", x)
-    cube = unary(r, f"{name} cube", x, "input", scratch=2)
+    cubed = cast(r, f"{name} fp32", x, "fp32") if r.setting.autocast else x  # autocast takes ``pow`` in fp32
+    cube = unary(r, f"{name} cube", cubed, "input", scratch=2)
     scaled = unary(r, f"{name} cube scaled", cube)
     inner = add(r, f"{name} inner", x, scaled)
     inner = unary(r, f"{name} inner scaled", inner)

@@ -12,7 +12,8 @@ from ..job import AttentionKernel
 from . import attention_kernels as kernels
 from .attention_kernels import Call
 from .linears import cast
-from .operators import copy, dropout, multiply, scale, unary
+from .math_attention import math_path, product
+from .operators import copy, dropout, unary
 from .recorder import Backward, Recorder, Value
 
 
@@ -26,6 +27,10 @@ class Core:
     has_mask: bool = False
     """A mask tensor is given: windows, padding, T5's positions."""
     dropout: float = 0.0
+    repeats_heads: bool = True
+    """Where there is a mask, transformers' sdpa repeats shared heads itself; Falcon's own call does not."""
+    by_heads: bool = False
+    """Queries lie as [b, a, s, d] (they were joined), so the result of flash and cuDNN does too: it is copied."""
     is_eager: bool = False
     """The family's own code has it no other way."""
     softcap: bool = False
@@ -37,15 +42,22 @@ def attend(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> 
     kernel = kernel_for(r, core, q.kind)
     kind = r.setting.autocast or q.kind
     q, k, v = (cast(r, f"{name} {letter} cast", x, kind) for letter, x in zip("qkv", (q, k, v), strict=True))
-    is_shared = r.sizes.bytes("a") != r.sizes.bytes("g")
-    if is_shared and (core.has_mask or kernel in ("unfused", "efficient")):
-        k = copy(r, f"{name} k repeated", k, f"b {core.keys} a d")
-        v = copy(r, f"{name} v repeated", v, f"b {core.keys} a e")
+    if kernel == "unfused" or (core.has_mask and core.repeats_heads):
+        k, v = _repeated(r, name, k, v, core)
     if kernel == "unfused":
         return _eager(r, name, q, k, v, core)
     if kernel == "math":
-        return _math(r, name, q, k, v, core)
+        return math_path(r, name, q, k, v, core)
     return _fused(r, name, (q, k, v), core, kernel)
+
+
+def _repeated(r: Recorder, name: str, k: Value, v: Value, core: Core) -> tuple[Value, Value]:
+    """Keys and values once for each query head (``repeat_kv``), where heads share them."""
+    if r.sizes.bytes("a") == r.sizes.bytes("g"):
+        return k, v
+    k = copy(r, f"{name} k repeated", k, f"b {core.keys} a d")
+    v = copy(r, f"{name} v repeated", v, f"b {core.keys} a e")
+    return k, v
 
 
 def kernel_for(r: Recorder, core: Core, kind: str) -> AttentionKernel:
@@ -68,7 +80,7 @@ def kernel_for(r: Recorder, core: Core, kind: str) -> AttentionKernel:
     if wanted == "cudnn" and half and setting.gpu.capability >= (8, 0) and max(size("d"), size("e")) <= 256:
         return "cudnn"
     is_shared = size("a") != size("g")
-    if is_shared and not core.has_mask and same_width:
+    if is_shared and not (core.has_mask and core.repeats_heads) and same_width:
         return "math"
     alignment = 8 if half else 4
     return "efficient" if size("d") % alignment == size("e") % alignment == 0 else "math"
@@ -96,13 +108,14 @@ def _fused(
     if kernel == "efficient":
         rows = f"b a {-(-size(core.queries) // 32) * 32}"
     forward, backward = _KERNELS[kernel]
-    out = Value(name, f"b {core.queries} a e", q.kind)
-    back = Backward(
-        (q, k, v, out),
-        (Value(f"{name} logsumexp", rows, "fp32"),),
-        kernel_bytes=backward(call, setting.gpu),
-    )
-    return r.run(name, (q, k, v), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu))
+    lies_by_heads = core.by_heads and kernel != "efficient"
+    out = Value(f"{name} by heads" if lies_by_heads else name, f"b {core.queries} a e", q.kind)
+    kept = [Value(f"{name} logsumexp", rows, "fp32")]
+    kept += [Value(f"{name} mask", f"b {core.queries} {core.keys}", q.kind)] if core.has_mask else []
+    copies = 2 * r.bytes_of(out) if lies_by_heads and kernel == "flash" else 0
+    back = Backward((q, k, v, out), tuple(kept), kernel_bytes=backward(call, setting.gpu) + copies)
+    result = r.run(out.name, (q, k, v), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu))
+    return copy(r, name, result) if lies_by_heads else result
 
 
 _KERNELS = {
@@ -115,7 +128,7 @@ _KERNELS = {
 def _eager(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:
     """Transformers' ``eager_attention_forward``: softmax in fp32, then back."""
     scores_dims = f"b a {core.queries} {core.keys}"
-    scores = _product(r, f"{name} scores", q, k, scores_dims)
+    scores = product(r, f"{name} scores", q, k, scores_dims)
     scores = unary(r, f"{name} scaled scores", scores)
     if core.softcap:
         scores = unary(r, f"{name} scores / cap", scores)
@@ -127,27 +140,5 @@ def _eager(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> 
     weights = unary(r, f"{name} softmax", wide, "result")
     weights = cast(r, f"{name} weights", weights, q.kind)
     weights = dropout(r, f"{name} dropout", weights, core.dropout)
-    out = _product(r, f"{name} values", weights, v, f"b a {core.queries} e")
+    out = product(r, f"{name} values", weights, v, f"b a {core.queries} e")
     return copy(r, name, out, f"b {core.queries} a e")
-
-
-def _math(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:
-    """``_scaled_dot_product_attention_math``: in fp32, with the scores whole."""
-    kind = q.kind
-    q, k, v = (cast(r, f"{name} {x} fp32", value, "fp32") for x, value in zip("qkv", (q, k, v), strict=True))
-    q = unary(r, f"{name} q scaled", q)
-    if r.sizes.bytes("a") != r.sizes.bytes(k.dims.split()[2]):
-        k = copy(r, f"{name} k repeated", k, f"b {core.keys} a d")
-        v = copy(r, f"{name} v repeated", v, f"b {core.keys} a e")
-    k = unary(r, f"{name} k scaled", k)
-    scores = _product(r, f"{name} scores", q, k, f"b a {core.queries} {core.keys}")
-    weights = unary(r, f"{name} softmax", scores, "result")
-    weights = dropout(r, f"{name} dropout", weights, core.dropout)
-    out = _product(r, f"{name} values", weights, v, f"b a {core.queries} e")
-    return cast(r, name, out, kind)
-
-
-def _product(r: Recorder, name: str, one: Value, other: Value, dims: str) -> Value:
-    """``bmm``: it saves both."""
-    saves = (*((one,) if other.trains else ()), *((other,) if one.trains else ()))
-    return r.run(name, (one, other), dims, one.kind, Backward(saves))

@@ -101,8 +101,14 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     q, k = (_ready(r, name, value, shape, style) for name, value in (("q", q), ("k", k)))
     if shape.rotary_dim:
         q, k = _turned(r, q, k, shape, style)
-    has_mask = shape.window is not None and shape.window < r.sizes.bytes("s")
-    core = Core(has_mask=has_mask, dropout=shape.dropout, is_eager=style.eager, softcap=style.softcap)
+    core = Core(
+        has_mask=style.always_masked or (shape.window is not None and shape.window < r.sizes.bytes("s")),
+        dropout=shape.dropout,
+        repeats_heads=not style.always_masked,
+        by_heads=style.joins_heads and bool(shape.rotary_dim),
+        is_eager=style.eager,
+        softcap=style.softcap,
+    )
     attended = attend(r, "attention", q, k, v, core)
     result = linear(r, "o_proj", attended, "h", "a e", bias=shape.output_bias)
     r.hold(x, q, k, v)
@@ -127,8 +133,8 @@ def _ready(r: Recorder, name: str, x: Value, shape: Attention, style: Style) -> 
 
 def _turned(r: Recorder, q: Value, k: Value, shape: Attention, style: Style) -> tuple[Value, Value]:
     """Both turned by position, wholly or in part; what they were is held until both are."""
-    table = r.setting.residual
-    if shape.rotary_dim == shape.head_dim:
+    table = style.table or r.setting.residual
+    if not style.joins_heads:
         found = [_whole(r, name, x, table, style) for name, x in (("q", q), ("k", k))]
         r.hold(q, k)
         return found[0], found[1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..model import Model
 from .linears import cast, linear
+from .operators import unary
 from .recorder import Backward, Recorder, Value
 
 
@@ -13,11 +15,13 @@ def cross_entropy(r: Recorder, name: str, logits: Value) -> Value:
     return r.run(name, (chances,), "1", logits.kind, Backward((chances,)))
 
 
-def full_loss(
-    r: Recorder, hidden: Value, vocab: str, *, upcasts: bool, bias: bool = False, joins: bool = False
-) -> Value:
+def full_loss(r: Recorder, hidden: Value, model: Model, width: str, *, upcasts: bool) -> Value:
     """All logits at once: the head, a copy in fp32, cross entropy; both copies are held until the loss is."""
-    logits = linear(r, "lm_head", hidden, vocab, "h", bias=bias, joins=joins)
+    logits = linear(r, "lm_head", hidden, "V", width, bias=model.head_bias, joins=model.tied)
+    if model.final_softcap:
+        logits = unary(r, "logits / cap", logits)
+        logits = unary(r, "logits tanh", logits, "result")
+        logits = unary(r, "logits * cap", logits)
     wide = cast(r, "logits fp32", logits, "fp32") if upcasts else logits
     loss = cross_entropy(r, "loss", wide)
     r.hold(logits, wide, until=loss)

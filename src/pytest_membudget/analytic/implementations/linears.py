@@ -34,7 +34,7 @@ def linear(
     if bias and trains:
         weights.append(r.weight(f"{name}.bias", outputs, setting.stored))
         sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), setting.gpu)
-    back = Backward(tuple(saves), weights=tuple(weights), gives_views=True, kernel_bytes=sums)
+    back = Backward(tuple(saves), weights=tuple(weights), gives_views=True, sum_bytes=sums)
     return r.run(name, reads, dims, kind, back)
 
 
@@ -54,8 +54,20 @@ def cast(r: Recorder, name: str, x: Value, kind: str) -> Value:
     return r.run(name, (x,), x.dims, kind)
 
 
-def embedding(r: Recorder, name: str, tokens: Value, rows: str, width: str, *, joins: bool = False) -> Value:
-    """``nn.Embedding``: rows of a table of ``rows`` by ``width``. ``joins``: tied, the head uses it later."""
+def embedding(
+    r: Recorder,
+    name: str,
+    tokens: Value,
+    rows: str,
+    width: str,
+    *,
+    joins: bool = False,
+    saves_rows: bool = False,
+) -> Value:
+    """``nn.Embedding``: rows of a table of ``rows`` by ``width``. ``joins``: tied, the head uses it later.
+
+    ``saves_rows``: the numbers of its rows are made for it, and saved (tokens are the step's inputs anyway).
+    """
     setting = r.setting
     weights = ()
     kernel = 0
@@ -67,5 +79,5 @@ def embedding(r: Recorder, name: str, tokens: Value, rows: str, width: str, *, j
         element = r.bytes("1", setting.stored)
         count, table, columns = (r.sizes.bytes(dims) for dims in (tokens.dims, rows, width))
         kernel = embedding_backward_bytes(count, table, columns, element, setting.gpu)
-    back = Backward(weights=weights, kernel_bytes=kernel)
+    back = Backward((tokens,) if saves_rows else (), weights=weights, kernel_bytes=kernel)
     return r.run(name, (tokens,), f"{tokens.dims} {width}", setting.stored, back)

@@ -1,24 +1,26 @@
 """Megatron-LM's ranks: blocks of a stage, what is there all the time, and the step that they make.
 
-A step of Megatron-LM differs from torch's own in that gradients have buffers of their own (``main_grad``) from the
-start, so none is made by backward but for a moment, and in that a pipeline stage can hold several model chunks.
-Versions read: NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553, NVIDIA/TransformerEngine
-d0067d0da6cb01811b8072a7d304f0e00344ce2b.
+A step of Megatron-LM differs from torch's own in that gradients have buffers of their own (``main_grad``)
+from the start, so none is made by backward but for a moment, and in that a pipeline stage can hold several
+model chunks. Versions read: NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553,
+NVIDIA/TransformerEngine d0067d0da6cb01811b8072a7d304f0e00344ce2b.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from ...components import ACTIVATIONS, COLLECTIVES
+from ...components import ACTIVATIONS, COLLECTIVES, INPUTS
+from ...errors import UsageMistake
 from ..local_tensors import LocalTensor
-from ..model import Layer
-from ..moments import Block, Step
+from ..moments import Block, Step, moments_of, peak_of
+from ..pipeline import interleaved_states
 from ..stage import Chunk, Stage
 from ..tape import forward
-from ..terms import Term
+from ..terms import Term, total_bytes
 from .megatron_ends import embedding_tape, head_tape
-from .megatron_layer import layer_tape
+from .megatron_prediction import prediction_tape
 from .megatron_recompute import layer_blocks
 from .megatron_sizes import MegatronSizes, sizes_of
 from .megatron_static import static_terms, step_temporaries, tied_table_bytes
@@ -27,27 +29,47 @@ _SCHEDULES = "megatron/core/pipeline_parallel/schedules.py"
 
 
 def blocks_of(stage: Stage) -> tuple[Block, ...]:
-    """The blocks of the stage's last model chunk, whose backward comes first; for one chunk those of the stage."""
-    return _chunk_blocks(sizes_of(stage), stage, _chunks(stage)[-1])
+    """The blocks of the model chunk that runs when most is there; with one chunk those of the stage."""
+    return _worst(stage).blocks
 
 
 def step_of(stage: Stage, tensors: Sequence[LocalTensor]) -> Step:
     """One rank's training step; ``tensors`` are the rank's own.
 
-    Its moments are those at which most micro-batches are in flight: the first backward's, and the forward before.
+    Its moments are those of the model chunk that runs when most is there, beside what all chunks then hold
+    for micro-batches whose backward is still to come. Raises ``UsageMistake`` for what Megatron-core's own
+    layers are not run with.
     """
+    _check(stage)
+    worst = _worst(stage)
     return Step(
         static=static_terms(stage, tensors),
-        blocks=blocks_of(stage),
-        gathered=(*_in_flight(stage), *_handed_over(stage)),
+        blocks=worst.blocks,
+        gathered=(*worst.held, *_handed_over(stage)),
         gradients="freed",
         optimizer_temporaries=step_temporaries(stage, tensors),
     )
 
 
+def _check(stage: Stage) -> None:
+    job = stage.job
+    if job.task != "train" or job.adapter is not None or job.teacher is not None:
+        raise UsageMistake(
+            "Megatron-LM's layers are reckoned for training a whole model, without adapters and teachers; "
+            "write implementation transformers or torchtitan for the rest"
+        )
+    kind = job.data_parallel.kind
+    if stage.job.degrees.data_parallel_shard_degree > 1 and not kind.startswith("megatron"):
+        raise UsageMistake(
+            f"Megatron-LM's ranks are not run with data parallelism {kind!r}; "
+            "write megatron, or megatron_distributed for its distributed optimizer"
+        )
+
+
 def after_step(stage: Stage, tensors: Sequence[LocalTensor]) -> tuple[Term, ...]:
     """What stays between two steps: all that is static, and what the pipeline's schedule keeps."""
-    return (*static_terms(stage, tensors), *_last_inputs(stage))
+    static = [term for term in static_terms(stage, tensors) if term.component != INPUTS]
+    return (*static, *_last_inputs(stage), *step_temporaries(stage, tensors))
 
 
 def _chunks(stage: Stage) -> tuple[Chunk, ...]:
@@ -63,20 +85,57 @@ def _chunk_blocks(sizes: MegatronSizes, stage: Stage, chunk: Chunk) -> tuple[Blo
         found.append(Block("embedding", embedding_tape(sizes, shares_weight=is_shared)))
     found += layer_blocks(sizes, chunk.groups)
     if chunk.has_head:
+        found += [
+            Block(f"prediction layer {number}", prediction_tape(sizes, number=number))
+            for number in range(sizes.job.model.prediction_layers)
+        ]
         found.append(Block("head and loss", head_tape(sizes, shares_weight=bool(waiting))))
     return tuple(found)
 
 
-def _in_flight(stage: Stage) -> tuple[Term, ...]:
-    """What the forwards of other micro-batches and of other chunks have left."""
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A moment of the schedule: what runs, and what is held beside it."""
+
+    blocks: tuple[Block, ...]
+    held: tuple[Term, ...]
+
+
+def _worst(stage: Stage) -> _State:
+    """Of the schedule's states the one with most bytes."""
     sizes = sizes_of(stage)
-    found: list[Term] = []
     chunks = _chunks(stage)
-    for number, chunk in enumerate(chunks):
-        others = chunk.in_flight - (number == len(chunks) - 1)
-        if others > 0:
-            found += [term.times(others) for term in left_by(_chunk_blocks(sizes, stage, chunk))]
-    return tuple(found)
+    alike: dict[Chunk, tuple[Block, ...]] = {}
+    blocks = []
+    for chunk in chunks:
+        kind = replace(chunk, first_layer=0, in_flight=1)
+        if kind not in alike:
+            alike[kind] = _chunk_blocks(sizes, stage, kind)
+        blocks.append(alike[kind])
+    left = {id(some): left_by(some) for some in alike.values()}
+    if len(chunks) == 1:
+        held = [
+            term.times(chunks[0].in_flight - 1) for term in left[id(blocks[0])] if chunks[0].in_flight > 1
+        ]
+        return _State(blocks[0], tuple(held))
+    peaks = {
+        id(some): peak_of(moments_of(Step((), some, gradients="freed"))).bytes for some in alike.values()
+    }
+    left_bytes = [total_bytes(left[id(some)]) for some in blocks]
+    running, counts = max(
+        interleaved_states(stage.job, stage.pipeline_rank),
+        key=lambda state: (
+            peaks[id(blocks[state[0]])]
+            + sum(count * size for count, size in zip(state[1], left_bytes, strict=True))
+        ),
+    )
+    held = [
+        term.times(count)
+        for some, count in zip(blocks, counts, strict=True)
+        if count
+        for term in left[id(some)]
+    ]
+    return _State(blocks[running], tuple(held))
 
 
 def left_by(blocks: Sequence[Block]) -> list[Term]:
@@ -105,19 +164,16 @@ def _handed_over(stage: Stage) -> tuple[Term, ...]:
     """
     if stage.job.degrees.pipeline_parallel_degree == 1 or stage.job.accumulation == 1:
         return ()
-    return (
-        Term(COLLECTIVES, "gradient sent to the stage before", _boundary(stage), "s*b*h*2", _SCHEDULES),
-    )
+    return (Term(COLLECTIVES, "gradient sent to the stage before", _boundary(stage), "s*b*h*2", _SCHEDULES),)
 
 
 def _last_inputs(stage: Stage) -> tuple[Term, ...]:
-    """Each chunk's decoder keeps the last input that it was given, and that its gradient (``set_input_tensor``)."""
+    """The input that each chunk's decoder was given last, and its gradient: ``set_input_tensor`` keeps it."""
     if stage.job.degrees.pipeline_parallel_degree == 1:
         return ()
     count = sum(1 for chunk in _chunks(stage) if not chunk.has_embedding)
     size_bytes = 2 * _boundary(stage)
     source = "megatron/core/transformer/transformer_block.py set_input_tensor"
-    return (Term(ACTIVATIONS, "last inputs and their gradients", size_bytes, "2*s*b*h*2", source).times(count),)
-
-
-__all__ = ["Layer", "after_step", "blocks_of", "layer_tape", "left_by", "step_of"]
+    return (
+        Term(ACTIVATIONS, "last inputs and their gradients", size_bytes, "2*s*b*h*2", source).times(count),
+    )

@@ -11,18 +11,22 @@ from collections.abc import Iterator
 
 from ..model import Norm
 from ..tape import Operator, Tape, Tensor
-from .megatron_attention import norm
+from .megatron_linears import norm
 from .megatron_sizes import MegatronSizes
 
 
 def embedding_tape(sizes: MegatronSizes, *, shares_weight: bool) -> Tape:
-    """Rows of the table (``b s h``), positions added, turned to ``s b h``, dropout; ``shares_weight``: as head."""
+    """Rows of the table as ``b s h``, positions added, turned to ``s b h``, dropout.
+
+    ``shares_weight``: the table is this rank's head too.
+    """
     model = sizes.job.model
     tokens = Tensor("tokens", sizes.bytes(sizes.tokens, number_type="int64"), needs_grad=False)
     whole = sizes.bytes(sizes.tokens, sizes.hidden)
-    weights = [_shared(sizes, "embedding.weight", "ends" if shares_weight else None)]
+    table = sizes.bytes(sizes.split(model.vocab), sizes.hidden)
+    weights = [Tensor("embedding.weight", table, joins="ends" if shares_weight else None)]
     if model.positions:
-        weights.append(sizes.weight("positions.weight", model.positions, sizes.hidden))
+        weights.append(Tensor("positions.weight", sizes.bytes(model.positions, sizes.hidden)))
     made = "embedded" if model.embedding_dropout else "x"
     operators = [
         Operator(
@@ -53,7 +57,7 @@ def head_tape(sizes: MegatronSizes, *, shares_weight: bool) -> Tape:
     if sizes.job.model.head_hidden is not None:
         operators += _dense_before_head(sizes, sizes.job.model.head_norm, read)
         read = "head_input"
-    operators += _logits_and_loss(sizes, read, shares_weight=shares_weight)
+    operators += logits_and_loss(sizes, read, shares_weight=shares_weight)
     return Tape((sizes.of("x", sizes.rows, sizes.hidden, formula="s*b*h*2"),), tuple(operators), ("loss",))
 
 
@@ -68,37 +72,37 @@ def _dense_before_head(sizes: MegatronSizes, kind: Norm | None, read: str) -> It
     yield norm(sizes, kind or Norm("layer", bias=True), "head_norm", "dense_active", "head_input")
 
 
-def _logits_and_loss(sizes: MegatronSizes, read: str, *, shares_weight: bool) -> Iterator[Operator]:
+def logits_and_loss(
+    sizes: MegatronSizes, read: str, *, shares_weight: bool, prefix: str = ""
+) -> Iterator[Operator]:
     """Logits of this rank's part of the vocabulary in the compute type, then the loss.
 
-    The loss makes them fp32, works in place on that copy (subtraction, exponential, division) and saves it: it
-    becomes the gradient, again in place, which autograd casts to the logits' type.
+    The loss makes them fp32, works in place on that copy (subtraction, exponential, division) and saves it:
+    it becomes the gradient, again in place, which autograd casts to the logits' type.
     """
     rows, columns = sizes.tokens, sizes.split(sizes.job.model.vocab)
-    gathered = sizes.gathered(sizes.hidden)
-    logits = sizes.of("logits", rows, columns, formula="s*b*v/t*2")
+    logits = sizes.of(f"{prefix}logits", rows, columns, formula="s*b*v/t*2")
     yield Operator(
-        "logits",
+        logits.name,
         (read,),
         (logits,),
         saves=(read,),
-        weights=(_shared(sizes, "head.weight", "waits" if shares_weight else None),),
-        backward_scratch_bytes=gathered,
+        weights=(_head_weight(sizes, f"{prefix}head.weight", shares_weight=shares_weight),),
+        backward_scratch_bytes=sizes.gathered(sizes.hidden),
     )
-    loss = sizes.of("loss", rows, number_type="fp32")
+    loss = sizes.of(f"{prefix}loss", rows, number_type="fp32")
+    name = f"{prefix}cross_entropy"
     if sizes.options.cross_entropy_fusion == "te":
         # the kernel writes the gradient over the logits (transformer_engine/pytorch/triton/cross_entropy.py)
-        yield Operator("loss", ("logits",), (loss,), saves=("logits",))
+        yield Operator(name, (logits.name,), (loss,), saves=(logits.name,))
         return
-    softmax = sizes.of("softmax_of_logits", rows, columns, formula="s*b*v/t*4", number_type="fp32")
-    targets = sizes.of("targets", rows, number_type="int64")
-    masked = sizes.of("target_mask", rows, number_type="bool")
-    yield Operator("loss", ("logits",), (loss,), keeps=(softmax, targets, masked))
+    softmax = sizes.of(f"{prefix}softmax_of_logits", rows, columns, formula="s*b*v/t*4", number_type="fp32")
+    targets = sizes.of(f"{prefix}targets", rows, number_type="int64")
+    masked = sizes.of(f"{prefix}target_mask", rows, number_type="bool")
+    yield Operator(name, (logits.name,), (loss,), keeps=(softmax, targets, masked))
 
 
-def _shared(sizes: MegatronSizes, name: str, joins: str | None) -> Tensor:
-    """The gradient of the table of the vocabulary's part: that of a tied one waits for its other use."""
-    weight = sizes.weight(name, sizes.split(sizes.job.model.vocab), sizes.hidden)
-    if joins == "waits":
-        return Tensor(weight.name, weight.bytes, joins="waits")
-    return Tensor(weight.name, weight.bytes, joins="ends") if joins == "ends" else weight
+def _head_weight(sizes: MegatronSizes, name: str, *, shares_weight: bool) -> Tensor:
+    """The gradient of the head's weight; that of a tied one waits for the embedding's."""
+    made = sizes.weight(name, sizes.split(sizes.job.model.vocab), sizes.hidden)
+    return Tensor(name, made.bytes, joins="waits" if shares_weight else None)

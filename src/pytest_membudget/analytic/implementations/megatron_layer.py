@@ -1,7 +1,8 @@
 """One Megatron-core transformer layer as a tape, and how recomputation changes it.
 
-Read in NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553: megatron/core/transformer/transformer_layer.py,
-mlp.py, megatron/core/fusions/fused_bias_gelu.py, fused_bias_swiglu.py.
+Read in NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553:
+megatron/core/transformer/transformer_layer.py, mlp.py, megatron/core/fusions/fused_bias_gelu.py,
+fused_bias_swiglu.py.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from dataclasses import replace
 
 from ..model import Experts, FeedForward, Layer
 from ..tape import Operator, Tape, Tensor, backward, forward
-from .megatron_attention import attention, column_linear, dropout_add, norm, row_linear
+from .megatron_attention import attention
 from .megatron_experts import experts
+from .megatron_linears import column_linear, dropout_add, norm, row_linear
 from .megatron_sizes import MegatronSizes
 
 
@@ -24,7 +26,7 @@ def layer_tape(sizes: MegatronSizes, layer: Layer) -> Tape:
         *_second_block(sizes, layer),
         *dropout_add(sizes, "mlp_add", "mlp_out", "middle", "y", layer.dropout),
     )
-    operators = _without_norm_outputs(sizes, operators)
+    operators = _without_offloaded(sizes, _without_outputs(sizes, operators))
     return Tape((sizes.of("x", sizes.rows, sizes.hidden, formula="s*b*h*2"),), operators, ("y",))
 
 
@@ -101,19 +103,57 @@ def _recomputed(sizes: MegatronSizes) -> tuple[str, ...]:
     return how.modules if how.mode == "selective" else ()
 
 
-def _without_norm_outputs(sizes: MegatronSizes, operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
-    """``recompute_modules`` with ``layernorm``: the norms' outputs go after forward and are made again."""
-    if "layernorm" not in _recomputed(sizes):
+#: Of ``recompute_modules``, those whose outputs go after forward and are made again before they are read
+#: (``CheckpointWithoutOutput``, megatron/core/tensor_parallel/random.py): the outputs, and what they come
+#: from.
+_MADE_AGAIN = {
+    "layernorm": ("normed", "mlp_normed"),
+    "mla_up_proj": ("q", "k", "v", "q_up.normed", "kv_up.normed"),
+}
+
+
+def _without_outputs(sizes: MegatronSizes, operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+    """Operators that do not save what is made again."""
+    outputs = {name for module in _recomputed(sizes) for name in _MADE_AGAIN.get(module, ())}
+    if not sizes.job.model.decoder.groups[0][0].attention.latent:
+        outputs -= set(_MADE_AGAIN["mla_up_proj"])
+    return _unsaved(operators, outputs)
+
+
+def _unsaved(operators: tuple[Operator, ...], names: set[str]) -> tuple[Operator, ...]:
+    """Tensors ``names`` are there again for a backward, beside it, and not from forward on."""
+    if not names:
         return operators
-    outputs = {"normed", "mlp_normed"}
-    again = sizes.bytes(sizes.rows, sizes.hidden)
-    return tuple(
-        replace(
-            operator,
-            saves=tuple(name for name in operator.saves if name not in outputs),
-            backward_scratch_bytes=operator.backward_scratch_bytes + again,
-        )
-        if outputs & set(operator.saves)
-        else operator
-        for operator in operators
-    )
+    made = {tensor.name: tensor.bytes for operator in operators for tensor in operator.makes}
+    found = []
+    for operator in operators:
+        gone = [name for name in operator.saves if name in names]
+        again = sum(made.get(name, 0) for name in gone)
+        kept = tuple(name for name in operator.saves if name not in names)
+        scratch = operator.backward_scratch_bytes + again
+        found.append(replace(operator, saves=kept, backward_scratch_bytes=scratch) if gone else operator)
+    return tuple(found)
+
+
+#: Of ``offload_modules``, what goes to the host: what is saved while the module runs
+#: (megatron/core/pipeline_parallel/fine_grained_activation_offload.py).
+_OFFLOADED = {
+    "attn_norm": ("x",),
+    "qkv_linear": ("normed", "q_down.out", "kv_down.out", "q_up.normed", "kv_up.normed"),
+    "core_attn": ("q", "k", "v", "probabilities", "dropped"),
+    "attn_proj": ("context",),
+    "mlp_norm": ("middle",),
+    "expert_fc1": ("expert_tokens",),
+    "moe_act": ("experts.up",),
+}
+#: ``min_offloaded_tensor_size``, in elements.
+_LEAST_OFFLOADED = 1024 * 1024
+
+
+def _without_offloaded(sizes: MegatronSizes, operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+    """Tensors on the host are there again for the backward that reads them."""
+    made = {tensor.name: tensor.bytes for operator in operators for tensor in operator.makes}
+    made["x"] = sizes.bytes(sizes.rows, sizes.hidden)
+    large = {name for name, size in made.items() if size >= sizes.bytes(_LEAST_OFFLOADED)}
+    wanted = {name for module in sizes.options.offload_modules for name in _OFFLOADED.get(module, ())}
+    return _unsaved(operators, wanted & large)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...components import ACTIVATIONS
 from ..model import Layer
 from ..moments import Block
 from ..tape import Operator, Tape, Tensor
+from ..terms import Term
 from .megatron_layer import layer_tape
 from .megatron_sizes import MegatronSizes
 
@@ -20,8 +22,8 @@ _Groups = tuple[tuple[Layer, int], ...]
 def layer_blocks(sizes: MegatronSizes, groups: _Groups) -> list[Block]:
     """The layers of a model chunk as blocks.
 
-    ``uniform`` checkpoints pieces of ``recompute-num-layers`` layers, ``block`` each of the first so many and no
-    other; selective recompute is inside the layers.
+    ``uniform`` checkpoints pieces of ``recompute-num-layers`` layers, ``block`` each of the first so many and
+    no other; selective recompute is inside the layers.
     """
     how = sizes.job.checkpointing
     tapes = {layer: layer_tape(sizes, layer) for layer, _ in groups}
@@ -31,7 +33,7 @@ def layer_blocks(sizes: MegatronSizes, groups: _Groups) -> list[Block]:
         return [
             block
             for number, (layer, count) in enumerate(groups)
-            for block in _uniform(number, tapes[layer], count, how.layers or 1)
+            for block in _uniform(sizes, number, tapes[layer], count)
         ]
     found: list[Block] = []
     left = how.layers or 0
@@ -39,7 +41,7 @@ def layer_blocks(sizes: MegatronSizes, groups: _Groups) -> list[Block]:
         checkpointed = min(left, count)
         left -= checkpointed
         if checkpointed:
-            found.append(Block(f"recomputed layers {number}", tapes[layer], checkpointed, ("x",)))
+            found.append(_checkpointed(sizes, f"recomputed layers {number}", tapes[layer], checkpointed))
         if count > checkpointed:
             found.append(_plain(number, tapes[layer], count - checkpointed))
     return found
@@ -49,22 +51,33 @@ def _plain(number: int, tape: Tape, count: int) -> Block:
     return Block(f"layers {number}" if number else "layers", tape, count)
 
 
-def _uniform(number: int, tape: Tape, count: int, piece: int) -> list[Block]:
+def _uniform(sizes: MegatronSizes, number: int, tape: Tape, count: int) -> list[Block]:
+    piece = sizes.job.checkpointing.layers or 1
     pieces, rest = divmod(count, piece)
-    found = []
-    if pieces:
-        found.append(Block(f"recomputed layers {number}", repeated(tape, piece), pieces, ("x",)))
+    name = f"recomputed layers {number}"
+    found = [_checkpointed(sizes, name, repeated(tape, piece), pieces)] if pieces else []
     if rest:
-        found.append(Block(f"recomputed layers {number} (rest)", repeated(tape, rest), 1, ("x",)))
+        found.append(_checkpointed(sizes, f"{name} (rest)", repeated(tape, rest), 1))
     return found
 
 
-def repeated(tape: Tape, count: int) -> Tape:
-    """``count`` alike layers one after the other as one tape, from ``x`` to its last output."""
-    if count == 1:
+def _checkpointed(sizes: MegatronSizes, name: str, tape: Tape, count: int) -> Block:
+    """It keeps its input: all of it, or this rank's part (``distribute_saved_activations``)."""
+    if not sizes.options.distribute_saved_activations or sizes.is_sequence_parallel:
+        return Block(name, tape, count, ("x",))
+    part = -(-sizes.bytes(sizes.rows, sizes.hidden) // sizes.tensor)
+    kept = Term(
+        ACTIVATIONS, "part of a layer's input", part, "s*b*h/t*2", "megatron/core/tensor_parallel/random.py"
+    )
+    return Block(name, tape, count, (), stays=(kept,))
+
+
+def repeated(tape: Tape, count: int, first_read: str = "x") -> Tape:
+    """``count`` alike layers one after the other as one tape, from ``first_read`` to its last output."""
+    if count == 1 and first_read == "x":
         return tape
     operators: list[Operator] = []
-    read = "x"
+    read = first_read
     for number in range(count):
         names = {"x": read}
         for operator in tape.operators:

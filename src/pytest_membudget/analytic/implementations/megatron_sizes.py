@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..job import Job
-from ..megatron_options import MegatronOptions
+from ..megatron_options import Backend, MegatronOptions
 from ..number_types import bytes_for
 from ..stage import Stage
 from ..tape import Tensor
+
+#: A job's attention, where Megatron-LM's own options do not say which.
+_BACKENDS: dict[str, Backend] = {"unfused": "unfused", "math": "unfused", "cudnn": "fused"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,27 @@ class MegatronSizes:
         return Tensor(name, self.bytes(*dims, number_type=number_type), formula)
 
     def weight(self, name: str, *dims: int) -> Tensor:
-        """A weight's gradient as its product makes it: nothing where it is added into ``main_grad`` at once."""
+        """A weight's gradient as its product makes it; nothing where that adds into ``main_grad``."""
         return Tensor(name, 0 if self.options.gradient_accumulation_fusion else self.bytes(*dims))
+
+    def saved_input(
+        self, name: str, read: str, rows: int, width: int
+    ) -> tuple[tuple[str, ...], tuple[Tensor, ...]]:
+        """What a product saves of its input: the tensor itself, or in fp8 a copy of a byte an element.
+
+        Hopper's products want the copy's other order, and the first one goes
+        (transformer_engine/pytorch/module).
+        """
+        if self.options.fp8 == "none":
+            return (read,), ()
+        scales = (
+            self.bytes(rows, -(-width // 128), number_type="fp32")
+            if self.options.fp8_recipe == "blockwise"
+            else 0
+        )
+        return (), (
+            Tensor(f"{name}.input_fp8", self.bytes(rows, width, number_type="fp8") + scales, "rows*width"),
+        )
 
     def gathered(self, width: int) -> int:
         """Bytes of rows that a product gathers from the sequence's parts; 0 without sequence parallelism."""
@@ -74,7 +96,7 @@ def sizes_of(stage: Stage) -> MegatronSizes:
     job = stage.job
     return MegatronSizes(
         job=job,
-        options=job.megatron or MegatronOptions(),
+        options=job.megatron or MegatronOptions(attention_backend=_BACKENDS.get(job.attention, "flash")),
         micro_batch=job.micro_batch,
         sequence=stage.sequence,
         tensor=job.degrees.tensor_parallel_degree,

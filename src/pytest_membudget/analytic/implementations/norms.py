@@ -40,6 +40,8 @@ def rms_norm(
     scaled = scale(r, f"{name} scaled", x if style == "t5" else wide, factor)
     if style != "t5":
         r.hold(wide)
+    if style == "gemma":
+        scaled = _kept_beside(r, f"{name} 1 + weight", scaled, width)
     if style in ("gemma", "olmo") and has_weight:
         weighed = weigh(r, name, scaled, width, kind="fp32")
         r.hold(scaled) if style == "olmo" else None
@@ -52,6 +54,11 @@ def rms_norm(
     result = weigh(r, name, back, width)
     r.hold(scaled if style != "t5" else back, until=result)
     return result
+
+
+def _kept_beside(r: Recorder, name: str, x: Value, width: str) -> Value:
+    """Gemma multiplies by ``1 + weight.float()``, which is saved."""
+    return r.run(name, (x,), x.dims, x.kind, Backward(keeps=(Value(f"{name} fp32", width, "fp32"),), hands_on=True), view_of=x)
 
 
 def layer_norm(r: Recorder, name: str, x: Value, kind: Norm, width: str) -> Value:

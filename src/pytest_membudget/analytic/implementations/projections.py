@@ -27,7 +27,20 @@ def project(r: Recorder, x: Value, shape: Attention, style: Style) -> Three:
     if style.projections == "sliced":
         q, k, v = (cut(r, part, whole, dims) for part, dims in parts)
         return q, k, v
+    if style.projections == "falcon":
+        return _indexed(r, whole, parts)
     return _split(r, whole, parts)
+
+
+def _indexed(r: Recorder, whole: Value, parts: tuple[tuple[str, str], ...]) -> Three:
+    """Falcon: queries sliced, keys and values picked by an index (a copy) and expanded where heads share them."""
+    found = []
+    for number, (name, dims) in enumerate(parts):
+        if number == 0:
+            found.append(cut(r, name, whole, dims))
+            continue
+        found.append(r.run(name, (whole,), dims, whole.kind))
+    return found[0], found[1], found[2]
 
 
 def _separate(r: Recorder, x: Value, shape: Attention) -> Three:

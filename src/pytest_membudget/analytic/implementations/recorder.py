@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...components import ACTIVATIONS
+from ..local_tensors import LocalTensor
 from ..number_types import element_bytes
+from ..states import step_temporaries
 from ..tape import Operator, Tape, Tensor
-from ..terms import Sizes
+from ..terms import Sizes, total_bytes
 from .setting import Setting
 
 
@@ -43,6 +45,7 @@ class Backward:
     gives_views: bool = False
     scratch_bytes: int = 0
     kernel_bytes: int = 0
+    sum_bytes: int = 0
 
 
 NOTHING = Backward()
@@ -76,7 +79,17 @@ class Recorder:
         self, name: str, dims: str, kind: str, *, joins: Literal["waits", "ends"] | None = None
     ) -> Tensor:
         """The gradient of a trained weight; ``joins`` as in :class:`Tensor`."""
-        return Tensor(name, self.bytes(dims, kind), self._formula(dims, kind), joins=joins)
+        update = 0 if self.setting.updates is None else self._update_bytes(name, dims, kind)
+        return Tensor(
+            name, self.bytes(dims, kind), self._formula(dims, kind), joins=joins, update_bytes=update
+        )
+
+    def _update_bytes(self, name: str, dims: str, kind: str) -> int:
+        """What the optimizer takes to step with one gradient at once."""
+        assert self.setting.updates is not None
+        shape = tuple(self.sizes.bytes(dim) for dim in dims.split())
+        tensor = LocalTensor(name, shape, "other", kind)
+        return total_bytes(step_temporaries((tensor,), self.setting.updates))
 
     def run(
         self,
@@ -115,6 +128,7 @@ class Recorder:
                 backward_scratch_bytes=back.scratch_bytes,
                 forward_kernel_bytes=kernel_bytes,
                 backward_kernel_bytes=back.kernel_bytes,
+                backward_sum_bytes=back.sum_bytes,
             )
         )
         return result

@@ -35,6 +35,8 @@ class Setting:
     is_sequence_parallel: bool = False
     adapter: Adapter | None = None
     tensor_parallel: int = 1
+    updates: Job | None = None
+    """The job whose optimizer uses each gradient as soon as it is there; None: none does."""
 
     @property
     def residual(self) -> str:
@@ -75,6 +77,7 @@ def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = No
         is_sequence_parallel=split > 1,
         adapter=job.adapter,
         tensor_parallel=degrees.tensor_parallel_degree,
+        updates=job if job.optimizer.in_backward else None,
     )
 
 

@@ -21,8 +21,12 @@ class Style:
 
     rms: RmsStyle = "llama"
     projections: Projections = "separate"
-    partial: Literal["outside", "inside"] = "outside"
-    """Partly turned heads: cut and joined by attention itself (Phi), or with the turning (NeoX, Phi-3)."""
+    joins_heads: bool = False
+    """A part of each head turns, and is joined with the rest: heads lie as [b, a, s, d] then."""
+    always_masked: bool = False
+    """A mask is always given to the core (Falcon)."""
+    table: str | None = None
+    """Type of the rotary tables; None: the residual stream's."""
     norms_after_transpose: bool = False
     """Norms of queries and keys run on [b, a, s, d] (Gemma 3, Phi), not on [b, s, a, d]."""
     scales_query: bool = False
@@ -45,12 +49,12 @@ _STYLES: Final = MappingProxyType(
         "Gemma2": Style(rms="gemma", eager=True, softcap=True),
         "Gemma3": Style(rms="gemma", norms_after_transpose=True),
         "Gemma3Text": Style(rms="gemma", norms_after_transpose=True),
-        "Olmo2": Style(rms="olmo", casts_turned=True),
-        "Phi": Style(sums="attention+mlp+x", norms_after_transpose=True),
-        "Phi3": Style(projections="sliced", partial="inside"),
+        "Olmo2": Style(rms="olmo", casts_turned=True, table="fp32"),
+        "Phi": Style(sums="attention+mlp+x", joins_heads=True, norms_after_transpose=True),
+        "Phi3": Style(projections="sliced", joins_heads=True),
         "GPT2": Style(projections="split"),
-        "GPTNeoX": Style(projections="chunked", partial="inside", sums="mlp+attention+x"),
-        "Falcon": Style(projections="falcon", sums="in-place"),
+        "GPTNeoX": Style(projections="chunked", joins_heads=True, sums="mlp+attention+x"),
+        "Falcon": Style(projections="falcon", always_masked=True, sums="in-place"),
         "OPT": Style(scales_query=True),
         "GptOss": Style(rms="olmo", eager=True),
     }

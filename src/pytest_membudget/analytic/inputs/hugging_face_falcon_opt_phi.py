@@ -28,14 +28,9 @@ def _falcon(fields: Fields, head: Head) -> Model:
     heads, bias = fields.size("num_attention_heads"), fields.flag("bias")
     width = divided(fields, "hidden_size", "num_attention_heads")
     is_new, is_parallel = fields.flag("new_decoder_architecture"), fields.flag("parallel_attn")
-    groups_of_heads = heads
-    if is_new:
-        groups_of_heads = kv_heads(fields, key="num_kv_heads")
-    elif fields.flag("multi_query"):
-        groups_of_heads = 1
     attention = Attention(
         heads,
-        groups_of_heads,
+        _falcon_kv_heads(fields, heads, is_new=is_new),
         width,
         qkv_bias=bias,
         output_bias=bias,
@@ -59,6 +54,12 @@ def _falcon(fields: Fields, head: Head) -> Model:
     )
     groups = ((layer, fields.size("num_hidden_layers")),)
     return decoder(fields, head, groups, norm=LAYER_NORM)
+
+
+def _falcon_kv_heads(fields: Fields, heads: int, *, is_new: bool) -> int:
+    if is_new:
+        return kv_heads(fields, key="num_kv_heads")
+    return 1 if fields.flag("multi_query") else heads
 
 
 def _opt(fields: Fields, head: Head) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -49,18 +50,12 @@ def inventory_of_module(module: torch.nn.Module) -> Inventory:
     for tensor in tensors:
         if tensor.name.startswith(prefix):
             number, _, name = tensor.name.removeprefix(prefix).partition(".")
-            layers.setdefault(number, []).append(_renamed(tensor, name))
+            layers.setdefault(number, []).append(replace(tensor, name=name))
         else:
             (after if layers else before).append(tensor)
     runs = groupby(tuple(members) for members in layers.values())
     grouped = tuple(LayerTensors(members, sum(1 for _ in run), path=path) for members, run in runs)
     return Inventory(tuple(before), grouped, tuple(after))
-
-
-def _renamed(tensor: ParameterTensor, name: str) -> ParameterTensor:
-    return ParameterTensor(
-        name, tensor.shape, tensor.place, is_trained=tensor.is_trained, number_type=tensor.number_type
-    )
 
 
 def _layers_path(module: torch.nn.Module) -> str | None:

@@ -1,4 +1,4 @@
-"""The blocks of a layer from Megatron-LM's arguments, by the rules of its commit d98e8a64 (see its arguments).
+"""The blocks of a layer from Megatron-LM's arguments, by the rules of its commit d98e8a64.
 
 Sources: megatron/training/arguments.py, megatron/core/transformer/{attention,multi_latent_attention,mlp}.py,
 megatron/core/transformer/moe/{router,experts,shared_experts}.py, megatron/core/models/gpt/gpt_layer_specs.py.

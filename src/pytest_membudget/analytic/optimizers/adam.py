@@ -93,7 +93,7 @@ def _source(file: str) -> str:
 _ALL: Final[tuple[Implementation, ...]] = ("foreach", "fused", "loop")
 FAMILIES: Final = {
     "adam": Family(_source("adam"), _two_moments, _adam, implementations=_ALL),
-    "adamw": Family(_source("adamw"), _two_moments, _adamw, implementations=_ALL),
+    "adamw": Family(_source("adam"), _two_moments, _adamw, implementations=_ALL),
     "nadam": Family(_source("nadam"), _nadam_states, _nadam),
     "radam": Family(_source("radam"), _two_moments, _radam),
     "adamax": Family(_source("adamax"), _adamax_states, _adamax),

@@ -14,7 +14,6 @@ else in the parameter's own type; a table a state (none with fp8). Its step is c
 
 from __future__ import annotations
 
-from fnmatch import fnmatch
 from typing import Final
 
 from ...errors import UsageMistake
@@ -53,9 +52,7 @@ def _bits(tensor: LocalTensor, optimizer: Optimizer) -> int:
 def _names(tensor: LocalTensor, written: str) -> bool:
     """A place, or the end of a name (of its module too)."""
     ends = (tensor.name, tensor.name.removesuffix(".weight"))
-    return tensor.place == written or any(
-        fnmatch(end, written) or end.endswith(f".{written}") for end in ends
-    )
+    return tensor.place == written or any(end == written or end.endswith(f".{written}") for end in ends)
 
 
 def _bitsandbytes_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:

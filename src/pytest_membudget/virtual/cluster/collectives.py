@@ -83,11 +83,13 @@ class Collectives:
                 self._known.forget(tensor)
 
     def _see_group(self, name: str, args: Sequence[Any]) -> None:
-        if not any(on_cuda(tensor) for tensor in _given(args)):
-            return  # gloo's
+        devices = {tensor.device.type for tensor in _given(args)}
         for place, boxed in enumerate(args):
             if isinstance(boxed, torch.ScriptObject) and "ProcessGroup" in str(boxed._type()):
                 group = process_group_of(boxed)
+                _check_devices(group, devices)
+                if "cuda" not in devices:
+                    return  # gloo's
                 seen = self._group(group)
                 operator = name.partition(".")[0]
                 if operator in ("send", "recv_"):
@@ -137,6 +139,13 @@ def _check_splits(what: str, tensor: torch.Tensor, splits: Sequence[int]) -> Non
             "rows. If they were read from data, such as a router's counts, they are not known on the virtual "
             "device: write sizes that follow from shapes, as of balanced experts, in the test"
         )
+
+
+def _check_devices(group: Any, devices: set[str]) -> None:
+    """As ``ProcessGroup::getBackend`` (torch/csrc/distributed/c10d/ProcessGroup.cpp, 2.13)."""
+    served = {device.type for device in group._device_types}
+    for device in devices - served:
+        raise RuntimeError(f"No backend type associated with device type {device}")
 
 
 def _is_keepers(frame: FrameType | None, source: SourceFinder) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 
 
 def install_global_shapes() -> None:
@@ -16,9 +16,10 @@ def install_global_shapes() -> None:
 
     kind: Any = ShardingPropagator
     original = kind._propagate_tensor_meta_non_cached
+    aside = FakeTensorMode()  # one for all: what it has worked out of an operator it knows the next time
 
     def propagate(propagator: Any, *args: Any, **kwargs: Any) -> Any:
-        with unset_fake_temporarily():  # type: ignore[no-untyped-call]
+        with unset_fake_temporarily(), aside:  # type: ignore[no-untyped-call]
             return original(propagator, *args, **kwargs)
 
     kind._propagate_tensor_meta_non_cached = propagate

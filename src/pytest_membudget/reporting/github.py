@@ -8,7 +8,18 @@ from pathlib import Path
 
 from .document import Document
 from .escaping import command_data, command_property
-from .standing import FAILURE, NOTICE, WARNING, Standing, cause_text, causes, explained, place_in, standings, to_do
+from .standing import (
+    FAILURE,
+    NOTICE,
+    WARNING,
+    Standing,
+    cause_text,
+    causes,
+    explained,
+    place_in,
+    standings,
+    to_do,
+)
 
 #: GitHub shows so many of a kind for a step, and hides the rest without a word.
 _MOST = 10
@@ -23,7 +34,7 @@ class _Annotation:
     place: tuple[str, int] | None
 
 
-def annotations(document: Document, *, root: Path, prefix: str = "") -> str:
+def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> str:
     """Workflow commands, a line each, the worst first.
 
     ``root``: the folder that paths in the report start from; lines of files that are not in it (installed

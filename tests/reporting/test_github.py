@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_membudget.reporting.annotations import annotations
+from pytest_membudget.reporting.github import workflow_commands
 
 GIB = 2**30
 
@@ -18,7 +18,7 @@ def root(tmp_path):
 
 
 def test_a_failure_is_an_error_at_its_mark(document, row, over, root):
-    assert annotations(document(row(), over()), root=root) == (
+    assert workflow_commands(document(row(), over()), root=root) == (
         "::error file=tests/test_memory.py,line=12,title=GPU memory%3A over budget::"
         "tests/test_memory.py::test_over: Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB. "
         "Take 1.00 GiB off, first at src/model.py:41, or write gib=4 with a reason.\n"
@@ -26,16 +26,17 @@ def test_a_failure_is_an_error_at_its_mark(document, row, over, root):
 
 
 def test_the_line_that_grew_is_an_error_too(document, row, comparison, root):
-    mark, line = annotations(document(row(comparison=comparison())), root=root).splitlines()
+    mark, line = workflow_commands(document(row(comparison=comparison())), root=root).splitlines()
     assert mark.startswith("::error file=tests/test_memory.py,line=12,title=GPU memory%3A grown too much::")
     assert line == (
-        "::error file=src/model.py,line=57,title=GPU memory%3A what grew::+1.00 GiB activations of layers.*.mlp "
-        "at src/model.py:57 (aten::gelu) that was at src/model.py:55, in tests/test_memory.py::test_step"
+        "::error file=src/model.py,line=57,title=GPU memory%3A what grew::+1.00 GiB activations of "
+        "layers.*.mlp at src/model.py:57 (aten::gelu) that was at src/model.py:55, "
+        "in tests/test_memory.py::test_step"
     )
 
 
 def test_a_line_of_an_installed_package_is_only_told(document, row, comparison, tmp_path):
-    [line] = annotations(document(row(comparison=comparison())), root=tmp_path).splitlines()
+    [line] = workflow_commands(document(row(comparison=comparison())), root=tmp_path).splitlines()
     assert "first at src/model.py:57" in line
 
 
@@ -44,40 +45,42 @@ def test_a_line_of_an_installed_package_is_only_told(document, row, comparison, 
 )
 def test_what_does_not_fail_is_no_error(document, row, over, comparison, root, status, command):
     made = over() if status == "still-over" else row()
-    [line] = annotations(document({**made, "comparison": comparison(status=status)}), root=root).splitlines()
+    [line] = workflow_commands(
+        document({**made, "comparison": comparison(status=status)}), root=root
+    ).splitlines()
     assert line.startswith(f"::{command} ")
 
 
 @pytest.mark.parametrize("status", ["new", "unchanged", "waived"])
 def test_what_needs_no_eye_is_not_annotated(document, row, comparison, root, status):
-    assert annotations(document(row(comparison=comparison(status=status))), root=root) == ""
+    assert workflow_commands(document(row(comparison=comparison(status=status))), root=root) == ""
 
 
 def test_a_failure_that_is_expected_is_not_annotated(document, over, root):
-    assert annotations(document(over(expected=True)), root=root) == ""
+    assert workflow_commands(document(over(expected=True)), root=root) == ""
 
 
 def test_paths_start_at_the_root_of_the_repository(document, over, root):
-    text = annotations(document(over()), root=root, prefix="packages/a/")
+    text = workflow_commands(document(over()), root=root, prefix="packages/a/")
     assert "file=packages/a/tests/test_memory.py," in text
 
 
 def test_of_too_many_the_worst_are_shown_and_the_rest_counted(document, over, root):
     rows = [over(f"t::test_{n}", limit_bytes=3 * GIB - n) for n in range(24)]
-    lines = annotations(document(*rows), root=root).splitlines()
+    lines = workflow_commands(document(*rows), root=root).splitlines()
     assert len(lines) == 10
     assert "::t::test_23: " in lines[0]
     assert lines[-1] == "::error title=GPU memory::and 15 more; the job summary and report.json have them all"
 
 
 def test_ten_are_ten(document, over, root):
-    lines = annotations(document(*(over(f"t::{n}") for n in range(10))), root=root).splitlines()
+    lines = workflow_commands(document(*(over(f"t::{n}") for n in range(10))), root=root).splitlines()
     assert not [line for line in lines if " more;" in line]
     assert len(lines) == 10
 
 
 def test_a_hostile_report_gives_no_command_of_its_own(document, hostile_report, root):
-    text = annotations(document(*hostile_report["tests"]), root=root)
+    text = workflow_commands(document(*hostile_report["tests"]), root=root)
     lines = text.splitlines()
     assert len(lines) == text.count("\n") == 3
     for line in lines:

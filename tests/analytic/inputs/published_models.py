@@ -1,0 +1,268 @@
+"""Published models: what differs from their configuration class's defaults, and their published parameters.
+
+Counts are those of the Hugging Face hub's safetensors index or of the model's own report; the source is where
+a count can be looked up. About half were, in public files; the others are widely quoted figures that were
+written down without the hub at hand. test_hugging_face_tensors holds every family, tensor by tensor, against
+transformers' own modules, which nobody wrote down.
+"""
+
+LLAMA3 = {"model_type": "llama", "vocab_size": 128256, "num_key_value_heads": 8}
+
+#: name: (configuration, parameters, source)
+PUBLISHED = {
+    "Llama-3-8B": (
+        {**LLAMA3, "intermediate_size": 14336},
+        8_030_261_248,
+        "hf.co/meta-llama/Meta-Llama-3-8B, safetensors",
+    ),
+    "Llama-3-70B": (
+        {
+            **LLAMA3,
+            "hidden_size": 8192,
+            "intermediate_size": 28672,
+            "num_hidden_layers": 80,
+            "num_attention_heads": 64,
+        },
+        70_553_706_496,
+        "hf.co/meta-llama/Meta-Llama-3-70B, safetensors",
+    ),
+    "Llama-3.1-405B": (
+        {
+            **LLAMA3,
+            "hidden_size": 16384,
+            "intermediate_size": 53248,
+            "num_hidden_layers": 126,
+            "num_attention_heads": 128,
+        },
+        405_853_388_800,
+        "hf.co/meta-llama/Llama-3.1-405B, safetensors",
+    ),
+    "Llama-3.2-1B": (
+        {
+            **LLAMA3,
+            "hidden_size": 2048,
+            "intermediate_size": 8192,
+            "num_hidden_layers": 16,
+            "head_dim": 64,
+            "tie_word_embeddings": True,
+        },
+        1_235_814_400,
+        "hf.co/meta-llama/Llama-3.2-1B, safetensors",
+    ),
+    "Llama-2-7B": ({"model_type": "llama"}, 6_738_415_616, "hf.co/meta-llama/Llama-2-7b-hf, safetensors"),
+    "Mistral-7B": ({"model_type": "mistral"}, 7_241_732_096, "hf.co/mistralai/Mistral-7B-v0.1, safetensors"),
+    "Mixtral-8x7B": (
+        {"model_type": "mixtral"},
+        46_702_792_704,
+        "hf.co/mistralai/Mixtral-8x7B-v0.1, safetensors",
+    ),
+    "Qwen2.5-7B": (
+        {
+            "model_type": "qwen2",
+            "vocab_size": 152064,
+            "hidden_size": 3584,
+            "intermediate_size": 18944,
+            "num_hidden_layers": 28,
+            "num_attention_heads": 28,
+            "num_key_value_heads": 4,
+        },
+        7_615_616_512,
+        "hf.co/Qwen/Qwen2.5-7B, safetensors",
+    ),
+    "Qwen3-8B": (
+        {
+            "model_type": "qwen3",
+            "intermediate_size": 12288,
+            "num_hidden_layers": 36,
+            "num_key_value_heads": 8,
+        },
+        8_190_735_360,
+        "hf.co/Qwen/Qwen3-8B, safetensors",
+    ),
+    "Qwen3-30B-A3B": (
+        {"model_type": "qwen3_moe", "num_hidden_layers": 48, "head_dim": 128},
+        30_532_122_624,
+        "hf.co/Qwen/Qwen3-30B-A3B, safetensors",
+    ),
+    "Qwen1.5-MoE-A2.7B": (
+        {"model_type": "qwen2_moe"},
+        14_315_784_192,
+        "hf.co/Qwen/Qwen1.5-MoE-A2.7B, safetensors",
+    ),
+    "Gemma-7B": ({"model_type": "gemma"}, 8_537_680_896, "hf.co/google/gemma-7b, safetensors"),
+    "Gemma-2-2B": ({"model_type": "gemma2"}, 2_614_341_888, "hf.co/google/gemma-2-2b, safetensors"),
+    "Gemma-3-1B": (
+        {
+            "model_type": "gemma3_text",
+            "vocab_size": 262144,
+            "hidden_size": 1152,
+            "intermediate_size": 6912,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 1,
+        },
+        999_885_952,
+        "hf.co/google/gemma-3-1b-pt, safetensors",
+    ),
+    "Phi-2": (
+        {
+            "model_type": "phi",
+            "hidden_size": 2560,
+            "intermediate_size": 10240,
+            "num_hidden_layers": 32,
+        },
+        2_779_683_840,
+        "hf.co/microsoft/phi-2, safetensors",
+    ),
+    "Phi-3-mini": (
+        {"model_type": "phi3"},
+        3_821_079_552,
+        "hf.co/microsoft/Phi-3-mini-4k-instruct, safetensors",
+    ),
+    "GPT-2": ({"model_type": "gpt2"}, 124_439_808, "hf.co/openai-community/gpt2, without its mask buffers"),
+    "GPT-2-XL": (
+        {"model_type": "gpt2", "n_embd": 1600, "n_layer": 48, "n_head": 25},
+        1_557_611_200,
+        "hf.co/openai-community/gpt2-xl, without its mask buffers",
+    ),
+    "GPT-J-6B": ({"model_type": "gptj"}, 6_050_882_784, "github.com/kingoflolz/mesh-transformer-jax, README"),
+    "GPT-NeoX-20B": (
+        {"model_type": "gpt_neox"},
+        20_554_567_680,
+        "hf.co/EleutherAI/gpt-neox-20b, table of hyperparameters",
+    ),
+    "Pythia-6.9B": (
+        {
+            "model_type": "gpt_neox",
+            "hidden_size": 4096,
+            "intermediate_size": 16384,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 32,
+        },
+        6_857_302_016,
+        "hf.co/EleutherAI/pythia-6.9b, table of parameters",
+    ),
+    "Falcon-7B": ({"model_type": "falcon"}, 6_921_720_704, "hf.co/tiiuae/falcon-7b, safetensors"),
+    "OPT-125M": ({"model_type": "opt"}, 125_239_296, "hf.co/facebook/opt-125m"),
+    "OPT-350M": (
+        {
+            "model_type": "opt",
+            "hidden_size": 1024,
+            "ffn_dim": 4096,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "word_embed_proj_dim": 512,
+            "do_layer_norm_before": False,
+        },
+        331_196_416,
+        "hf.co/facebook/opt-350m",
+    ),
+    "BERT-large": (
+        {
+            "model_type": "bert",
+            "architectures": ["BertModel"],
+            "hidden_size": 1024,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "intermediate_size": 4096,
+        },
+        335_141_888,
+        "hf.co/google-bert/bert-large-uncased; the paper says 340M (arXiv 1810.04805)",
+    ),
+    "RoBERTa-base": (
+        {"model_type": "roberta", "max_position_embeddings": 514, "type_vocab_size": 1},
+        124_697_433,
+        "hf.co/FacebookAI/roberta-base, safetensors, without position_ids",
+    ),
+    "T5-base": (
+        {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12},
+        222_903_552,
+        "hf.co/google-t5/t5-base, safetensors",
+    ),
+    "ViT-B/16": (
+        {"model_type": "vit", "num_labels": 1000},
+        86_567_656,
+        "docs.pytorch.org, torchvision vit_b_16, num_params",
+    ),
+    "ViT-L/16": (
+        {
+            "model_type": "vit",
+            "num_labels": 1000,
+            "hidden_size": 1024,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "intermediate_size": 4096,
+        },
+        304_326_632,
+        "docs.pytorch.org, torchvision vit_l_16, num_params",
+    ),
+    "SmolLM2-135M": (
+        {
+            "model_type": "llama",
+            "vocab_size": 49152,
+            "hidden_size": 576,
+            "intermediate_size": 1536,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "tie_word_embeddings": True,
+        },
+        134_515_008,
+        "hf.co/HuggingFaceTB/SmolLM2-135M, safetensors",
+    ),
+    "SmolLM3-3B": (
+        {"model_type": "smollm3"},
+        3_075_098_624,
+        "hf.co/HuggingFaceTB/SmolLM3-3B, safetensors",
+    ),
+    "DeepSeek-V2-Lite": (
+        {
+            "model_type": "deepseek_v2",
+            "hidden_size": 2048,
+            "intermediate_size": 10944,
+            "moe_intermediate_size": 1408,
+            "num_hidden_layers": 27,
+            "num_attention_heads": 16,
+            "q_lora_rank": None,
+            "first_k_dense_replace": 1,
+            "num_experts_per_tok": 6,
+        },
+        15_706_484_224,
+        "hf.co/deepseek-ai/DeepSeek-V2-Lite, safetensors",
+    ),
+    "DeepSeek-V2": (
+        {
+            "model_type": "deepseek_v2",
+            "hidden_size": 5120,
+            "intermediate_size": 12288,
+            "moe_intermediate_size": 1536,
+            "num_hidden_layers": 60,
+            "num_attention_heads": 128,
+            "n_routed_experts": 160,
+            "first_k_dense_replace": 1,
+            "num_experts_per_tok": 6,
+        },
+        235_741_434_880,
+        "hf.co/deepseek-ai/DeepSeek-V2, safetensors",
+    ),
+    "DeepSeek-V3": (
+        {"model_type": "deepseek_v3"},
+        671_026_419_200,
+        "hf.co/deepseek-ai/DeepSeek-V3, its checkpoint without MTP and scales; README_WEIGHTS.md says 671B",
+    ),
+    "gpt-oss-120b": (
+        {"model_type": "gpt_oss"},
+        116_829_156_672,
+        "gpt-oss model card (arXiv 2508.10925), table 1: 116.83B",
+    ),
+    "gpt-oss-20b": (
+        {"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32},
+        20_914_757_184,
+        "gpt-oss model card (arXiv 2508.10925), table 1: 20.91B",
+    ),
+    "Llama-4-Scout": (
+        {"model_type": "llama4_text"},
+        # less its vision tower and projector, as transformers 5.23.0 builds them from the hub's configuration
+        108_641_793_536 - 871_932_416,
+        "hf.co/meta-llama/Llama-4-Scout-17B-16E, safetensors",
+    ),
+}

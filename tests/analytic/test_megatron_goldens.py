@@ -1,0 +1,150 @@
+"""Estimates of Megatron-LM's ranks against the peaks that its own functional tests record.
+
+Source: NVIDIA/Megatron-LM, tests/functional_tests/test_cases/*/golden_values_*.json:
+``allocated_bytes.all.peak`` and ``allocated_bytes.all.current`` on the last rank, logged after each
+iteration, on 8 A100 or H100. Figures are read from the collection of measured cases; nothing here is fitted
+to them.
+
+python -m pytest tests/analytic/test_megatron_goldens.py -s   # prints the table
+"""
+
+from statistics import median
+
+import pytest
+from megatron_cases import job_of, megatron_cases, name_of
+
+from pytest_membudget.analytic.estimate import estimate as reckon
+from pytest_membudget.analytic.implementations.megatron import after_step
+from pytest_membudget.analytic.parameters import inventory_of
+from pytest_membudget.analytic.pipeline import stages_of
+from pytest_membudget.analytic.sharding import local_tensors
+from pytest_membudget.analytic.terms import by_component, total_bytes
+from pytest_membudget.components import OPTIMIZER_STATES
+
+GRADE_A = megatron_cases("A")
+GRADE_B = megatron_cases("B")
+
+#: Grade B: what these runs depend on beside their arguments, and how far off the estimate may be for it.
+STATED = {
+    "moe-gpt3_mcore_te_tp2_pp2_ep4_etp1_memory_speed-dev_dgx_h100": (
+        0.12,
+        "tokens are taken as even over experts; its peak grew by 2.5 GB more than its states did",
+    ),
+    "moe-gpt3_mcore_te_tp2_pp2_ep4_etp1_selective_recompute_experimental-dev_dgx_h100": (
+        0.12,
+        "tokens are taken as even over experts",
+    ),
+    "moe-gpt3_moe_mcore_te_tp2_pp2_ep4_etp1_no_mtp_no_a2a_ovlp_fine_grained_offloading-dev_dgx_h100": (
+        0.20,
+        "how long offloaded tensors stay until their copy is done is a matter of time",
+    ),
+}
+#: What stays after a step, where it cannot be told: what else was there is not known.
+LEFT_UNEXPLAINED = {
+    "bert-bert_mcore_tp1_pp4_vp2-dev_dgx_a100": "26 MiB less: its chunks' last inputs are not there",
+    "moe-gpt3_moe_mcore_te_tp4_ep2_etp2_pp2_scoped_cudagraph-dev_dgx_h100": "the graphs' own buffers",
+}
+#: Where nothing but parameters, gradients, states and workspaces is left after a step (no pipeline stages),
+#: or the schedule's leftovers are known too.
+NOTHING_ELSE = (
+    "gpt-gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files-dev_dgx_h100",
+    "gpt-gpt3_mcore_tp1_pp1_dist_optimizer_overlap_grad_reduce_param_gather-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp4_pp1_qk_layernorm_test_mode-dev_dgx_a100",
+    "gpt-gpt3_7b_tp4_pp1_memory_speed-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp1_pp4_vp1_tunable_overlap-dev_dgx_h100",
+    "bert-bert_mcore_tp1_pp2-dev_dgx_h100",
+    "bert-bert_mcore_tp1_pp4_vp2-dev_dgx_h100",
+    "moe-gpt3_mcore_tp2_pp2_ep2_etp2_te_4experts2parallel-dev_dgx_a100",
+    "moe-gpt3_mcore_tp2_pp2_ep2_etp2_te_4experts2parallel-dev_dgx_h100",
+)
+#: Where the peak's growth from the first step to the second is Adam's two moments and nothing else.
+ONLY_MOMENTS = (
+    "gpt-gpt3_mcore_te_tp1_pp2_rope_embeddings-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp1_pp4_vp1_calculate_per_token_loss-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp1_pp4_vp1_tunable_overlap-dev_dgx_h100",
+    "gpt-gpt3_7b_tp1_pp4_memory_speed-dev_dgx_h100",
+    "gpt-gpt3_7b_tp4_pp1_memory_speed-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp2_pp1_multi_dist_optimizer_instances-dev_dgx_a100",
+    "bert-bert_mcore_tp1_pp2-dev_dgx_h100",
+)
+
+
+def last_rank(case):
+    stage = stages_of(job_of(case))[-1]
+    return stage, local_tensors(stage, inventory_of(stage.job.model))
+
+
+def estimate(case):
+    """Allocated at the peak of the last rank."""
+    return reckon(job_of(case))[-1].allocated_bytes
+
+
+def ratio(case):
+    return estimate(case) / case["measured"]["value"]
+
+
+def stays(case):
+    return total_bytes(after_step(*last_rank(case)))
+
+
+def only(cases, names):
+    return [case for case in cases if case.id in (*names, "absent")]
+
+
+@pytest.mark.parametrize("case", GRADE_A)
+def test_each_peak_of_grade_a_is_within_a_tenth(case):
+    found, golden = estimate(case), case["measured"]["value"]
+
+    print(
+        f"\n{name_of(case)[:80]:80} | {found / 1e6:9.1f} MB | {golden / 1e6:9.1f} MB | {found / golden:.4f}"
+    )
+    assert found == pytest.approx(golden, rel=0.10)
+
+
+@pytest.mark.skipif(GRADE_A[0].id == "absent", reason="the measured cases are not here")
+def test_the_median_of_grade_a_is_within_three_hundredths():
+    errors = sorted(abs(ratio(case.values[0]) - 1) for case in GRADE_A)
+
+    print(f"\nmedian {median(errors):.4f}, worst {errors[-1]:.4f} of {len(errors)}")
+    assert len(errors) == 33
+    assert median(errors) <= 0.03
+    assert errors[-1] <= 0.10
+
+
+@pytest.mark.parametrize("case", GRADE_B)
+def test_each_peak_of_grade_b_is_within_a_twentieth_or_a_stated_bound(case):
+    found, golden = estimate(case), case["measured"]["value"]
+    bound, reason = STATED.get(name_of(case), (0.05, ""))
+
+    print(
+        f"\n{name_of(case)[:80]:80} | {found / 1e6:9.1f} MB | {golden / 1e6:9.1f} MB | "
+        f"{found / golden:.4f} {reason}"
+    )
+    assert found == pytest.approx(golden, rel=bound), reason
+
+
+@pytest.mark.parametrize("case", only([*GRADE_A, *GRADE_B], NOTHING_ELSE))
+def test_parameters_gradients_and_states_are_exact(case):
+    """To a thousandth of what is allocated after a step."""
+    assert stays(case) == pytest.approx(case["also"]["mem_allocated_last"], rel=0.001)
+
+
+@pytest.mark.parametrize("case", only(GRADE_A, ONLY_MOMENTS))
+def test_adams_moments_are_exact(case):
+    """They come with the first optimizer step: the second iteration's peak has them, the first one's not."""
+    stage, tensors = last_rank(case)
+    states = (
+        by_component(after_step(stage, tensors))[OPTIMIZER_STATES] * 2 // 3
+    )  # without the fp32 parameters
+    grown = case["measured"]["value"] - case["also"]["first_logged"]
+
+    assert states == pytest.approx(grown, rel=0.001)
+
+
+@pytest.mark.parametrize("case", [*GRADE_A, *GRADE_B])
+def test_what_stays_after_a_step(case):
+    """Beside the exact ones: a few tensors that the schedule or the collector of garbage still hold."""
+    if name_of(case) in LEFT_UNEXPLAINED:
+        pytest.skip(f"what stays is not all known: {LEFT_UNEXPLAINED[name_of(case)]}")
+    assert stays(case) == pytest.approx(case["also"]["mem_allocated_last"], rel=0.03)

@@ -1,0 +1,144 @@
+"""The one description of fields: the JSON Schema and the docs say what it says, and a job has no field without one."""
+
+import dataclasses
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_membudget.analytic import job as jobs
+from pytest_membudget.scenarios import schema
+from pytest_membudget.scenarios.json_schema import scenario_schema, schema_text
+from pytest_membudget.scenarios.page import field_tables
+from pytest_membudget.scenarios.words import NUMBER_TYPES, OPTIMIZERS
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"
+
+#: Fields of a job's parts that scenarios have under another name, or that follow from others.
+ELSEWHERE = {
+    jobs.Adapter: {"is_dora": "kind", "number_type": "type"},
+    jobs.Job: {
+        "task": "generate",
+        "generation": "generate",
+        "adapter": "method",
+        "degrees": "tensor_parallel_degree",
+        "teacher_type": "teacher",
+    },
+}
+TABLES = [
+    (jobs.Optimizer, schema.OPTIMIZER),
+    (jobs.Precision, schema.PRECISION),
+    (jobs.Checkpointing, schema.CHECKPOINTING),
+    (jobs.Loss, schema.LOSS),
+    (jobs.DataParallel, schema.DATA_PARALLEL),
+    (jobs.Generation, schema.GENERATE),
+    (jobs.Adapter, schema.METHOD),
+    (jobs.Degrees, schema.SCENARIO),
+    (jobs.Job, schema.SCENARIO),
+]
+
+
+@pytest.mark.parametrize(("description", "table"), TABLES, ids=lambda each: getattr(each, "__name__", ""))
+def test_every_field_of_a_job_can_be_written(description, table):
+    names = {field.name for field in dataclasses.fields(description)}
+    renamed = ELSEWHERE.get(description, {})
+
+    assert names - set(table.by_name) == set(renamed)
+    assert set(renamed.values()) <= set(table.by_name)
+
+
+@pytest.mark.parametrize(("description", "table"), TABLES[:6], ids=lambda each: getattr(each, "__name__", ""))
+def test_a_table_has_no_field_that_a_job_lacks(description, table):
+    more = {"prompt"} if description is jobs.Generation else set()
+
+    assert set(table.by_name) - {field.name for field in dataclasses.fields(description)} == more
+
+
+def test_every_optimizer_that_is_known_can_be_written():
+    from pytest_membudget.analytic.optimizers import registry
+
+    assert set(OPTIMIZERS) >= set(registry._TORCH)
+    assert {name for families in registry._LIBRARIES.values() for name in families} == set(OPTIMIZERS)
+
+
+def test_number_types_are_the_engines_own_names():
+    from pytest_membudget.analytic.number_types import number_type
+
+    assert [number_type(name) for name in NUMBER_TYPES] == list(NUMBER_TYPES)
+
+
+# JSON Schema
+
+
+def test_the_packages_schema_is_the_descriptions():
+    file = resources.files("pytest_membudget.scenarios").joinpath("membudget.schema.json")
+
+    assert file.read_text(encoding="utf-8") == schema_text(), (
+        "write it anew with python -m pytest_membudget.scenarios.json_schema"
+    )
+
+
+@pytest.fixture(scope="module")
+def validator():
+    jsonschema = pytest.importorskip("jsonschema")
+    document = json.loads(schema_text())
+    jsonschema.Draft7Validator.check_schema(document)
+    return jsonschema.Draft7Validator(document)
+
+
+def test_the_example_is_valid(validator):
+    assert not list(validator.iter_errors(yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "budgets: [{name: a}]",
+        "defaults: {gpu: T4, optimizer: {name: sgd}}\nbudgets: [{name: a, optimizer: null, micro_batch: 2}]",
+        "budgets: [{name: a, method: {rank: 8}, grid: {micro_batch: [1]}}]",
+        "budgets: [{name: a, offload: parameters, data_parallel_shard_degree: -1, optimizer: {bits: 8}}]",
+    ],
+)
+def test_what_can_be_written_is_valid(validator, text):
+    assert validator.is_valid(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "budgets: []",
+        "budgets: [{}]",
+        "budgets: [{name: a, gibb: 1}]",
+        "budgets: [{name: a, gib: '1'}]",
+        "budgets: [{name: a, micro_batch: 0}]",
+        "budgets: [{name: a, optimizer: {name: adamm}}]",
+        "budgets: [{name: a, optimizer: {nme: adam}}]",
+        "budgets: [{name: a, model: {config: a, torchtitan: b}}]",
+        "budgets: [{name: a, components: {activation: 1}}]",
+        "budgets: [{name: a, offload: [parameters, parameters]}]",
+        "defaults: {name: a}\nbudgets: [{name: a}]",
+        "budgets: [{name: a}]\ngpu: T4",
+    ],
+)
+def test_what_cannot_be_written_is_not_valid(validator, text):
+    assert not validator.is_valid(yaml.safe_load(text))
+
+
+def test_every_field_says_what_it_is():
+    for name, field in scenario_schema()["definitions"].items():
+        assert field["description"], name
+
+
+# The docs
+
+
+def test_the_docs_have_the_tables_of_all_fields():
+    page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+
+    assert field_tables(schema.GROUPS) in page, (
+        "put the output of pytest_membudget.scenarios.page.field_tables(GROUPS) into it"
+    )

@@ -1,0 +1,244 @@
+"""A rank of a virtual cluster finds what torchrun would have told it."""
+
+import os
+
+import pytest
+import torch
+import torch.distributed as dist
+
+
+def who_am_i():
+    names = (
+        "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+    )  # fmt: skip
+    return {
+        **{name: os.environ[name] for name in names},
+        "group": [dist.is_initialized(), dist.get_rank(), dist.get_world_size(), dist.get_backend()],
+        "devices": [torch.cuda.device_count(), torch.cuda.current_device()],
+        "default": str(torch.ones(1, device="cuda").device),
+    }
+
+
+@pytest.mark.parametrize(
+    ("rank", "world_size", "local_rank", "node_gpus"), [(0, 2, 0, 2), (3, 8, 3, 8), (1021, 1024, 5, 8)]
+)
+def test_a_rank_is_told_who_it_is(trace, rank, world_size, local_rank, node_gpus):
+    found = trace(who_am_i, rank=rank, world_size=world_size).value
+
+    assert found == {
+        "RANK": str(rank), "LOCAL_RANK": str(local_rank), "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(node_gpus), "GROUP_RANK": str(rank // 8),
+        "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
+        "group": [True, rank, world_size, "nccl"],
+        "devices": [node_gpus, local_rank],
+        "default": f"cuda:{local_rank}",
+    }  # fmt: skip
+
+
+def test_the_environment_says_how_many_gpus_a_node_has(trace):
+    environ = {"LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "head", "MASTER_PORT": "1"}
+
+    found = trace(who_am_i, rank=5, world_size=8, environ=environ).value
+
+    assert (found["LOCAL_RANK"], found["GROUP_RANK"]) == ("1", "1")
+    assert found["devices"] == [4, 1]
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("head", "1")
+
+
+def one_gpu():
+    return [dist.is_initialized(), torch.cuda.device_count(), os.environ.get("RANK")]
+
+
+def test_a_test_of_one_gpu_has_no_group(trace):
+    assert trace(one_gpu).value == [False, 1, None]
+
+
+def as_for_torchrun():
+    dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    values = torch.ones(256, device="cuda")
+    dist.all_reduce(values)
+    dist.barrier()
+    group = dist.new_group([0, 3])
+    found = [dist.get_world_size(group), dist.get_rank(group), dist.get_process_group_ranks(group)]
+    dist.destroy_process_group()
+    return [*found, dist.is_initialized()]
+
+
+def test_a_body_written_for_torchrun_makes_its_group_and_destroys_it(trace):
+    traced = trace(as_for_torchrun, rank=3, world_size=8)
+
+    assert traced.value == [2, 1, [0, 3], False]
+
+
+def twice():
+    dist.init_process_group("nccl")
+    try:
+        dist.init_process_group("nccl")
+    except ValueError as error:
+        return str(error)
+
+
+def test_a_body_that_makes_its_group_twice_is_told_so_by_torch(trace):
+    assert trace(twice, world_size=2).value == "trying to initialize the default process group twice!"
+
+
+def of_another_size():
+    try:
+        dist.init_process_group("nccl", rank=0, world_size=4)
+    except ValueError as error:
+        return str(error)
+
+
+def test_a_group_of_another_size_than_the_tests_is_an_error(trace):
+    assert trace(of_another_size, world_size=2).value == (
+        "init_process_group(world_size=4): the test runs with world_size=2"
+    )
+
+
+def host_tensors_with(backend):
+    dist.init_process_group(backend)
+    try:
+        dist.all_reduce(torch.ones(1))
+    except RuntimeError as error:
+        return str(error)
+    return dist.get_backend()
+
+
+def test_a_backend_serves_the_devices_that_it_serves(trace):
+    assert "No backend type associated with device type cpu" in trace(
+        host_tensors_with, "nccl", world_size=2
+    ).value
+    assert trace(host_tensors_with, "cpu:gloo,cuda:nccl", world_size=2).value == "cpu:gloo,cuda:nccl"
+
+
+def own_device(way):
+    index = torch.cuda.current_device()
+    values = {
+        "string": lambda: torch.zeros(1024, device=f"cuda:{index}"),
+        "number": lambda: torch.zeros(1024).to(index),
+        "cuda": lambda: torch.zeros(1024).cuda(),
+        "cuda number": lambda: torch.zeros(1024).cuda(index),
+        "to": lambda: torch.zeros(1024).to("cuda"),
+        "tensor": lambda: torch.tensor([0.0] * 1024, device="cuda"),
+        "module": lambda: torch.nn.Linear(32, 32, bias=False).to("cuda").weight,
+        "context": lambda: in_context(index),
+    }[way]()
+    both = torch.zeros(1024, device="cuda") + values.detach().reshape(-1)
+    return [str(values.device), str(both.device)]
+
+
+def in_context(index):
+    with torch.cuda.device(index):
+        return torch.zeros(1024, device="cuda")
+
+
+@pytest.mark.parametrize(
+    "way", ["string", "number", "cuda", "cuda number", "to", "tensor", "module", "context"]
+)
+def test_the_ranks_own_gpu_is_the_modelled_one(trace, way):
+    traced = trace(own_device, way, rank=3, world_size=4)
+
+    assert traced.value == ["cuda:3", "cuda:3"]
+    assert traced.allocated >= 2 * 4096
+
+
+def another_ranks_device(way):
+    try:
+        {
+            "factory": lambda: torch.zeros(1, device="cuda:2"),
+            "first": lambda: torch.zeros(1, device="cuda:0"),
+            "to": lambda: torch.zeros(1).to("cuda:2"),
+            "cuda": lambda: torch.zeros(1).cuda(0),
+            "set": lambda: torch.cuda.set_device(2),
+            "context": lambda: in_context(2),
+        }[way]()
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("way", ["factory", "first", "to", "cuda", "set", "context"])
+def test_another_ranks_gpu_is_an_error_that_says_so(trace, way):
+    text = trace(another_ranks_device, way, rank=3, world_size=4).value
+
+    assert "is the GPU of another rank: rank 3 of 4 has cuda:3 of its node" in text
+    assert 'write device="cuda"' in text
+
+
+def a_gpu_that_is_not_there():
+    try:
+        torch.zeros(1, device="cuda:4")
+    except RuntimeError as error:
+        return str(error)
+
+
+def test_a_gpu_that_the_node_has_not_is_an_invalid_ordinal(trace):
+    assert "invalid device ordinal" in trace(a_gpu_that_is_not_there, rank=3, world_size=4).value
+
+
+def meshes():
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+    three = init_device_mesh("cuda", (2, 2, 2), mesh_dim_names=("pp", "dp", "tp"))
+    flat = three["dp", "tp"]._flatten("both")
+    by_tensor = DeviceMesh("cuda", torch.arange(8).view(2, 4))
+    return [
+        list(init_device_mesh("cuda", (8,)).get_coordinate()),
+        list(init_device_mesh("cuda", (2, 4)).get_coordinate()),
+        list(three.get_coordinate()),
+        three["tp"].size(),
+        dist.get_process_group_ranks(three.get_group("pp")),
+        dist.get_process_group_ranks(flat.get_group()),
+        by_tensor.get_local_rank(1),
+        three.mesh.tolist(),
+    ]
+
+
+def test_meshes_of_one_to_three_dimensions_are_made_of_real_numbers(trace):
+    assert trace(meshes, rank=6, world_size=8).value == [
+        [6], [1, 2], [1, 1, 0], 2, [2, 6], [4, 5, 6, 7], 2, [[[0, 1], [2, 3]], [[4, 5], [6, 7]]],
+    ]  # fmt: skip
+
+
+def objects():
+    everyone = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, {"rows": 3})
+    shared = ["a", 7]
+    dist.broadcast_object_list(shared, src=0)
+    return [everyone, shared]
+
+
+def test_objects_of_other_ranks_are_this_ones(trace):
+    assert trace(objects, world_size=2).value == [[{"rows": 3}, {"rows": 3}], ["a", 7]]
+
+
+def exchanged(output_rows, input_rows):
+    given, output = torch.ones(8, 256, device="cuda"), torch.empty(sum(output_rows), 256, device="cuda")
+    try:
+        dist.all_to_all_single(output, given, output_rows, input_rows)
+    except RuntimeError as error:
+        return str(error)
+    except Exception as error:
+        return str(error)
+
+
+def test_rows_are_exchanged_in_splits_that_add_up(trace):
+    assert trace(exchanged, [4, 4], [4, 4], world_size=2).value is None
+    text = trace(exchanged, [4, 4], [1, 1], world_size=2).value
+    assert "the input split sizes [1, 1] do not add up to its 8 rows" in text
+
+
+def gathered_in_a_list():
+    parts = [torch.empty(MANY, device="cuda") for _ in range(4)]
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    dist.all_gather(parts, torch.ones(MANY, device="cuda"))
+    return torch.cuda.max_memory_allocated() - before
+
+
+MANY = 2**20
+
+
+def test_a_list_is_gathered_by_way_of_one_tensor(trace):
+    # what is sent, and ProcessGroupNCCL's flat copy of all four parts
+    assert trace(gathered_in_a_list, world_size=4).value == 4 * MANY + 4 * 4 * MANY
