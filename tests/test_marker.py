@@ -373,6 +373,10 @@ def test_host_memory_is_of_all_ranks_of_a_machine():
     )
 
 
+def test_a_scenario_is_taken_as_it_is_written():
+    assert read({"gib": 1, "scenario": "a.membudget.yaml::b"}).scenario == "a.membudget.yaml::b"
+
+
 # Marks that this release cannot check
 
 
@@ -380,7 +384,6 @@ def test_host_memory_is_of_all_ranks_of_a_machine():
     ("name", "value"),
     [
         ("max_growth", "2% + 64 MiB"),
-        ("scenario", "budgets.membudget.yaml::llama3-8b-kd"),
     ],
 )
 def test_what_would_check_nothing_is_not_available_and_says_to_leave_it_out(name, value):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .reporting.rows import Row
-from .verdict import ERROR, OVER, SKIPPED
+from .reporting.rows import Row, exceeds
+from .verdict import ERROR, SKIPPED
 
 EXPECTED = "expected"
 NOT_RUN = "not run"
@@ -51,7 +51,7 @@ class Accounts:
         return [
             row
             for row in self.in_order()
-            if row["verdict"] in (OVER, ERROR) and row["nodeid"] not in self._expected
+            if (row["verdict"] == ERROR or exceeds(row)) and row["nodeid"] not in self._expected
         ]
 
     def planned(self) -> list[str]:

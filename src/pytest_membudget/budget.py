@@ -11,7 +11,7 @@ from .units import bytes_of_gib
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one test. At least one of ``gib``, ``gpu``, ``host_gib`` and ``components`` is given."""
+    """The limits of one test. One of ``gib``, ``gpu``, ``host_gib``, ``components``, ``max_growth`` is given."""
 
     gib: float | None = None
     """Budget a GPU, GiB."""
@@ -26,6 +26,7 @@ class Budget:
     components: Mapping[str, float] = field(default_factory=dict)
     """Budgets of single components, GiB."""
     max_growth: str | None = None
+    """What it may grow by since the base of a comparison."""
     ranks: object = None
     """Those that the budget is held to: ``"first"``, ``"last"``, a number or several; None or ``"all"``."""
     scenario: str | None = None
@@ -39,7 +40,15 @@ class Budget:
     @property
     def limits_card(self) -> bool:
         """Whether it limits what is on a GPU; else it is of host memory alone."""
-        return self.gib is not None or self.gpu is not None or bool(self.components)
+        if self.gib is not None or self.gpu is not None or self.components:
+            return True
+        return self.max_growth is not None and self.host_gib is None
+
+    @property
+    def is_of_growth_alone(self) -> bool:
+        """Whether nothing but a comparison with a base checks it."""
+        limits = self.gib is not None or self.gpu is not None or self.host_gib is not None
+        return self.max_growth is not None and not limits and not self.components
 
     @property
     def named_ranks(self) -> tuple[int, ...] | None:

@@ -14,6 +14,7 @@ from typing import Any
 from .components import METRICS
 from .errors import UsageMistake
 from .gpus import find_gpu
+from .growth import parse_growth
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -46,6 +47,10 @@ class Settings:
     """A file of cards beside the catalogue's, from pyproject.toml's folder."""
     gpus: Mapping[str, Any] | None = None
     """The same cards written in the table itself."""
+    max_growth: str | None = None
+    """What tests may grow by since the base of a comparison, where their marks do not say."""
+    waivers: Any = None
+    """Tests that may take more for a while, as they are written; ``comparison.waivers`` reads them."""
 
     @property
     def most_disagreement(self) -> float:
@@ -54,7 +59,7 @@ class Settings:
 
     def marker_defaults(self) -> dict[str, Any]:
         """The defaults of the marker's arguments."""
-        return {"gpu": self.gpu, "metric": self.metric}
+        return {"gpu": self.gpu, "metric": self.metric, "max_growth": self.max_growth}
 
 
 def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
@@ -102,6 +107,11 @@ def _checked(where: str, key: str, value: object) -> object:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, MEASURES))}")
     if key == "max_disagreement" and not _is_percentage(value):
         raise UsageMistake(f"{where}: write a percentage, as in max_disagreement = '5%'")
+    if key == "max_growth":
+        try:
+            parse_growth(value)
+        except ValueError as error:
+            raise UsageMistake(f"{where}: {error}") from None
     if key == "timeout" and not _is_duration(value):
         raise UsageMistake(f"{where}: write seconds above 0, as in timeout = 300")
     return value

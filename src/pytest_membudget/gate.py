@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from .accounts import Accounts
+from .comparison.base_run import Invocation
+from .comparison.comparing import Comparing, Plan, alloc_conf_of
+from .comparison.head_run import asked_of, is_whole, tells_removed
+from .comparison.notices import compared_notices
 from .config import DEFAULT_GPU, OFF, Settings
 from .item_names import nodeid_of
 from .launcher_environment import is_first
@@ -34,6 +38,8 @@ from .reporting.rows import Row
 from .session import BudgetSession, is_marked
 from .verdict import ERROR, SKIPPED
 
+#: The plugin of a session that estimates the base of another.
+BASE_SESSION = "membudget-base"
 #: Under this key an xdist worker's output has its tests.
 _PLANNED = "membudget_planned"
 _ROW = pytest.StashKey[Row]()
@@ -46,13 +52,32 @@ _LATE = (
 class Gate:
     """Marked tests run nothing in the user's process: they pass or fail by what the worker found out."""
 
-    def __init__(self, config: pytest.Config, settings: Settings, report_folder: str | None) -> None:
+    def __init__(
+        self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan | None = None
+    ) -> None:
+        """``plan``: what is to be compared with."""
         self._config = config
         self._settings = settings
-        args, start_dir = _invocation(config)
+        args, start_dir = invocation_of(config)
         self._report_folder = Path(start_dir, report_folder) if report_folder is not None else None
-        self._session = BudgetSession(settings, args, start_dir, self._report_folder)
+        plan = plan or Plan()
+        self._session = BudgetSession(
+            settings,
+            args,
+            start_dir,
+            self._report_folder,
+            compares=plan.is_on or config.pluginmanager.hasplugin(BASE_SESSION),
+        )
         self._is_xdist_worker = hasattr(config, "workerinput")
+        self._comparing = Comparing(
+            plan,
+            Invocation(args, start_dir, str(config.rootpath)),
+            settings.timeout,
+            shared=getattr(config, "workerinput", {}).get("membudget", {}).get("base"),
+            is_owner=not self._is_xdist_worker,
+        )
+        #: all tests with budgets, those too that are left out
+        self._collected: dict[str, None] = {}
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: what has become of the marked tests, from here or from xdist workers
@@ -60,13 +85,21 @@ class Gate:
         self._silent_workers = 0
         self._has_plan = False
         self._notices: list[tuple[str, bool]] = []
+        self._compared: dict[str, Any] | None = None
 
     def pytest_report_header(self) -> str:
         """One line: what is modelled."""
         gpu = self._settings.gpu
         card = gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
         measuring = "measures nothing" if self._settings.measure == OFF else "measures where CUDA is"
-        return f"membudget: estimates on a virtual {card}; {measuring}"
+        plan = self._comparing.plan
+        base = plan.commit.shown if plan.commit is not None else plan.text
+        return f"membudget: estimates on a virtual {card}; {measuring}" + (base and f"; compares with {base}")
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know the tests that there are, whatever is chosen of them."""
+        if is_marked(item):
+            self._collected[nodeid_of(item)] = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that skips itself takes its budgets with it: tell it."""
@@ -88,9 +121,11 @@ class Gate:
             return
         marked = self._session.plan(session.items)
         self.accounts.plan(nodeid_of(item) for item in marked)
+        self._comparing.tell_head(self.accounts.planned(), [*self._collected, *self.accounts.planned()])
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_xdist_worker or cannot_run or not marked:
             return
+        self._comparing.begin(asked_of(self._config))
         awake = [item for item in marked if skip_reason(item) is None]
         asleep = [item for item in marked if skip_reason(item) is not None]
         with ProgressLine(self._config, len(awake)) as progress:
@@ -103,6 +138,7 @@ class Gate:
         """Under ``--collect-only`` there will be no reports: what marks say of the tests is all there is."""
         for item in awake:
             row = self._session.row_of(item)
+            self._comparing.compare(row)
             error = error_for(row) if row["verdict"] != ERROR or row["raised"] else None
             expected = error is not None and expects_failure(item, error)
             self.accounts.settled(row, expected=expected)
@@ -135,6 +171,7 @@ class Gate:
             return
         hand_over_properties(item, row)
         row = item.stash[_ROW] = self._session.measured(item)
+        self._comparing.compare(row)
         error = error_for(row)
         if error is not None:
             raise error(failure_text(row))
@@ -181,6 +218,21 @@ class Gate:
             self.accounts.settled(row, expected=is_expected(report))
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker the command line, which it does not know, and where to find the base."""
+        params = node.config.invocation_params
+        node.workerinput["membudget"] = {
+            "args": [str(arg) for arg in params.args],
+            "dir": str(params.dir),
+            "base": self._comparing.folder,
+        }
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """An xdist worker has told what runs: the base's run may begin."""
+        self._comparing.begin(asked_of(self._config))
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """An xdist worker has ended: these tests were to run."""
         planned = (getattr(node, "workeroutput", None) or {}).get(_PLANNED)
@@ -197,11 +249,18 @@ class Gate:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """End the worker, see that no budget was forgotten, and write the report."""
-        self._session.close()
+        self.end_workers()
         if self._is_xdist_worker:
             self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
             return
         self._refuse_forgotten(session)
+        self._compared = self._comparing.document(
+            self.accounts.in_order(),
+            is_whole=is_whole(self._config) and not self.accounts.not_run(),
+            tells_removed=tells_removed(self._config),
+        )
+        self._comparing.close()
+        self._notices += [*compared_notices(self._compared), *((note, False) for note in self._comparing.notes)]
         # the sessions of a launcher have come to the same verdicts, and have the folder in common
         if self._report_folder is not None and not self._only_asks and is_first(os.environ):
             self._write(self._report_folder)
@@ -209,6 +268,15 @@ class Gate:
             for text, is_bad in self._notices:
                 if is_bad:
                     print(text, file=sys.stderr)
+
+    def end_workers(self) -> None:
+        """End the processes that estimate and measure."""
+        self._session.close()
+
+    def pytest_unconfigure(self) -> None:
+        """A session that has not been finished has a base's run perhaps."""
+        self._session.close()
+        self._comparing.close()
 
     def _refuse_forgotten(self, session: pytest.Session) -> None:
         """A session that was not interrupted and has not failed has run every budget, or it fails now."""
@@ -228,7 +296,13 @@ class Gate:
         from .reporting.json_file import write_report
 
         try:
-            path = write_report(folder, self._config.rootpath, self.accounts.in_order())
+            path = write_report(
+                folder,
+                self._config.rootpath,
+                self.accounts.in_order(),
+                alloc_conf=alloc_conf_of(os.environ),
+                comparison=self._compared,
+            )
         except OSError as error:
             self._notices.append((f"membudget: the report could not be written: {error}", True))
         else:
@@ -261,7 +335,7 @@ class Gate:
             terminalreporter.line(text, red=is_bad)
 
 
-def _invocation(config: pytest.Config) -> tuple[list[str], str]:
+def invocation_of(config: pytest.Config) -> tuple[list[str], str]:
     """The command line to repeat in a worker, and where it was given; an xdist worker has it from afar."""
     given: Mapping[str, Any] | None = getattr(config, "workerinput", {}).get("membudget")
     if given is not None:

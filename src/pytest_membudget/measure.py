@@ -53,6 +53,12 @@ class Measurer:
         self._estimator = Estimator(self._order)
         self._card: Mapping[str, Any] | None = None
 
+    @property
+    def card_name(self) -> str | None:
+        """The card that was measured on, as the driver calls it; None while it has not been asked."""
+        name = (self._card or {}).get("name")
+        return str(name) if name is not None else None
+
     def measure(self, key: str, file: str, budget: Budget) -> Estimate | NotMeasured:
         """What the test ``key`` in ``file`` takes, held to its ``budget``; host memory is not measured."""
         if self._why_not is not None:

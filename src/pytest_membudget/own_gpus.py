@@ -11,7 +11,9 @@ from .config import TABLE, settings_table
 from .errors import UsageMistake
 from .gpus import OWN_GPUS, load_gpus, normalised_name
 from .units import GIB, MIB
-from .user_files.fields import Choice, Field, ListOf, Mistakes, Several, Table, Text, Texts, Whole
+from .user_files.fields import Field, Table
+from .user_files.kinds import Choice, ListOf, Several, Text, Texts, Whole
+from .user_files.mistakes import Mistakes
 from .user_files.nodes import Node
 from .user_files.toml_nodes import toml_nodes
 from .user_files.yaml_nodes import read_yaml

@@ -6,8 +6,8 @@ import pytest
 
 from .outcomes import BudgetExceeded, BudgetUnchecked
 from .reporting.figures import figures
-from .reporting.rows import Row
-from .verdict import ERROR, OVER, SKIPPED
+from .reporting.rows import Row, exceeds, reason_of
+from .verdict import ERROR, SKIPPED
 
 #: Under this name a report carries its test's row: through pytest-xdist, which sends plain JSON types.
 _ROW = "membudget_row"
@@ -62,7 +62,7 @@ def finish_report(
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
             crash.path, crash.lineno = row["file"], row["line"]
-            crash.message = f"{type(error).__name__}: {row['reason']}"
+            crash.message = f"{type(error).__name__}: {reason_of(row)}"
     elif report.skipped and row["verdict"] == SKIPPED and report.when == "call":
         report.longrepr = (str(item.config.rootpath / row["file"]), row["line"], f"Skipped: {row['reason']}")
 
@@ -77,6 +77,6 @@ def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
 
 def error_for(row: Row) -> type[BudgetExceeded] | type[BudgetUnchecked] | None:
     """The exception that ``row``'s test ends by."""
-    if row["verdict"] == OVER:
+    if exceeds(row):
         return BudgetExceeded
     return BudgetUnchecked if row["verdict"] == ERROR else None

@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--membudget-compare",
         metavar="BASE",
         default=None,
-        help="compare with a git reference or a report.json; not available in this release",
+        help="compare with the merge base of a git reference, as origin/main, or with a stored report.json",
     )
     group.addoption(
         "--membudget-report",
@@ -65,7 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings = _settings(config)
     folder = config.getoption("membudget_report")
-    if config.pluginmanager.register(Gate(config, settings, folder), "membudget-gate") is None:
+    gate = Gate(config, settings, folder, _plan(config, settings))
+    if config.pluginmanager.register(gate, "membudget-gate") is None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
 
 
@@ -77,13 +78,6 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
     collector: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
     return collector
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell an xdist worker the command line, which it does not know."""
-    params = node.config.invocation_params
-    node.workerinput["membudget"] = {"args": [str(arg) for arg in params.args], "dir": str(params.dir)}
 
 
 class _Skip:
@@ -99,13 +93,23 @@ class _Skip:
 def _settings(config: pytest.Config) -> Any:
     from .config import load_settings
 
-    if config.getoption("membudget_compare") is not None:
-        raise pytest.UsageError("--membudget-compare: this release compares with nothing; leave it out")
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
         _announce_own_gpus(config, pyproject)
         asked = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure")}
         return load_settings(pyproject, asked)
+    except UsageMistake as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _plan(config: pytest.Config, settings: Any) -> Any:
+    from .comparison.comparing import plan_for
+    from .comparison.waivers import read_waivers
+
+    start = Path(config.invocation_params.dir)
+    try:
+        waivers = read_waivers(str(config.rootpath / "pyproject.toml"), settings.waivers)
+        return plan_for(config.getoption("membudget_compare"), start, config.rootpath, waivers)
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error
 

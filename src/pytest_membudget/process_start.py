@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO
 
 from .protocol import Channel
@@ -21,22 +21,28 @@ _TAIL_BYTES = 2000
 
 
 def start_process(
-    module: str, output: IO[bytes], environment: Mapping[str, str] | None = None
+    module: str,
+    output: IO[bytes],
+    environment: Mapping[str, str] | None = None,
+    *,
+    import_path: Sequence[str] | None = None,
+    keeps_open: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], Channel]:
     """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
 
-    What it prints goes to ``output``. ``environment``: in place of this process's own.
+    What it prints goes to ``output``. ``environment`` and ``import_path``: in place of this process's own.
+    ``keeps_open``: descriptors that it has as well.
     """
     read_orders, write_orders = os.pipe()
     read_answers, write_answers = os.pipe()
-    path = json.dumps([os.path.abspath(entry) for entry in sys.path])
+    path = json.dumps([os.path.abspath(entry) for entry in sys.path] if import_path is None else import_path)
     process = subprocess.Popen(
         [sys.executable, "-c", _BOOT, path, module, str(read_orders), str(write_answers)],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
         env=dict(environment) if environment is not None else None,
-        pass_fds=(read_orders, write_answers),
+        pass_fds=(read_orders, write_answers, *keeps_open),
         start_new_session=True,  # Ctrl-C is for the session, which ends the process
     )
     os.close(read_orders)

@@ -21,6 +21,8 @@ class Holder:
     location: str | None
     """``file:line`` of the user's code that was running."""
     operator: str
+    source: str | None = None
+    """The text of that line: by it the line is known again where it has moved."""
 
 
 @dataclass(frozen=True, slots=True)

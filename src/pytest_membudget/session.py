@@ -23,7 +23,7 @@ from .measure import Measurer, NotMeasured
 from .report import MemoryReport
 from .reporting.rows import Row, add_measurement, make_row
 from .scenarios.items import ScenarioItem
-from .verdict import ERROR, OVER, WITHIN, Verdict
+from .verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
 
 #: Called before each estimate with its number, how many there are, and the test.
 Progress = Callable[[int, int, str], None]
@@ -38,6 +38,12 @@ MEASURED_BY = "nccl"
 #: Why a scenario is not measured: it has no body that could run.
 _ANALYTIC = "analytic scenario"
 
+#: Why a mark that limits growth alone checks nothing; never a pass.
+_NOT_COMPARED = (
+    "not compared: max_growth alone checks nothing without a base; run pytest with --membudget-compare=REF, "
+    "or write gib=... too"
+)
+
 #: At the test itself, not under its name: two tests may have the same.
 _ROW = pytest.StashKey[Row]()
 
@@ -46,10 +52,20 @@ class BudgetSession:
     """The budgets of one session, and what was found out about them."""
 
     def __init__(
-        self, settings: Settings, args: Sequence[str], start_dir: str, report_folder: Path | None = None
+        self,
+        settings: Settings,
+        args: Sequence[str],
+        start_dir: str,
+        report_folder: Path | None = None,
+        *,
+        compares: bool = False,
     ) -> None:
-        """``report_folder``: where each estimated test leaves a snapshot; None for none."""
+        """``report_folder``: where each estimated test leaves a snapshot; None for none.
+
+        ``compares``: there is a base; without one a budget of growth alone is not checked.
+        """
         self.settings = settings
+        self._compares = compares
         self._report_folder = report_folder
         self._args = args
         self._dir = start_dir
@@ -102,6 +118,7 @@ class BudgetSession:
             reports = [report.to_json() for report in found.reports]
             verdict = found.verdict
             add_measurement(row, verdict.name, verdict.reason, found.details, reports, verdict.rank)
+            row["measured_on"] = self._measures().card_name
         return row
 
     def row_without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> Row:
@@ -130,6 +147,8 @@ class BudgetSession:
             return _row(item, file, line, budget, estimate)
         try:
             budget = read_budget(_marks(item), self.settings.marker_defaults())
+            if budget.is_of_growth_alone and not self._compares:
+                return _row(item, file, line, budget, Estimate(Verdict(SKIPPED, _NOT_COMPARED)))
             beside = self._analytic(item, budget)
             snapshot = self._snapshot_path(item)
             estimate = self._estimates().estimate(key_of(item), str(item.path), budget, snapshot)

@@ -28,25 +28,28 @@ GRADE_B = megatron_cases("B")
 STATED = {
     "moe-gpt3_mcore_te_tp2_pp2_ep4_etp1_memory_speed-dev_dgx_h100": (
         0.12,
-        "tokens are taken as even over experts; its peak grew by 2.5 GB more than its states did",
+        "likely for tokens that are taken as even over experts: its peak grew by 2.5 GB more than its states",
     ),
     "moe-gpt3_mcore_te_tp2_pp2_ep4_etp1_selective_recompute_experimental-dev_dgx_h100": (
         0.12,
-        "tokens are taken as even over experts",
+        "likely for tokens that are taken as even over experts",
     ),
     "moe-gpt3_moe_mcore_te_tp2_pp2_ep4_etp1_no_mtp_no_a2a_ovlp_fine_grained_offloading-dev_dgx_h100": (
         0.20,
-        "how long offloaded tensors stay until their copy is done is a matter of time",
+        "likely for tensors on their way to the host and back, whose copies take their time",
     ),
 }
 #: What stays after a step, where it cannot be told: what else was there is not known.
 LEFT_UNEXPLAINED = {
-    "bert-bert_mcore_tp1_pp4_vp2-dev_dgx_a100": "26 MiB less: its chunks' last inputs are not there",
-    "moe-gpt3_moe_mcore_te_tp4_ep2_etp2_pp2_scoped_cudagraph-dev_dgx_h100": "the graphs' own buffers",
+    "bert-bert_mcore_tp1_pp4_vp2-dev_dgx_a100": "26 MiB less than all that is known of",
+    "moe-gpt3_moe_mcore_te_tp4_ep2_etp2_pp2_scoped_cudagraph-dev_dgx_h100": (
+        "73 MiB more than all that is known of; it runs CUDA graphs"
+    ),
 }
-#: Where nothing but parameters, gradients, states and workspaces is left after a step (no pipeline stages),
-#: or the schedule's leftovers are known too.
-NOTHING_ELSE = (
+#: The runs in which what stays after a step comes out to a thousandth. In the other ones up to 2% more is
+#: there, a few tensors of a boundary's size or remainders of the allocator's blocks, which are not named one
+#: by one.
+EXACT_AFTER_STEP = (
     "gpt-gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files-dev_dgx_a100",
     "gpt-gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files-dev_dgx_h100",
     "gpt-gpt3_mcore_tp1_pp1_dist_optimizer_overlap_grad_reduce_param_gather-dev_dgx_a100",
@@ -58,8 +61,10 @@ NOTHING_ELSE = (
     "moe-gpt3_mcore_tp2_pp2_ep2_etp2_te_4experts2parallel-dev_dgx_a100",
     "moe-gpt3_mcore_tp2_pp2_ep2_etp2_te_4experts2parallel-dev_dgx_h100",
 )
-#: Where the peak's growth from the first step to the second is Adam's two moments and nothing else.
-ONLY_MOMENTS = (
+#: The runs of grade A in which the peak grows, from the first step to the second, by Adam's two moments to a
+#: thousandth. In the other ones it grows by more or less, which is known in one case: with one micro-batch a
+#: step the first peak comes before backward's cuBLAS workspace is there.
+EXACT_MOMENTS = (
     "gpt-gpt3_mcore_te_tp1_pp2_rope_embeddings-dev_dgx_a100",
     "gpt-gpt3_mcore_te_tp1_pp4_vp1_calculate_per_token_loss-dev_dgx_a100",
     "gpt-gpt3_mcore_te_tp1_pp4_vp1_tunable_overlap-dev_dgx_h100",
@@ -124,13 +129,13 @@ def test_each_peak_of_grade_b_is_within_a_twentieth_or_a_stated_bound(case):
     assert found == pytest.approx(golden, rel=bound), reason
 
 
-@pytest.mark.parametrize("case", only([*GRADE_A, *GRADE_B], NOTHING_ELSE))
+@pytest.mark.parametrize("case", only([*GRADE_A, *GRADE_B], EXACT_AFTER_STEP))
 def test_parameters_gradients_and_states_are_exact(case):
     """To a thousandth of what is allocated after a step."""
     assert stays(case) == pytest.approx(case["also"]["mem_allocated_last"], rel=0.001)
 
 
-@pytest.mark.parametrize("case", only(GRADE_A, ONLY_MOMENTS))
+@pytest.mark.parametrize("case", only(GRADE_A, EXACT_MOMENTS))
 def test_adams_moments_are_exact(case):
     """They come with the first optimizer step: the second iteration's peak has them, the first one's not."""
     stage, tensors = last_rank(case)
@@ -144,7 +149,7 @@ def test_adams_moments_are_exact(case):
 
 @pytest.mark.parametrize("case", [*GRADE_A, *GRADE_B])
 def test_what_stays_after_a_step(case):
-    """Beside the exact ones: a few tensors that the schedule or the collector of garbage still hold."""
+    """Parameters, gradients, states, workspaces and the schedule's last inputs: all but 2% of it."""
     if name_of(case) in LEFT_UNEXPLAINED:
         pytest.skip(f"what stays is not all known: {LEFT_UNEXPLAINED[name_of(case)]}")
-    assert stays(case) == pytest.approx(case["also"]["mem_allocated_last"], rel=0.03)
+    assert stays(case) == pytest.approx(case["also"]["mem_allocated_last"], rel=0.02)

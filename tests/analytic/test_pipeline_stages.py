@@ -159,6 +159,10 @@ def test_torchtitan_counts_embedding_and_head_as_layers():
             job(4, pipeline_parallel_degree=2, options=MegatronOptions(layout=(("E", "t"), ("t", "L")))),
             "the pipeline layout has 2 stages and 2 layers",
         ),
+        (
+            job(1, pipeline_parallel_degree=2, options=MegatronOptions(layout=(("E", "t", "m"), ("L",)))),
+            "multi-token prediction on a stage without the loss",
+        ),
         (job(1, implementation="torchtitan", pipeline_parallel_degree=4), "1 layers do not fill 4"),
     ],
 )

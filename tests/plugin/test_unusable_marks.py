@@ -32,7 +32,7 @@ MALFORMED = [
     ("gib=40, ranks='odd'", "'first', 'last', 'all'"),
     ("gib=40, ranks=[1]", "write ranks that there are"),
     ("gib=40, scenario='llama'", "file::name"),
-    ("gib=40, scenario='a.yaml::b'", "leave scenario out"),
+    ("gib=40, scenario='a.yaml::b'", "cannot be read"),
     ("gib=40, reason=''", "write a text"),
 ]
 HEAD = "import pytest\nfrom holding import hold\n"

@@ -125,7 +125,10 @@ def test_torchtitan_computes_in_bf16_by_fsdp_or_autocast(job_of, fields, policy)
     ("model", "told"),
     [
         ("nowhere.json", "f.membudget.yaml:4: "),
-        ("{shape: {hiden: 3}}", "f.membudget.yaml:4: model.shape: hiden is not known. Did you mean 'hidden'?"),
+        (
+            "{shape: {hiden: 3}}",
+            "f.membudget.yaml:4: model.shape: hiden is not known. Did you mean 'hidden'?",
+        ),
         ("{torchtitan: 9B}", "f.membudget.yaml:4: model.torchtitan: flavor='9B' is not known"),
         ("{config: {model_type: nothing}}", "f.membudget.yaml:4: model.config"),
         ("{shape: {}, config: a}", "f.membudget.yaml:4: model.shape: {}: write a table of keys and values"),
@@ -238,9 +241,18 @@ def test_the_gpus_that_are_left_share_out_the_model(job_of, fields, shards, repl
             "tensor_parallel_degree 2); write degrees that make 8",
         ),
         ("gpus: 6\ntensor_parallel_degree: 4", "gpus: 6: the product of the degrees is 4"),
-        ("gpus: 8\ndata_parallel: ddp\ndata_parallel_replicate_degree: 2", "gpus: 8: the product of the degrees is 2"),
-        ("data_parallel_shard_degree: -1", "data_parallel_shard_degree: -1 is the GPUs that are left; write gpus: too"),
-        ("tensor_parallel_degree: 3", "f.membudget.yaml:5: tensor_parallel_degree: 3 does not divide the 4 heads"),
+        (
+            "gpus: 8\ndata_parallel: ddp\ndata_parallel_replicate_degree: 2",
+            "gpus: 8: the product of the degrees is 2",
+        ),
+        (
+            "data_parallel_shard_degree: -1",
+            "data_parallel_shard_degree: -1 is the GPUs that are left; write gpus: too",
+        ),
+        (
+            "tensor_parallel_degree: 3",
+            "f.membudget.yaml:5: tensor_parallel_degree: 3 does not divide the 4 heads",
+        ),
         ("context_parallel_degree: 3", "context_parallel_degree: 3 does not divide the sequence of 2048"),
         ("pipeline_parallel_degree: 8", "pipeline_parallel_degree: 8 stages, and the model has 4 layers"),
         ("virtual_stages: 2", "virtual_stages: several are of pipeline_parallel_schedule: Interleaved1F1B"),
@@ -280,7 +292,10 @@ def test_experts_are_shared_out_evenly_among_ranks_that_are_there(mistakes_of, f
         ("method: {rank: 8}", "method.kind is missing"),
         ("loss: {kind: full, chunks: 2}", "loss: chunks is of kind: chunked, and this one is full"),
         ("checkpointing: {every: 2}", "checkpointing: every is of a mode that recomputes"),
-        ("optimizer: {name: adafactor, implementation: fused}", "f.membudget.yaml:5: optimizer: adafactor has no fused"),
+        (
+            "optimizer: {name: adafactor, implementation: fused}",
+            "f.membudget.yaml:5: optimizer: adafactor has no fused",
+        ),
         (
             "optimizer: {name: rprop, library: bitsandbytes}",
             "f.membudget.yaml:5: optimizer: bitsandbytes has no optimizer 'rprop'",
@@ -294,7 +309,10 @@ def test_experts_are_shared_out_evenly_among_ranks_that_are_there(mistakes_of, f
             f"teacher: {SHAPE}\ngenerate: {{prompt: 8, new_tokens: 1}}",
             "teacher: nothing is distilled in generation; leave teacher or generate out",
         ),
-        ("megatron: {bf16: true}", "megatron: nothing reads these arguments here; write implementation: megatron"),
+        (
+            "megatron: {bf16: true}",
+            "megatron: nothing reads these arguments here; write implementation: megatron",
+        ),
         ("micro_bacth: 2", "f.membudget.yaml:5: there is no field micro_bacth; did you mean micro_batch?"),
         ("batch_size: 2", "f.membudget.yaml:5: there is no field batch_size; did you mean micro_batch?"),
         ("micro_batch: two", "f.membudget.yaml:5: micro_batch: two: write a whole number of at least 1"),
@@ -358,7 +376,10 @@ def test_the_settings_stand_under_what_is_not_written(folder):
         ("gib: -1", "f.membudget.yaml:3: gib: -1: write a number of GiB above 0, as in gib: 40"),
         ("gib: 40GB", "f.membudget.yaml:3: gib: 40GB: write a number of GiB above 0, as in gib: 40"),
         ("gib: 1\nmetric: alocated", "metric: alocated: write allocated; the values are"),
-        ("gib: 1\ncomponents: {activation: 1}", "there is no key activation in components; did you mean activations?"),
+        (
+            "gib: 1\ncomponents: {activation: 1}",
+            "there is no key activation in components; did you mean activations?",
+        ),
     ],
 )
 def test_a_budget_that_checks_nothing_or_cannot_is_told(mistakes_of, gib, told):

@@ -89,7 +89,7 @@ def test_a_default_keeps_its_own_line(folder):
         ),
         (
             "budgets: [{name: a}]\ngpu: T4\n",
-            "f.membudget.yaml:2: there is no key gpu here; it belongs into one of budgets:, or into defaults:",
+            "f.membudget.yaml:2: there is no key gpu here; it belongs into one of budgets:, or defaults:",
         ),
         ("x: 1\n", "f.membudget.yaml:1: there is no key x here; the keys are budgets, defaults"),
         ("defaults: T4\nbudgets: [{name: a}]\n", "f.membudget.yaml:1: defaults: T4: write a table of fields"),

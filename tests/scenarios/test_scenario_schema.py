@@ -1,4 +1,4 @@
-"""The one description of fields: the JSON Schema and the docs say what it says, and a job has no field without one."""
+"""The one description of fields: JSON Schema and docs say the same, and no field of a job is without one."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from pytest_membudget.analytic import job as jobs
-from pytest_membudget.scenarios import schema
+from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.json_schema import scenario_schema, schema_text
 from pytest_membudget.scenarios.page import field_tables
 from pytest_membudget.scenarios.words import NUMBER_TYPES, OPTIMIZERS
@@ -29,13 +29,13 @@ ELSEWHERE = {
     },
 }
 TABLES = [
-    (jobs.Optimizer, schema.OPTIMIZER),
-    (jobs.Precision, schema.PRECISION),
-    (jobs.Checkpointing, schema.CHECKPOINTING),
-    (jobs.Loss, schema.LOSS),
-    (jobs.DataParallel, schema.DATA_PARALLEL),
-    (jobs.Generation, schema.GENERATE),
-    (jobs.Adapter, schema.METHOD),
+    (jobs.Optimizer, parts.OPTIMIZER),
+    (jobs.Precision, parts.PRECISION),
+    (jobs.Checkpointing, parts.CHECKPOINTING),
+    (jobs.Loss, parts.LOSS),
+    (jobs.DataParallel, parts.DATA_PARALLEL),
+    (jobs.Generation, parts.GENERATE),
+    (jobs.Adapter, parts.METHOD),
     (jobs.Degrees, schema.SCENARIO),
     (jobs.Job, schema.SCENARIO),
 ]

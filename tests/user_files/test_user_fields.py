@@ -1,25 +1,22 @@
-"""Descriptions of fields: each kind takes what it says, refuses the rest with a remedy, and says so as JSON Schema."""
+"""Kinds of fields: each takes what it says, refuses the rest with a remedy, and says so as JSON Schema."""
 
 import pytest
 
-from pytest_membudget.user_files.fields import (
-    UNREADABLE,
+from pytest_membudget.user_files.fields import Field, Table
+from pytest_membudget.user_files.kinds import (
     Anything,
     Choice,
-    Field,
     Flag,
     ListOf,
-    Mistakes,
     Number,
     Numbers,
     Several,
-    Table,
     Text,
     TextOrAnything,
     Texts,
     Whole,
-    nearest,
 )
+from pytest_membudget.user_files.mistakes import UNREADABLE, Mistakes, nearest
 from pytest_membudget.user_files.yaml_nodes import read_yaml
 
 TABLE = Table(
@@ -105,7 +102,11 @@ def test_the_json_schema_says_the_same(node_of, kind, text, is_good):
         (GIB, "'40'", "f: '40': write a number of GiB above 0, as in f: 40"),
         (Choice(("foreach", "fused")), "fusd", "f: fusd: write fused; the values are foreach, fused"),
         (Choice(("foreach", "fused")), "x", "f: x: write one of foreach, fused"),
-        (Numbers(("gradients",), GIB), "{gradient: 1}", "there is no key gradient in f; did you mean gradients?"),
+        (
+            Numbers(("gradients",), GIB),
+            "{gradient: 1}",
+            "there is no key gradient in f; did you mean gradients?",
+        ),
         (TABLE, "{kind: one, sise: 1}", "there is no field sise in f; did you mean size?"),
         (TABLE, "{kind: one, width: 1}", "there is no field f.width; did you mean f.size?"),
         (TABLE, "{kind: one, zzz: 1}", "there is no field zzz in f; the fields are kind, size, flag"),

@@ -48,7 +48,6 @@ _FLAGS = (
     "attention-softmax-in-fp32",
     "apply-query-key-layer-scaling",
     "no-create-attention-mask-in-dataloader",
-    "cross-entropy-loss-fusion",
     "accumulate-allreduce-grads-in-fp32",
     "grad-reduce-in-bf16",
     "recompute-activations",
@@ -62,7 +61,6 @@ _FLAGS = (
 _WORDS = {
     "transformer-impl": "transformer_engine",
     "attention-backend": "auto",
-    "cross-entropy-fusion-impl": "native",
     "recompute-granularity": "",
     "recompute-method": "",
     "recompute-modules": "",
@@ -235,9 +233,6 @@ def _options(fields: Fields, environment: Mapping[str, object], *, is_gated: boo
     is_local = _word(fields, "transformer-impl") == "local" or _word(fields, "attention-backend") == "local"
     workspace = environment.get("CUBLAS_WORKSPACE_CONFIG")
     layout = _word(fields, "pipeline-model-parallel-layout")
-    fusion = (
-        _word(fields, "cross-entropy-fusion-impl") if fields.flag("cross-entropy-loss-fusion") else "none"
-    )
     gelu = "no-bias-swiglu-fusion" if is_gated else "no-bias-gelu-fusion"
     offloads = fields.flag("fine-grained-activation-offloading")
     return MegatronOptions(
@@ -249,7 +244,6 @@ def _options(fields: Fields, environment: Mapping[str, object], *, is_gated: boo
         bias_activation_fusion=not fields.flag(gelu),
         bias_dropout_fusion=not fields.flag("no-bias-dropout-fusion"),
         gradient_accumulation_fusion=not fields.flag("no-gradient-accumulation-fusion"),
-        cross_entropy_fusion=fusion,  # type: ignore[arg-type]
         create_attention_mask=not fields.flag("no-create-attention-mask-in-dataloader"),
         gradients_in_16_bits=_has_narrow_gradients(fields),
         distributed_optimizer_instances=fields.size("num-distributed-optimizer-instances"),

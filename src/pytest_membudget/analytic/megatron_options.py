@@ -32,7 +32,6 @@ class MegatronOptions:
     gradient_accumulation_fusion: bool = True
     """Products add a weight's gradient into ``main_grad`` at once; else it is made in the compute type
     first, and freed by the hook that adds it."""
-    cross_entropy_fusion: Literal["none", "native", "te"] = "none"
     create_attention_mask: bool = True
     """``create_attention_mask_in_dataloader``: each micro-batch brings its mask, one byte an entry."""
     gradients_in_16_bits: bool = False

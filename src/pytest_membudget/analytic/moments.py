@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ..components import GRADIENTS
 from .tape import Gradients, Pass, Tape, backward, forward, recomputed_backward
@@ -80,7 +81,7 @@ class Moment:
 
 def moments_of(step: Step) -> tuple[Moment, ...]:
     """The moments of ``step`` that can be its peak, in their order."""
-    runs = [_Run(block, step.gradients) for block in step.blocks]
+    runs = [_run_of(block, step.gradients) for block in step.blocks]
     base = [*step.static, *step.held_gradients]
     others = [term for run in runs for term in run.left(run.block.count * (step.in_flight - 1))]
     whole = [term for run in runs for term in run.made(run.block.count)]
@@ -124,6 +125,12 @@ class _Run:
         """The gradients of ``count`` of them that the optimizer sees."""
         shards = self.block.shards
         return _times(self.own_gradients() if shards is None else shards, count)
+
+
+@lru_cache(maxsize=256)
+def _run_of(block: Block, gradients: Gradients) -> _Run:
+    """Blocks that many ranks share are looked at once: tapes are the same where they are the same object."""
+    return _Run(block, gradients)
 
 
 def _forward_moments(runs: Sequence[_Run], base: list[Term]) -> list[Moment]:

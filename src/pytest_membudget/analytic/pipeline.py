@@ -218,6 +218,10 @@ def _laid_out(job: Job, layout: tuple[tuple[str, ...], ...], count: int) -> tupl
             f"the pipeline layout has {len(layout)} stages and {sum(sizes)} layers; "
             f"{count} stages and {layers} layers are asked for"
         )
+    if any("m" in stage and "L" not in stage for stage in layout):
+        raise UsageMistake(
+            "multi-token prediction on a stage without the loss is not reckoned; write m and L in one stage"
+        )
     ends = list(accumulate(sizes))
     return tuple(
         _Part(end - size, end, has_embedding="E" in stage, has_head="L" in stage)

@@ -254,7 +254,8 @@ def recomputed_backward(tape: Tape, kept: Collection[str], gradients: Gradients 
     for tensor in held:
         live.take(tensor, tensor.component)
     _take_incoming(tape, live)
-    stays = {tensor.name for tensor in tape.saved(kept)}
+    inputs = {tensor.name for tensor in tape.inputs}
+    stays = {tensor.name for tensor in tape.saved([name for name in kept if name in inputs])}
     for tensor in tape.inputs:
         live.take(tensor, tensor.component)
     part = _until_last_save(tape)

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..units import GIB
+from ..units import GIB, gib_text
 from .rows import (
     beside,
     estimate_of_verdict,
     gpus_of,
     peak_bytes,
     ratio_of,
+    status_of,
     worst_estimate,
     worst_measurement,
 )
@@ -44,7 +45,7 @@ def summary_lines(
 
 
 #: Columns that are there where a test has something to say in them.
-_OPTIONAL = ("rank", "analytic", "measured", "ratio", "host")
+_OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
 _TEXTS = ("test", "rank", "largest component", "verdict")
 
 
@@ -57,13 +58,31 @@ def _cells(row: Mapping[str, Any], note: str | None) -> dict[str, str]:
         "budget": _gib(limit),
         "estimate": _gib(peak or None),
         "rank": f"{estimate['rank']} of {gpus_of(row)}" if estimate is not None and gpus_of(row) > 1 else "-",
+        **_since_base(row),
         "analytic": _analytic(row),
         **_measured_cells(row),
         "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
         "host": _host(row),
         "largest component": _largest(estimate) if estimate is not None and peak else "-",
-        "verdict": f"{row['verdict']} ({note})" if note else row["verdict"],
+        "verdict": _verdict(row, note),
     }
+
+
+def _verdict(row: Mapping[str, Any], note: str | None) -> str:
+    """The verdict, what has become of the test since the base if that is anything, and a note."""
+    said = [word for word in (status_of(row), note) if word and word != "unchanged"]
+    return f"{row['verdict']} ({', '.join(said)})" if said else str(row["verdict"])
+
+
+def _since_base(row: Mapping[str, Any]) -> dict[str, str]:
+    """What the test took at the base, and what it takes more; with how much of that where it is not zero."""
+    comparison = row.get("comparison")
+    if comparison is None or comparison["base_bytes"] is None:
+        return {"base": "-", "growth": "-"}
+    base_bytes, growth_bytes = comparison["base_bytes"], comparison["growth_bytes"]
+    share = f" ({growth_bytes / base_bytes:+.1%})" if growth_bytes and base_bytes else ""
+    sign = "+" if growth_bytes > 0 else ""
+    return {"base": _gib(base_bytes), "growth": f"{sign}{gib_text(growth_bytes)}{share}"}
 
 
 def _analytic(row: Mapping[str, Any]) -> str:
@@ -105,13 +124,27 @@ def _measured_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{measured} measured", *(f"{count} not measured ({why})" for why, count in reasons.items())]
 
 
+def _compared_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many tests are what beside their base; and whose allowed growth nothing was held against."""
+    statuses = Counter(status for row in rows if (status := status_of(row)) is not None)
+    idle = sum(
+        status_of(row) is None and row["verdict"] in ("within", "over") and _allows_growth(row) for row in rows
+    )
+    parts = [f"{count} {status}" for status, count in statuses.items()]
+    return [*parts, f"{idle} not compared (max_growth needs --membudget-compare)"] if idle else parts
+
+
+def _allows_growth(row: Mapping[str, Any]) -> bool:
+    return row["budget"] is not None and row["budget"].get("max_growth") is not None
+
+
 def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str], not_run: int) -> str:
     verdicts = [row["verdict"] for row in rows]
     within, over, failed = (verdicts.count(word) for word in ("within", "over", "error"))
     parts = [f"{within + over} estimated ({within} within, {over} over)"]
     if failed:
         parts.append(f"{failed} without an estimate")
-    parts += _measured_parts(rows)
+    parts += [*_compared_parts(rows), *_measured_parts(rows)]
     if unchecked:
         parts.append(f"{len(unchecked)} unchecked")
     if not_run:

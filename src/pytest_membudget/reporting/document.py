@@ -65,7 +65,7 @@ _TIMELINE = Keys(
 )
 _HOLDER = Keys(
     {"bytes": _SIZE, "count": _SIZE, "component": _WORD, "operator": _NAME},
-    {"module": _OPTIONAL_PLACE, "location": _OPTIONAL_PLACE},
+    {"module": _OPTIONAL_PLACE, "location": _OPTIONAL_PLACE, "source": _OPTIONAL_PLACE},
 )
 _PEAK = Keys({f"{name}_bytes": _SIZE for name in ("allocated", "active", "reserved", "device")})
 _FIGURE_KEYS: Mapping[str, Shape] = {
@@ -89,6 +89,7 @@ _BUDGET = Keys(
     {
         "gib": _with(Maybe(Number()), _none),
         "gpus": _with(Whole(1, 10**6), lambda: 1),
+        "ranks": _with(Maybe(ListOf(Whole(0, 10**6), 10**6)), _none),
         "gpu": _with(_PLACE, _none),
         "metric": _with(_WORD, lambda: "allocated"),
         "host_gib": _with(Maybe(Number()), _none),
@@ -134,6 +135,7 @@ _ROW = Keys(
         "details": _with(_LINES, str),
         "measurements": _with(ListOf(_FIGURE), list),
         "not_measured": _with(_LINES, str),
+        "measured_on": _OPTIONAL_PLACE,
         "expected": _with(Flag(), bool),
         "comparison": _with(Maybe(_COMPARISON), _none),
     },
@@ -165,7 +167,10 @@ _DOCUMENT = Keys(
     {"schema_version": Whole(), "tests": ListOf(_ROW, 100_000)},
     {
         "tool": _with(Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
-        "torch": _with(Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
+        "torch": _with(
+            Keys({}, {"version": _OPTIONAL_PLACE, "alloc_conf": _OPTIONAL_PLACE}),
+            lambda: {"version": None, "alloc_conf": None},
+        ),
         "git": _with(
             Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": _with(Maybe(Flag()), _none)})),
             _none,

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..units import gib_text
-from .rows import beside, estimate_of_verdict, gpus_of, own_estimates, peak_bytes, worst_measurement
+from .rows import (
+    beside,
+    estimate_of_verdict,
+    gpus_of,
+    own_estimates,
+    peak_bytes,
+    reason_of,
+    worst_measurement,
+)
 from .side_by_side import side_by_side, three_ways
 
 #: Holders that a failure names; report.json has more.
@@ -22,12 +30,15 @@ _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 def failure_text(row: Mapping[str, Any]) -> str:
     """Why ``row``'s test fails, for a person who did not write it."""
-    lines = [row["reason"]]
+    lines = [reason_of(row)]
+    if row["verdict"] == "over" and reason_of(row) != row["reason"]:
+        lines.append(row["reason"])
     if row["budget"] is not None:  # else the reason is what is wrong with the mark, and where it stands
         lines.append(f"{row['file']}:{row['line']}: {_budget_text(row)}")
     if row["details"]:
         lines += ["", row["details"]]
     estimate, measurement = estimate_of_verdict(row), worst_measurement(row)
+    lines += _since_base(row)
     if estimate is not None and beside(row) is not None:
         lines += ["", *three_ways(row), "", *_holders(measurement or estimate)]
     elif estimate is not None and measurement is not None:
@@ -42,6 +53,28 @@ def failure_text(row: Mapping[str, Any]) -> str:
         lines += _listed("Taken for granted", estimate["assumptions"])
         lines += _listed("Not modelled", estimate["not_modelled"])
     return "\n".join(lines)
+
+
+def _since_base(row: Mapping[str, Any]) -> list[str]:
+    """What has changed since the base, where that can be told."""
+    comparison = row.get("comparison")
+    if comparison is None or comparison["base_bytes"] is None:
+        return []
+    growth_bytes, base_bytes = comparison["growth_bytes"], comparison["base_bytes"]
+    if not growth_bytes:
+        return ["", f"It took {gib_text(base_bytes)} at the base too."]
+    sign = "+" if growth_bytes > 0 else ""
+    lines = ["", f"Since the base {sign}{gib_text(growth_bytes)}, from {gib_text(base_bytes)}:"]
+    return lines + [_finding(finding) for finding in comparison["findings"]]
+
+
+def _finding(finding: Mapping[str, Any]) -> str:
+    size = f"{'+' if finding['bytes'] > 0 else ''}{gib_text(finding['bytes'])}"
+    parts = [finding["component"], finding["module"] or ""]
+    here, before = finding["location"], finding["base_location"]
+    place = f"{here} (was {before})" if here and before and here != before else here
+    parts += [place or (f"no longer at {before}" if before else ""), finding["operator"] or ""]
+    return f"  {size:>12}  {'  '.join(part for part in parts if part)}"
 
 
 def _budget_text(row: Mapping[str, Any]) -> str:

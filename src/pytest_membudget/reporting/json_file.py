@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,29 @@ from .rows import Row
 SCHEMA_VERSION = 1
 
 
-def write_report(folder: Path, root: Path, rows: Sequence[Row]) -> Path:
-    """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``."""
-    document = {
+def write_report(
+    folder: Path,
+    root: Path,
+    rows: Sequence[Row],
+    *,
+    alloc_conf: str = "",
+    comparison: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
+
+    ``alloc_conf``: the allocator's settings as the environment has them. ``comparison``: what there is to say
+    of the base as a whole.
+    """
+    document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"version": __version__},
-        "torch": {"version": _installed("torch"), "cuda": None},
+        "torch": {"version": installed_version("torch"), "cuda": None, "alloc_conf": alloc_conf},
         "git": git_facts(root),
         "tests": list(rows),
     }
+    if comparison is not None:
+        document["comparison"] = comparison
+        document["git"]["base"] = (comparison["base"] or {}).get("commit")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.json"
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -50,7 +64,8 @@ def _git(root: Path, *args: str) -> str | None:
     return done.stdout.strip()
 
 
-def _installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """The version of the distribution ``name``; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

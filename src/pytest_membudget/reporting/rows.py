@@ -9,6 +9,11 @@ from ..properties import Property
 
 Row = dict[str, Any]
 
+#: What has become of a test since its base, as far as that decides whether it fails: these make a test within
+#: its budget fail, and those let one over it pass.
+_FAILING = ("grown", "expired-waiver")
+_EXCUSED = ("still-over", "waived")
+
 
 def make_row(
     *,
@@ -69,6 +74,29 @@ def add_measurement(
     row["measurements"] = [dict(measurement) for measurement in measurements]
     if verdict != row["verdict"]:
         row.update(verdict=verdict, reason=f"measured on CUDA: {reason}", details=details, rank=rank)
+
+
+def status_of(row: Mapping[str, Any]) -> str | None:
+    """What has become of ``row``'s test since the base, in a word; None where it was compared with none."""
+    comparison = row.get("comparison")
+    return str(comparison["status"]) if comparison is not None else None
+
+
+def exceeds(row: Mapping[str, Any]) -> bool:
+    """Whether ``row``'s test takes more than it may: of its budget, or than at its base."""
+    status = status_of(row)
+    if row["verdict"] == "over":
+        return status not in _EXCUSED
+    return row["verdict"] == "within" and status in _FAILING
+
+
+def reason_of(row: Mapping[str, Any]) -> str:
+    """Why ``row``'s test ends as it does, in a line."""
+    comparison = row.get("comparison")
+    if comparison is None or status_of(row) not in _FAILING:
+        return str(row["reason"])
+    text = "grown" if status_of(row) == "grown" else "waiver expired"
+    return f"{text}: {comparison['reason']}"
 
 
 def own_estimates(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:

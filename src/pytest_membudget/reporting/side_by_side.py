@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from ..units import gib_text
@@ -47,9 +48,7 @@ def three_ways(row: Mapping[str, Any]) -> list[str]:
     metric = traced["metric"]
     of_all = f" of {gpus_of(row)}" if gpus_of(row) > 1 else ""
     heads = "".join(f" {figure['kind']:>12}" for figure in figures)
-    ratios = "".join(
-        f"  {one['kind']}/{other['kind']}" for one, other in zip(figures, figures[1:], strict=False)
-    )
+    ratios = "".join(f"  {one['kind']}/{other['kind']}" for one, other in pairwise(figures))
     lines = [f"Peak {metric} (rank {traced['rank']}{of_all}):", f"  {'':<{_WIDTH}}{heads}{ratios}"]
     names = [
         name for name in traced["components"] if any(figure["components"].get(name) for figure in figures)

@@ -103,6 +103,8 @@ def _standing(row: Row) -> Standing:
     status = comparison["status"] if comparison is not None else None
     if status is not None and (verdict == "within" or (verdict == "over" and status in _KNOW_OVER)):
         level, word = _BY_STATUS[status]
+        if status == "unchanged" and comparison["growth_bytes"] > 0:
+            level, word = NOTICE, "grown, and allowed"
     if row["expected"] and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
     return Standing(row, level, word)

@@ -9,7 +9,7 @@ from ..analytic.job import DataParallel, Job, Precision
 from ..analytic.megatron_job import megatron_job
 from ..analytic.model import Model
 from ..errors import UsageMistake
-from ..user_files.fields import Mistakes
+from ..user_files.mistakes import Mistakes
 from .grid import Point
 from .models import Arguments, ModelReader, megatron_arguments, source_of
 
@@ -27,13 +27,15 @@ _ARGUMENTS = {
     "sequence_parallel": "sequence-parallel",
 }
 #: How Megatron-LM is run where there are none of its arguments, beside its own defaults.
-_USUAL = {"bf16": True, "use-distributed-optimizer": True, "seq-length": Job.__dataclass_fields__["sequence"].default}
+_USUAL = {
+    "bf16": True,
+    "use-distributed-optimizer": True,
+    "seq-length": Job.__dataclass_fields__["sequence"].default,
+}
 _DATA_RANKS = ("data_parallel_replicate_degree", "data_parallel_shard_degree")
 
 
-def base_of(
-    reader: ModelReader, point: Point, values: Mapping[str, Any], mistakes: Mistakes
-) -> Job | None:
+def base_of(reader: ModelReader, point: Point, values: Mapping[str, Any], mistakes: Mistakes) -> Job | None:
     """The job of ``values``' model as its implementation runs it by default; None if there is none."""
     source = source_of(values["model"])
     arguments = _arguments_in(values)

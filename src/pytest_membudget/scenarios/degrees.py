@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..analytic.job import Degrees, Job
-from ..user_files.fields import Mistakes
+from ..user_files.mistakes import Mistakes
 from .grid import Point
 
 _REPLICATE, _SHARD = "data_parallel_replicate_degree", "data_parallel_shard_degree"
@@ -25,7 +25,8 @@ _REST = -1
 def degrees_of(job: Job, point: Point, values: Mapping[str, Any], mistakes: Mistakes) -> Degrees:
     """The degrees that ``values`` say; a shard degree that is not said takes the GPUs that are left."""
     written = {name: values[name] for name in Degrees.__slots__ if name in values}
-    degrees = replace(job.degrees, **{name: value for name, value in written.items() if value != _REST})
+    said: dict[str, Any] = {name: value for name, value in written.items() if value != _REST}
+    degrees = replace(job.degrees, **said)
     gpus = values.get("gpus")
     takes = _taker(job, values, written)
     if gpus is None:
@@ -33,10 +34,10 @@ def degrees_of(job: Job, point: Point, values: Mapping[str, Any], mistakes: Mist
             mistakes.add(point.fields[_SHARD], f"{_SHARD}: -1 is the GPUs that are left; write gpus: too")
         return degrees
     if takes is not None:
-        others = replace(degrees, **{takes: 1}).gpus
-        if gpus % others == 0:
-            return replace(degrees, **{takes: gpus // others})
-        degrees = replace(degrees, **{takes: 1})
+        others = _with(degrees, takes, 1)
+        if gpus % others.gpus == 0:
+            return _with(degrees, takes, gpus // others.gpus)
+        degrees = others
     if degrees.gpus != gpus:
         product = " x ".join(
             f"{name} {getattr(degrees, name)}" for name in _FACTORS if getattr(degrees, name) > 1
@@ -44,6 +45,11 @@ def degrees_of(job: Job, point: Point, values: Mapping[str, Any], mistakes: Mist
         found = f"the product of the degrees is {degrees.gpus} ({product or 'all are 1'})"
         mistakes.add(point.fields["gpus"], f"gpus: {gpus}: {found}; write degrees that make {gpus}")
     return degrees
+
+
+def _with(degrees: Degrees, name: str, value: int) -> Degrees:
+    changes: dict[str, Any] = {name: value}
+    return replace(degrees, **changes)
 
 
 def _taker(job: Job, values: Mapping[str, Any], written: Mapping[str, Any]) -> str | None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ..user_files.fields import Anything, Mistakes, Numbers, Table, unknown_field
+from ..user_files.fields import Table, unknown_field
+from ..user_files.kinds import Anything, Numbers
+from ..user_files.mistakes import Mistakes
 from ..user_files.nodes import Node
 from .reading import Entry, over
 from .schema import GRID, NOT_IN_A_GRID, SCENARIO
@@ -147,9 +149,7 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:
     """The last name of each path where no other ends alike, else the path."""
     lasts = [path.rpartition(".")[2] for path in paths]
-    return {
-        path: last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)
-    }
+    return {path: last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)}
 
 
 def _word(node: Node) -> str:

@@ -12,7 +12,8 @@ from ..budget import Budget
 from ..config import DEFAULT_GPU
 from ..errors import UsageMistake
 from ..gpus import find_gpu
-from ..user_files.fields import Mistakes, read_fields
+from ..user_files.fields import read_fields
+from ..user_files.mistakes import Mistakes
 from ..user_files.nodes import Node
 from .bases import base_of
 from .degrees import degrees_of
@@ -105,7 +106,9 @@ def _adapter(values: Mapping[str, Any], node: Node, mistakes: Mistakes) -> dict[
     extras = [name for name in values if name != "kind"]
     if kind == "full":
         if extras:
-            mistakes.add(node, f"method: full has no {' and no '.join(extras)}; write kind: lora, or leave it out")
+            mistakes.add(
+                node, f"method: full has no {' and no '.join(extras)}; write kind: lora, or leave it out"
+            )
         return {"adapter": None}
     missing = [name for name in ("rank", "targets") if name not in values]
     if missing:

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..analytic.model import Model
 from ..errors import UsageMistake
-from ..user_files.fields import Mistakes
+from ..user_files.mistakes import Mistakes
 from ..user_files.nodes import Node
-from .schema import MODEL
+from .parts import MODEL
 
 #: Files that one process keeps read.
 _KEPT = 256

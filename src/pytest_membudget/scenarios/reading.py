@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UsageMistake
-from ..user_files.fields import Mistakes, Table, nearest, unknown_field
+from ..user_files.fields import Table, unknown_field
+from ..user_files.mistakes import Mistakes, nearest
 from ..user_files.nodes import Node
 from ..user_files.yaml_nodes import read_yaml
 from .schema import BUDGET
@@ -52,8 +53,10 @@ def read_entries(path: Path, shown: str) -> list[Entry]:
 def _unknown(key: str) -> str:
     near = nearest(key, _KEYS)
     if near is None and (key in BUDGET.by_name or nearest(key, tuple(BUDGET.by_name))):
-        return f"there is no key {key} here; it belongs into one of budgets:, or into defaults:"
-    return f"there is no key {key} here; " + (f"did you mean {near}?" if near else "the keys are budgets, defaults")
+        return f"there is no key {key} here; it belongs into one of budgets:, or defaults:"
+    return f"there is no key {key} here; " + (
+        f"did you mean {near}?" if near else "the keys are budgets, defaults"
+    )
 
 
 def _defaults(node: Node | None) -> Mapping[str, Node]:

@@ -11,7 +11,7 @@ from typing import Any
 from ..budget import Budget
 from ..errors import UsageMistake
 from ..report import MemoryReport
-from ..user_files.fields import nearest
+from ..user_files.mistakes import nearest
 from .estimating import reports_of
 from .grid import Point, points_of
 from .jobs import Scenario, ScenarioReader
@@ -44,15 +44,13 @@ def analytic_reports(
     scenario = _read(reader, points[name], defaults, budget)
     if scenario.budget.gpus != budget.gpus:
         raise UsageMistake(
-            f"scenario={budget.scenario!r} is for {scenario.budget.gpus} GPUs and the test for {budget.gpus}; "
-            f"write gpus={scenario.budget.gpus}, or a scenario of as many"
+            f"scenario={budget.scenario!r} is for {scenario.budget.gpus} GPUs and the test for "
+            f"{budget.gpus}; write gpus={scenario.budget.gpus}, or a scenario of as many"
         )
     return reports_of(scenario)
 
 
-def _read(
-    reader: ScenarioReader, point: Point, defaults: Mapping[str, Any], budget: Budget
-) -> Scenario:
+def _read(reader: ScenarioReader, point: Point, defaults: Mapping[str, Any], budget: Budget) -> Scenario:
     scenario = reader.read(point, defaults)
     return replace(scenario, budget=replace(scenario.budget, metric=budget.metric))
 

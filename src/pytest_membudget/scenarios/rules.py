@@ -9,8 +9,7 @@ from ..analytic.job import Job
 from ..analytic.model import Experts, Layer, Model
 from ..analytic.optimizers.registry import family_of, implementation_of
 from ..errors import UsageMistake
-from ..user_files.fields import Mistakes
-from ..user_files.nodes import Node
+from ..user_files.mistakes import Mistakes
 from .grid import Point
 
 
@@ -19,8 +18,6 @@ def check_job(job: Job, point: Point, values: Mapping[str, Any], mistakes: Mista
     for name, what in _contradictions(job, values):
         node = point.fields.get(name, point.node)
         mistakes.add(node, f"{name}: {what}")
-
-
 
 
 def _contradictions(job: Job, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -47,7 +44,10 @@ def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
     if degrees.virtual_stages > 1 and not interleaves:
         yield "virtual_stages", "several are of pipeline_parallel_schedule: Interleaved1F1B; write that too"
     if interleaves and degrees.virtual_stages == 1:
-        yield "pipeline_parallel_schedule", "Interleaved1F1B has several model chunks; write virtual_stages: 2"
+        yield (
+            "pipeline_parallel_schedule",
+            "Interleaved1F1B has several model chunks; write virtual_stages: 2",
+        )
 
 
 def _of_the_experts(job: Job) -> Iterator[tuple[str, str]]:
@@ -87,8 +87,12 @@ def _of_the_step(job: Job, values: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 def _of_the_teacher(job: Job, teacher: Model) -> Iterator[tuple[str, str]]:
     if teacher.vocab != job.model.vocab:
-        yield "teacher", (
-            f"its vocabulary is {teacher.vocab}, the model's {job.model.vocab}: their logits cannot be compared"
+        yield (
+            "teacher",
+            (
+                f"its vocabulary is {teacher.vocab}, the model's {job.model.vocab}: "
+                "their logits cannot be compared"
+            ),
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
+from ..user_files.kinds import Choice
+
 #: Number types by the one name that files use.
 NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")
 #: Of all libraries; which of them has which is checked where a job is made.
@@ -23,6 +25,11 @@ OPTIMIZERS: Final = (
     "lion",
     "muon",
 )
+
+
+def choice(description: type, name: str) -> Choice:
+    """What the field ``name`` of a dataclass takes, as a field of a file."""
+    return Choice(words_of(description, name))
 
 
 def words_of(description: type, name: str) -> tuple[Any, ...]:

@@ -74,7 +74,7 @@ class HostLedger(Ledger):
         self.root_call_ends = device.root_call_ends
 
     @property
-    def clock(self) -> int:  # type: ignore[override] # the device's
+    def clock(self) -> int:
         """Births, deaths and marks so far, the device's and the host's."""
         return self._device.clock
 

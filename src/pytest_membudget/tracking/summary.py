@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,9 @@ from .timeline import Lives
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
+
+#: Characters of a source line that are kept: it is known by fewer.
+_LINE_LENGTH = 200
 
 #: A host that holds less has none to speak of: step counters, token ids, masks.
 OF_NOTE_BYTES = MIB
@@ -68,7 +72,7 @@ def memory_report(
         metric=metric,
         peak=own if measured is None else measured,
         components=sums,
-        holders=_holders(alive, root)[:holders],
+        holders=_holders(alive, root, holders),
         rank=rank,
         host=host,
         assumptions=tuple(assumptions),
@@ -112,20 +116,38 @@ def _components(
     return {name: sums[name] for name in components.COMPONENTS}
 
 
-def _holders(alive: list[tuple[Record, str]], root: str) -> tuple[Holder, ...]:
+def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Holder, ...]:
     sizes: Counter[_Group] = Counter()
     counts: Counter[_Group] = Counter()
     modules: dict[_Group, set[str | None]] = {}
+    lines: dict[_Group, str | None] = {}
     for record, component in alive:
         path = record.name or record.module
         group = _Group(component, _pattern(path), _location(record, root), record.operator)
         sizes[group] += record.requested_bytes
         counts[group] += 1
         modules.setdefault(group, set()).add(path)
+        if group not in lines:
+            lines[group] = _source_line(record)
     return tuple(
-        Holder(size, counts[group], group.component, _shown_module(modules[group], group.module), *group[2:])
-        for group, size in sizes.most_common()
+        Holder(
+            bytes=size,
+            count=counts[group],
+            component=group.component,
+            module=_shown_module(modules[group], group.module),
+            location=group.location,
+            operator=group.operator,
+            source=lines[group],
+        )
+        for group, size in sizes.most_common(most)
     )
+
+
+def _source_line(record: Record) -> str | None:
+    """The text of its line; None where there is no file to read it in."""
+    if record.code is None:
+        return None
+    return linecache.getline(record.code.co_filename, record.line).strip()[:_LINE_LENGTH] or None
 
 
 def _pattern(path: str | None) -> str | None:

@@ -90,7 +90,9 @@ class _Maker:
                 continue
             if key.id != "scalar" or not isinstance(self._scalar(key, _line(key)), str):
                 shown = key.value if key.id == "scalar" else "this key"
-                raise UsageMistake(f"{self._shown}:{_line(key)}: {shown}: a key is a text; write it in quotes")
+                raise UsageMistake(
+                    f"{self._shown}:{_line(key)}: {shown}: a key is a text; write it in quotes"
+                )
             if key.value in lines:
                 first = lines[key.value]
                 raise UsageMistake(

@@ -52,6 +52,8 @@ class Charges:
             for index, tensor in enumerate(result):
                 if on_cuda(tensor) and index not in skipped:
                     tracker.saw(tensor, plan.name, args)
+                elif type(tensor) is FakeTensor and tensor.fake_device.type == "cpu":
+                    tracker.saw_on_host(tensor, plan.name)
                 elif type(tensor) is list:  # gradients of a layer's weights
                     for part in filter(on_cuda, tensor):
                         tracker.saw(part, plan.name, args)

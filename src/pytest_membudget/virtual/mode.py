@@ -258,7 +258,9 @@ def _is_pinned_copy(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
     ``pin_out`` in ``_to_copy`` (aten/src/ATen/native/TensorConversions.cpp, 2.13).
     """
     device = kwargs.get("device")
-    return bool(kwargs.get("non_blocking")) and on_cuda(tensor) and device is not None and device.type == "cpu"
+    return (
+        bool(kwargs.get("non_blocking")) and on_cuda(tensor) and device is not None and device.type == "cpu"
+    )
 
 
 def _is_there_already(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -65,9 +66,12 @@ def check_torch() -> None:
             f"torch {torch.__version__} is too old for the virtual device: it is made for torch "
             f"{OLDEST[0]}.{OLDEST[1]} and later; install a newer torch"
         )
-    missing = [
-        f"{module}.{path} ({purpose})" for module, path, purpose in PRIVATE_PARTS if not _has(module, path)
-    ]
+    check_parts(PRIVATE_PARTS)
+
+
+def check_parts(parts: Iterable[tuple[str, str, str]]) -> None:
+    """Raise ``UnsupportedTorch`` if this torch lacks one of ``parts``: modules, attribute paths, purposes."""
+    missing = [f"{module}.{path} ({purpose})" for module, path, purpose in parts if not _has(module, path)]
     if missing:
         raise UnsupportedTorch(
             f"torch {torch.__version__} is not a torch that the virtual device was made for: it has no "

@@ -4,6 +4,7 @@ As a program: ``sharded_runs.py FOLDER WORLD_SIZE...`` leaves each rank's figure
 ``WORLD_SIZE-RANK.json``.
 """
 
+import itertools
 import json
 import os
 import sys
@@ -34,8 +35,7 @@ class Buffers(TorchDispatchMode):
 
 def model(device):
     sizes = (WIDTH, 4 * WIDTH, 4 * WIDTH, 2 * WIDTH, WIDTH + 1)  # the last does not divide evenly
-    pairs = zip(sizes[:-1], sizes[1:], strict=True)
-    return nn.Sequential(*(nn.Linear(*pair) for pair in pairs)).to(device)
+    return nn.Sequential(*(nn.Linear(*pair) for pair in itertools.pairwise(sizes))).to(device)
 
 
 def bytes_of(tensors):

@@ -98,7 +98,7 @@ def uneven(rows):
     model = nn.Sequential(nn.Linear(256, rows, bias=False)).cuda()
     fully_shard(model)
     train(model, width=256)
-    return [parameter.to_local().numel() * 4 for parameter in model.parameters()][0]
+    return next(model.parameters()).to_local().numel() * 4
 
 
 @pytest.mark.parametrize(("rank", "rows"), [(0, 4), (2, 4), (3, 1)])

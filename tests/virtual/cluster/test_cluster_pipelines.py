@@ -66,9 +66,7 @@ def test_1f1b_keeps_as_many_as_there_are_stages_from_here_on(trace, rank, microb
 
 
 def test_interleaved_stages_keep_more_on_the_first_rank(trace):
-    first, last = (
-        trace(pipeline, "ScheduleInterleaved1F1B", 2, rank=rank, world_size=4) for rank in (0, 3)
-    )
+    first, last = (trace(pipeline, "ScheduleInterleaved1F1B", 2, rank=rank, world_size=4) for rank in (0, 3))
 
     # warm-up of Megatron's interleaved schedule: (stages - 1) * ranks + 2 * (ranks - 1 - rank), then one
     # forward for one backward

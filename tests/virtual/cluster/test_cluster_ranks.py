@@ -106,9 +106,10 @@ def host_tensors_with(backend):
 
 
 def test_a_backend_serves_the_devices_that_it_serves(trace):
-    assert "No backend type associated with device type cpu" in trace(
-        host_tensors_with, "nccl", world_size=2
-    ).value
+    assert (
+        "No backend type associated with device type cpu"
+        in trace(host_tensors_with, "nccl", world_size=2).value
+    )
     assert trace(host_tensors_with, "cpu:gloo,cuda:nccl", world_size=2).value == "cpu:gloo,cuda:nccl"
 
 

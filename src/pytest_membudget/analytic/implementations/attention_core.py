@@ -37,8 +37,13 @@ class Core:
     """Scores are squeezed by a tanh (Gemma 2)."""
 
 
-def attend(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:
-    """The result, [b, queries, a, e], by the kernel that runs this call."""
+def attend(
+    r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core, bias: Value | None = None
+) -> Value:
+    """The result, [b, queries, a, e], by the kernel that runs this call.
+
+    ``bias``: a mask that trains (T5's positions), of all heads and sequences; with it ``core`` has a mask.
+    """
     kernel = kernel_for(r, core, q.kind)
     kind = r.setting.autocast or q.kind
     q, k, v = (cast(r, f"{name} {letter} cast", x, kind) for letter, x in zip("qkv", (q, k, v), strict=True))
@@ -48,7 +53,7 @@ def attend(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> 
         return _eager(r, name, q, k, v, core)
     if kernel == "math":
         return math_path(r, name, q, k, v, core)
-    return _fused(r, name, (q, k, v), core, kernel)
+    return _fused(r, name, (q, k, v), core, kernel, bias)
 
 
 def _repeated(r: Recorder, name: str, k: Value, v: Value, core: Core) -> tuple[Value, Value]:
@@ -77,7 +82,7 @@ def kernel_for(r: Recorder, core: Core, kind: str) -> AttentionKernel:
     same_width = size("d") == size("e")
     if wanted == "flash" and half and not core.has_mask and same_width and size("d") <= 256:
         return "flash"
-    if wanted == "cudnn" and half and setting.gpu.capability >= (8, 0) and max(size("d"), size("e")) <= 256:
+    if wanted == "cudnn" and half and _cudnn_takes(setting.gpu.capability, size("d"), size("e")):
         return "cudnn"
     is_shared = size("a") != size("g")
     if is_shared and not (core.has_mask and core.repeats_heads) and same_width:
@@ -86,8 +91,15 @@ def kernel_for(r: Recorder, core: Core, kind: str) -> AttentionKernel:
     return "efficient" if size("d") % alignment == size("e") % alignment == 0 else "math"
 
 
+def _cudnn_takes(capability: tuple[int, int], width: int, value_width: int) -> bool:
+    """Heads up to 256 wide on Hopper, up to 128 elsewhere; DeepSeek's 192 and 128 on data-centre cards."""
+    is_full = capability == (9, 0) or capability[0] == 10
+    limit = 256 if capability == (9, 0) else 128
+    return max(width, value_width) <= limit or (is_full and (width, value_width) == (192, 128))
+
+
 def _fused(
-    r: Recorder, name: str, qkv: tuple[Value, Value, Value], core: Core, kernel: AttentionKernel
+    r: Recorder, name: str, qkv: tuple[Value, Value, Value], core: Core, kernel: AttentionKernel, bias: Value | None
 ) -> Value:
     setting, size = r.setting, r.sizes.bytes
     q, k, v = qkv
@@ -111,10 +123,12 @@ def _fused(
     lies_by_heads = core.by_heads and kernel != "efficient"
     out = Value(f"{name} by heads" if lies_by_heads else name, f"b {core.queries} a e", q.kind)
     kept = [Value(f"{name} logsumexp", rows, "fp32")]
-    kept += [Value(f"{name} mask", f"b {core.queries} {core.keys}", q.kind)] if core.has_mask else []
+    if core.has_mask and bias is None:
+        kept.append(Value(f"{name} mask", f"b {core.queries} {core.keys}", q.kind))
+    masks = () if bias is None else (bias,)
     copies = 2 * r.bytes_of(out) if lies_by_heads and kernel == "flash" else 0
-    back = Backward((q, k, v, out), tuple(kept), kernel_bytes=backward(call, setting.gpu) + copies)
-    result = r.run(out.name, (q, k, v), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu))
+    back = Backward((q, k, v, out, *masks), tuple(kept), kernel_bytes=backward(call, setting.gpu) + copies)
+    result = r.run(out.name, (q, k, v, *masks), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu))
     return copy(r, name, result) if lies_by_heads else result
 
 

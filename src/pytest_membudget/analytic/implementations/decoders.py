@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..model import Attention, FeedForward, Layer
 from ..tape import Tape
 from .attention_core import Core, attend
+from .experts import expert_sizes, mixture
 from .feed_forward import feed_forward
+from .latent import latent_attention, latent_sizes
 from .linears import cast, linear
 from .norms import norm
 from .operators import add, dropout, relayout, unary
@@ -16,9 +20,11 @@ from .setting import Setting
 from .styles import Style
 
 
-def layer_tape(setting: Setting, layer: Layer, style: Style, *, has_trained_input: bool = True) -> Tape:
-    """One decoder layer: [b, s, h] to [b, s, h]."""
-    r = Recorder(setting, **layer_sizes(setting, layer))
+def layer_tape(
+    setting: Setting, layer: Layer, style: Style, *, is_causal: bool = True, has_trained_input: bool = True
+) -> Tape:
+    """One layer: [b, s, h] to [b, s, h]."""
+    r = Recorder(replace(setting, is_causal=is_causal), **layer_sizes(setting, layer))
     x = r.input("hidden_states", "b s h", setting.residual, trains=has_trained_input)
     if layer.is_parallel:
         result = _parallel(r, x, layer, style)
@@ -42,7 +48,9 @@ def layer_sizes(setting: Setting, layer: Layer) -> dict[str, int]:
     }
     if isinstance(layer.feed_forward, FeedForward):
         sizes["f"] = -(-layer.feed_forward.intermediate // t)
-    return sizes
+    else:
+        sizes |= expert_sizes(layer.feed_forward, t)
+    return sizes | latent_sizes(attention)
 
 
 def _sequential(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
@@ -55,13 +63,23 @@ def _sequential(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
         if number == 0:
             inner = attention(r, inner, layer.attention, style)
         else:
-            assert isinstance(layer.feed_forward, FeedForward)
-            inner = feed_forward(r, inner, layer.feed_forward)
+            inner = fed(r, inner, layer, style)
         inner = dropout(r, f"{part} dropout", inner, layer.dropout)
-        inner = norm(r, f"{part} post norm", inner, layer.norm, "h", style.rms) if after else inner
+        if after and not style.norms_sums:
+            inner = norm(r, f"{part} post norm", inner, layer.norm, "h", style.rms)
         middle = add(r, f"after {part}", start, inner)
+        if after and style.norms_sums:
+            middle = norm(r, f"{part} post norm", middle, layer.norm, "h", style.rms)
     r.hold(start)
     return middle
+
+
+def fed(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
+    """The feed-forward block or mixture of experts of ``layer``."""
+    if isinstance(layer.feed_forward, FeedForward):
+        inner = layer.dropout if style.rms == "t5" else 0.0
+        return feed_forward(r, x, layer.feed_forward, inner_dropout=inner)
+    return mixture(r, x, layer.feed_forward, style.routing)
 
 
 def _parallel(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
@@ -95,6 +113,8 @@ def _falcon_sum(r: Recorder, x: Value, attended: Value, fed: Value, probability:
 
 def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     """Projections, norms of queries and keys, rotary positions, the core, the projection out."""
+    if shape.latent is not None:
+        return latent_attention(r, x, shape, style.turning)
     q, k, v = project(r, x, shape, style)
     if style.scales_query:
         q = unary(r, "q scaled", q)
@@ -103,6 +123,7 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
         q, k = _turned(r, q, k, shape, style)
     core = Core(
         has_mask=style.always_masked or (shape.window is not None and shape.window < r.sizes.bytes("s")),
+        is_causal=r.setting.is_causal,
         dropout=shape.dropout,
         repeats_heads=not style.always_masked,
         by_heads=style.joins_heads and bool(shape.rotary_dim),

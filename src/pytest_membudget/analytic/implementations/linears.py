@@ -11,9 +11,20 @@ from .recorder import Backward, Recorder, Value
 
 
 def linear(
-    r: Recorder, name: str, x: Value, outputs: str, inputs: str, *, bias: bool = False, joins: bool = False
+    r: Recorder,
+    name: str,
+    x: Value,
+    outputs: str,
+    inputs: str,
+    *,
+    bias: bool = False,
+    joins: bool = False,
+    flat: bool = False,
 ) -> Value:
-    """``nn.Linear``: the last dimensions of ``x`` (``inputs``) become ``outputs``. ``joins``: tied, the head's."""
+    """``nn.Linear``: the last dimensions of ``x`` (``inputs``) become ``outputs``.
+
+    ``joins``: tied, the head's. ``flat``: of two dimensions, which need no view.
+    """
     setting = r.setting
     kind = setting.product
     x = cast(r, f"{name} input cast", x, kind)
@@ -34,7 +45,7 @@ def linear(
     if bias and trains:
         weights.append(r.weight(f"{name}.bias", outputs, setting.stored))
         sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), setting.gpu)
-    back = Backward(tuple(saves), weights=tuple(weights), gives_views=True, sum_bytes=sums)
+    back = Backward(tuple(saves), weights=tuple(weights), gives_views=not flat, sum_bytes=sums)
     return r.run(name, reads, dims, kind, back)
 
 

@@ -60,7 +60,8 @@ def _batched(r: Recorder, name: str, x: Value, dims: str, *, lies: bool) -> Valu
     """``matmul`` makes [b*a, ...] of it: a copy where heads lie inside the sequence, or are expanded."""
     if lies or (r.sizes.bytes("b") == 1 and r.sizes.bytes(x.dims) == r.sizes.bytes(dims)):
         return x
-    return copy(r, name, x, dims)
+    is_expanded = r.sizes.bytes(x.dims) != r.sizes.bytes(dims)
+    return copy(r, name, x, dims) if is_expanded else copy(r, name, x)
 
 
 def _softmax(r: Recorder, name: str, x: Value) -> Value:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ...components import ACTIVATIONS, COLLECTIVES, INPUTS
 from ...errors import UsageMistake
@@ -23,7 +24,7 @@ from .megatron_ends import embedding_tape, head_tape
 from .megatron_prediction import prediction_tape
 from .megatron_recompute import layer_blocks
 from .megatron_sizes import MegatronSizes, sizes_of
-from .megatron_static import static_terms, step_temporaries, tied_table_bytes
+from .megatron_static import static_terms, step_temporaries
 
 _SCHEDULES = "megatron/core/pipeline_parallel/schedules.py"
 
@@ -77,10 +78,27 @@ def _chunks(stage: Stage) -> tuple[Chunk, ...]:
     return stage.chunks or (whole,)
 
 
-def _chunk_blocks(sizes: MegatronSizes, stage: Stage, chunk: Chunk) -> tuple[Block, ...]:
-    is_shared = sizes.job.model.tied and stage.has_embedding and stage.has_head
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one model chunk runs, what its forward leaves, and the most that it takes on its own."""
+
+    blocks: tuple[Block, ...]
+    left: tuple[Term, ...]
+    left_bytes: int
+    peak_bytes: int
+
+
+@lru_cache(maxsize=128)
+def _part(sizes: MegatronSizes, chunk: Chunk, *, is_shared: bool) -> _Part:
+    """Alike chunks of all stages share it; ``is_shared``: one table is embedding and head of the rank."""
+    blocks = _chunk_blocks(sizes, chunk, is_shared=is_shared)
+    left = left_by(blocks)
+    alone = peak_of(moments_of(Step((), blocks, gradients="freed")))
+    return _Part(blocks, left, total_bytes(left), alone.bytes)
+
+
+def _chunk_blocks(sizes: MegatronSizes, chunk: Chunk, *, is_shared: bool) -> tuple[Block, ...]:
     found: list[Block] = []
-    waiting = tied_table_bytes(sizes) if is_shared else 0
     if chunk.has_embedding:
         found.append(Block("embedding", embedding_tape(sizes, shares_weight=is_shared)))
     found += layer_blocks(sizes, chunk.groups)
@@ -89,7 +107,7 @@ def _chunk_blocks(sizes: MegatronSizes, stage: Stage, chunk: Chunk) -> tuple[Blo
             Block(f"prediction layer {number}", prediction_tape(sizes, number=number))
             for number in range(sizes.job.model.prediction_layers)
         ]
-        found.append(Block("head and loss", head_tape(sizes, shares_weight=bool(waiting))))
+        found.append(Block("head and loss", head_tape(sizes, shares_weight=is_shared)))
     return tuple(found)
 
 
@@ -103,42 +121,28 @@ class _State:
 
 def _worst(stage: Stage) -> _State:
     """Of the schedule's states the one with most bytes."""
-    sizes = sizes_of(stage)
-    chunks = _chunks(stage)
-    alike: dict[Chunk, tuple[Block, ...]] = {}
-    blocks = []
-    for chunk in chunks:
-        kind = replace(chunk, first_layer=0, in_flight=1)
-        if kind not in alike:
-            alike[kind] = _chunk_blocks(sizes, stage, kind)
-        blocks.append(alike[kind])
-    left = {id(some): left_by(some) for some in alike.values()}
+    sizes, chunks = sizes_of(stage), _chunks(stage)
+    is_shared = stage.job.model.tied and stage.has_embedding and stage.has_head
+    parts = [
+        _part(sizes, replace(chunk, first_layer=0, in_flight=1), is_shared=is_shared) for chunk in chunks
+    ]
     if len(chunks) == 1:
-        held = [
-            term.times(chunks[0].in_flight - 1) for term in left[id(blocks[0])] if chunks[0].in_flight > 1
-        ]
-        return _State(blocks[0], tuple(held))
-    peaks = {
-        id(some): peak_of(moments_of(Step((), some, gradients="freed"))).bytes for some in alike.values()
-    }
-    left_bytes = [total_bytes(left[id(some)]) for some in blocks]
+        others = chunks[0].in_flight - 1
+        return _State(parts[0].blocks, tuple(term.times(others) for term in parts[0].left if others))
     running, counts = max(
         interleaved_states(stage.job, stage.pipeline_rank),
         key=lambda state: (
-            peaks[id(blocks[state[0]])]
-            + sum(count * size for count, size in zip(state[1], left_bytes, strict=True))
+            parts[state[0]].peak_bytes
+            + sum(count * part.left_bytes for part, count in zip(parts, state[1], strict=True))
         ),
     )
-    held = [
-        term.times(count)
-        for some, count in zip(blocks, counts, strict=True)
-        if count
-        for term in left[id(some)]
-    ]
-    return _State(blocks[running], tuple(held))
+    held = (
+        term.times(count) for part, count in zip(parts, counts, strict=True) if count for term in part.left
+    )
+    return _State(parts[running].blocks, tuple(held))
 
 
-def left_by(blocks: Sequence[Block]) -> list[Term]:
+def left_by(blocks: Sequence[Block]) -> tuple[Term, ...]:
     """What one forward through ``blocks`` leaves for its backward."""
     found: list[Term] = []
     for block in blocks:
@@ -148,7 +152,7 @@ def left_by(blocks: Sequence[Block]) -> list[Term]:
             else forward(block.tape, saves=False, kept=block.checkpoint)
         )
         found += [term.times(block.count) for term in (*left.end, *block.stays)]
-    return found
+    return tuple(found)
 
 
 def _boundary(stage: Stage) -> int:

@@ -72,12 +72,21 @@ def _softmax(sizes: MegatronSizes, squares: tuple[int, ...]) -> Iterator[Operato
     options = sizes.options
     in_fp32 = options.attention_softmax_in_fp32 and sizes.compute != "fp32"
     probabilities = sizes.of("probabilities", *squares, formula="b*a*s*s*2")
-    if sizes.has_te or options.masked_softmax_fusion or not in_fp32:
+    if sizes.has_te or options.masked_softmax_fusion:
         yield Operator("softmax", ("scores",), (probabilities,), saves=("probabilities",))
+        return
+    # torch's backward multiplies result and gradient first (softmax_backward_cuda_out, SoftMax.cu)
+    if not in_fp32:
+        product = probabilities.bytes
+        yield Operator(
+            "softmax", ("scores",), (probabilities,), saves=("probabilities",), backward_scratch_bytes=product
+        )
         return
     wide = sizes.of("softmax_fp32", *squares, formula="b*a*s*s*4", number_type="fp32")
     yield Operator("scores_to_fp32", ("scores",), (replace(wide, name="scores_fp32"),))
-    yield Operator("softmax", ("scores_fp32",), (wide,), saves=("softmax_fp32",))
+    yield Operator(
+        "softmax", ("scores_fp32",), (wide,), saves=("softmax_fp32",), backward_scratch_bytes=wide.bytes
+    )
     yield Operator("softmax_to_16_bits", ("softmax_fp32",), (probabilities,))
 
 

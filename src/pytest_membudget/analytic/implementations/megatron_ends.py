@@ -78,7 +78,8 @@ def logits_and_loss(
     """Logits of this rank's part of the vocabulary in the compute type, then the loss.
 
     The loss makes them fp32, works in place on that copy (subtraction, exponential, division) and saves it:
-    it becomes the gradient, again in place, which autograd casts to the logits' type.
+    it becomes the gradient, again in place, which autograd casts to the logits' type. The fused losses
+    (``cross_entropy_loss_fusion``, ``native`` and ``te``) keep an fp32 tensor of that size too.
     """
     rows, columns = sizes.tokens, sizes.split(sizes.job.model.vocab)
     logits = sizes.of(f"{prefix}logits", rows, columns, formula="s*b*v/t*2")
@@ -92,10 +93,6 @@ def logits_and_loss(
     )
     loss = sizes.of(f"{prefix}loss", rows, number_type="fp32")
     name = f"{prefix}cross_entropy"
-    if sizes.options.cross_entropy_fusion == "te":
-        # the kernel writes the gradient over the logits (transformer_engine/pytorch/triton/cross_entropy.py)
-        yield Operator(name, (logits.name,), (loss,), saves=(logits.name,))
-        return
     softmax = sizes.of(f"{prefix}softmax_of_logits", rows, columns, formula="s*b*v/t*4", number_type="fp32")
     targets = sizes.of(f"{prefix}targets", rows, number_type="int64")
     masked = sizes.of(f"{prefix}target_mask", rows, number_type="bool")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..model import Experts, FeedForward
 from ..tape import Operator, Tensor
-from .megatron_linears import column_linear, row_linear
+from .megatron_linears import column_linear, gating, row_linear
 from .megatron_sizes import MegatronSizes
 
 
@@ -177,14 +177,7 @@ def _unfused_activation(
     read = "experts.up"
     activated = sizes.of("experts.activated", rows, width)
     if block.gated:
-        halves = tuple(
-            Tensor(f"experts.{half}", activated.bytes, view_of=read) for half in ("gate", "linear")
-        )
-        squashed = sizes.of("experts.squashed", rows, width)
-        yield Operator("experts.halves", (read,), halves)
-        yield Operator("experts.squash", (halves[0].name,), (squashed,), saves=(halves[0].name,))
-        both = (squashed.name, halves[1].name)
-        yield Operator("experts.gating", both, (activated,), saves=both)
+        yield from gating("experts", read, activated)
     else:
         yield Operator("experts.gelu", (read,), (activated,), saves=(read,))
     wide = sizes.bytes(rows, width, number_type="fp32") if sizes.options.router_in_fp32 else 0

@@ -14,7 +14,7 @@ from ..model import Experts, FeedForward, Layer
 from ..tape import Operator, Tape, Tensor, backward, forward
 from .megatron_attention import attention
 from .megatron_experts import experts
-from .megatron_linears import column_linear, dropout_add, norm, row_linear
+from .megatron_linears import column_linear, dropout_add, gating, norm, row_linear
 from .megatron_sizes import MegatronSizes
 
 
@@ -72,13 +72,7 @@ def activation(
     if not block.gated:
         yield Operator(f"{name}.act", (read,), (active,), saves=(read,))
         return
-    # torch.chunk, silu of one half, times the other: each operator saves what it reads
-    halves = tuple(Tensor(f"{name}.{half}", active.bytes, view_of=read) for half in ("gate", "linear"))
-    squashed = replace(active, name=f"{name}.squashed")
-    yield Operator(f"{name}.halves", (read,), halves)
-    yield Operator(f"{name}.squash", (halves[0].name,), (squashed,), saves=(halves[0].name,))
-    both = (squashed.name, halves[1].name)
-    yield Operator(f"{name}.act", both, (active,), saves=both)
+    yield from gating(name, read, active)
 
 
 def as_one(

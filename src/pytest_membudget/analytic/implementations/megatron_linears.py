@@ -81,3 +81,22 @@ def dropout_add(
         summand = dropped.name
     out = sizes.of(made, sizes.rows, sizes.hidden, formula="s*b*h*2")
     yield Operator(f"{name}.add", (residual, summand), (out,), hands_on=True)
+
+
+def gating(name: str, read: str, made: Tensor) -> Iterator[Operator]:
+    """A gated activation in torch's operators (``glu`` in megatron/core/transformer/mlp.py and
+    moe/experts.py).
+
+    One half goes through the activation, to the other ``glu_linear_offset`` is added, which makes a tensor of
+    its own even where it is zero; the product saves both.
+    """
+    gate = Tensor(f"{name}.gate", made.bytes, view_of=read)
+    linear = Tensor(f"{name}.linear", made.bytes, view_of=read)
+    squashed, shifted = (
+        Tensor(f"{name}.{kind}", made.bytes, made.formula) for kind in ("squashed", "shifted")
+    )
+    yield Operator(f"{name}.halves", (read,), (gate, linear))
+    yield Operator(f"{name}.squash", (gate.name,), (squashed,), saves=(gate.name,))
+    yield Operator(f"{name}.shift", (linear.name,), (shifted,), hands_on=True)
+    both = (squashed.name, shifted.name)
+    yield Operator(f"{name}.product", both, (made,), saves=both)

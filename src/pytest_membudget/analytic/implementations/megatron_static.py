@@ -242,8 +242,3 @@ def step_temporaries(stage: Stage, tensors: Sequence[LocalTensor]) -> tuple[Term
             Term(TEMPORARIES, f"fp32 gradients of {name}", size_bytes, "elements/ranks*4", _OPTIMIZER)
         )
     return tuple(found)
-
-
-def tied_table_bytes(sizes: MegatronSizes) -> int:
-    """The gradient of a tied table's first use, which waits for the other."""
-    return sizes.weight("", sizes.split(sizes.job.model.vocab), sizes.hidden).bytes

@@ -69,8 +69,10 @@ def weigh(
 
 
 def copy(r: Recorder, name: str, x: Value, dims: str | None = None) -> Value:
-    """``contiguous``, ``clone``, ``expand`` made real: a copy whose gradient is handed on as a view."""
-    return r.run(name, (x,), x.dims if dims is None else dims, x.kind)
+    """``contiguous``: a copy whose gradient is handed on; with ``dims`` expanded to them, and summed up back."""
+    if dims is None:
+        return r.run(name, (x,), x.dims, x.kind, Backward(hands_on=True))
+    return r.run(name, (x,), dims, x.kind)
 
 
 def relayout(r: Recorder, name: str, x: Value) -> Value:

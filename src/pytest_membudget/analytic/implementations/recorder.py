@@ -61,10 +61,12 @@ class Recorder:
         self._operators: list[Operator] = []
         self._held: dict[str, str] = {}
 
-    def input(self, name: str, dims: str, kind: str, *, trains: bool = True) -> Value:
+    def input(
+        self, name: str, dims: str, kind: str, *, trains: bool = True, component: str = ACTIVATIONS
+    ) -> Value:
         """A tensor that is there before the first operator."""
         value = Value(name, dims, kind, trains)
-        self._inputs.append(self._tensor(value))
+        self._inputs.append(replace(self._tensor(value), component=component))
         return value
 
     def bytes(self, dims: str, kind: str) -> int:

@@ -32,6 +32,7 @@ class Setting:
     """The base's weights do."""
     drops: bool = True
     """Dropout is on: the model is in training mode."""
+    is_causal: bool = True
     is_sequence_parallel: bool = False
     adapter: Adapter | None = None
     tensor_parallel: int = 1
@@ -64,6 +65,8 @@ def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = No
     degrees = job.degrees
     split = degrees.tensor_parallel_degree if degrees.sequence_parallel else 1
     sequence = stage.sequence if tokens is None else tokens
+    if model.patches is not None:
+        sequence = model.positions
     precision = job.precision
     kind = number_type(precision.compute_type if precision.policy == "fsdp" else precision.parameters)
     autocast = number_type(precision.compute_type) if precision.policy == "autocast" else None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
+from .experts import Routing
+from .latent import Turning
 from .norms import RmsStyle
 
 #: How queries, keys and values come about. ``separate``: three projections. ``sliced``: slices of one result's
@@ -35,8 +37,13 @@ class Style:
     """Turned queries and keys are cast back to their type (OLMo 2)."""
     sums: Literal["sequential", "attention+mlp+x", "mlp+attention+x", "in-place"] = "sequential"
     """How a parallel layer adds its parts up; ``in-place``: ``mlp += attention`` (Falcon)."""
-    attention_first: bool = True
-    """``attended + x``."""
+    routing: Routing = "softmax"
+    turning: Turning = "interleaved"
+    """Of latent attention."""
+    norms_sums: bool = False
+    """Norms behind a block are of its sum with the residual stream (BERT), not of its own output (OLMo 2)."""
+    upcasts: bool = True
+    """The model's own loss casts logits to fp32."""
     eager: bool = False
     """No kernel of ``scaled_dot_product_attention`` will do (Gemma 2's soft cap)."""
     softcap: bool = False
@@ -55,7 +62,16 @@ _STYLES: Final = MappingProxyType(
         "GPT2": Style(projections="split"),
         "GPTNeoX": Style(projections="chunked", joins_heads=True, sums="mlp+attention+x"),
         "Falcon": Style(projections="falcon", always_masked=True, sums="in-place"),
-        "OPT": Style(scales_query=True),
+        "OPT": Style(scales_query=True, norms_sums=True),
+        "Bert": Style(norms_sums=True, upcasts=False),
+        "Roberta": Style(norms_sums=True, upcasts=False),
+        "ViT": Style(upcasts=False),
+        "T5": Style(rms="t5", upcasts=False),
+        "MT5": Style(rms="t5", upcasts=False),
+        "Mixtral": Style(routing="normalised in fp32"),
+        "Qwen3Moe": Style(routing="normalised"),
+        "DeepseekV2": Style(routing="plain", turning="complex"),
+        "DeepseekV3": Style(routing="sigmoid"),
         "GptOss": Style(rms="olmo", eager=True),
     }
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import torch
 
 from ...tracking.tracker import Tracker
 from ..mode import VirtualMode
 from ..ordinal import take_place
+from ..private import check_parts
 from .after_import import after_import
 from .global_shapes import install_global_shapes
 from .launching import place_of, tell
@@ -16,6 +18,7 @@ from .likeness import Likeness
 from .meshes import install_meshes
 from .objects import install_objects
 from .pipelines import install_pipelines
+from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
 from .reducers import install_reducers
 from .sharded_parameters import install_sharded_parameters
@@ -32,11 +35,15 @@ class VirtualCluster:
         self._likeness = Likeness(self.place, tracker.source)
 
     def begin(self) -> None:
-        """From here on the process is the rank, for good."""
+        """From here on the process is the rank, for good.
+
+        Raises ``UnsupportedTorch`` for a torch that lacks what the cluster stands on.
+        """
+        check_parts(PRIVATE_PARTS)
         take_place(self.place)
         tell(self.place, os.environ)
-        generators = torch.cuda.default_generators
-        torch.cuda.default_generators = generators[:1] * self.place.node_gpus  # type: ignore[index]
+        cuda: Any = torch.cuda
+        cuda.default_generators = cuda.default_generators[:1] * self.place.node_gpus
         install_meshes(self._mode.known)
         install_global_shapes()
         install_wrapped_devices()

@@ -135,9 +135,9 @@ def _check_splits(what: str, tensor: torch.Tensor, splits: Sequence[int]) -> Non
     """As ``c10d::checkSplitSizes`` (torch/csrc/distributed/c10d/Utils.hpp, 2.13)."""
     if splits and sum(splits) != tensor.shape[0]:
         raise NotAvailable(
-            f"all_to_all_single: the {what} split sizes {list(splits)} do not add up to its {tensor.shape[0]} "
-            "rows. If they were read from data, such as a router's counts, they are not known on the virtual "
-            "device: write sizes that follow from shapes, as of balanced experts, in the test"
+            f"all_to_all_single: the {what} split sizes {list(splits)} do not add up to its "
+            f"{tensor.shape[0]} rows. If they were read from data, such as a router's counts, they are not "
+            "known on the virtual device: write sizes that follow from shapes, as of balanced experts"
         )
 
 

@@ -19,7 +19,7 @@ def install_global_shapes() -> None:
     aside = FakeTensorMode()  # one for all: what it has worked out of an operator it knows the next time
 
     def propagate(propagator: Any, *args: Any, **kwargs: Any) -> Any:
-        with unset_fake_temporarily(), aside:  # type: ignore[no-untyped-call]
+        with unset_fake_temporarily(), aside:
             return original(propagator, *args, **kwargs)
 
     kind._propagate_tensor_meta_non_cached = propagate

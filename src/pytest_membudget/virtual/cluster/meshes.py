@@ -38,7 +38,8 @@ def install_meshes(known: KnownValues) -> None:
     made = outside(original)
     import torch.distributed as dist
 
-    for module in (own, dist):
+    own_dist: Any = dist
+    for module in (own, own_dist):
         if getattr(module, "init_device_mesh", None) is original:
             module.init_device_mesh = made
 
@@ -52,7 +53,7 @@ def _as_tests_own(table: torch.Tensor) -> torch.Tensor:
 def _outside(known: KnownValues, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def outside(*args: Any, **kwargs: Any) -> Any:
-        with unset_fake_temporarily():  # type: ignore[no-untyped-call]
+        with unset_fake_temporarily():
             given = [_real(known, value) for value in args]
             named = {name: _real(known, value) for name, value in kwargs.items()}
             return function(*given, **named)

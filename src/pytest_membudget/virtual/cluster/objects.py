@@ -40,7 +40,10 @@ def _broadcast_object_list(object_list: list[Any], *_: Any, **__: Any) -> None:
 
 
 def _scatter_object_list(
-    scatter_object_output_list: list[Any], scatter_object_input_list: list[Any] | None = None, *_: Any, **__: Any
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    *_: Any,
+    **__: Any,
 ) -> None:
     if scatter_object_input_list is None:
         raise NotAvailable(_OTHERS.format("scatter_object_list"))

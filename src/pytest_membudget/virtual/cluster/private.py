@@ -14,7 +14,11 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
     ("torch._C._distributed_c10d", "_create_work_from_future", "collectives that are done at once"),
     ("torch._C._distributed_c10d", "Work.boxed", "collectives that are done at once"),
-    ("torch.distributed.distributed_c10d", "_resolve_process_group", "which process group a collective is of"),
+    (
+        "torch.distributed.distributed_c10d",
+        "_resolve_process_group",
+        "which process group a collective is of",
+    ),
     ("torch.distributed", "Reducer._rebuild_buckets", "DistributedDataParallel's buckets"),
     ("torch.distributed", "Logger.set_runtime_stats_and_log", "DistributedDataParallel's timers"),
     (
@@ -48,21 +52,23 @@ def process_group_of(boxed: Any) -> Any:
     """The process group in a collective operator's argument."""
     from torch._C._distributed_c10d import ProcessGroup
 
-    return ProcessGroup.unbox(boxed)  # type: ignore[attr-defined]
+    return ProcessGroup.unbox(boxed)
 
 
 def process_group_named(name: Any) -> Any:
     """The process group in a functional collective's argument: its name, or the group itself."""
-    from torch.distributed.distributed_c10d import _resolve_process_group
+    from torch.distributed import distributed_c10d
 
-    return _resolve_process_group(name)
+    own: Any = distributed_c10d
+    return own._resolve_process_group(name)
 
 
 def done_work(outputs: list[Any]) -> Any:
     """The work of a collective that is done and has given ``outputs``, as operators return it."""
     import torch
-    from torch._C._distributed_c10d import _create_work_from_future
+    from torch._C import _distributed_c10d
 
+    own: Any = _distributed_c10d
     future: Any = torch.futures.Future()
     future.set_result(outputs)
-    return _create_work_from_future(future).boxed()  # type: ignore[attr-defined]
+    return own._create_work_from_future(future).boxed()

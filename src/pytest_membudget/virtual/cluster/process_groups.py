@@ -23,6 +23,7 @@ class ProcessGroups:
         self._place = place
         #: the default group is the launcher's, and the test has not asked for one of its own yet
         self._is_launchers = False
+        self._own: Any = dist
         self._init: Any = c10d.init_process_group
         self._new_group: Any = c10d._new_process_group_helper
 
@@ -34,7 +35,7 @@ class ProcessGroups:
         own._store_based_barrier = lambda *args, **kwargs: None
         own._get_default_timeout = lambda backend: c10d.default_pg_timeout
         # the accelerator of the build is the stand-in (see ``guard``)
-        torch._C._get_accelerator = lambda *args: torch.device("cuda")  # type: ignore[assignment]
+        torch._C._get_accelerator = lambda *args: torch.device("cuda")
         for module in (dist, c10d):
             _set(module, "init_process_group", self._init_process_group)
             _set(module, "is_nccl_available", lambda: True)
@@ -70,7 +71,7 @@ class ProcessGroups:
         self._init(
             backend,
             timeout=timeout,
-            store=dist.HashStore() if store is None else store,
+            store=self._own.HashStore() if store is None else store,
             world_size=self._place.world_size,
             rank=self._place.rank,
             group_name=group_name,

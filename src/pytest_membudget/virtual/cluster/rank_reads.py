@@ -101,7 +101,9 @@ def _names_device_only(code: CodeType, line: int) -> bool:
             return False
         uses = [node for node in ast.walk(scope) if _is_use(node, target.id)]
         return all(_is_device(use, parents) for use in uses)
-    reads = [node for node in ast.walk(statement) if isinstance(node, ast.Constant) and node.value == "LOCAL_RANK"]
+    reads = [
+        node for node in ast.walk(statement) if isinstance(node, ast.Constant) and node.value == "LOCAL_RANK"
+    ]
     return bool(reads) and all(_is_device(read, parents) for read in reads)
 
 
@@ -127,7 +129,9 @@ def _is_device(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
         if isinstance(above, ast.keyword) and above.arg in _DEVICE_ARGUMENTS:
             return True
         if isinstance(above, ast.Call) and node is not above.func:
-            called = above.func.attr if isinstance(above.func, ast.Attribute) else getattr(above.func, "id", "")
+            called = (
+                above.func.attr if isinstance(above.func, ast.Attribute) else getattr(above.func, "id", "")
+            )
             if called in _DEVICE_CALLS:
                 return True
             if called not in ("int", "get", "getenv"):

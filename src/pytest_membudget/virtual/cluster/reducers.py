@@ -25,7 +25,7 @@ class _RealNumbers(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is aten.empty.memory_format and _is_host_number(kwargs):
-            with unset_fake_temporarily():  # type: ignore[no-untyped-call]
+            with unset_fake_temporarily():
                 return func(*args, **kwargs)
         if func is aten.copy_.default and not isinstance(args[0], FakeTensor):
             return args[0]
@@ -46,13 +46,14 @@ def install_reducers() -> None:
 
     own: Any = ddp
     own._verify_param_shape_across_processes = lambda *args, **kwargs: None
-    logger: Any = dist.Logger
+    c10d: Any = dist
+    logger = c10d.Logger
     logger.set_runtime_stats_and_log = lambda self: None  # it has timed nothing
-    kind: Any = dist.Reducer
+    kind = c10d.Reducer
     original = kind._rebuild_buckets
 
     def rebuild(reducer: Any) -> Any:
-        with _RealNumbers():
+        with _RealNumbers():  # type: ignore[no-untyped-call]
             return original(reducer)
 
     kind._rebuild_buckets = rebuild

@@ -1,0 +1,78 @@
+"""The beginning of a model as transformers 5.23.0 writes it: tokens or patches to the residual stream."""
+
+from __future__ import annotations
+
+from ...components import INPUTS
+from ..model import Model, Patches
+from ..tape import Tape
+from .linears import embedding, linear
+from .norms import norm
+from .operators import add, dropout, unary
+from .recorder import Backward, Recorder, Value
+from .setting import Setting
+from .styles import Style
+
+
+def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = "b s") -> Tape:
+    """From token numbers, or pixels, to [b, s, h]."""
+    width = model.embedding_dim or model.hidden
+    sizes = {"V": -(-model.vocab // setting.tensor_parallel), "i": width, "P": model.positions}
+    r = Recorder(setting, **sizes, T=model.token_types)
+    if model.patches is not None:
+        hidden = _patches(r, model.patches)
+        return r.tape(_dropped(r, hidden, model))
+    tokens = r.input("input_ids", dims, "int64", trains=False)
+    hidden = embedding(r, "embed_tokens", tokens, "V", "i" if width != model.hidden else "h", joins=model.tied)
+    if model.scales_embedding:
+        hidden = unary(r, "embed_tokens scaled", hidden)
+    if width != model.hidden:
+        hidden = linear(r, "project_in", hidden, "h", "i")
+    if model.token_types:
+        hidden = _token_types(r, hidden)
+    if model.positions:
+        hidden = _positions(r, hidden, by_sequence=style.scales_query, are_buffer=bool(model.token_types))
+    if model.embedding_norm is not None:
+        hidden = norm(r, "embedding norm", hidden, model.embedding_norm, "h")
+    return r.tape(_dropped(r, hidden, model))
+
+
+def _dropped(r: Recorder, hidden: Value, model: Model) -> Value:
+    return dropout(r, "embedding dropout", hidden, model.embedding_dropout)
+
+
+def _token_types(r: Recorder, hidden: Value) -> Value:
+    """BERT's: numbers gathered from a buffer for one sequence, rows for all."""
+    numbers = r.run("token_type_ids", (), "s", "int64")
+    rows = r.run("token types of all", (numbers,), "b s", "int64", view_of=numbers)
+    types = embedding(r, "token_type_embeddings", rows, "T", "h", saves_rows=True)
+    result = add(r, "tokens + types", hidden, types)
+    r.hold(hidden, types)
+    return result
+
+
+def _positions(r: Recorder, hidden: Value, *, by_sequence: bool, are_buffer: bool) -> Value:
+    """Learned positions, the same for all sequences (their gradients are summed), or each its own (OPT).
+
+    ``are_buffer``: the numbers are a buffer of the model's (BERT).
+    """
+    numbers = r.run("position_ids", (), "b s" if by_sequence else "s", "int64")
+    table = embedding(r, "embed_positions", numbers, "P", "h", saves_rows=not are_buffer)
+    own = table if by_sequence else r.run("positions of all", (table,), "b s h", hidden.kind, view_of=table)
+    result = add(r, "hidden_states", hidden, own)
+    r.hold(hidden, table)
+    return result
+
+
+def _patches(r: Recorder, shape: Patches) -> Value:
+    """ViT: a convolution makes patches, a class token is put before them, positions are added."""
+    stored, trains = r.setting.product, r.setting.trains
+    pixels = f"b {shape.channels} {shape.image_size} {shape.image_size}"
+    image = r.input("pixel_values", pixels, stored, trains=False, component=INPUTS)
+    kernel = f"h {shape.channels} {shape.patch_size} {shape.patch_size}"
+    weights = (r.weight("patches.weight", kernel, r.setting.stored), r.weight("patches.bias", "h", r.setting.stored))
+    back = Backward((image,), weights=weights if trains else ())
+    made = r.run("patches", (image,), f"b {shape.count} h", stored, back)
+    token = (r.weight("cls_token", "h", r.setting.stored),) if trains else ()
+    joined = r.run("with class token", (made,), "b s h", stored, Backward(weights=token, hands_on=True))
+    table = (r.weight("position_embeddings", "s h", r.setting.stored),) if trains else ()
+    return r.run("hidden_states", (joined,), "b s h", r.setting.residual, Backward(weights=table, hands_on=True))

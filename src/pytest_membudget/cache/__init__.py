@@ -1,0 +1,1 @@
+"""Estimates of earlier sessions, used again where nothing that they depend on has changed."""

@@ -1,0 +1,1 @@
+"""Head against base: what has grown, where, and whether that is allowed."""

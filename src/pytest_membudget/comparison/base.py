@@ -1,0 +1,50 @@
+"""What is known of the base of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..reporting.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a report was made with; None where it does not say."""
+
+    torch: str | None = None
+    alloc_conf: str | None = None
+    """The allocator's settings as the environment has them; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The base's rows by node id, and what is missing of it."""
+
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    facts: Facts = Facts()
+    trouble: str = ""
+    """Why nothing can be compared with it, in a line; empty if something can."""
+    errors: Mapping[str, str] = field(default_factory=dict)
+    """Why files or folders of its tests could not be collected, by node id."""
+    removed: tuple[str, ...] = ()
+    """Tests with budgets there that the head does not have."""
+
+    def trouble_of(self, nodeid: str) -> str:
+        """Why the test ``nodeid`` cannot be looked for there; empty if it can."""
+        if self.trouble:
+            return self.trouble
+        for path, reason in self.errors.items():
+            if nodeid == path or nodeid.startswith((f"{path}::", f"{path}/")):
+                return f"the base's {path} could not be collected: {reason}"
+        return ""
+
+
+def base_of_document(document: Mapping[str, Any]) -> Base:
+    """The base that a stored report is."""
+    torch = document.get("torch") or {}
+    return Base(
+        rows={row["nodeid"]: row for row in document["tests"]},
+        facts=Facts(torch.get("version"), torch.get("alloc_conf")),
+    )

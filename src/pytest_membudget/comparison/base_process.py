@@ -1,0 +1,141 @@
+"""The process that estimates the base: pytest in the base's checkout, with the base's own code."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..item_names import nodeid_of
+from ..protocol import Channel
+from ..worker.leaving import leave
+from ..worker.quiet import silence
+from .exchange import Exchange
+from .lookout import tell_foreign, told_foreign
+
+#: pluggy knows the plugin by this name, and so the gate that its estimates are for a comparison.
+NAME = "membudget-base"
+_GATE = "membudget-gate"
+#: Options that choose tests: as the head's session was given them.
+_CHOICE = ("keyword", "markexpr", "deselect")
+
+
+def main(read_fd: int, write_fd: int) -> None:
+    """Serve the session at the other end of the two pipes: one order; never returns."""
+    channel = Channel(read_fd, write_fd)
+    status = 1
+    try:
+        order = channel.receive()
+        if order is not None:
+            threading.Thread(target=_end_with_session, args=(channel,), daemon=True).start()
+            status = _run(order)
+    finally:
+        leave(status)
+
+
+def _end_with_session(channel: Channel) -> None:
+    """Nobody wants the result of a session that has ended."""
+    while channel.receive() is not None:
+        pass
+    leave(1)
+
+
+def _run(order: Mapping[str, Any]) -> int:
+    os.chdir(order["dir"])
+    plugin = BasePlugin(order)
+    status = pytest.main(list(order["args"]), plugins=[plugin])
+    return int(status)  # it came to no result: who waits for it tells what was printed
+
+
+class BasePlugin:
+    """Collects what the head's session was asked for, estimates what the head runs, and leaves."""
+
+    #: pluggy registers the object under this name
+    __name__ = NAME
+
+    def __init__(self, order: Mapping[str, Any]) -> None:
+        self._exchange = Exchange(Path(order["folder"]))
+        self._selected = set(order["selected"])
+        self._known = set(order["collected"])
+        self._files: list[str] | None = order["files"]
+        self._scratch = order["scratch"]
+        self._removed: list[str] = []
+        self._errors: dict[str, str] = {}
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
+        """Before plugins that begin as early as this."""
+        self._silence(early_config.known_args_namespace)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        """Estimate, and do nothing else that the command line asks for."""
+        config = yield
+        self._silence(config.option)
+        if self._files is not None:
+            config.args = [path for path in self._files if os.path.exists(path)]
+        return config
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Node ids as they are before plugins write into them."""
+        item.stash[_NODEID] = nodeid_of(item)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Keep what the head runs; what it does not know at all has been removed."""
+        from ..marker import MARKER
+
+        named = [(item, item.stash.get(_NODEID, item.nodeid)) for item in items]
+        marked = [nodeid for item, nodeid in named if item.get_closest_marker(MARKER) is not None]
+        self._removed = [nodeid for nodeid in marked if nodeid not in self._known]
+        items[:] = [item for item, nodeid in named if nodeid in self._selected]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember why a file or folder could not be collected."""
+        if report.failed:
+            self._errors[report.nodeid] = _cause(report.longreprtext)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """All is estimated: tell it, and leave the session where it is."""
+        gate: Any = session.config.pluginmanager.getplugin(_GATE)
+        gate.end_workers()
+        tell_foreign()
+        self._exchange.write_result(
+            {
+                "rows": gate.accounts.in_order(),
+                "errors": self._errors,
+                "removed": self._removed,
+                "foreign": told_foreign(self._exchange.folder),
+            }
+        )
+        leave(0)
+
+    def _silence(self, option: Any) -> None:
+        chosen = {name: getattr(option, name) for name in _CHOICE if hasattr(option, name)}
+        silence(option, self._scratch)
+        ours = {
+            "collectonly": True,  # the gate estimates; no test's own phases run here
+            "continue_on_collection_errors": True,
+            "membudget": True,
+            "membudget_compare": None,
+            "membudget_measure": "off",
+            "membudget_report": option.membudget_report and os.path.join(self._scratch, "report"),
+        }
+        for name, value in {**chosen, **ours}.items():
+            setattr(option, name, value)
+
+
+_NODEID = pytest.StashKey[str]()
+
+
+def _cause(text: str) -> str:
+    """The line of a collection error that says what it is."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    told = [line[1:].strip() for line in lines if line.startswith("E ")]
+    return (told or lines or ["without a word"])[-1 if not told else 0]

@@ -1,0 +1,140 @@
+"""The base of a git reference: its files in a worktree, its own run there, and the end of both."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..process_start import start_process
+from ..protocol import Channel
+from .exchange import Exchange
+from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
+from .lookout import LOOKOUT
+from .places import Places
+
+_PROCESS = "pytest_membudget.comparison.base_process"
+_LOOKOUT_PLUGIN = "pytest_membudget.comparison.lookout"
+#: Characters of the base's output that are looked at for why it came to nothing.
+_OUTPUT_BYTES = 100_000
+#: How pytest begins the lines that say why a session cannot be.
+_COMPLAINTS = ("ERROR: ", "ERROR ", "INTERNALERROR> ", "ImportError while loading conftest", "E  ")
+_SILENT = "the base's run ended without a word"
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The head's session: what is repeated at the base."""
+
+    args: Sequence[str]
+    dir: str
+    rootdir: str
+
+
+class BaseRun:
+    """Estimates a base in a process of its own; ``close`` leaves nothing of it behind."""
+
+    def __init__(self, base: BaseCommit, invocation: Invocation) -> None:
+        self._base = base
+        self._invocation = invocation
+        self.folder = Path(tempfile.mkdtemp(prefix="membudget-base-"))
+        self.exchange = Exchange(self.folder)
+        # a folder of the checkout's own name: tools name things after it
+        self._worktree = self.folder / "worktree" / base.top.name
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+        self._has_begun = False
+        self.notes: list[str] = []
+        atexit.register(self.close)
+
+    def begin(self, head: Mapping[str, Any]) -> None:
+        """Start it, once; ``head``: what the head's session runs. A failure is the run's result."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        try:
+            add_worktree(self._base, self._worktree)
+            self._start(head)
+        except OSError as error:
+            self.exchange.write_result({"trouble": str(error)})
+            return
+        missing = submodules_in(self._worktree)
+        if missing:
+            self.notes.append(f"the base's submodules are not checked out: {', '.join(missing)}")
+
+    def trouble(self) -> str:
+        """Why there is no result: what the base's run has printed."""
+        try:
+            with (self.folder / "output").open("rb") as file:
+                text = file.read(_OUTPUT_BYTES).decode(errors="replace")
+        except OSError:
+            return _SILENT
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        told = [line for line in lines if line.startswith(_COMPLAINTS)]
+        return (told or lines[-1:] or [_SILENT])[0]
+
+    def close(self) -> None:
+        """End the process and remove the worktree, wherever it is."""
+        atexit.unregister(self.close)
+        if not self.folder.is_dir():
+            return
+        self.exchange.end()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._has_begun:
+            remove_worktree(self._base.top, self._worktree)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self, head: Mapping[str, Any]) -> None:
+        places = Places(str(self._base.top), str(self._worktree))
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        with self.exchange.held() as lock, (self.folder / "output").open("wb") as output:
+            self._process, self._channel = start_process(
+                _PROCESS,
+                output,
+                self._environment(places),
+                import_path=places.import_path(sys.path, head["roots"]),
+                keeps_open=[lock.fileno()],
+            )
+            self._channel.send(self._order(places, head, str(scratch)))
+
+    def _order(self, places: Places, head: Mapping[str, Any], scratch: str) -> dict[str, Any]:
+        invocation = self._invocation
+        there = places.there(invocation.dir)
+        args = [places.argument(arg) for arg in invocation.args]
+        rootdir = f"--rootdir={places.there(invocation.rootdir)}"
+        files = head["files"]
+        return {
+            "args": [*args, "-p", _LOOKOUT_PLUGIN, rootdir],
+            "dir": there if os.path.isdir(there) else str(self._worktree),
+            "folder": str(self.folder),
+            "scratch": scratch,
+            "selected": head["selected"],
+            "collected": head["collected"],
+            "files": [places.there(file) for file in files] if files is not None else None,
+        }
+
+    def _environment(self, places: Places) -> dict[str, str]:
+        lookout = json.dumps({"head": str(self._base.top), "folder": str(self.folder)})
+        environment = {**os.environ, LOOKOUT: lookout}
+        path = os.environ.get("PYTHONPATH")
+        if path:
+            entries = (places.there(os.path.abspath(entry)) for entry in path.split(os.pathsep) if entry)
+            environment["PYTHONPATH"] = os.pathsep.join(entries)
+        return environment

@@ -1,0 +1,83 @@
+"""The folder by which the processes of a session hand each other what concerns the base."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+_HEAD, _RESULT, _ALIVE, _OVER = "head.json", "result.json", "alive", "over"
+#: Seconds between two looks for the result.
+_INTERVAL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Files in ``folder``; each is there whole or not at all."""
+
+    folder: Path
+
+    def write_head(self, head: dict[str, Any]) -> None:
+        """What the head's session is going to run; every worker of pytest-xdist knows the same."""
+        self._write(_HEAD, head)
+
+    def head(self) -> dict[str, Any] | None:
+        """That, if it is known."""
+        return self._read(_HEAD)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """What was found out about the base."""
+        self._write(_RESULT, result)
+
+    def result(self) -> dict[str, Any] | None:
+        """That, if it is known."""
+        return self._read(_RESULT)
+
+    @contextmanager
+    def held(self) -> Iterator[IO[bytes]]:
+        """A lock that lives as long as a process has this file open."""
+        with (self.folder / _ALIVE).open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield file
+
+    def end(self) -> None:
+        """Nobody is going to write a result any more."""
+        if self.folder.is_dir():
+            (self.folder / _OVER).touch()
+
+    def wait(self, seconds: float) -> dict[str, Any] | None:
+        """The result; None if the process that is to write it has ended without, or takes longer."""
+        deadline = time.monotonic() + seconds
+        while (result := self.result()) is None:
+            if self._has_ended() or time.monotonic() > deadline:
+                return self.result()  # it may have come in between
+            time.sleep(_INTERVAL)
+        return result
+
+    def _has_ended(self) -> bool:
+        if (self.folder / _OVER).exists() or not self.folder.is_dir():
+            return True
+        try:
+            with (self.folder / _ALIVE).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:  # it is held, or has not been made yet
+            return False
+        return True
+
+    def _write(self, name: str, value: dict[str, Any]) -> None:
+        unfinished = self.folder / f"{name}.{os.getpid()}.part"
+        unfinished.write_text(json.dumps(value), encoding="utf-8")
+        unfinished.replace(self.folder / name)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            value: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return value

@@ -1,0 +1,119 @@
+"""Why a test takes more or less than at its base: the few rows that explain the difference."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from ..reporting.rows import peak_bytes
+from .matching import Change, changes_between, module_pattern
+
+#: Rows that a reader takes in at a glance; what they leave unexplained of the growth; and what is too
+#: little of it for a row. All three are choices of presentation.
+MOST_ROWS = 6
+_UNEXPLAINED = 0.1
+_NEGLIGIBLE = 0.005
+
+#: Stands for a module where the growth is outside of the holders that a report names.
+ELSEWHERE = "elsewhere"
+
+
+def findings(head: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows that explain the growth from the figure ``base`` to ``head``, the largest first.
+
+    Their bytes add up to it, but for a tenth at most. None where both take the same: who holds the memory
+    may have other names then, but that is no finding.
+    """
+    growth_bytes = peak_bytes(head) - peak_bytes(base)
+    if not growth_bytes:
+        return []
+    changes = [change for change in changes_between(head["holders"], base["holders"]) if change.bytes]
+    changes += _elsewhere(head, base, changes)
+    for key in _GROUPINGS:
+        rows = _explaining(_grouped(changes, key), growth_bytes)
+        if rows is not None:
+            return [asdict(row) for row in rows]
+    return [asdict(row) for row in _with_rest(_grouped(changes, _component), growth_bytes)]
+
+
+def _elsewhere(
+    head: Mapping[str, Any], base: Mapping[str, Any], changes: Sequence[Change]
+) -> list[Change]:
+    """By component what the holders do not account for: a report names the largest only, and no rounding."""
+    told: dict[str, int] = defaultdict(int)
+    for change in changes:
+        told[change.component] += change.bytes
+    names = dict.fromkeys((*head["components"], *base["components"], *told))
+    rests = {
+        name: head["components"].get(name, 0) - base["components"].get(name, 0) - told[name] for name in names
+    }
+    return [Change(rest, name, ELSEWHERE, None, None, None) for name, rest in rests.items() if rest]
+
+
+def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | None:
+    """The fewest of ``changes``, the largest first, that add up to the growth; None if that takes too many."""
+    rows: list[Change] = []
+    rest = growth_bytes
+    for change in sorted(changes, key=lambda one: -abs(one.bytes)):
+        if len(rows) == MOST_ROWS or abs(change.bytes) <= abs(growth_bytes) * _NEGLIGIBLE:
+            break
+        rows.append(change)
+        rest -= change.bytes
+    if abs(rest) > abs(growth_bytes) * _UNEXPLAINED:
+        return None
+    return _without_needless(rows, rest, growth_bytes)
+
+
+def _without_needless(rows: list[Change], rest: int, growth_bytes: int) -> list[Change]:
+    """``rows`` without the smallest of them, as long as the others explain enough."""
+    while len(rows) > 1 and abs(rest + rows[-1].bytes) <= abs(growth_bytes) * _UNEXPLAINED:
+        rest += rows.pop().bytes
+    return rows
+
+
+def _with_rest(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
+    """The largest of ``changes``, and what they leave."""
+    rows = sorted(changes, key=lambda one: -abs(one.bytes))[: MOST_ROWS - 1]
+    rest = growth_bytes - sum(row.bytes for row in rows)
+    return [*rows, Change(rest, "others", ELSEWHERE, None, None, None)] if rest else rows
+
+
+def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:
+    """One change for all with the same ``key``, which tells the place of the largest."""
+    groups: dict[Hashable, list[Change]] = defaultdict(list)
+    for change in changes:
+        groups[key(change)].append(change)
+    return [_summed(group) for group in groups.values()]
+
+
+def _summed(group: Sequence[Change]) -> Change:
+    size = sum(change.bytes for change in group)
+    # what has grown has its reason where most was added
+    leads = [change for change in group if (change.bytes > 0) == (size > 0)] or list(group)
+    lead = max(leads, key=lambda change: abs(change.bytes))
+    one_operator = len({change.operator for change in group}) == 1
+    return replace(lead, bytes=size, operator=lead.operator if one_operator or lead.location else None)
+
+
+def _own(change: Change) -> Hashable:
+    return id(change)
+
+
+def _line(change: Change) -> Hashable:
+    place = change.location or change.base_location
+    return (change.component, place) if place else (change.component, change.module, change.operator)
+
+
+def _module(change: Change) -> Hashable:
+    return change.component, module_pattern(change.module)
+
+
+def _component(change: Change) -> Hashable:
+    return change.component
+
+
+#: What rows stand for: single holders, then all of a line, of a module, of a component. The first that
+#: explains the growth in few rows is taken.
+_GROUPINGS: tuple[Callable[[Change], Hashable], ...] = (_own, _line, _module, _component)

@@ -1,0 +1,150 @@
+"""What git says of the repository: which commit is the base, and its files in a folder of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import UsageMistake
+
+OPTION = "--membudget-compare"
+#: Seconds for a question, and for writing a commit's files.
+_QUESTION, _CHECKOUT = 60.0, 600.0
+#: What git sets for the hooks that it runs: with these it would look at another repository, or index.
+#: ``git rev-parse --local-env-vars``, git 2.39.
+_LOCAL = (
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
+    *("GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE"),
+    *("GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX"),
+    *("GIT_SHALLOW_FILE", "GIT_COMMON_DIR"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseCommit:
+    """The commit to compare with."""
+
+    top: Path
+    """The folder of the user's checkout."""
+    ref: str
+    """As it was asked for."""
+    commit: str
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return f"{self.ref} (merge base {self.commit[:10]})"
+
+
+def find_base(folder: Path, ref: str) -> BaseCommit:
+    """The merge base of ``ref`` and HEAD in the repository of ``folder``.
+
+    Raises ``UsageMistake`` with what to do: git is missing, no repository, no such commit, a shallow clone.
+    """
+    place = f"{OPTION}={ref}"
+    if shutil.which("git") is None:
+        raise UsageMistake(f"{place}: needs git, which is not there; install it, or compare with a report.json")
+    top = _ask(folder, "rev-parse", "--show-toplevel")
+    if top.code:
+        raise UsageMistake(
+            f"{place}: {folder} is in no git repository that can be read ({top.first_error}); compare with "
+            f"a stored report instead, as in {OPTION}=report.json"
+        )
+    root = Path(top.text)
+    if ref.startswith("-") or _ask(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
+        raise UsageMistake(_unknown(place, root, ref))
+    base = _ask(root, "merge-base", ref, "HEAD")
+    if base.code or not base.text:
+        raise UsageMistake(_unrelated(place, root, ref, base.first_error))
+    return BaseCommit(root, ref, base.text.splitlines()[0])
+
+
+def add_worktree(base: BaseCommit, path: Path) -> None:
+    """Write the files of ``base`` to ``path``. Raises ``OSError`` with git's own words."""
+    done = _ask(
+        base.top,
+        # the user's hooks are for the user's checkout
+        *("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", "--quiet"),
+        *(str(path), base.commit),
+        timeout=_CHECKOUT,
+    )
+    if done.code:
+        raise OSError(f"git worktree add failed: {done.first_error}")
+
+
+def remove_worktree(top: Path, path: Path) -> None:
+    """Remove what ``add_worktree`` made, and what git knows of it; no other worktree's entry."""
+    shutil.rmtree(path, ignore_errors=True)
+    _ask(top, "worktree", "remove", "--force", "--force", str(path))
+
+
+def submodules_in(path: Path) -> list[str]:
+    """The paths of the submodules of the commit at ``path``, which are not checked out there."""
+    if not (path / ".gitmodules").is_file():
+        return []
+    listed = _ask(path, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    return [line.partition(" ")[2] for line in listed.text.splitlines()]
+
+
+def _unknown(place: str, root: Path, ref: str) -> str:
+    known = f"there is no commit {ref!r} in {root}"
+    if _is_shallow(root):
+        return f"{place}: {known}, a shallow clone; {_DEEPER}"
+    return f"{place}: {known}; fetch it first, as in: git fetch origin {ref.removeprefix('origin/')}"
+
+
+def _unrelated(place: str, root: Path, ref: str, error: str) -> str:
+    if _is_shallow(root):
+        return (
+            f"{place}: {root} is a shallow clone, whose history does not reach a common commit of "
+            f"{ref} and HEAD; {_DEEPER}"
+        )
+    detail = f" ({error})" if error else ""
+    return f"{place}: {ref} and HEAD have no commit in common{detail}; name a reference that HEAD came from"
+
+
+#: What to do about a shallow clone.
+_DEEPER = "fetch all of it: fetch-depth: 0 for actions/checkout, GIT_DEPTH: 0 on GitLab, git fetch --unshallow"
+
+
+def _is_shallow(root: Path) -> bool:
+    return _ask(root, "rev-parse", "--is-shallow-repository").text == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    code: int
+    text: str
+    error: str
+
+    @property
+    def first_error(self) -> str:
+        lines = self.error.strip().splitlines()
+        return lines[0] if lines else f"exit status {self.code}"
+
+
+def _ask(folder: Path, *args: str, timeout: float = _QUESTION) -> _Answer:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *args],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            env=_environment(os.environ),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return _Answer(1, "", str(error))
+    return _Answer(done.returncode, done.stdout.strip(), done.stderr)
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    own = {name: value for name, value in environment.items() if name not in _LOCAL}
+    # nobody is there to be asked for a password, and messages are to be the same everywhere
+    return {**own, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

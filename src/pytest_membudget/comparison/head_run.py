@@ -1,0 +1,53 @@
+"""What the head's session runs: as its base has to know it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .places import import_roots
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether the session runs all of its tests: what it leaves out is not there then."""
+    option = config.option
+    chosen = any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
+    paths = config.args_source == config.ArgsSource.ARGS
+    return not chosen and not paths and not option.maxfail
+
+
+def head_of(selected: Iterable[str], collected: Iterable[str], top: Path) -> dict[str, Any]:
+    """The tests with budgets that run, all that were collected, and where their code came from."""
+    return {
+        "selected": list(selected),
+        "collected": list(collected),
+        "roots": import_roots(sys.modules, str(top)),
+    }
+
+
+def asked_of(config: pytest.Config) -> dict[str, Any]:
+    """The files that were asked for; and whether a test that is not there then has been removed."""
+    return {"files": _files(config), "tells_removed": tells_removed(config)}
+
+
+def _files(config: pytest.Config) -> list[str] | None:
+    """The files and folders on the command line; None where it names none."""
+    if config.args_source != config.ArgsSource.ARGS:
+        return None
+    start = str(config.invocation_params.dir)
+    paths = [os.path.join(start, arg.partition("::")[0]) for arg in config.args]
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))
+
+
+def tells_removed(config: pytest.Config) -> bool:
+    """Whether a test of the base that this session has not collected has been removed.
+
+    Not one that was not asked for: single tests were, or those that failed last.
+    """
+    asked_for_single = any("::" in arg for arg in config.args)
+    return not asked_for_single and not getattr(config.option, "lf", False)

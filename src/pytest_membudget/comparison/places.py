@@ -1,0 +1,108 @@
+"""What of the head's checkout is where in the base's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+#: This package's own folder of folders is the tool's, wherever it lies.
+_OURS = str(Path(__file__).resolve().parents[2])
+#: What is installed is no part of a checkout that it lies in (a virtual environment in the repository).
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Modules by which setuptools finds what is installed editable; each has the packages' folders.
+_EDITABLE = "__editable__"
+
+
+class Places:
+    """Paths of the checkout at ``head`` as those of the one at ``base``."""
+
+    def __init__(self, head: str, base: str) -> None:
+        self._head = os.path.realpath(head)
+        self._base = base
+
+    def there(self, path: str) -> str:
+        """``path`` at the base; itself where it is none of the checkout's."""
+        real = os.path.realpath(path)
+        if not is_within(real, self._head) or is_installed(real, self._head) or real == _OURS:
+            return path
+        return os.path.normpath(os.path.join(self._base, os.path.relpath(real, self._head)))
+
+    def argument(self, text: str) -> str:
+        """An argument of the command line: absolute paths in it are those of the base."""
+        for head in dict.fromkeys((self._head, os.path.abspath(self._head))):
+            if text == head:
+                return self._base
+            text = text.replace(head + os.sep, self._base + os.sep)
+        return text
+
+    def import_path(self, entries: Iterable[str], roots: Iterable[str]) -> list[str]:
+        """``sys.path`` at the base: ``entries``, after the folders ``roots`` that nobody else names."""
+        listed = [self.there(os.path.abspath(entry)) for entry in entries]
+        return [*(path for path in map(self.there, roots) if path not in listed), *listed]
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether ``path`` is ``folder`` or lies in it."""
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def is_installed(path: str, head: str) -> bool:
+    """Whether ``path``, in the checkout at ``head``, is of an installation of Python that lies in there."""
+    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    inside = [prefix for prefix in prefixes if prefix != head and is_within(prefix, head)]
+    return any(part in path + os.sep for part in _INSTALLED) or any(
+        is_within(path, prefix) for prefix in inside
+    )
+
+
+def import_roots(modules: Mapping[str, ModuleType | None], head: str) -> list[str]:
+    """The folders of the checkout at ``head`` that its modules were imported from, or would be."""
+    roots: dict[str, None] = {}
+    for name, module in list(modules.items()):
+        if name.startswith(_EDITABLE):
+            roots.update(dict.fromkeys(_editable_roots(getattr(module, "MAPPING", None))))
+        elif "." not in name:
+            roots.update(dict.fromkeys(_roots_of(module)))
+    real = os.path.realpath(head)
+    own = (root for root in roots if is_within(root, real) and root != _OURS)
+    return [root for root in own if not is_installed(root, real)]
+
+
+def _roots_of(module: ModuleType | None) -> list[str]:
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not file.endswith((".py", ".so", ".pyd")):
+        return []
+    real = os.path.realpath(file)
+    folder = os.path.dirname(real)
+    is_package = os.path.basename(real).startswith("__init__.")
+    return [os.path.dirname(folder) if is_package else folder]
+
+
+def _editable_roots(mapping: Any) -> list[str]:
+    """Folders in which an editable package lies under its own name."""
+    if not isinstance(mapping, Mapping):
+        return []
+    found = []
+    for name, path in mapping.items():
+        last = str(name).rpartition(".")[2]
+        real = os.path.realpath(str(path))
+        if os.path.basename(real).partition(".")[0] == last and "." not in str(name):
+            found.append(os.path.dirname(real))
+    return found
+
+
+def foreign_modules(modules: Mapping[str, ModuleType | None], head: str) -> dict[str, str]:
+    """The modules that were imported from the checkout at ``head``, with their files; not this package's."""
+    real, found = os.path.realpath(head), {}
+    for name, module in list(modules.items()):
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or name.partition(".")[0] == __package__.partition(".")[0]:
+            continue
+        path = os.path.realpath(file)
+        if is_within(path, real) and not is_installed(path, real):
+            found[name] = path
+    return found

@@ -1,0 +1,68 @@
+"""What is wrong with a user's values, and what a kind of value is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from .nodes import Node
+
+#: Stands for a value that could not be read; what is wrong is among the mistakes.
+UNREADABLE = object()
+
+
+class Mistakes:
+    """What is wrong with a user's values, each with its place."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, node: Node, what: str) -> object:
+        """Note what is wrong at ``node``; the value to go on with."""
+        self._found.setdefault(f"{node.place}: {what}", node.line)
+        return UNREADABLE
+
+    @property
+    def lines(self) -> list[str]:
+        """One a mistake, in the order of the file."""
+        return sorted(self._found, key=self._found.__getitem__)
+
+
+class Kind(Protocol):
+    """What a field takes."""
+
+    @property
+    def words(self) -> str:
+        """What it takes, for people: ``whole number of at least 1``."""
+
+    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
+        """The plain value of ``node``, which is the value of ``name``; ``UNREADABLE`` if it is none."""
+
+    def json_schema(self) -> dict[str, Any]:
+        """The same as JSON Schema."""
+
+
+def refuse(node: Node, name: str, remedy: str, mistakes: Mistakes) -> Any:
+    """``name`` cannot have the value of ``node``; write what ``remedy`` says."""
+    return mistakes.add(node, f"{name}: {node.text}: write {remedy}")
+
+
+def no_such(key: str, keys: Sequence[str], name: str, what: str) -> str:
+    """What to say of ``key``, which is none of the ``keys`` of ``name``."""
+    near = nearest(key, keys)
+    inside = f" in {name}" if name else ""
+    hint = f"did you mean {near}?" if near else f"the {what}s are {', '.join(keys)}"
+    return f"there is no {what} {key}{inside}; {hint}"
+
+
+def nearest(word: str, words: Sequence[str]) -> str | None:
+    """The one of ``words`` that ``word`` is most like; None if it is like none."""
+    near = difflib.get_close_matches(word.lower(), words, n=1)
+    return near[0] if near else None

@@ -1,0 +1,96 @@
+"""Analytic, traced and measured of one test, side by side."""
+
+from pytest_membudget.reporting.failure import failure_text
+from pytest_membudget.reporting.rows import add_measurement, beside, make_row, worst_estimate
+from pytest_membudget.reporting.side_by_side import disagreements, three_ways
+from pytest_membudget.units import GIB
+
+
+def figure(kind, gib, rank=0):
+    return {
+        "kind": kind,
+        "rank": rank,
+        "metric": "allocated",
+        "peak": {"allocated_bytes": int(gib * GIB)},
+        "components": {"parameters": 1 * GIB, "activations": int((gib - 1) * GIB)},
+        "holders": [],
+        "host": None,
+        "assumptions": [],
+        "not_modelled": [],
+    }
+
+
+def row_of(*estimates, measured=None, gpus=1, rank=None):
+    row = make_row(
+        nodeid="test_a.py::test_a",
+        file="test_a.py",
+        line=1,
+        budget={"gib": 1, "gpus": gpus},
+        limit_bytes=GIB,
+        verdict="over",
+        reason="over",
+        estimates=estimates,
+        rank=rank,
+    )
+    if measured is not None:
+        add_measurement(row, "over", "over", "", [measured])
+    return row
+
+
+def test_the_analytic_figure_stands_beside_and_not_for_the_test():
+    row = row_of(figure("traced", 2), figure("analytic", 3))
+
+    assert worst_estimate(row)["kind"] == "traced"
+    assert beside(row)["kind"] == "analytic"
+
+
+def test_a_scenarios_own_figure_stands_for_itself():
+    row = row_of(figure("analytic", 2), figure("analytic", 3, rank=4))
+
+    assert worst_estimate(row)["rank"] == 4
+    assert beside(row) is None
+
+
+def test_the_same_rank_is_compared_and_the_worst_where_it_has_none():
+    traced = (figure("traced", 2), figure("traced", 3, rank=1))
+    analytic = (figure("analytic", 5), figure("analytic", 4, rank=1))
+
+    assert beside(row_of(*traced, *analytic, gpus=2))["rank"] == 1
+    assert beside(row_of(*traced, *analytic, gpus=2, rank=0))["rank"] == 0
+    assert beside(row_of(*traced, figure("analytic", 9), gpus=2))["rank"] == 0
+
+
+def test_two_figures_have_one_ratio():
+    row = row_of(figure("traced", 2), figure("analytic", 3))
+
+    assert [line.split() for line in three_ways(row)] == [
+        ["Peak", "allocated", "(rank", "0):"],
+        ["analytic", "traced", "analytic/traced"],
+        ["parameters", "1.00", "GiB", "1.00", "GiB", "1.000"],
+        ["activations", "2.00", "GiB", "1.00", "GiB", "2.000"],
+        ["=", "allocated", "3.00", "GiB", "2.00", "GiB", "1.500"],
+    ]
+
+
+def test_three_figures_have_two():
+    row = row_of(figure("traced", 2), figure("analytic", 3), measured=figure("measured", 2.5))
+
+    assert [line.split() for line in three_ways(row)] == [
+        ["Peak", "allocated", "(rank", "0):"],
+        ["analytic", "traced", "measured", "analytic/traced", "traced/measured"],
+        ["parameters", "1.00", "GiB", "1.00", "GiB", "1.00", "GiB", "1.000", "1.000"],
+        ["activations", "2.00", "GiB", "1.00", "GiB", "1.50", "GiB", "2.000", "0.667"],
+        ["=", "allocated", "3.00", "GiB", "2.00", "GiB", "2.50", "GiB", "1.500", "0.800"],
+    ]
+    assert "traced/measured" in failure_text(row)
+
+
+def test_each_pair_that_lies_apart_is_told():
+    row = row_of(figure("traced", 2), figure("analytic", 3), measured=figure("measured", 2.05))
+
+    assert disagreements(row, 0.6) == []
+    assert disagreements(row, 0.05) == [
+        "test_a.py::test_a: analytic 3.00 GiB, traced 2.00 GiB, ratio 1.500; the analytic figure has "
+        "1.00 GiB more activations"
+    ]
+    assert len(disagreements(row, 0.01)) == 2

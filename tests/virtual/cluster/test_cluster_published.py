@@ -1,0 +1,100 @@
+"""Sharded runs against figures that others have published of them."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+GIB, GB = 2**30, 10**9
+#: cs336's shape of 3.4B parameters
+OF_3_4_B = {
+    "layers": 32, "width": 2560, "heads": 32, "kv_heads": 32, "hidden": 10240, "vocabulary": 10000,
+}  # fmt: skip
+PARAMETERS_OF_3_4_B = 3_406_809_600
+
+
+def llama():
+    sys.path.insert(0, str(Path(__file__).parent))
+    import llama
+
+    return llama
+
+
+def replicated(shards_states):
+    """The optimizer step alone: its peak has none of the forward's."""
+    made = llama().Llama(**OF_3_4_B, length=512).cuda()
+    parameters = list(made.parameters())
+    for parameter in parameters:
+        parameter.register_post_accumulate_grad_hook(lambda one: dist.all_reduce(one.grad))
+    if shards_states:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        optimizer = ZeroRedundancyOptimizer(parameters, torch.optim.AdamW, foreach=False)
+    else:
+        optimizer = torch.optim.AdamW(parameters, foreach=False)
+    tokens = torch.randint(0, 10000, (4, 512), device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        logits = made(tokens)
+    F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten()).backward()
+    del logits
+    torch.cuda.reset_peak_memory_stats()
+    optimizer.step()
+    return [sum(one.numel() for one in parameters), torch.cuda.max_memory_allocated()]
+
+
+@pytest.mark.parametrize(("shards_states", "published_gib"), [(False, 51.301), (True, 38.562)])
+def test_zero_1_against_replicated_states(trace, shards_states, published_gib):
+    # Wedsonlin/assignment2-systems, results/sharded_optimizer_sharded.json and its unsharded twin: 2 GPUs,
+    # torch 2.11, peak allocated of the optimizer's step
+    count, peak_bytes = trace(replicated, shards_states, world_size=2, gpu="H100-80GB").value
+
+    assert count == PARAMETERS_OF_3_4_B
+    assert peak_bytes / GIB == pytest.approx(published_gib, rel=0.001)
+
+
+def sharded_8b(length, offloads):
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    own = llama()
+    settings = {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)}
+    with torch.device("meta"):
+        made = own.Llama(**own.LLAMA_8B, length=length)
+    if offloads:
+        settings["offload_policy"] = CPUOffloadPolicy()
+        own.checkpoint_fully(made)
+    own.shard(made, **settings)
+    made.to_empty(device="cpu" if offloads else "cuda")
+    made.turns = made.turns.cuda()
+    optimizer = torch.optim.AdamW(made.parameters())
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        own.train(made, optimizer, batch=1, length=length, vocabulary=128256)
+    return sum(one.numel() for one in made.parameters())
+
+
+def test_an_8b_model_over_8_gpus_is_not_counted_whole(trace):
+    # the arithmetic of its states, and about 30 GiB in all, where a tracker that counts DTensors at their
+    # global shape finds 108
+    traced = trace(sharded_8b, 2048, False, world_size=8, gpu="H100-80GB")
+
+    assert traced.value == 8_030_261_248
+    assert traced.parameters == 4 * traced.value // 8
+    assert traced.optimizer_states == 8 * traced.value // 8
+    assert traced.allocated / GIB == pytest.approx(30, rel=0.03)
+
+
+@pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a trace of half a minute")
+def test_an_8b_model_offloaded_from_2_gpus(trace):
+    # "about 18 GB a GPU and about 155 GB of host memory" (an account of torchtitan's Llama3-8B on two cards)
+    traced = trace(sharded_8b, 8192, True, world_size=2, gpu="H100-80GB")
+
+    host = traced.report.host
+    assert traced.allocated / GB == pytest.approx(18, rel=0.05)
+    states = 16 * traced.value // 2  # fp32: parameters, gradients and two states
+    assert sum(host.components[name] for name in ("parameters", "gradients", "optimizer_states")) == (
+        pytest.approx(states, rel=1e-6)
+    )
