@@ -1,5 +1,7 @@
 """The settings of a session."""
 
+import json
+
 import pytest
 
 from pytest_membudget.config import DEFAULT_TIMEOUT, Settings, load_settings
@@ -52,11 +54,20 @@ def test_an_option_that_was_not_given_leaves_the_file_its_say(pyproject):
     assert load_settings(pyproject, {"gpu": None}).gpu == "T4"
 
 
-def test_the_defaults_of_marks_are_the_card_and_the_metric():
-    assert Settings(gpu="T4", metric="device", timeout=5).marker_defaults() == {
+def test_the_defaults_of_marks_are_the_card_the_metric_and_the_growth():
+    assert Settings(gpu="T4", metric="device", timeout=5, max_growth="2%").marker_defaults() == {
         "gpu": "T4",
         "metric": "device",
+        "max_growth": "2%",
     }
+
+
+@pytest.mark.parametrize("value", ["2 percent", "", 2, True])
+def test_a_growth_that_cannot_be_read_is_refused_with_what_to_write(pyproject, value):
+    write_table(pyproject, f"max_growth = {json.dumps(value)}")
+    text = refusal_of(pyproject)
+    assert text.startswith(f"{pyproject}: [tool.membudget] max_growth = {value!r}: ")
+    assert "'2% + 64 MiB'" in text
 
 
 def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproject):

@@ -35,7 +35,7 @@ FLOORS = [
     ["reporting", "outcomes", "progress"],
     ["accounts", "phase_reports"],
     ["process_start"],
-    ["launch"],
+    ["launch", "comparison"],
     ["launch_ranks", "rank_estimates"],
     ["estimate"],
     ["measure", "scenarios"],

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_membudget.budget import Budget
 from pytest_membudget.components import COMPONENTS
-from pytest_membudget.errors import MembudgetError, NotAvailable, UsageMistake
+from pytest_membudget.errors import MembudgetError, UsageMistake
 from pytest_membudget.marker import read_budget
 
 DEFAULTS = {"gpu": None, "metric": "allocated"}
@@ -377,27 +377,32 @@ def test_a_scenario_is_taken_as_it_is_written():
     assert read({"gib": 1, "scenario": "a.membudget.yaml::b"}).scenario == "a.membudget.yaml::b"
 
 
-# Marks that this release cannot check
+# Growth
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("max_growth", "2% + 64 MiB"),
-    ],
-)
-def test_what_would_check_nothing_is_not_available_and_says_to_leave_it_out(name, value):
-    text = refusal_of(NotAvailable, {"gib": 40, name: value})
-    assert re.fullmatch(
-        rf"mem_budget\({name}={re.escape(repr(value))}\): .+ is not available in this release, "
-        rf"so {name} would check nothing; leave {name} out",
-        text,
-    )
+@pytest.mark.parametrize("value", ["2%", "256 MiB", "2% + 64 MiB"])
+def test_a_growth_is_taken_as_it_is_written(value):
+    assert read({"gib": 40, "max_growth": value}).max_growth == value
+
+
+def test_the_closest_growth_wins_over_the_settings():
+    assert read({"gib": 1, "max_growth": "2%"}, {"max_growth": "3%"}, max_growth="9%").max_growth == "2%"
+    assert read({"gib": 1}, max_growth="9%").max_growth == "9%"
+
+
+def test_growth_alone_is_a_budget_and_is_known_as_one():
+    assert read({"max_growth": "2%"}).is_of_growth_alone
+    assert not read({"gib": 1, "max_growth": "2%"}).is_of_growth_alone
+    assert not read({"gib": 1}).is_of_growth_alone
+
+
+def test_growth_of_the_settings_is_no_limit_of_a_mark_without_any():
+    text = refusal_of(UsageMistake, {"reason": "x"}, max_growth="9%")
+    assert "this limits nothing" in text
 
 
 def test_a_mark_that_cannot_be_used_is_an_error_of_this_package():
     assert issubclass(UsageMistake, MembudgetError)
-    assert issubclass(NotAvailable, MembudgetError)
 
 
 # Budget

@@ -17,7 +17,7 @@ def traced(**changes):
         "components": {"parameters": 1000, "activations": 500, "rounding": 36},
         "holders": (
             Holder(1000, 2, "parameters", "layers.*.weight", "src/model.py:41", "aten::empty"),
-            Holder(500, 1, "activations", None, None, "aten::mm"),
+            Holder(500, 1, "activations", None, None, "aten::mm", "x = self.proj(x)"),
         ),
         "rank": 3,
         "assumptions": ("src/model.py:50 reads a bool value (once): taken to be False",),
@@ -66,6 +66,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "module": "layers.*.weight",
                 "location": "src/model.py:41",
                 "operator": "aten::empty",
+                "source": None,
             },
             {
                 "bytes": 500,
@@ -74,6 +75,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "module": None,
                 "location": None,
                 "operator": "aten::mm",
+                "source": "x = self.proj(x)",
             },
         ],
         "host": None,

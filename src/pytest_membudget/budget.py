@@ -11,7 +11,7 @@ from .units import bytes_of_gib
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one test. One of ``gib``, ``gpu``, ``host_gib``, ``components``, ``max_growth`` is given."""
+    """The limits of one test: ``gib``, ``gpu``, ``host_gib``, ``components`` or ``max_growth`` at least."""
 
     gib: float | None = None
     """Budget a GPU, GiB."""

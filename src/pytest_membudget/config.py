@@ -27,6 +27,8 @@ TABLE = "[tool.membudget]"
 DEFAULT_GPU = "H100-80GB"
 AUTO, OFF, REQUIRE = "auto", "off", "require"
 MEASURES = (AUTO, OFF, REQUIRE)
+ON, REFRESH = "on", "refresh"
+CACHES = (ON, OFF, REFRESH)
 #: Seconds after which the worker gives an item up.
 DEFAULT_TIMEOUT = 300.0
 
@@ -41,6 +43,9 @@ class Settings:
     timeout: float = DEFAULT_TIMEOUT
     measure: str = AUTO
     """``auto``: where CUDA is; ``off``; ``require``: a budget that was not measured fails."""
+    cache: str = ON
+    """``on``: estimates of earlier sessions are used where nothing has changed; ``off``; ``refresh``: all
+    are made anew, and kept."""
     max_disagreement: str = "5%"
     """How far estimate and measurement may lie apart before the summary says so."""
     gpus_file: str | None = None
@@ -105,6 +110,8 @@ def _checked(where: str, key: str, value: object) -> object:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, METRICS))}")
     if key == "measure" and value not in MEASURES:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, MEASURES))}")
+    if key == "cache" and value not in CACHES:
+        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, CACHES))}")
     if key == "max_disagreement" and not _is_percentage(value):
         raise UsageMistake(f"{where}: write a percentage, as in max_disagreement = '5%'")
     if key == "max_growth":

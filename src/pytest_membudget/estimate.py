@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .budget import Budget
+from .cache.estimates import EstimateCache
 from .errors import WorkerFailure
 from .gpus import find_gpu
 from .item_names import name_of_rank
@@ -41,6 +42,8 @@ class Estimate:
     """It did not get all that it asked of the device's memory at once."""
     host_bytes: int | None = None
     """Host memory of the machine whose ranks hold most of it; None where nothing was found out about it."""
+    cached: bool = False
+    """All of it is an earlier session's."""
 
 
 class Estimator:
@@ -51,8 +54,10 @@ class Estimator:
     where collecting them all has ended the worker: then only one of them is to blame.
     """
 
-    def __init__(self, order: Order) -> None:
-        self._order = order
+    def __init__(self, order: Order, cache: EstimateCache | None = None) -> None:
+        self._order = order if cache is None else replace(order, observes=True)
+        self._cache = cache
+        self._has_asked = False
         self._worker: Worker | None = None
         self._file: str | None = None
         self._by_file = False
@@ -68,14 +73,15 @@ class Estimator:
         if refusal is not None:
             return _failed(refusal)
         request = request_for(key, file, budget, self._order.gpu, snapshot)
-        if budget.gpus == 1:
-            try:
-                return read_answer(budget, self._ask(request))
-            except WorkerFailure as error:
-                return _failed(str(error))
-        return read_answer(
-            budget, answer_of_ranks(budget, lambda rank: self._ask_rank(request, rank, budget.gpus))
-        )
+        self._has_asked = False
+        try:
+            if budget.gpus == 1:
+                answer = self._ask(request)
+            else:
+                answer = answer_of_ranks(budget, lambda rank: self._ask_rank(request, rank, budget.gpus))
+        except WorkerFailure as error:
+            return _failed(str(error))
+        return replace(read_answer(budget, answer), cached=not self._has_asked)
 
     def _ask_rank(self, request: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:
         own = {**request, "rank": rank, "world_size": world_size}
@@ -87,6 +93,17 @@ class Estimator:
             return {"outcome": "error", "reason": str(error)}
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._cache.find(request) if self._cache is not None else None
+        if found is not None:
+            return found
+        self._has_asked = True
+        answer = self._ask_worker(request)
+        # a file that has a worker of its own has it because of what other files do
+        if self._cache is not None and not self._by_file:
+            self._cache.keep(request, answer)
+        return answer
+
+    def _ask_worker(self, request: Mapping[str, Any]) -> dict[str, Any]:
         try:
             worker = self._worker_for(request["file"])
             answer = worker.ask(request)

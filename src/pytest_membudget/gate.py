@@ -114,6 +114,14 @@ class Gate:
                 "tests with budgets run on a virtual one: guard the others, not the file",
             )
 
+    # before pytest-xdist tells its controller that this is known
+    @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
+    def pytest_membudget_tell_base(self, session: pytest.Session) -> None:
+        """Say what the base is asked for."""
+        if not self._only_asks:
+            planned = [nodeid_of(item) for item in session.items if is_marked(item)]
+            self._comparing.tell_head(planned, dict.fromkeys((*self._collected, *planned)))
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Estimate what will run; an xdist worker waits until it is given a test."""
@@ -121,7 +129,6 @@ class Gate:
             return
         marked = self._session.plan(session.items)
         self.accounts.plan(nodeid_of(item) for item in marked)
-        self._comparing.tell_head(self.accounts.planned(), [*self._collected, *self.accounts.planned()])
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_xdist_worker or cannot_run or not marked:
             return
@@ -260,7 +267,9 @@ class Gate:
             tells_removed=tells_removed(self._config),
         )
         self._comparing.close()
-        self._notices += [*compared_notices(self._compared), *((note, False) for note in self._comparing.notes)]
+        self._notices += [
+            (text, False) for text in (*compared_notices(self._compared), *self._comparing.notes)
+        ]
         # the sessions of a launcher have come to the same verdicts, and have the folder in common
         if self._report_folder is not None and not self._only_asks and is_first(os.environ):
             self._write(self._report_folder)

@@ -44,6 +44,8 @@ class Order:
     """What makes its device."""
     visible: str | None = None
     """The only CUDA device that it is to see; None: those that the session sees."""
+    observes: bool = False
+    """Whether it tells what its tests have read, for the cache of estimates."""
 
 
 class Worker:
@@ -105,6 +107,7 @@ class Worker:
             "records": self._order.records,
             "device": self._order.device,
             "scratch": self._scratch,
+            "observes": self._order.observes,
         }
         try:
             self._channel.send(order)

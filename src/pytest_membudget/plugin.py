@@ -38,6 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="measure on CUDA too: where it is (auto, the default), never (off), or fail without (require)",
     )
     group.addoption(
+        "--membudget-cache",
+        choices=("on", "off", "refresh"),
+        default=None,
+        help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew and "
+        "keep them (refresh), or neither (off)",
+    )
+    group.addoption(
         "--membudget-compare",
         metavar="BASE",
         default=None,
@@ -96,7 +103,7 @@ def _settings(config: pytest.Config) -> Any:
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
         _announce_own_gpus(config, pyproject)
-        asked = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure")}
+        asked = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure", "cache")}
         return load_settings(pyproject, asked)
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error

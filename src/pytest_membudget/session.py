@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from .budget import Budget
+from .cache.estimates import EstimateCache
+from .cache.session_cache import cache_of
 from .config import DEFAULT_GPU, OFF, REQUIRE, Settings
 from .errors import MembudgetError
 from .estimate import Estimate, Estimator, capacity_of
@@ -71,11 +73,14 @@ class BudgetSession:
         self._dir = start_dir
         self._files: list[str] = []
         self._estimator: Estimator | None = None
+        self._config: pytest.Config | None = None
+        self._cache: EstimateCache | None = None
         self._measurer: Measurer | None = None
 
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The marked ones of ``items``, those that will run; their files are what workers collect."""
         marked = [item for item in items if is_marked(item)]
+        self._config = marked[0].config if marked else None
         bodies = [item for item in marked if not isinstance(item, ScenarioItem)]
         self._files = list(dict.fromkeys(str(item.path) for item in bodies))
         return marked
@@ -138,6 +143,13 @@ class BudgetSession:
             if worker is not None:
                 worker.close()
         self._estimator = self._measurer = None
+        if self._cache is not None:
+            self._cache.close()
+
+    @property
+    def cache_trouble(self) -> str:
+        """Why estimates could not be kept; empty if they could."""
+        return self._cache.trouble if self._cache is not None else ""
 
     def _make_row(self, item: pytest.Item) -> Row:
         file, line = place_of(item)
@@ -179,7 +191,10 @@ class BudgetSession:
 
     def _estimates(self) -> Estimator:
         if self._estimator is None:
-            self._estimator = Estimator(self._order())
+            order = self._order()
+            if self._config is not None and self.settings.cache != OFF:
+                self._cache = cache_of(self._config, self.settings, order)
+            self._estimator = Estimator(order, self._cache)
         return self._estimator
 
     def _measures(self) -> Measurer:
@@ -242,6 +257,7 @@ def _row(item: pytest.Item, file: str, line: int, budget: Budget | None, estimat
         snapshot_error=estimate.snapshot_error,
         rank=estimate.verdict.rank,
         host_bytes=estimate.host_bytes,
+        cached=estimate.cached,
     )
     # plain JSON types only: one value that xdist cannot send ends its worker without a word
     plain: Row = json.loads(json.dumps(row))

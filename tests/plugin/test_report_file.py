@@ -41,7 +41,7 @@ ESTIMATE = {
 }  # fmt: skip
 BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
 PEAKS = {"allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"}
-HOLDER = {"bytes", "count", "component", "module", "location", "operator"}
+HOLDER = {"bytes", "count", "component", "module", "location", "operator", "source"}
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,9 @@ def test_without_the_flag_a_mistake_in_the_table_stops_nothing(session_of):
     [
         ("--membudget-gpu=H100-80BG", "H100-80GB"),
         ("--membudget-measure=always", "invalid choice"),
-        ("--membudget-compare=main", "this release compares with nothing"),
+        ("--membudget-compare=main", "is in no git repository"),
+        ("--membudget-compare=missing.json", "missing.json: cannot be read"),
+        ("--membudget-compare=", "write a git reference"),
     ],
 )
 @pytest.mark.parametrize("way", [(), ("-n2",)], ids=["alone", "xdist"])

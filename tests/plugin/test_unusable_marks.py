@@ -27,7 +27,6 @@ MALFORMED = [
     ("components={'activations': '12'}", "write a number of GiB above 0"),
     ("components={'cached': 1}", "metric='reserved'"),
     ("gib=40, max_growth='2 percent'", "'2% + 64 MiB'"),
-    ("gib=40, max_growth='2%'", "leave max_growth out"),
     ("gib=40, host_gib='1'", "write a number of GiB, as in host_gib=40"),
     ("gib=40, ranks='odd'", "'first', 'last', 'all'"),
     ("gib=40, ranks=[1]", "write ranks that there are"),

@@ -90,8 +90,14 @@ def test_a_budget_that_was_not_checked_fails(standing, row):
 )
 def test_a_status_beside_the_base(standing, row, over, comparison, status, verdict, level, word):
     made = over() if verdict == "over" else row(verdict=verdict)
-    one = standing({**made, "comparison": comparison(status=status)})
+    growth = {"growth_bytes": 0} if status == "unchanged" else {}
+    one = standing({**made, "comparison": comparison(status=status, **growth)})
     assert (one.level, one.word) == (level, word)
+
+
+def test_growth_that_is_allowed_is_listed(standing, row, comparison):
+    one = standing(row(comparison=comparison(status="unchanged", growth_bytes=1)))
+    assert (one.level, one.word) == ("notice", "grown, and allowed")
 
 
 def test_growth_is_told_with_its_line(standing, row, comparison):

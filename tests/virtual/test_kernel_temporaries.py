@@ -27,11 +27,30 @@ def test_a_running_sum_of_booleans_converts_them_first():
     assert held(aten.cumsum.default, meta(8, 1000, dtype=torch.bool), 1) == [8 * 8 * 1000]
 
 
-def test_softmax_backward_copies_an_expanded_gradient():
+def test_softmax_backward_multiplies_gradient_and_result_first():
     output = meta(8, 1000)
-    args = (meta().expand(8, 1000), output, 1, torch.float32)
+
+    assert held(aten._softmax_backward_data.default, output, output, 1, torch.float32) == [4 * 8 * 1000]
+
+
+def test_softmax_backward_multiplies_an_expanded_gradient_as_it_is():
+    args = (meta().expand(8, 1000), meta(8, 1000), 1, torch.float32)
 
     assert held(aten._softmax_backward_data.default, *args) == [4 * 8 * 1000]
+
+
+def test_softmax_backward_reads_contiguous():
+    """Both transposed: the product is too, and it and the result are copied."""
+    output = meta(1000, 8).t()
+    args = (output, output, 1, torch.float32)
+
+    assert held(aten._softmax_backward_data.default, *args) == [4 * 8 * 1000] * 3
+
+
+def test_log_softmax_backward_makes_no_product():
+    output = meta(8, 1000)
+
+    assert held(aten._log_softmax_backward_data.default, output, output, 1, torch.float32) == []
 
 
 def test_a_mean_squared_error_holds_every_elements_loss():

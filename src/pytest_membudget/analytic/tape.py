@@ -71,6 +71,8 @@ class Operator:
     """The gradients of weights that its backward makes."""
     hands_on: bool = False
     """Its backward passes the gradient on as it is: additions, views."""
+    gives_kept: bool = False
+    """Its backward hands out as gradients what its forward has made and kept (fused losses)."""
     gives_views: bool = False
     """The gradients it makes come through a view (a linear layer's, over more than two dimensions): one that
     is there already does not take the sum with another, a new tensor does (``can_accumulate_inplace`` in
@@ -308,7 +310,7 @@ class _Backward:
             incoming = [tensor.name for tensor in operator.makes if tensor.name in self._grads]
             sources = [self._grads.pop(name) for name in incoming]
             fresh = self._made(operator, sources) if sources else []
-            if not sources or not self._is_checkpointed:
+            if not sources or not (self._is_checkpointed or operator.gives_kept):
                 self._release(operator)
             self._end_weights(operator)
             for name, key in fresh:
@@ -318,6 +320,8 @@ class _Backward:
     def _made(self, operator: Operator, sources: list[str]) -> list[tuple[str, str]]:
         """Gradients of what ``operator`` reads, from those of what it made."""
         live = self._live
+        if operator.gives_kept:
+            self._release(operator)
         fresh: list[tuple[str, str]] = []
         for name in dict.fromkeys(operator.reads):
             if not self._tape.tensor(name).needs_grad:
@@ -333,7 +337,7 @@ class _Backward:
             live.take(weight, GRADIENTS if is_kept else TEMPORARIES, _grad(weight.name))
         name = f"{operator.name} backward"
         live.mark(operator.backward_scratch_bytes, operator.backward_kernel_bytes, name)
-        if self._is_checkpointed:  # what was recomputed is dropped as soon as it is unpacked and used
+        if self._is_checkpointed and not operator.gives_kept:  # what was recomputed is dropped as soon as it is unpacked and used
             self._release(operator)
         if operator.backward_sum_bytes:
             live.mark(operator.backward_scratch_bytes, operator.backward_sum_bytes, name)

@@ -24,6 +24,9 @@ _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinf
 _PYTEST_LOOKS_FOR = ("conftest.py", "__init__.py")
 _WRITING = os.O_TRUNC | os.O_WRONLY
 
+#: Under this key a worker's answer has what was seen.
+SEEN = "seen"
+
 Original = Callable[..., os.stat_result]
 
 
@@ -202,7 +205,8 @@ class Observer:
 
     def _modules(self) -> tuple[dict[str, str], list[str]]:
         """The modules whose files count, and the names at the top of all others."""
-        counted, outside = {}, {}
+        counted: dict[str, str] = {}
+        outside: dict[str, None] = {}
         for name, module in list(sys.modules.items()):
             origin = _origin(module)
             folders = origin.removeprefix(NAMESPACE).split(os.pathsep) if origin else []
@@ -212,7 +216,8 @@ class Observer:
             counted[name] = origin
             if not origin.startswith(NAMESPACE) and origin not in self._files:
                 self._see_late(origin)
-        return counted, list(outside)
+        tops = {name.partition(".")[0] for name in counted}
+        return counted, [name for name in outside if name not in tops]
 
     def _see_late(self, path: str) -> None:
         """A module's file that was not seen when it was read."""

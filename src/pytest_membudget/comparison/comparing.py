@@ -12,7 +12,7 @@ from typing import Any
 from ..allocator.settings import VARIABLES
 from ..errors import UsageMistake
 from ..reporting.json_file import installed_version
-from ..reporting.rows import Row
+from ..reporting.rows import Row, peak_bytes
 from ..verdict import ERROR, SKIPPED
 from .base import Base, Facts, base_of_document
 from .base_run import BaseRun, Invocation
@@ -20,7 +20,7 @@ from .exchange import Exchange
 from .findings import findings
 from .git import OPTION, BaseCommit, find_base
 from .head_run import head_of
-from .verdicts import Standing, standing_of, with_waiver
+from .verdicts import NOT_COMPARABLE, Standing, standing_of, with_waiver
 from .waivers import Waiver, unused_waivers, waiver_for
 
 _SUFFIX = ".json"
@@ -117,8 +117,11 @@ class Comparing:
             standing = standing_of(row, beside, (own_facts(os.environ), base.facts), trouble)
         waiver = waiver_for(row["nodeid"], self.plan.waivers)
         standing = with_waiver(standing, row, waiver, self._today)
-        if standing is not None:
-            row["comparison"] = _comparison(standing)
+        if standing is None:
+            return
+        row["comparison"] = _comparison(standing)
+        if standing.status == NOT_COMPARABLE and _is_of_growth_alone(row):
+            row["verdict"], row["reason"] = SKIPPED, f"not compared: {standing.reason}"
 
     def document(self, rows: Sequence[Row], *, is_whole: bool, tells_removed: bool) -> dict[str, Any] | None:
         """What report.json says of the comparison as a whole; None without one."""
@@ -170,6 +173,13 @@ class Comparing:
         )
 
 
+def _is_of_growth_alone(row: Row) -> bool:
+    """Whether nothing but the comparison checks the test."""
+    budget = row["budget"] or {}
+    limits = [budget.get(name) for name in ("gib", "gpu", "host_gib", "components")]
+    return budget.get("max_growth") is not None and not any(limits)
+
+
 def own_facts(environment: Mapping[str, str]) -> Facts:
     """What this session's figures are made with."""
     return Facts(installed_version("torch"), alloc_conf_of(environment))
@@ -196,6 +206,4 @@ def _comparison(standing: Standing) -> dict[str, Any]:
 
 
 def _peak(figure: Mapping[str, Any] | None) -> int | None:
-    from ..reporting.rows import peak_bytes
-
     return peak_bytes(figure) if figure is not None else None

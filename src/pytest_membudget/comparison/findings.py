@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import combinations
 from typing import Any
 
 from ..reporting.rows import peak_bytes
@@ -30,7 +31,7 @@ def findings(head: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str,
     if not growth_bytes:
         return []
     changes = [change for change in changes_between(head["holders"], base["holders"]) if change.bytes]
-    changes += _elsewhere(head, base, changes)
+    changes = _without_moves([*changes, *_elsewhere(head, base, changes)])
     for key in _GROUPINGS:
         rows = _explaining(_grouped(changes, key), growth_bytes)
         if rows is not None:
@@ -38,9 +39,7 @@ def findings(head: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str,
     return [asdict(row) for row in _with_rest(_grouped(changes, _component), growth_bytes)]
 
 
-def _elsewhere(
-    head: Mapping[str, Any], base: Mapping[str, Any], changes: Sequence[Change]
-) -> list[Change]:
+def _elsewhere(head: Mapping[str, Any], base: Mapping[str, Any], changes: Sequence[Change]) -> list[Change]:
     """By component what the holders do not account for: a report names the largest only, and no rounding."""
     told: dict[str, int] = defaultdict(int)
     for change in changes:
@@ -52,8 +51,22 @@ def _elsewhere(
     return [Change(rest, name, ELSEWHERE, None, None, None) for name, rest in rests.items() if rest]
 
 
+def _without_moves(changes: Sequence[Change]) -> list[Change]:
+    """``changes`` without pairs that make up for each other: memory of one component that has moved."""
+    gone: dict[tuple[str, str | None, int], list[Change]] = defaultdict(list)
+    kept: dict[int, Change] = {}
+    for change in changes:
+        others = gone[change.component, change.operator, -change.bytes]
+        if others:
+            del kept[id(others.pop())]
+        else:
+            gone[change.component, change.operator, change.bytes].append(change)
+            kept[id(change)] = change
+    return list(kept.values())
+
+
 def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | None:
-    """The fewest of ``changes``, the largest first, that add up to the growth; None if that takes too many."""
+    """The fewest of ``changes``, the largest first, that add up to the growth; None if too many would."""
     rows: list[Change] = []
     rest = growth_bytes
     for change in sorted(changes, key=lambda one: -abs(one.bytes)):
@@ -67,9 +80,16 @@ def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | 
 
 
 def _without_needless(rows: list[Change], rest: int, growth_bytes: int) -> list[Change]:
-    """``rows`` without the smallest of them, as long as the others explain enough."""
-    while len(rows) > 1 and abs(rest + rows[-1].bytes) <= abs(growth_bytes) * _UNEXPLAINED:
+    """``rows`` without the smallest, and without small ones that make up for each other, if that will do."""
+    most = abs(growth_bytes) * _UNEXPLAINED
+    while len(rows) > 1 and abs(rest + rows[-1].bytes) <= most:
         rest += rows.pop().bytes
+    small = [row for row in rows if abs(row.bytes) <= abs(growth_bytes) / 2]
+    for one, other in combinations(small, 2):
+        both = one.bytes + other.bytes
+        if one in rows and other in rows and one.bytes * other.bytes < 0 and abs(rest + both) <= most:
+            rows = [row for row in rows if row not in (one, other)]
+            rest += both
     return rows
 
 

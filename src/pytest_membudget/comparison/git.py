@@ -47,7 +47,9 @@ def find_base(folder: Path, ref: str) -> BaseCommit:
     """
     place = f"{OPTION}={ref}"
     if shutil.which("git") is None:
-        raise UsageMistake(f"{place}: needs git, which is not there; install it, or compare with a report.json")
+        raise UsageMistake(
+            f"{place}: needs git, which is not there; install it, or compare with a report.json"
+        )
     top = _ask(folder, "rev-parse", "--show-toplevel")
     if top.code:
         raise UsageMistake(
@@ -108,7 +110,9 @@ def _unrelated(place: str, root: Path, ref: str, error: str) -> str:
 
 
 #: What to do about a shallow clone.
-_DEEPER = "fetch all of it: fetch-depth: 0 for actions/checkout, GIT_DEPTH: 0 on GitLab, git fetch --unshallow"
+_DEEPER = (
+    "fetch all of it: fetch-depth: 0 for actions/checkout, GIT_DEPTH: 0 on GitLab, git fetch --unshallow"
+)
 
 
 def _is_shallow(root: Path) -> bool:

@@ -16,7 +16,9 @@ from .places import import_roots
 def is_whole(config: pytest.Config) -> bool:
     """Whether the session runs all of its tests: what it leaves out is not there then."""
     option = config.option
-    chosen = any(getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
+    chosen = any(
+        getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    )
     paths = config.args_source == config.ArgsSource.ARGS
     return not chosen and not paths and not option.maxfail
 

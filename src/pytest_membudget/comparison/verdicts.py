@@ -60,7 +60,7 @@ def standing_of(
 ) -> Standing:
     """The row ``head`` beside ``base``, the same test's there, if it has one.
 
-    ``facts``: what the head's figures and the base's were made with. ``trouble``: why the base's is not known.
+    ``facts``: what the head's figures and the base's were made with. ``trouble``: why there is no base's.
     """
     figure = _figures(head)[-1] if _figures(head) else None
     if trouble:
@@ -79,19 +79,20 @@ def _compared(
 ) -> Standing:
     growth_bytes = peak_bytes(head_figure) - peak_bytes(base_figure)
     text = growth_text(growth_bytes, peak_bytes(base_figure))
-    pair = {"base": base_figure, "head": head_figure}
     was_over, written = base["verdict"] == OVER, (head["budget"] or {}).get("max_growth")
     if head["verdict"] == OVER and not was_over:
-        return Standing(NEW_OVER, text if growth_bytes else "its budget was larger at the base", **pair)
+        return Standing(
+            NEW_OVER, text if growth_bytes else "its budget was larger at the base", base_figure, head_figure
+        )
     allowed = parse_growth(written) if written is not None else None
     limit = _limit(allowed, was_over and head["verdict"] == OVER, peak_bytes(base_figure))
     if limit is not None and growth_bytes > limit:
-        return Standing(GROWN, _beyond(text, written), **pair)
+        return Standing(GROWN, _beyond(text, written), base_figure, head_figure)
     if head["verdict"] == OVER:
-        return Standing(STILL_OVER, f"over budget at the base too; {text}", **pair)
+        return Standing(STILL_OVER, f"over budget at the base too; {text}", base_figure, head_figure)
     if -growth_bytes > peak_bytes(base_figure) * _SHRUNK_SHARE:
-        return Standing(SHRUNK, text, **pair, suggested_gib=_tighter(head, head_figure))
-    return Standing(UNCHANGED, _allowed(text, written) if growth_bytes else "", **pair)
+        return Standing(SHRUNK, text, base_figure, head_figure, _tighter(head, head_figure))
+    return Standing(UNCHANGED, _allowed(text, written) if growth_bytes else "", base_figure, head_figure)
 
 
 def _limit(allowed: Growth | None, is_over: bool, base_bytes: int) -> int | None:
@@ -139,7 +140,8 @@ def growth_text(growth_bytes: int, base_bytes: int) -> str:
     if not growth_bytes:
         return "takes what it took at the base"
     share = f" ({abs(growth_bytes) / base_bytes:.1%})" if base_bytes else ""
-    return f"takes {gib_text(abs(growth_bytes))}{share} {'more' if growth_bytes > 0 else 'less'} than at the base"
+    word = "more" if growth_bytes > 0 else "less"
+    return f"takes {gib_text(abs(growth_bytes))}{share} {word} than at the base"
 
 
 def _tighter(head: Mapping[str, Any], figure: Figure) -> float | None:

@@ -58,7 +58,7 @@ def read_waivers(where: str, written: object) -> tuple[Waiver, ...]:
 
 
 def waiver_for(nodeid: str, waivers: Iterable[Waiver]) -> Waiver | None:
-    """The waiver of the test ``nodeid``; of several the one that names it most closely, then the last to expire."""
+    """The waiver of the test ``nodeid``: of several that which names it plainly, then the last to expire."""
     covering = [waiver for waiver in waivers if waiver.covers(nodeid)]
     return max(covering, key=lambda waiver: (waiver.test == nodeid, waiver.expires), default=None)
 

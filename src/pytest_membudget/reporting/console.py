@@ -127,9 +127,8 @@ def _measured_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _compared_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """How many tests are what beside their base; and whose allowed growth nothing was held against."""
     statuses = Counter(status for row in rows if (status := status_of(row)) is not None)
-    idle = sum(
-        status_of(row) is None and row["verdict"] in ("within", "over") and _allows_growth(row) for row in rows
-    )
+    known = [row for row in rows if row["verdict"] in ("within", "over") and _allows_growth(row)]
+    idle = sum(status_of(row) is None for row in known)
     parts = [f"{count} {status}" for status, count in statuses.items()]
     return [*parts, f"{idle} not compared (max_growth needs --membudget-compare)"] if idle else parts
 
@@ -141,7 +140,9 @@ def _allows_growth(row: Mapping[str, Any]) -> bool:
 def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str], not_run: int) -> str:
     verdicts = [row["verdict"] for row in rows]
     within, over, failed = (verdicts.count(word) for word in ("within", "over", "error"))
-    parts = [f"{within + over} estimated ({within} within, {over} over)"]
+    cached = sum(row.get("cached", False) for row in rows)
+    kept = f", {cached} from cache" if cached else ""
+    parts = [f"{within + over} estimated ({within} within, {over} over{kept})"]
     if failed:
         parts.append(f"{failed} without an estimate")
     parts += [*_compared_parts(rows), *_measured_parts(rows)]

@@ -32,12 +32,14 @@ def make_row(
     snapshot_error: str = "",
     rank: int | None = None,
     host_bytes: int | None = None,
+    cached: bool = False,
 ) -> Row:
     """One test as report.json has it; plain JSON types only.
 
     ``raised``: there is no figure because the test's own code raised. ``snapshot``: the path of its
     snapshot from the report's folder. ``rank``: of several the one that the verdict is about.
-    ``host_bytes``: what the ranks of one machine hold in host memory, where they hold most. Whether a
+    ``host_bytes``: what the ranks of one machine hold in host memory, where they hold most. ``cached``: the
+    estimate is an earlier session's. Whether a
     failure is ``expected`` (xfail) is known when the test has run.
     """
     return {
@@ -52,6 +54,7 @@ def make_row(
         "raised": raised,
         "rank": rank,
         "host_bytes": host_bytes,
+        "cached": cached,
         "estimates": [dict(estimate) for estimate in estimates],
         "measurements": [],
         "not_measured": "",

@@ -33,18 +33,18 @@ def analytic_reports(
         changed = path.stat().st_mtime_ns
     except OSError as error:
         raise UsageMistake(
-            f"scenario={budget.scenario!r}: {path} cannot be read ({error.strerror}); write the file's path "
-            f"from {test_file.parent}"
+            f"mem_budget(scenario={budget.scenario!r}): {path} cannot be read ({error.strerror}); "
+            f"write the file's path from {test_file.parent}"
         ) from None
     reader, points = _points(path, written, changed)
     if name not in points:
         near = nearest(name, tuple(points))
         hint = f"did you mean {near}?" if near else f"it has {', '.join(list(points)[:20])}"
-        raise UsageMistake(f"scenario={budget.scenario!r}: {written} has no {name}; {hint}")
+        raise UsageMistake(f"mem_budget(scenario={budget.scenario!r}): {written} has no {name}; {hint}")
     scenario = _read(reader, points[name], defaults, budget)
     if scenario.budget.gpus != budget.gpus:
         raise UsageMistake(
-            f"scenario={budget.scenario!r} is for {scenario.budget.gpus} GPUs and the test for "
+            f"mem_budget(scenario={budget.scenario!r}) is for {scenario.budget.gpus} GPUs and the test for "
             f"{budget.gpus}; write gpus={scenario.budget.gpus}, or a scenario of as many"
         )
     return reports_of(scenario)

@@ -118,11 +118,23 @@ def own_distances_backward(args: Args, kwargs: Mapping[str, Any], result: Any, g
     return [tensor_bytes(pairs), *sum_temporaries(pairs, 0, first_tensor(result), gpu)]
 
 
+def softmax_backward(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
+    """(grad, output, dim, input type): their product, and what of it and the output is not contiguous.
+
+    Of log_softmax there is no product (softmax_backward_cuda_out, pytorch/pytorch 000cace5).
+    """
+    grad, output = (
+        torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        for tensor in args[:2]
+    )
+    product = grad * output
+    return [tensor_bytes(product), *contiguous_copy_bytes(product, output)]
+
+
 #: Which arguments an operator's kernel reads contiguous, by their positions.
 _READ_CONTIGUOUS: Final[Mapping[Any, tuple[int, ...]]] = {
     aten._softmax.default: (0,),
     aten._log_softmax.default: (0,),
-    aten._softmax_backward_data.default: (0, 1),
     aten._log_softmax_backward_data.default: (0, 1),
     aten.im2col.default: (0,),
     aten.col2im.default: (0,),
@@ -146,6 +158,7 @@ ELEMENTWISE_RULES: Final[Mapping[Any, Rule]] = {
     aten.where.self: choose,
     aten.index.Tensor: lookup,
     aten.roll.default: roll,
+    aten._softmax_backward_data.default: softmax_backward,
     aten.repeat_interleave.Tensor: repeats,
     aten._foreach_norm.Scalar: foreach_norm,
     aten._foreach_max.default: foreach_largest,

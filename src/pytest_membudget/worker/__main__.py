@@ -31,6 +31,7 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def _serve(channel: Channel, order: dict[str, Any]) -> int:
     os.chdir(order["dir"])
+    observer = _observer(order) if order.get("observes") else None
     try:
         import torch  # noqa: F401 - a clear word on what is missing, before anything else needs it
     except Exception as error:
@@ -45,7 +46,7 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
     except MembudgetError as error:
         _fail(channel, str(error))
         return 1
-    return _run_session(channel, order, device)
+    return _run_session(channel, order, device, observer)
 
 
 def _made(order: dict[str, Any]) -> Any:
@@ -53,12 +54,21 @@ def _made(order: dict[str, Any]) -> Any:
     return getattr(importlib.import_module(module), function)(order)
 
 
-def _run_session(channel: Channel, order: dict[str, Any], device: Any) -> int:
+def _observer(order: dict[str, Any]) -> Any:
+    """What sees all that this process reads, from here on."""
+    from ..cache.observer import Observer
+
+    observer = Observer(order["scratch"])
+    observer.install()
+    return observer
+
+
+def _run_session(channel: Channel, order: dict[str, Any], device: Any, observer: Any) -> int:
     import pytest
 
     from .serving import ServingPlugin
 
-    plugin = ServingPlugin(channel, device, order["files"], order["scratch"])
+    plugin = ServingPlugin(channel, device, order["files"], order["scratch"], observer)
     status = pytest.main(order["args"], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"

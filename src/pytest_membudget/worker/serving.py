@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from ..cache.observer import SEEN
 from ..item_names import key_of
 from ..launcher_environment import forget_launcher
 from ..protocol import Channel
@@ -35,11 +36,15 @@ class ServingPlugin:
     #: pluggy registers the object under this name
     __name__ = NAME
 
-    def __init__(self, channel: Channel, device: Any, files: Sequence[str], scratch: str) -> None:
+    def __init__(
+        self, channel: Channel, device: Any, files: Sequence[str], scratch: str, observer: Any = None
+    ) -> None:
+        """``observer``: sees what tests read, which their answers tell then."""
         self._channel = channel
         self._device = device
         self._files = list(files)
         self._scratch = scratch
+        self._observer = observer
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
@@ -141,7 +146,10 @@ class ServingPlugin:
         def body() -> dict[str, Any]:
             forget_launcher(os.environ, keeps_machine=request.get("world_size", 1) > 1)
             self._current = ItemRun(item, self._device, request)
-            return self._current.run()
+            if self._observer is None:
+                return self._current.run()
+            self._observer.begin()
+            return {**self._current.run(), SEEN: self._observer.seen()}
 
         if self._device.is_awake:  # a driver that has begun to work does not survive a fork
             return {**body(), "is_last": True}

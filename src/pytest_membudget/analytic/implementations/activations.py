@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...errors import UsageMistake
-from .linears import cast
-from .operators import add, multiply, unary
+from .operators import add, cast, multiply, unary
 from .recorder import Backward, Recorder, Value
 
 _SAVES_INPUT = frozenset({"silu", "swish", "gelu", "gelu_pytorch_tanh", "gelu_accurate", "mish"})

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from ..job import AttentionKernel
 from . import attention_kernels as kernels
 from .attention_kernels import Call
-from .linears import cast
 from .math_attention import math_path, product
-from .operators import copy, dropout, unary
+from .operators import cast, copy, dropout, unary
 from .recorder import Backward, Recorder, Value
 
 
@@ -99,7 +98,12 @@ def _cudnn_takes(capability: tuple[int, int], width: int, value_width: int) -> b
 
 
 def _fused(
-    r: Recorder, name: str, qkv: tuple[Value, Value, Value], core: Core, kernel: AttentionKernel, bias: Value | None
+    r: Recorder,
+    name: str,
+    qkv: tuple[Value, Value, Value],
+    core: Core,
+    kernel: AttentionKernel,
+    bias: Value | None,
 ) -> Value:
     setting, size = r.setting, r.sizes.bytes
     q, k, v = qkv
@@ -128,7 +132,9 @@ def _fused(
     masks = () if bias is None else (bias,)
     copies = 2 * r.bytes_of(out) if lies_by_heads and kernel == "flash" else 0
     back = Backward((q, k, v, out, *masks), tuple(kept), kernel_bytes=backward(call, setting.gpu) + copies)
-    result = r.run(out.name, (q, k, v, *masks), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu))
+    result = r.run(
+        out.name, (q, k, v, *masks), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu)
+    )
     return copy(r, name, result) if lies_by_heads else result
 
 

@@ -13,7 +13,9 @@ from ..tape import Tape
 Keeps = Callable[[Tape], tuple[str, ...]]
 
 
-def checkpointed(block: Block, mode: Checkpointing, first: int, keeps: Keeps | None = None) -> Iterator[Block]:
+def checkpointed(
+    block: Block, mode: Checkpointing, first: int, keeps: Keeps | None = None
+) -> Iterator[Block]:
     """``block``, layers of a stack of which it is number ``first`` (from 0) and on, as ``mode`` has them.
 
     With ``every``, layer ``every``, ``2 * every`` and so on (counted from 1) are checkpointed, as

@@ -10,9 +10,9 @@ from .attention_core import Core, attend
 from .experts import expert_sizes, mixture
 from .feed_forward import feed_forward
 from .latent import latent_attention, latent_sizes
-from .linears import cast, linear
+from .linears import linear
 from .norms import norm
-from .operators import add, dropout, relayout, unary
+from .operators import add, cast, dropout, relayout, unary
 from .projections import project
 from .recorder import Recorder, Value
 from .rotary import parted, rejoined, turned

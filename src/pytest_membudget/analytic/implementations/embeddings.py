@@ -22,7 +22,9 @@ def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = 
         hidden = _patches(r, model.patches)
         return r.tape(_dropped(r, hidden, model))
     tokens = r.input("input_ids", dims, "int64", trains=False)
-    hidden = embedding(r, "embed_tokens", tokens, "V", "i" if width != model.hidden else "h", joins=model.tied)
+    hidden = embedding(
+        r, "embed_tokens", tokens, "V", "i" if width != model.hidden else "h", joins=model.tied
+    )
     if model.scales_embedding:
         hidden = unary(r, "embed_tokens scaled", hidden)
     if width != model.hidden:
@@ -69,10 +71,15 @@ def _patches(r: Recorder, shape: Patches) -> Value:
     pixels = f"b {shape.channels} {shape.image_size} {shape.image_size}"
     image = r.input("pixel_values", pixels, stored, trains=False, component=INPUTS)
     kernel = f"h {shape.channels} {shape.patch_size} {shape.patch_size}"
-    weights = (r.weight("patches.weight", kernel, r.setting.stored), r.weight("patches.bias", "h", r.setting.stored))
+    weights = (
+        r.weight("patches.weight", kernel, r.setting.stored),
+        r.weight("patches.bias", "h", r.setting.stored),
+    )
     back = Backward((image,), weights=weights if trains else ())
     made = r.run("patches", (image,), f"b {shape.count} h", stored, back)
     token = (r.weight("cls_token", "h", r.setting.stored),) if trains else ()
     joined = r.run("with class token", (made,), "b s h", stored, Backward(weights=token, hands_on=True))
     table = (r.weight("position_embeddings", "s h", r.setting.stored),) if trains else ()
-    return r.run("hidden_states", (joined,), "b s h", r.setting.residual, Backward(weights=table, hands_on=True))
+    return r.run(
+        "hidden_states", (joined,), "b s h", r.setting.residual, Backward(weights=table, hands_on=True)
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...components import ACTIVATIONS, TEMPORARIES
-from ..model import Attention, Layer, Stack
+from ..model import Attention, Layer, Model, Stack
 from ..moments import Block
 from ..number_types import bytes_for
 from ..stage import Stage
@@ -18,13 +18,13 @@ from ..terms import Term
 from .attention_core import Core, attend
 from .decoders import fed, layer_sizes
 from .embeddings import embedding_tape
-from .heads import full_loss
+from .heads import Normed, loss_blocks
 from .linears import embedding, linear
 from .norms import norm
 from .operators import add, copy, dropout, unary
-from .recorder import Backward, Recorder, Value
+from .recorder import END, Backward, Recorder, Value
 from .setting import Setting, setting_of
-from .styles import Style, style_of
+from .styles import Style
 
 _STYLE = Style(rms="t5", upcasts=False)
 
@@ -53,13 +53,11 @@ def encoder_decoder_blocks(stage: Stage) -> tuple[Block, ...]:
         _encoder_end(stage, encoder, model.encoder),
         Block("embedding", tokens[1]),
         *_stack(decoder, model.decoder, is_decoder=True, is_checkpointed=is_checkpointed),
-        Block("head", _head(stage, decoder), beside_forward=()),
+        *loss_blocks(stage, decoder, _normed(model), upcasts=False),
     )
 
 
-def _stack(
-    setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed: bool
-) -> list[Block]:
+def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed: bool) -> list[Block]:
     """First, middle and last layers: the last one meets no gradient that waits."""
     (layer, count), *others = stack.groups
     assert not others, "T5's layers are alike"
@@ -67,14 +65,16 @@ def _stack(
     checkpoint = ("hidden_states",) if is_checkpointed else None
     sizes = setting.sizes(**layer_sizes(setting, layer))
     bias = bytes_for(sizes.bytes("s s a"), setting.stored)
-    held = Term(ACTIVATIONS if is_checkpointed else TEMPORARIES, "position bias", bias, f"s*s*a*{setting.stored}")
+    held = Term(
+        ACTIVATIONS if is_checkpointed else TEMPORARIES, "position bias", bias, f"s*s*a*{setting.stored}"
+    )
     waiting = [Term(TEMPORARIES, "position bias gradient", bias, f"s*s*a*{setting.stored}")]
     if is_decoder:
         size = bytes_for(sizes.bytes("b u h"), setting.residual)
         waiting.append(Term(TEMPORARIES, "encoder output gradient", size, f"b*u*h*{setting.residual}"))
     blocks = []
     for number, part in ((0, 1), (1, count - 2), (2, 1)):
-        if number and count <= number or not part:
+        if (number and count <= number) or not part:
             continue
         tape = layer_tape(setting, layer, _Place(number == 0, is_decoder))
         is_last = number == 2 or count == 1
@@ -163,18 +163,18 @@ def _encoder_end(stage: Stage, setting: Setting, stack: Stack) -> Block:
     return Block("encoder end", r.tape(hidden), stays=(output,))
 
 
-def _head(stage: Stage, setting: Setting) -> Tape:
-    """Final norm, dropout, hidden states scaled for the tied head, cross entropy in the logits' own type."""
-    model = stage.job.model
-    r = Recorder(setting, V=-(-model.vocab // setting.tensor_parallel))
-    hidden = r.input("hidden_states", "b s h", setting.residual)
-    if model.decoder.final_norm is not None:
-        hidden = norm(r, "norm", hidden, model.decoder.final_norm, "h", "t5")
-    hidden = dropout(r, "head dropout", hidden, model.embedding_dropout)
-    if not model.has_head:
-        return r.tape(hidden)
-    scaled = unary(r, "scaled for the head", hidden) if model.tied else hidden
-    style = style_of(model.architecture)
-    loss = full_loss(r, scaled, model, "h", upcasts=style.upcasts and stage.job.loss.upcasts)
-    r.hold(hidden, until=loss)
-    return r.tape(loss)
+def _normed(model: Model) -> Normed:
+    """Final norm, dropout, and hidden states scaled for the tied head."""
+
+    def make(r: Recorder) -> tuple[Value, str]:
+        hidden = r.input("hidden_states", "b s h", r.setting.residual)
+        if model.decoder.final_norm is not None:
+            hidden = norm(r, "norm", hidden, model.decoder.final_norm, "h", "t5")
+        hidden = dropout(r, "head dropout", hidden, model.embedding_dropout)
+        if not (model.has_head and model.tied):
+            return hidden, "h"
+        scaled = unary(r, "scaled for the head", hidden)
+        r.hold(hidden, until=END)
+        return scaled, "h"
+
+    return make

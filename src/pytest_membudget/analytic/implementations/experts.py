@@ -11,8 +11,8 @@ from typing import Literal
 from ..model import Experts, FeedForward
 from .activations import activate
 from .feed_forward import feed_forward
-from .linears import cast, linear
-from .operators import add, multiply, scale, unary
+from .linears import linear
+from .operators import add, cast, multiply, scale, unary
 from .recorder import Backward, Recorder, Value
 
 _INT64 = 8
@@ -119,14 +119,26 @@ def _experts(r: Recorder, x: Value, weights: Value, places: Value, shape: Expert
     numbers = r.run("expert numbers sorted", (places,), rows, "int64", makes=(order,), kernel_bytes=sorting)
     token_of = r.run("token of each row", (order,), rows, "int64")
     put = 4 * sorting  # index_put: positions, sorted, their order, a range
-    chosen = r.run("tokens by expert", (x, token_of), f"{rows} h", x.kind, Backward((token_of,), kernel_bytes=put))
-    ordered = r.run("weights by expert", (weights, order), rows, weights.kind, Backward((order,), kernel_bytes=put))
-    both = _grouped(r, "experts.gate_up_proj" if shape.gated else "experts.up_proj", chosen, "2 m" if shape.gated else "m", "h")
+    chosen = r.run(
+        "tokens by expert", (x, token_of), f"{rows} h", x.kind, Backward((token_of,), kernel_bytes=put)
+    )
+    ordered = r.run(
+        "weights by expert", (weights, order), rows, weights.kind, Backward((order,), kernel_bytes=put)
+    )
+    both = _grouped(
+        r,
+        "experts.gate_up_proj" if shape.gated else "experts.up_proj",
+        chosen,
+        "2 m" if shape.gated else "m",
+        "h",
+    )
     middle = _gated(r, both, shape) if shape.gated else activate(r, "experts.act_fn", both, shape.activation)
     down = _grouped(r, "experts.down_proj", middle, "h", "m")
     weighted = scale(r, "rows weighted", down, Value(ordered.name, f"{rows} 1", ordered.kind, ordered.trains))
     back = r.run("rows' old order", (), rows, "int64")
-    restored = r.run("rows in order", (weighted, back), weighted.dims, weighted.kind, Backward((back,), kernel_bytes=put))
+    restored = r.run(
+        "rows in order", (weighted, back), weighted.dims, weighted.kind, Backward((back,), kernel_bytes=put)
+    )
     # the sum's gradient is expanded, and copied to be one of rows
     whole = r.run("rows of tokens", (restored,), restored.dims, restored.kind, view_of=restored)
     summed = r.run("rows summed", (whole,), x.dims, whole.kind, Backward(hands_on=True))

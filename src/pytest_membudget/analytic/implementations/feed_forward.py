@@ -10,7 +10,13 @@ from .recorder import Recorder, Value
 
 
 def feed_forward(
-    r: Recorder, x: Value, shape: FeedForward, prefix: str = "", *, flat: bool = False, inner_dropout: float = 0.0
+    r: Recorder,
+    x: Value,
+    shape: FeedForward,
+    prefix: str = "",
+    *,
+    flat: bool = False,
+    inner_dropout: float = 0.0,
 ) -> Value:
     """``down(act(gate(x)) * up(x))``, or ``down(act(up(x)))``; ``flat``: over tokens of all sequences.
 

@@ -10,9 +10,9 @@ from typing import Literal
 
 from ..model import Attention
 from .attention_core import Core, attend
-from .linears import cast, linear
+from .linears import linear
 from .norms import rms_norm
-from .operators import add, cut, relayout
+from .operators import add, cast, cut, relayout
 from .recorder import Backward, Recorder, Value, wider
 
 #: How pairs turn: as complex numbers (V2), or by slices of every second number (V3).

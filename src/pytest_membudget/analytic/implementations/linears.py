@@ -1,12 +1,15 @@
 """Linear layers and embeddings: as they are, under autocast, with low-rank adapters, quantised.
 
 ``F.linear`` over three dimensions is a view, ``mm`` (``addmm`` with a bias) and a view (ATen/native/Linear.cpp,
-torch 2.13): it saves its input for the weight's gradient and the weight for the input's.
+torch 2.13): it saves its input for the weight's gradient and the weight for the input's. Adapters are peft's
+``Linear.forward`` (peft/tuners/lora/layer.py, 0.21); quantised layers bitsandbytes' ``Linear4bit`` and
+``Linear8bitLt`` (bitsandbytes/nn/modules.py and autograd/_functions.py, 0.50).
 """
 
 from __future__ import annotations
 
 from .kernels import column_sum_bytes, embedding_backward_bytes
+from .operators import add, cast, dropout, unary
 from .recorder import Backward, Recorder, Value
 
 
@@ -26,43 +29,85 @@ def linear(
     ``joins``: tied, the head's. ``flat``: of two dimensions, which need no view.
     """
     setting = r.setting
-    kind = setting.product
+    is_head = name == "lm_head"
+    if setting.quantised is not None and not is_head:
+        result = _quantised(r, name, x, outputs, inputs)
+    else:
+        result = product(r, name, x, outputs, inputs, bias=bias, joins=joins, flat=flat)
+    if setting.adapter is None or name not in setting.adapts:
+        return result
+    return _adapted(r, name, x, result, outputs, inputs)
+
+
+def product(
+    r: Recorder,
+    name: str,
+    x: Value,
+    outputs: str,
+    inputs: str,
+    *,
+    bias: bool = False,
+    joins: bool = False,
+    flat: bool = False,
+    stored: str | None = None,
+    trains: bool | None = None,
+) -> Value:
+    """The product itself; ``stored`` and ``trains`` are the weight's, as the setting has it where not given."""
+    setting = r.setting
+    stored = setting.stored if stored is None else stored
+    trains = setting.trains if trains is None else trains
+    kind = setting.autocast or stored
     x = cast(r, f"{name} input cast", x, kind)
-    weight_dims = f"{outputs} {inputs}"
-    trains = setting.trains
+    dims = f"{outputs} {inputs}"
     rows = x.dims.removesuffix(inputs).strip()
-    dims = f"{rows} {outputs}"
-    reads, saves, weights = [x], [], []
-    if kind != setting.stored:
-        weight = cast_weight(r, name, weight_dims, kind, joins=joins)
-        reads.append(weight)
-        saves += [x] if trains else []
+    waits = "waits" if joins else None
+    weights = [r.weight(f"{name}.weight", dims, stored, joins=waits)] if trains else []
+    reads, saves = [x], []
+    if kind != stored:  # autocast's copy: cached until autocast ends, and saved where a product needs it
+        weight = r.run(f"{name}.weight cast", (), dims, kind, Backward(weights=tuple(weights)))
+        reads, weights = [x, weight], []
         saves += [weight] if x.trains else []
-    elif trains:
-        saves.append(x)
-        weights.append(r.weight(f"{name}.weight", weight_dims, setting.stored, joins="waits" if joins else None))
+    saves += [x] if trains else []
     sums = 0
     if bias and trains:
-        weights.append(r.weight(f"{name}.bias", outputs, setting.stored))
+        weights.append(r.weight(f"{name}.bias", outputs, stored))
         sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), setting.gpu)
     back = Backward(tuple(saves), weights=tuple(weights), gives_views=not flat, sum_bytes=sums)
-    return r.run(name, reads, dims, kind, back)
+    return r.run(name, reads, f"{rows} {outputs}", kind, back)
 
 
-def cast_weight(r: Recorder, name: str, dims: str, kind: str, *, joins: bool = False) -> Value:
-    """Autocast's copy of a weight; it is cached until autocast ends, and saved where a product needs it."""
-    weights = ()
-    if r.setting.trains:
-        gradient = r.weight(f"{name}.weight", dims, r.setting.stored, joins="waits" if joins else None)
-        weights = (gradient,)
-    return r.run(f"{name}.weight cast", (), dims, kind, Backward(weights=weights))
+def _adapted(r: Recorder, name: str, x: Value, result: Value, outputs: str, inputs: str) -> Value:
+    """``result + B(A(dropout(x))) * scaling``, in the adapters' type, then back to the result's."""
+    setting = r.setting
+    adapter = setting.adapter
+    assert adapter is not None
+    kind = adapter.number_type
+    x = cast(r, f"{name} adapter input", x, kind)
+    dropped = dropout(r, f"{name} adapter dropout", x, adapter.dropout)
+    rank = str(adapter.rank)
+    down = product(r, f"{name} lora_A", dropped, rank, inputs, stored=kind, trains=True)
+    up = product(r, f"{name} lora_B", down, outputs, rank, stored=kind, trains=True)
+    scaled = unary(r, f"{name} scaled", up)
+    total = add(r, f"{name} adapted", result, scaled)
+    r.hold(result, x)
+    return cast(r, f"{name} adapted back", total, result.kind)
 
 
-def cast(r: Recorder, name: str, x: Value, kind: str) -> Value:
-    """``x.to(kind)``: a copy, unless it is so already; its gradient is cast back."""
-    if x.kind == kind:
-        return x
-    return r.run(name, (x,), x.dims, kind)
+def _quantised(r: Recorder, name: str, x: Value, outputs: str, inputs: str) -> Value:
+    """The weight is made whole again for the time of each product, forward and backward, and never saved."""
+    setting = r.setting
+    kind = setting.compute
+    whole = r.bytes(f"{outputs} {inputs}", kind)
+    narrow = cast(r, f"{name} input cast", x, kind)
+    rows = narrow.dims.removesuffix(inputs).strip()
+    scratch = whole
+    if setting.quantised == "int8":  # int8 rows, and int32 sums before they are scaled
+        scratch = r.bytes(narrow.dims, "int8") + r.bytes(f"{rows} {outputs}", "int32")
+    if setting.quantised == "nf4-double":
+        scratch += r.bytes(f"{outputs} {inputs}", "fp32") // 64  # the blocks' scales
+    back = Backward(scratch_bytes=whole, gives_views=True)
+    result = r.run(name, (narrow,), f"{rows} {outputs}", kind, back, scratch_bytes=scratch)
+    return cast(r, f"{name} back", result, x.kind)
 
 
 def embedding(
@@ -80,15 +125,11 @@ def embedding(
     ``saves_rows``: the numbers of its rows are made for it, and saved (tokens are the step's inputs anyway).
     """
     setting = r.setting
-    weights = ()
-    kernel = 0
-    if setting.trains:
-        gradient = r.weight(
-            f"{name}.weight", f"{rows} {width}", setting.stored, joins="ends" if joins else None
-        )
-        weights = (gradient,)
-        element = r.bytes("1", setting.stored)
-        count, table, columns = (r.sizes.bytes(dims) for dims in (tokens.dims, rows, width))
-        kernel = embedding_backward_bytes(count, table, columns, element, setting.gpu)
-    back = Backward((tokens,) if saves_rows else (), weights=weights, kernel_bytes=kernel)
+    if not setting.trains:
+        return r.run(name, (tokens,), f"{tokens.dims} {width}", setting.stored)
+    gradient = r.weight(f"{name}.weight", f"{rows} {width}", setting.stored, joins="ends" if joins else None)
+    element = r.bytes("1", setting.stored)
+    count, table, columns = (r.sizes.bytes(dims) for dims in (tokens.dims, rows, width))
+    kernel = embedding_backward_bytes(count, table, columns, element, setting.gpu)
+    back = Backward((tokens,) if saves_rows else (), weights=(gradient,), kernel_bytes=kernel)
     return r.run(name, (tokens,), f"{tokens.dims} {width}", setting.stored, back)

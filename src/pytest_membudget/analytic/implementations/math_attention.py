@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .linears import cast
-from .operators import copy, dropout, unary
+from .operators import cast, copy, dropout, unary
 from .recorder import Backward, Recorder, Value
 
 if TYPE_CHECKING:
@@ -32,16 +31,34 @@ def math_path(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) 
         r,
         f"{name} scores",
         _batched(r, f"{name} q batched", scaled, f"b {core.queries} a d", lies=core.by_heads),
-        _batched(r, f"{name} k batched", scaled_keys, f"b {core.keys} a d", lies=is_shared and keys is not k32),
+        _batched(
+            r, f"{name} k batched", scaled_keys, f"b {core.keys} a d", lies=is_shared and keys is not k32
+        ),
         f"b a {core.queries} {core.keys}",
     )
     weights = _softmax(r, f"{name} softmax", scores)
     dropped = dropout(r, f"{name} dropout", weights, core.dropout)
-    narrow = r.run(f"{name} weights in the result's type", (dropped,), dropped.dims, kind) if kind != "fp32" else None
-    batched = _batched(r, f"{name} v batched", values, f"b {core.keys} a e", lies=is_shared and values is not v32)
+    narrow = (
+        r.run(f"{name} weights in the result's type", (dropped,), dropped.dims, kind)
+        if kind != "fp32"
+        else None
+    )
+    batched = _batched(
+        r, f"{name} v batched", values, f"b {core.keys} a e", lies=is_shared and values is not v32
+    )
     out = product(r, f"{name} values", dropped, batched, f"b {core.queries} a e")
     result = cast(r, f"{name} by heads", out, kind)
-    held = [q32, k32, v32, scaled, keys, values, dropped, *([mask] if mask else []), *([narrow] if narrow else [])]
+    held = [
+        q32,
+        k32,
+        v32,
+        scaled,
+        keys,
+        values,
+        dropped,
+        *([mask] if mask else []),
+        *([narrow] if narrow else []),
+    ]
     r.hold(*held)
     return copy(r, name, result)
 

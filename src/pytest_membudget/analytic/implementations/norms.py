@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..model import Norm
-from .linears import cast
-from .operators import scale, unary, weigh
+from .operators import cast, scale, unary, weigh
 from .recorder import Backward, Recorder, Value
 
 #: ``llama``: the weight times what was cast back. ``gemma``: (1 + weight) in fp32, then cast back. ``olmo``:
@@ -58,7 +57,14 @@ def rms_norm(
 
 def _kept_beside(r: Recorder, name: str, x: Value, width: str) -> Value:
     """Gemma multiplies by ``1 + weight.float()``, which is saved."""
-    return r.run(name, (x,), x.dims, x.kind, Backward(keeps=(Value(f"{name} fp32", width, "fp32"),), hands_on=True), view_of=x)
+    return r.run(
+        name,
+        (x,),
+        x.dims,
+        x.kind,
+        Backward(keeps=(Value(f"{name} fp32", width, "fp32"),), hands_on=True),
+        view_of=x,
+    )
 
 
 def layer_norm(r: Recorder, name: str, x: Value, kind: Norm, width: str) -> Value:
@@ -78,7 +84,14 @@ def fused_rms_norm(r: Recorder, name: str, x: Value, width: str) -> Value:
 
 
 def _fused(
-    r: Recorder, name: str, x: Value, keeps: tuple[Value, ...], width: str, *, has_bias: bool, has_weight: bool
+    r: Recorder,
+    name: str,
+    x: Value,
+    keeps: tuple[Value, ...],
+    width: str,
+    *,
+    has_bias: bool,
+    has_weight: bool,
 ) -> Value:
     weights = ()
     if r.setting.trains and has_weight:
@@ -90,5 +103,3 @@ def _fused(
 def _rows(dims: str, width: str) -> str:
     """The dimensions before ``width``: one number each."""
     return f"{dims.removesuffix(width).strip()} 1"
-
-

@@ -19,6 +19,11 @@ def unary(
     return r.run(name, (x,), x.dims, result.kind, Backward(kept, scratch_bytes=scratch * r.bytes_of(x)))
 
 
+def cast(r: Recorder, name: str, x: Value, kind: str) -> Value:
+    """``x.to(kind)``: a copy, unless it is so already; its gradient is cast back."""
+    return x if x.kind == kind else r.run(name, (x,), x.dims, kind)
+
+
 def multiply(r: Recorder, name: str, one: Value, other: Value) -> Value:
     """``one * other`` of the same dimensions, in the wider of their types."""
     kind = wider(one.kind, other.kind)

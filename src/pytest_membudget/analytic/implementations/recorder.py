@@ -43,12 +43,16 @@ class Backward:
     weights: tuple[Tensor, ...] = ()
     hands_on: bool = False
     gives_views: bool = False
+    gives_kept: bool = False
     scratch_bytes: int = 0
     kernel_bytes: int = 0
     sum_bytes: int = 0
 
 
 NOTHING = Backward()
+
+#: Of what is held: the tape's last operator, whichever it will be.
+END = Value("", "", "")
 
 
 class Recorder:
@@ -126,6 +130,7 @@ class Recorder:
                 weights=back.weights,
                 hands_on=back.hands_on,
                 gives_views=back.gives_views,
+                gives_kept=back.gives_kept,
                 forward_scratch_bytes=scratch_bytes,
                 backward_scratch_bytes=back.scratch_bytes,
                 forward_kernel_bytes=kernel_bytes,
@@ -143,6 +148,7 @@ class Recorder:
 
     def tape(self, *outputs: Value) -> Tape:
         """What was written."""
+        self._held = {name: until or self._operators[-1].name for name, until in self._held.items()}
         operators = tuple(
             replace(operator, makes=tuple(map(self._as_held, operator.makes))) for operator in self._operators
         )

@@ -11,6 +11,7 @@ from ..model import Model
 from ..number_types import number_type
 from ..stage import Stage
 from ..terms import Sizes
+from .adapted_names import adapted_names
 
 #: Whose multiprocessors size the kernels' own buffers where a job names no card.
 DEFAULT_CARD = "H100-80GB"
@@ -35,9 +36,18 @@ class Setting:
     is_causal: bool = True
     is_sequence_parallel: bool = False
     adapter: Adapter | None = None
+    adapts: frozenset[str] = frozenset()
+    """Linear layers of the tapes that have adapters."""
+    compute: str = "bf16"
+    """Type that quantised weights are computed in."""
     tensor_parallel: int = 1
     updates: Job | None = None
     """The job whose optimizer uses each gradient as soon as it is there; None: none does."""
+
+    @property
+    def quantised(self) -> str | None:
+        """How the linear layers' frozen weights are stored, where they are not as they are computed with."""
+        return None if self.adapter is None else self.adapter.base
 
     @property
     def residual(self) -> str:
@@ -70,15 +80,20 @@ def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = No
     precision = job.precision
     kind = number_type(precision.compute_type if precision.policy == "fsdp" else precision.parameters)
     autocast = number_type(precision.compute_type) if precision.policy == "autocast" else None
+    compute, adapter = autocast or kind, job.adapter if model is job.model else None
+    if adapter is not None and adapter.casts_rest:
+        kind = "fp32"
     return Setting(
         {"b": job.micro_batch, "s": sequence, "n": -(-sequence // split), "h": model.hidden},
         kind,
         None if autocast == kind else autocast,
         job.attention,
         card_of(job),
-        trains=job.adapter is None,
+        trains=adapter is None,
         is_sequence_parallel=split > 1,
-        adapter=job.adapter,
+        adapter=adapter,
+        adapts=adapted_names(model, adapter),
+        compute=compute,
         tensor_parallel=degrees.tensor_parallel_degree,
         updates=job if job.optimizer.in_backward else None,
     )

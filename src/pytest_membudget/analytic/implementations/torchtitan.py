@@ -22,11 +22,12 @@ from .decoders import layer_sizes
 from .experts import mixture
 from .feed_forward import feed_forward
 from .heads import loss_blocks
-from .linears import cast, embedding, linear
+from .linears import embedding, linear
 from .norms import norm
-from .operators import add, copy
+from .operators import add, cast, copy
 from .recorder import Recorder, Value
 from .setting import Setting, setting_of
+from .transformers import teacher_blocks
 
 
 def blocks_of(stage: Stage) -> tuple[Block, ...]:
@@ -46,7 +47,8 @@ def blocks_of(stage: Stage) -> tuple[Block, ...]:
         blocks += checkpointed(block, job.checkpointing, first, saved_operators)
         first += count
     if stage.has_head:
-        blocks += loss_blocks(stage, setting, lambda r: _normed(r, job.model), width="h")
+        teacher = teacher_blocks(stage) if job.teacher is not None else ()
+        blocks += loss_blocks(stage, setting, lambda r: (_normed(r, job.model), "h"), teacher)
     return tuple(blocks)
 
 
@@ -101,7 +103,9 @@ def _attention(r: Recorder, x: Value, layer: Layer) -> Value:
     k = linear(r, "wk", x, "g d", "h", bias=bias)
     v = linear(r, "wv", x, "g e", "h", bias=bias)
     if shape.qk_norm is not None:
-        q, k = (norm(r, f"{name}_norm", y, shape.qk_norm_kind, "d", "fused") for name, y in (("q", q), ("k", k)))
+        q, k = (
+            norm(r, f"{name}_norm", y, shape.qk_norm_kind, "d", "fused") for name, y in (("q", q), ("k", k))
+        )
     q, k = _turned(r, q, k)
     if r.sizes.bytes("a") != r.sizes.bytes("g"):
         k, v = copy(r, "keys", k, "b s a d"), copy(r, "values", v, "b s a e")
@@ -114,7 +118,9 @@ def _attention(r: Recorder, x: Value, layer: Layer) -> Value:
 def _turned(r: Recorder, q: Value, k: Value) -> tuple[Value, Value]:
     """``apply_rotary_emb``: fp32 pairs as complex numbers, times those of the positions, and back."""
     pairs = [cast(r, f"{name} pairs", x, "fp32") for name, x in (("q", q), ("k", k))]
-    spun = [r.run(f"{name} turned in fp32", (x,), x.dims, "fp32") for name, x in zip("qk", pairs, strict=True)]
+    spun = [
+        r.run(f"{name} turned in fp32", (x,), x.dims, "fp32") for name, x in zip("qk", pairs, strict=True)
+    ]
     found = [
         cast(r, f"{name} turned", x, kind) for name, x, kind in zip("qk", spun, (q.kind, k.kind), strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...components import ACTIVATIONS
@@ -9,10 +10,11 @@ from ..moments import Block
 from ..number_types import bytes_for
 from ..stage import Stage
 from ..terms import Term
+from .checkpoints import checkpointed
 from .decoders import layer_tape
 from .embeddings import embedding_tape
 from .encoder_decoder import encoder_decoder_blocks
-from .heads import head_tape
+from .heads import loss_blocks, normed_of, teacher_head
 from .setting import Setting, setting_of
 from .styles import Style, style_of
 
@@ -27,15 +29,56 @@ def blocks_of(stage: Stage) -> tuple[Block, ...]:
     if stage.has_embedding:
         shared = (*_rotary_tables(stage, setting, style), *_arguments(stage, setting, style))
         blocks.append(Block("embedding", embedding_tape(setting, model, style), stays=shared))
-    mode = stage.job.checkpointing.mode
-    for number, (layer, count) in enumerate(stage.groups):
-        tape = layer_tape(setting, layer, style, is_causal=model.decoder.is_causal)
-        checkpoint = ("hidden_states",) if mode == "full" else None
-        name = f"layers {number}" if number else "layers"
-        blocks.append(Block(name, tape, count, checkpoint))
+    blocks += _layers(stage, setting, style)
     if stage.has_head:
-        blocks.append(Block("head", head_tape(setting, model, style, stage.job.loss)))
+        teacher = teacher_blocks(stage) if stage.job.teacher is not None else ()
+        blocks += loss_blocks(stage, setting, normed_of(model, style), teacher, upcasts=style.upcasts)
     return tuple(blocks)
+
+
+def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
+    """The layers, those behind a frozen embedding apart: the first one's input needs no gradient."""
+    job = stage.job
+    is_causal = job.model.decoder.is_causal
+    first = 0
+    for number, (layer, count) in enumerate(stage.groups):
+        name = f"layers {number}" if number else "layers"
+        starts = first == 0 and stage.has_embedding and not setting.trains
+        if starts and job.checkpointing.mode == "none":
+            tape = layer_tape(setting, layer, style, is_causal=is_causal, has_trained_input=False)
+            yield Block(name, tape)
+            count, first = count - 1, 1
+        if count:
+            tape = layer_tape(setting, layer, style, is_causal=is_causal)
+            yield from checkpointed(Block(name, tape, count), job.checkpointing, first)
+        first += count
+
+
+def teacher_blocks(stage: Stage) -> tuple[Block, ...]:
+    """A teacher's forward under ``no_grad``: embedding, layers, head; its logits are what the loss reads."""
+    job = stage.job
+    model = job.teacher
+    assert model is not None
+    alone = replace(
+        job, precision=replace(job.precision, parameters=job.teacher_type or job.precision.compute_type)
+    )
+    setting = setting_of(replace(stage, job=alone), model).frozen()
+    style = style_of(model.architecture)
+    chunks = job.loss.chunks if job.loss.kind == "chunked" else 1
+    layers = [
+        Block(
+            "teacher layers",
+            layer_tape(setting, layer, style, is_causal=model.decoder.is_causal),
+            count,
+            saves=False,
+        )
+        for layer, count in model.decoder.groups
+    ]
+    return (
+        Block("teacher embedding", embedding_tape(setting, model, style), saves=False),
+        *layers,
+        Block("teacher head", teacher_head(setting, model, normed_of(model, style), chunks), saves=False),
+    )
 
 
 def _rotary_tables(stage: Stage, setting: Setting, style: Style) -> tuple[Term, ...]:
@@ -50,7 +93,9 @@ def _rotary_tables(stage: Stage, setting: Setting, style: Style) -> tuple[Term, 
     pairs = len({shape.window for shape in shapes}) if style.norms_after_transpose else 1
     kind = style.table or setting.residual
     size = bytes_for(setting.sizes(w=width).bytes("s w"), kind)
-    return (Term(ACTIVATIONS, "rotary cos and sin", 2 * pairs * size, f"{2 * pairs}*s*w*{kind}", "", 2 * pairs),)
+    return (
+        Term(ACTIVATIONS, "rotary cos and sin", 2 * pairs * size, f"{2 * pairs}*s*w*{kind}", "", 2 * pairs),
+    )
 
 
 def _arguments(stage: Stage, setting: Setting, style: Style) -> tuple[Term, ...]:

@@ -32,6 +32,16 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
         "telling gathered parameters from a rank's own",
     ),
     (
+        "torch.distributed.fsdp._fully_shard._fsdp_param",
+        "FSDPParam.to_sharded_post_forward",
+        "telling gathered parameters from a rank's own",
+    ),
+    (
+        "torch.distributed.fsdp._fully_shard._fsdp_param",
+        "_chunk_with_empty",
+        "a rank's part of a parameter without those of a thousand others",
+    ),
+    (
         "torch.distributed.tensor._sharding_prop",
         "ShardingPropagator._propagate_tensor_meta_non_cached",
         "keeping tensors of the global shape out of a rank's figures",

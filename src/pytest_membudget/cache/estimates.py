@@ -1,0 +1,165 @@
+"""The cache of estimates as a session uses it: asked before a worker is, told after one has answered."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..report import MemoryReport
+from .dependencies import Unkeepable, World, dependencies_of, first_change
+from .environment import head_of_base
+from .files import Files, digest
+from .imports import Imports
+from .observer import SEEN
+from .reach import Names
+from .store import Entry, Store
+
+#: Of an answer what is a figure: others are asked for anew each time.
+_KEPT_OUTCOMES = ("traced", "out_of_memory")
+
+
+class EstimateCache:
+    """Answers of workers, kept with what they depended on.
+
+    Nothing here raises: a cache that cannot be read finds nothing, and one that cannot be written keeps
+    nothing; ``trouble`` says why.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        facts: Callable[[Names, Files], Mapping[str, Any]],
+        *,
+        finds: bool = True,
+    ) -> None:
+        """``facts``: what all estimates of the session depend on, asked for once.
+
+        ``finds``: if not, all are made anew, and kept.
+        """
+        self._store = store
+        self._names = Names(root)
+        self._files = Files()
+        self._facts = facts
+        self._finds = finds
+        self._session: str | None = None
+        self._world: World | None = None
+        self._has_kept = False
+        #: why nothing can be kept, for a person
+        self.trouble = ""
+        #: why single estimates were not found or kept, by test: for whoever wants to know
+        self.misses: dict[str, str] = {}
+
+    def find(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer to ``request``, as a worker would give it now; None if that is not known.
+
+        The snapshot that it asks for is at its place then.
+        """
+        if not self._finds:
+            return None
+        key = self._key(request)
+        self.misses[request["key"]] = "not kept yet"
+        for entry in self._store.entries(key):
+            change = self._change(entry)
+            if change is not None:
+                self.misses[request["key"]] = f"changed: {change}"
+                continue
+            answer = self._answer(entry, request)
+            if answer is not None:
+                del self.misses[request["key"]]
+                self._store.used(entry)
+                return answer
+        return None
+
+    def keep(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+        """Keep a worker's ``answer`` to ``request``, if it is a figure and what it depended on is known."""
+        seen = answer.get(SEEN)
+        if seen is None or answer["outcome"] not in _KEPT_OUTCOMES or self.trouble:
+            return
+        if answer.get("snapshot_error"):
+            return
+        kept = {name: value for name, value in answer.items() if name not in (SEEN, "event", "key")}
+        try:
+            depends = dependencies_of(seen, self._now())
+            snapshot = Path(request["snapshot"]).read_bytes() if answer.get("has_snapshot") else None
+            self._store.keep(self._key(request), depends, kept, snapshot)
+            self._has_kept = True
+        except Unkeepable as error:
+            self.misses[request["key"]] = f"not kept: {error}"
+        except OSError as error:
+            self.trouble = f"{error.strerror or error}: {error.filename or 'the cache'}"
+
+    def close(self) -> None:
+        """Hold the cache to its size."""
+        if self._has_kept:
+            self._store.trim()
+
+    def _key(self, request: Mapping[str, Any]) -> str:
+        if self._session is None:
+            facts = self._facts(self._names, self._files)
+            self._session = digest(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass"))
+        asked = {name: value for name, value in request.items() if name not in ("snapshot", "timeout")}
+        whole = [self._session, self._names.plain(asked), request["snapshot"] is not None]
+        return digest(json.dumps(whole, sort_keys=True).encode("utf-8", "surrogatepass"))
+
+    def _change(self, entry: Entry) -> str | None:
+        try:
+            return first_change(entry.depends, self._now())
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return "the form of what is kept"
+
+    def _now(self) -> World:
+        if self._world is None:
+            search = tuple(os.path.abspath(path) for path in sys.path)
+            head = head_of_base(os.environ)
+            self._world = World(self._names, self._files, Imports(), os.environ, search, head)
+        return self._world
+
+    def _answer(self, entry: Entry, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        answer = entry.answer
+        if not _is_answer(answer):
+            return None
+        if request["snapshot"] is None:
+            return answer
+        return self._with_snapshot(entry, answer, Path(request["snapshot"]))
+
+    def _with_snapshot(self, entry: Entry, answer: dict[str, Any], path: Path) -> dict[str, Any] | None:
+        data = self._store.snapshot(entry) if entry.snapshot is not None else None
+        if answer.get("has_snapshot", False) != (data is not None):
+            return None
+        try:
+            if data is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _replace(path, data)
+            else:
+                path.unlink(missing_ok=True)  # an earlier run's
+        except OSError as error:
+            why = f"{error.strerror or error}: {path.parent}"
+            return {**answer, "has_snapshot": False, "snapshot_error": why}
+        return answer
+
+
+def _is_answer(answer: Any) -> bool:
+    """Whether ``answer`` is a figure as a worker gives it: its components add up."""
+    try:
+        if answer["outcome"] not in _KEPT_OUTCOMES:
+            return False
+        if answer["outcome"] == "out_of_memory" and not isinstance(answer["where"], str):
+            return False
+        report = MemoryReport.from_json(answer["report"])
+        return sum(report.components.values()) == report.peak_bytes
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
+
+
+def _replace(path: Path, data: bytes) -> None:
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,178 @@
+"""Where estimates are kept: one file each, whole or not there, written by any number of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..units import MIB
+from .files import digest
+
+#: A later form of what is kept gets another number, and finds nothing of this one.
+FORMAT = 1
+#: Where estimates are kept; how much of them, in MiB.
+FOLDER_VARIABLE = "MEMBUDGET_CACHE_DIR"
+SIZE_VARIABLE = "MEMBUDGET_CACHE_MIB"
+MOST_BYTES = 256 * MIB
+#: What is left when it was more.
+_KEPT_SHARE = 0.8
+#: Of one test in one session's setting: as many states of the code.
+_MOST_STATES = 16
+#: An entry that is longer is none of ours; Llama 3 8B's has 60 kB.
+_MOST_ENTRY_BYTES = 16 * MIB
+_ENTRY, _SNAPSHOT = ".json", ".snapshot"
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """``MEMBUDGET_CACHE_DIR``, else a folder of ours where the platform keeps caches."""
+    named = environment.get(FOLDER_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    base = environment.get("XDG_CACHE_HOME", "")
+    # a path that is not absolute is to be ignored (XDG Base Directory Specification 0.8)
+    home = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~"), ".cache")
+    return home / "pytest-membudget"
+
+
+def most_bytes(environment: Mapping[str, str]) -> int:
+    """How much is kept; a variable that is no number is as none."""
+    text = environment.get(SIZE_VARIABLE, "")
+    return int(text) * MIB if text.isascii() and text.isdigit() else MOST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One kept estimate: what it depended on, the worker's answer, and where it lies."""
+
+    path: Path
+    depends: Mapping[str, Any]
+    answer: dict[str, Any]
+    snapshot: str | None
+    """The digest of its snapshot."""
+
+
+class Store:
+    """Entries below ``folder``. Reading never raises; writing raises ``OSError``."""
+
+    def __init__(self, folder: Path, most: int = MOST_BYTES) -> None:
+        self._folder = folder / f"estimates-{FORMAT}"
+        self._most_bytes = most
+
+    def entries(self, key: str) -> Iterator[Entry]:
+        """What is kept under ``key``, the newest use first; what is damaged is left out."""
+        for path in self._newest_first(key):
+            entry = _read(path)
+            if entry is not None:
+                yield entry
+
+    def snapshot(self, entry: Entry) -> bytes | None:
+        """The snapshot of ``entry``; None if it is not there whole."""
+        try:
+            data = zlib.decompress(entry.path.with_suffix(_SNAPSHOT).read_bytes())
+        except (OSError, zlib.error):
+            return None
+        return data if digest(data) == entry.snapshot else None
+
+    def used(self, entry: Entry) -> None:
+        """Remember that ``entry`` was of use now; where nothing can be written it is not remembered."""
+        for path in (entry.path, entry.path.with_suffix(_SNAPSHOT)):
+            with contextlib.suppress(OSError):
+                os.utime(path)
+
+    def keep(
+        self, key: str, depends: Mapping[str, Any], answer: Mapping[str, Any], snapshot: bytes | None
+    ) -> None:
+        """Keep ``answer``, in place of one that depended on the same."""
+        folder = self._folder_of(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / (digest(_encoded(depends)) + _ENTRY)
+        if snapshot is not None:
+            _write(path.with_suffix(_SNAPSHOT), zlib.compress(snapshot, 6))
+        body = {
+            "depends": depends,
+            "answer": answer,
+            "snapshot": digest(snapshot) if snapshot is not None else None,
+        }
+        encoded = _encoded(body)
+        _write(path, b'{"digest": "%s", "body": %s}\n' % (digest(encoded).encode(), encoded))
+        for old in self._newest_first(key)[_MOST_STATES:]:
+            _remove(old)
+
+    def trim(self) -> None:
+        """Remove what was not used for longest, if there is more than may be."""
+        found = sorted(self._sizes(), reverse=True)
+        total_bytes = sum(size for _, size, _ in found)
+        if total_bytes <= self._most_bytes:
+            return
+        left_bytes = int(self._most_bytes * _KEPT_SHARE)
+        while found and total_bytes > left_bytes:
+            _, size, path = found.pop()
+            _remove(Path(path))
+            total_bytes -= size
+
+    def _sizes(self) -> Iterator[tuple[int, int, str]]:
+        """Use, size and path of all files; an unfinished one of a process that has died too."""
+        for folder, _, names in os.walk(self._folder):
+            for name in names:
+                path = os.path.join(folder, name)
+                with contextlib.suppress(OSError):
+                    found = os.stat(path)
+                    yield found.st_mtime_ns, found.st_size, path
+
+    def _newest_first(self, key: str) -> list[Path]:
+        used: list[tuple[int, str]] = []
+        with contextlib.suppress(OSError), os.scandir(self._folder_of(key)) as found:
+            for file in found:
+                if file.name.endswith(_ENTRY):
+                    with contextlib.suppress(OSError):
+                        used.append((file.stat().st_mtime_ns, file.path))
+        return [Path(path) for _, path in sorted(used, reverse=True)]
+
+    def _folder_of(self, key: str) -> Path:
+        return self._folder / key[:2] / key
+
+
+def _read(path: Path) -> Entry | None:
+    """The entry at ``path``; None if it is not as it was written."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_ENTRY_BYTES + 1)
+        if len(data) > _MOST_ENTRY_BYTES:
+            return None
+        document = json.loads(data)
+        body = document["body"]
+        if document["digest"] != digest(_encoded(body)):
+            return None
+        return Entry(path, body["depends"], body["answer"], body["snapshot"])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """The whole of ``data`` at ``path``, or an ``OSError`` and what was there before."""
+    handle, unfinished = tempfile.mkstemp(prefix=".", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+def _remove(path: Path) -> None:
+    for part in (path, path.with_suffix(_SNAPSHOT)) if path.suffix == _ENTRY else (path,):
+        with contextlib.suppress(OSError):
+            part.unlink()
