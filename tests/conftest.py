@@ -59,11 +59,14 @@ class Run:
 
     def text(self, name):
         """The text of the failure (or the reason of the skip) of test ``name``."""
-        return "\n".join(child.text or "" for child in self.cases[name])
+        return "\n".join(child.text or "" for child in self._endings(name))
 
     def message(self, name):
         """The one-line message of the failure, or of the skip, of test ``name``."""
-        return "\n".join(child.get("message", "") for child in self.cases[name])
+        return "\n".join(child.get("message", "") for child in self._endings(name))
+
+    def _endings(self, name):
+        return [child for child in self.cases[name] if child.tag != "properties"]
 
     @property
     def rows(self):

@@ -81,7 +81,7 @@ def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproje
 def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
     write_table(pyproject, "vram = 3")
     text = refusal_of(pyproject)
-    keys = "gpu, metric, timeout, measure, max_disagreement, gpus_file, gpus"
+    keys = ", ".join(Settings.__slots__)
     assert text == f"{pyproject}: [tool.membudget] vram = 3: there is no key 'vram'; the keys are {keys}"
 
 

@@ -1,7 +1,6 @@
 """From ``mem_budget`` marks to a Budget."""
 
 import json
-import re
 from dataclasses import FrozenInstanceError
 
 import pytest

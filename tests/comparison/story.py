@@ -178,7 +178,10 @@ CHANGES = {
     ),
     "cached.py": (".detach()", ".detach()\n        self.kept.append(k)"),
     "commented.py": ("from torch", "# Nothing but words has changed.\nfrom torch"),
-    "test_memory.py": ("torch.optim.SGD(model.parameters(), lr=0.1)", "torch.optim.AdamW(model.parameters())"),
+    "test_memory.py": (
+        "torch.optim.SGD(model.parameters(), lr=0.1)",
+        "torch.optim.AdamW(model.parameters())",
+    ),
 }
 #: A class, its file, a function's variables and modules have other names.
 RENAMED = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 from ..errors import UsageMistake
 
@@ -36,6 +37,7 @@ _ALIASES = {
 }
 
 
+@cache
 def number_type(name: str) -> str:
     """The one name of a number type, from any of its names. Raises ``UsageMistake`` for an unknown one."""
     plain = name.removeprefix("torch.").lower()
@@ -45,6 +47,7 @@ def number_type(name: str) -> str:
     return plain
 
 
+@cache
 def element_bytes(name: str) -> Fraction:
     """Bytes an element of the number type ``name``: a half for 4-bit types, without their scales."""
     return Fraction(_BITS[number_type(name)], 8)

@@ -40,11 +40,17 @@ class Callers:
         frame = next((frame for frame in _frames() if not is_below(frame.f_code.co_filename, [_HERE])), None)
         return frame is not None and any(text in frame.f_code.co_filename for text in _SEARCHES)
 
-    def is_library_import(self) -> bool:
-        """Whether a library does it while it is imported: so it does in every process."""
-        if self.kind() != LIBRARY:
-            return False
-        return any(frame.f_code.co_name == "<module>" and self._is(frame, LIBRARY) for frame in _frames())
+    def is_installations(self, *, in_test: bool) -> bool:
+        """Whether a library does it because it is imported, or a plugin at the start of the session.
+
+        So it does in every process. ``in_test``: then no plugin of pytest's has a reason to.
+        """
+        for frame in _frames():
+            if self._is(frame, LIBRARY) and frame.f_code.co_name == "<module>":
+                return True
+            if self._is(frame, USER):
+                return False
+        return not in_test
 
     def kind(self) -> str:
         """Whose the innermost code is that is not the standard library's."""
@@ -65,7 +71,7 @@ class Callers:
         return kind
 
     def _looked_at(self, file: str) -> str:
-        if file.startswith("<frozen"):
+        if file.startswith("<"):  # frozen, or made by other code
             return _STANDARD
         if is_below(file, self._pytest):
             return PYTEST

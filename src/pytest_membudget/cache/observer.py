@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -50,7 +51,10 @@ class Observer:
         self._missing: dict[str, None] = {}
         self._variables: dict[str, None] = {}
         self._trouble: dict[str, None] = {}
+        self._in_test = False
         self._stat: Original = os.stat
+        #: what torch.compile keeps of earlier runs, which here compile nothing
+        self._inductors = os.path.join(tempfile.gettempdir(), "torchinductor_")
 
     def install(self) -> None:
         """From here on everything is seen."""
@@ -78,8 +82,8 @@ class Observer:
         sys.addaudithook(hook)
 
     def begin(self) -> None:
-        """A test begins, in a process of its own: what made that process is no doing of the test's."""
-        self._trouble.pop("os.fork", None)
+        """A test begins, in a process of its own."""
+        self._in_test = True
 
     def seen(self) -> dict[str, Any]:
         """All of it, plain JSON types only; ``trouble`` says what could not be followed."""
@@ -123,8 +127,7 @@ class Observer:
             return
         is_new = flags & os.O_CREAT and flags & os.O_EXCL
         if is_new or flags & _WRITING:
-            if path not in self._files:  # else it was read as it was before
-                self._made[path] = None
+            self._makes(path)
             return
         source = _source_of(path) if path.endswith(".pyc") else path
         is_code = source.endswith(".py")
@@ -158,21 +161,25 @@ class Observer:
             with contextlib.suppress(OSError):
                 self._listings[path] = listing_digest(os.listdir(path))
 
-    def _made_folder(self, event: str, args: tuple[Any, ...]) -> None:
-        path = _path_in(args)
-        if path is not None and path not in self._folders:
-            try:
-                self._stat(path)
-            except OSError:
-                self._made[path] = None
-
-    def _moved(self, event: str, args: tuple[Any, ...]) -> None:
-        path = _path_in(args[1:])
-        if path is not None and path not in self._files:
+    def _makes(self, path: str | None) -> None:
+        """What is read there from now on is the program's own; not if it was read as it was before."""
+        if path is not None and path not in self._files and not self._is_folder(path):
             self._made[path] = None
 
+    def _is_folder(self, path: str) -> bool:
+        try:  # a temporary file without a name is opened by its folder's
+            return stat.S_ISDIR(self._stat(path).st_mode)
+        except OSError:
+            return False
+
+    def _made_folder(self, event: str, args: tuple[Any, ...]) -> None:
+        self._makes(_path_in(args))
+
+    def _moved(self, event: str, args: tuple[Any, ...]) -> None:
+        self._makes(_path_in(args[1:]))
+
     def _lost(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._callers.is_library_import():
+        if not self._callers.is_installations(in_test=self._in_test):
             self._trouble[event] = None
 
     def _watch_probes(self) -> None:
@@ -201,7 +208,8 @@ class Observer:
         if path is None or not self._counts(path):
             return
         if os.path.basename(path) in _PYTEST_LOOKS_FOR or not self._callers.is_pytest():
-            self._see(path)
+            if not path.startswith(self._inductors):
+                self._see(path)
 
     def _modules(self) -> tuple[dict[str, str], list[str]]:
         """The modules whose files count, and the names at the top of all others."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from iniconfig import IniConfig
 
 from ..config import REFRESH, Settings
 from .estimates import EstimateCache
@@ -14,6 +17,11 @@ from .facts import session_facts
 from .files import Files
 from .reach import Names
 from .store import Store, cache_folder, most_bytes
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its earlier name
+    import tomli as tomllib
 
 #: Settings that say what is done with an estimate, not what it is.
 _JUDGING = frozenset({"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers"})
@@ -32,6 +40,19 @@ class _Order(Protocol):
     def files(self) -> Any: ...
 
 
+def _ini_of(path: Path | None) -> dict[str, Any]:
+    """The settings of pytest in the file at ``path``; what the command line sets is an option."""
+    if path is None:
+        return {}
+    if path.suffix == ".toml":
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = document.get("tool", {}).get("pytest", {}) if path.name == "pyproject.toml" else document
+    else:
+        sections = IniConfig(str(path)).sections
+        found = {name: dict(sections[name]) for name in ("pytest", "tool:pytest") if name in sections}
+    return {"file": str(path), "settings": found}
+
+
 def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> EstimateCache:
     """The cache for the estimates of a session whose workers are started for ``order``."""
     root = str(config.rootpath)
@@ -43,7 +64,7 @@ def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> Estima
             files,
             options=vars(config.option),
             settings={"import_gpu": order.gpu, **{k: v for k, v in written.items() if k not in _JUDGING}},
-            ini={"file": str(config.inipath or ""), **dict(config.inicfg)},
+            ini=_ini_of(config.inipath),
             arguments=[os.path.normpath(str(arg).partition("::")[0]) for arg in config.args],
             folder=order.dir,
             root=root,

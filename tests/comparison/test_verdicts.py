@@ -1,0 +1,233 @@
+"""What has become of a test since its base; figures are whole MiB, so shares are by hand."""
+
+import datetime
+
+import pytest
+
+from pytest_membudget.comparison.base import Facts
+from pytest_membudget.comparison.verdicts import growth_text, standing_of, with_waiver
+from pytest_membudget.comparison.waivers import Waiver
+
+MIB = 2**20
+GIB = 2**30
+SAME = (Facts("2.13.0", ""), Facts("2.13.0", ""))
+TODAY = datetime.date(2026, 11, 21)
+
+
+def waiver(ceiling_gib, expires=TODAY):
+    return Waiver("test_a.py::test_a", ceiling_gib, "until the fix", expires)
+
+
+@pytest.fixture
+def stands(row):
+    """``stands(100, 110, max_growth="2%")``: the standing of a test from 100 to 110 MiB."""
+
+    def make(before, after, was="within", now="within", **budget):
+        head = row(after * MIB, verdict=now, budget=budget)
+        return standing_of(head, row(before * MIB, verdict=was), SAME)
+
+    return make
+
+
+def test_the_same_figure_is_unchanged(stands):
+    standing = stands(100, 100, max_growth="0%")
+    assert (standing.status, standing.growth_bytes, standing.reason) == ("unchanged", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "after", "status"),
+    [
+        ("2%", 204, "unchanged"),  # 200 + 2% = 204
+        ("2%", 205, "grown"),
+        ("4 MiB", 204, "unchanged"),
+        ("4 MiB", 205, "grown"),
+        ("2% + 4 MiB", 208, "unchanged"),
+        ("2% + 4 MiB", 209, "grown"),
+        (None, 1000, "unchanged"),  # nobody said how much it may grow: its budget alone limits it
+    ],
+)
+def test_growth_is_held_to_share_and_size_together(stands, allowed, after, status):
+    assert stands(200, after, max_growth=allowed).status == status
+
+
+def test_growth_that_is_allowed_is_told(stands):
+    assert stands(200, 204, max_growth="2%").reason == (
+        "takes 4.0 MiB (2.0%) more than at the base, which max_growth='2%' allows"
+    )
+
+
+def test_growth_beyond_says_what_was_allowed(stands):
+    assert stands(200, 300, max_growth="2%").reason == (
+        "takes 100.0 MiB (50.0%) more than at the base; max_growth='2%' allows less"
+    )
+
+
+def test_over_now_and_not_at_the_base_is_new_even_within_the_growth(stands):
+    assert stands(200, 201, now="over", max_growth="2%").status == "new-over"
+
+
+def test_over_by_a_smaller_budget_alone_says_so(stands):
+    standing = stands(200, 200, now="over")
+    assert (standing.status, standing.reason) == ("new-over", "its budget was larger at the base")
+
+
+def test_over_at_the_base_too_is_inherited(stands):
+    standing = stands(200, 200, was="over", now="over")
+    assert standing.status == "still-over"
+    assert standing.reason == "over budget at the base too; takes what it took at the base"
+
+
+@pytest.mark.parametrize(("allowed", "status"), [("2%", "still-over"), ("1%", "grown"), (None, "grown")])
+def test_what_is_over_may_only_grow_as_far_as_is_said(stands, allowed, status):
+    assert stands(200, 203, was="over", now="over", max_growth=allowed).status == status
+
+
+def test_over_at_the_base_and_within_now_is_no_failure(stands):
+    assert stands(200, 100, was="over").status == "shrunk"
+
+
+@pytest.mark.parametrize(
+    ("after_mib", "suggested"),
+    [
+        (1100, 1.1),  # 1.0742 GiB
+        (900, 0.88),  # 0.8789 GiB: two digits, upwards
+        (95, 0.093),  # 0.0928 GiB
+    ],
+)
+def test_what_has_shrunk_gets_a_tighter_budget_that_is_enough(stands, after_mib, suggested):
+    standing = stands(2000, after_mib)
+    assert (standing.status, standing.suggested_gib) == ("shrunk", suggested)
+    assert standing.suggested_gib * GIB >= after_mib * MIB
+
+
+def test_a_budget_that_is_as_tight_already_stays(stands):
+    assert stands(2000, 1100, gib=1.1).suggested_gib is None
+
+
+def test_a_hundredth_less_is_not_worth_a_notice(stands):
+    assert stands(200, 198).status == "unchanged"
+    assert stands(200, 197).status == "shrunk"
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("within", "new"), ("over", "new-over")])
+def test_a_test_that_the_base_has_not_is_new(row, verdict, status):
+    assert standing_of(row(GIB, verdict=verdict), None, SAME).status == status
+
+
+# Not comparable
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"gpu": "A100-40GB"}, "gpu is 'A100-40GB', the head's is None"),
+        ({"gpus": 2}, "gpus is 2, the head's is 1"),
+        ({"metric": "reserved"}, "metric is 'reserved', the head's is 'allocated'"),
+        ({"ranks": [0]}, "ranks is [0], the head's is None"),
+    ],
+)
+def test_another_setting_is_not_comparable(row, budget, said):
+    standing = standing_of(row(2 * GIB), row(GIB, budget=budget), SAME)
+    assert standing.status == "not-comparable"
+    assert said in standing.reason
+    assert standing.growth_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (Facts("2.12.0", ""), "the base's torch is 2.12.0, the head's is 2.13.0"),
+        (Facts("2.13.0", "expandable_segments:True"), "allocator settings are 'expandable_segments:True'"),
+    ],
+)
+def test_figures_made_otherwise_are_not_comparable(row, facts, said):
+    standing = standing_of(row(2 * GIB), row(GIB), (SAME[0], facts))
+    assert standing.status == "not-comparable"
+    assert said in standing.reason
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"), [("error", "could not be estimated: as it is"), ("skipped", "was skipped: as it is")]
+)
+def test_a_base_without_a_figure_is_not_comparable(row, verdict, said):
+    standing = standing_of(row(GIB), row(GIB, verdict=verdict, estimates=[]), SAME)
+    assert (standing.status, standing.reason) == ("not-comparable", f"at the base it {said}")
+
+
+def test_trouble_with_the_base_is_told(row):
+    standing = standing_of(row(GIB), None, SAME, trouble="it could not be collected")
+    assert (standing.status, standing.reason) == ("not-comparable", "it could not be collected")
+
+
+def measured(row, figure, hold, size, **changes):
+    return row(size, measurements=[figure(hold(size), kind="measured")], **changes)
+
+
+def test_measured_and_traced_are_not_compared_with_each_other(row, figure, hold):
+    base = measured(row, figure, hold, GIB, estimates=[])
+    standing = standing_of(row(2 * GIB), base, SAME)
+    assert standing.reason == "the head's figure is traced, the base's is measured"
+
+
+def test_measured_figures_of_one_card_are_compared_before_estimates(row, figure, hold):
+    head = measured(row, figure, hold, 3 * GIB, measured_on="H100", estimates=[figure(hold(GIB))])
+    base = measured(row, figure, hold, 2 * GIB, measured_on="H100", estimates=[figure(hold(GIB))])
+    assert standing_of(head, base, SAME).growth_bytes == GIB
+
+
+@pytest.mark.parametrize(
+    ("card", "facts", "said"),
+    [
+        ("A100", SAME[1], "measured on A100, the head on H100"),
+        (None, SAME[1], "measured on a card it does not name"),
+        ("H100", Facts("2.13.0", None), "does not say which torch and allocator settings"),
+        ("H100", Facts(None, ""), "does not say which torch and allocator settings"),
+    ],
+)
+def test_measured_figures_of_another_setting_are_not(row, figure, hold, card, facts, said):
+    head = measured(row, figure, hold, 3 * GIB, measured_on="H100")
+    base = measured(row, figure, hold, 2 * GIB, measured_on=card)
+    standing = standing_of(head, base, (SAME[0], facts))
+    assert standing.status == "not-comparable"
+    assert said in standing.reason
+
+
+# Waivers
+
+
+def test_a_waiver_excuses_up_to_its_ceiling_and_to_its_last_day(row):
+    head = row(2 * GIB, verdict="over")
+    standing = standing_of(head, row(GIB), SAME)
+    found = with_waiver(standing, head, waiver(2), TODAY)
+    assert (found.status, found.growth_bytes) == ("waived", GIB)
+    assert found.reason == "until the fix (up to 2 GiB until 2026-11-21)"
+
+
+def test_an_expired_waiver_fails_and_says_when(row):
+    head = row(2 * GIB, verdict="over")
+    found = with_waiver(None, head, waiver(2, datetime.date(2026, 11, 20)), TODAY)
+    assert found.status == "expired-waiver"
+    assert found.reason == "its waiver (until the fix) expired on 2026-11-20"
+
+
+def test_above_its_ceiling_a_waiver_excuses_nothing(row):
+    head = row(2 * GIB + MIB, verdict="over")
+    found = with_waiver(standing_of(head, row(GIB), SAME), head, waiver(2), TODAY)
+    assert found.status == "new-over"
+    assert found.reason.endswith("1.0 MiB above the ceiling of its waiver, 2 GiB")
+
+
+def test_growth_can_be_waived_too(row):
+    head = row(2 * GIB, budget={"max_growth": "1%"})
+    assert with_waiver(standing_of(head, row(GIB), SAME), head, waiver(2), TODAY).status == "waived"
+
+
+def test_a_waiver_that_is_not_needed_changes_nothing(row):
+    head = row(GIB)
+    standing = standing_of(head, row(GIB), SAME)
+    assert with_waiver(standing, head, waiver(2), TODAY) is standing
+    assert with_waiver(None, head, waiver(2), TODAY) is None
+
+
+def test_growth_from_nothing_has_no_share():
+    assert growth_text(MIB, 0) == "takes 1.0 MiB more than at the base"
