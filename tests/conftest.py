@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import xml.etree.ElementTree as ElementTree
 
@@ -26,6 +27,15 @@ HOLDING = """
     """
 
 
+def _outer():
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+
+
+def _own_cache(folder):
+    """No session of another test finds estimates that were kept for this one."""
+    return {"MEMBUDGET_CACHE_DIR": tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)}
+
+
 class Run:
     """One session: its exit status, its output, its JUnit file and its report.json."""
 
@@ -36,7 +46,7 @@ class Run:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *args],
             cwd=folder,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith(_OURS)}, **_NO_GPU, **env},
+            env={**_outer(), **_NO_GPU, **_own_cache(folder), **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -31,6 +31,7 @@ FLOORS = [
     ["snapshot"],
     ["tracking", "histories"],
     ["virtual", "measured"],
+    ["cache"],
     ["worker"],
     ["reporting", "outcomes", "progress"],
     ["accounts", "phase_reports"],

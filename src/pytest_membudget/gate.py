@@ -42,6 +42,8 @@ from .verdict import ERROR, SKIPPED
 BASE_SESSION = "membudget-base"
 #: Under this key an xdist worker's output has its tests.
 _PLANNED = "membudget_planned"
+#: And under this one why it could not keep estimates.
+_NOT_KEPT = "membudget_not_kept"
 _ROW = pytest.StashKey[Row]()
 _LATE = (
     "its mark was added while the test was being run, too late for its budget to be checked; "
@@ -248,6 +250,7 @@ class Gate:
         else:
             self.accounts.plan(planned)
             self._has_plan = True  # of all workers: they have collected the same tests
+            self._tell_not_kept(node.workeroutput[_NOT_KEPT])
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -259,7 +262,9 @@ class Gate:
         self.end_workers()
         if self._is_xdist_worker:
             self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
+            self._config.workeroutput[_NOT_KEPT] = self._session.cache_trouble  # type: ignore[attr-defined]
             return
+        self._tell_not_kept(self._session.cache_trouble)
         self._refuse_forgotten(session)
         self._compared = self._comparing.document(
             self.accounts.in_order(),
@@ -277,6 +282,11 @@ class Gate:
             for text, is_bad in self._notices:
                 if is_bad:
                     print(text, file=sys.stderr)
+
+    def _tell_not_kept(self, trouble: str) -> None:
+        notice = (f"membudget: estimates could not be kept for later sessions: {trouble}", False)
+        if trouble and notice not in self._notices:  # of several xdist workers one says it
+            self._notices.append(notice)
 
     def end_workers(self) -> None:
         """End the processes that estimate and measure."""

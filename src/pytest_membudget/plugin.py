@@ -41,8 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--membudget-cache",
         choices=("on", "off", "refresh"),
         default=None,
-        help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew and "
-        "keep them (refresh), or neither (off)",
+        help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
+        "and keep them (refresh), or neither (off)",
     )
     group.addoption(
         "--membudget-compare",

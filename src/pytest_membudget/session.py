@@ -192,7 +192,7 @@ class BudgetSession:
     def _estimates(self) -> Estimator:
         if self._estimator is None:
             order = self._order()
-            if self._config is not None and self.settings.cache != OFF:
+            if self._cache is None and self._config is not None and self.settings.cache != OFF:
                 self._cache = cache_of(self._config, self.settings, order)
             self._estimator = Estimator(order, self._cache)
         return self._estimator

@@ -67,3 +67,116 @@ def training(order):
             optimizer.step()
             optimizer.zero_grad()
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+class Adapted(torch.nn.Module):
+    """A linear layer with a low-rank adapter, as peft runs it."""
+
+    def __init__(self, base, rank, dropout, dtype):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        options = {"bias": False, "device": "cuda", "dtype": dtype}
+        self.lora_A = torch.nn.Linear(base.in_features, rank, **options)
+        self.lora_B = torch.nn.Linear(rank, base.out_features, **options)
+        self.dropout = torch.nn.Dropout(dropout) if dropout else torch.nn.Identity()
+
+    def forward(self, x):
+        result = self.base(x)
+        kind = result.dtype
+        x = x.to(self.lora_A.weight.dtype)
+        result = result + self.lora_B(self.lora_A(self.dropout(x))) * 2.0
+        return result.to(kind)
+
+
+def adapted_training(order):
+    """LoRA: the model frozen, with adapters on the linear layers that end as ``order`` says."""
+    model = build(order).requires_grad_(False)
+    dtype = getattr(torch, order.get("adapter_dtype", "float32"))
+    for path, module in list(model.named_modules()):
+        if isinstance(module, torch.nn.Linear) and path.split(".")[-1] in order["targets"]:
+            parent = model.get_submodule(path.rpartition(".")[0])
+            adapter = Adapted(module, order["rank"], order.get("adapter_dropout", 0.0), dtype)
+            setattr(parent, path.rpartition(".")[2], adapter)
+    model.train()
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
+    batch = batch_of(order, model)
+    autocast = torch.autocast("cuda", torch.bfloat16) if order.get("autocast") else contextlib.nullcontext()
+    for _ in range(order.get("steps", 2)):
+        with autocast:
+            loss = model(**batch).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def chunked_training(order):
+    """torchtune's chunked cross entropy: the head chunk by chunk, then each chunk's loss in fp32."""
+    model = build(order)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = batch_of(order, model)["input_ids"]
+    for _ in range(2):
+        hidden = model.model(input_ids=tokens).last_hidden_state
+        logits = [model.lm_head(chunk) for chunk in hidden.chunk(order["chunks"], dim=1)]
+        del hidden
+        labels = [chunk.reshape(-1) for chunk in tokens.chunk(order["chunks"], dim=1)]
+        total = 0.0
+        for part, target in zip(logits, labels, strict=True):
+            rows = part.reshape(-1, part.size(-1))
+            total = total + torch.nn.functional.cross_entropy(rows.float(), target, reduction="sum")
+        del logits, part, rows
+        total.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def distillation(order):
+    """torchtune's: student's logits, teacher's, forward divergence, cross entropy; all at once or in chunks."""
+    student = build(order)
+    teacher = build(order | {"config": order["teacher"]}).eval().requires_grad_(False)
+    optimizer = torch.optim.AdamW(student.parameters())
+    tokens = batch_of(order, student)["input_ids"]
+    chunks = order.get("chunks", 1)
+    for _ in range(2):
+        loss = distillation_loss(student, teacher, tokens, chunks)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def head_of(model, tokens, chunks):
+    hidden = model.model(input_ids=tokens).last_hidden_state
+    parts = hidden.chunk(chunks, dim=1) if chunks > 1 else [hidden]
+    return [model.lm_head(part).flatten(0, 1) for part in parts]
+
+
+def distillation_loss(student, teacher, tokens, chunks):
+    functional = torch.nn.functional
+    logits = head_of(student, tokens, chunks)
+    with torch.no_grad():
+        teacher_logits = head_of(teacher, tokens, chunks)
+    total = 0.0
+    for one, other in zip(logits, teacher_logits, strict=True):
+        total = total + divergence(one, other)
+    for one, target in zip(logits, tokens.chunk(chunks, dim=1), strict=True):
+        rows = one.float()
+        total = total + functional.cross_entropy(rows, target.reshape(-1), reduction="sum")
+    return total
+
+
+def divergence(student, teacher):
+    functional = torch.nn.functional
+    chances = functional.softmax(teacher, dim=-1, dtype=torch.float32)
+    infinite = torch.isinf(student)
+    logs = functional.log_softmax(student, dim=-1, dtype=torch.float32)
+    filled = torch.masked_fill(chances * logs, infinite, 0)
+    return -filled.sum(-1).sum()
+
+
+def generation(order):
+    """Prefill and greedy decoding."""
+    from pytest_membudget.steps import inference_step
+
+    model = build(order).eval()
+    tokens = torch.randint(0, 1000, (order.get("rows", 2), order.get("length", 512)), device="cuda")
+    with torch.inference_mode():
+        inference_step(model, tokens, new_tokens=order["new_tokens"])

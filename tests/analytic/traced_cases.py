@@ -47,7 +47,7 @@ def analytic_of(order, gpu):
     until = order.get("until", "step")
     threads = 1 if until == "forward" else 2
     static = [
-        Term(INPUTS, "tokens", job.micro_batch * job.sequence * 8),
+        Term(INPUTS, "tokens", job.micro_batch * (job.sequence if job.model.vocab else 1) * 8),
         Term(WORKSPACES, "cuBLAS workspaces", threads * workspace),
     ]
     if until == "step":

@@ -171,6 +171,8 @@ def _communicating(
         return sharded(blocks, [_own_group(block, stage, tensors) for block in blocks]), (), ()
     made = sharded(blocks, [_layers_group(block, stage) for block in blocks])
     ends = tuple(_at_root(block, root) if _layers_group(block, stage) is None else block for block in made)
+    # the root's flat buffer is held until the first layer has been copied out
+    ends = (replace(ends[0], beside_forward=(*ends[0].beside_forward, root.flat())), *ends[1:])
     return ends, (root.parameters(),), (*root.reduced(), *root.outputs())
 
 

@@ -20,6 +20,9 @@ _RANK = 16
 _TARGETS = ("all-linear",)
 
 
+_ALL = "all of them"
+
+
 @dataclass(frozen=True, slots=True)
 class Knob:
     """One change of a job, and what the job takes then."""
@@ -76,7 +79,7 @@ def _together(job: Job, limit_bytes: int, peak_of: PeakOf) -> Knob | None:
                 changed, best = candidate, peak_bytes
                 names.append(name)
             if best <= limit_bytes:
-                return Knob(" + ".join(names), "all of them", best, fits=True)
+                return Knob(" + ".join(names), _ALL, best, fits=True)
     return None
 
 
@@ -181,7 +184,7 @@ _KEEPING: tuple[Callable[[Job], Iterator[Change]], ...] = (
 
 def lines_of(knobs: tuple[Knob, ...], text_of: Callable[[int], str]) -> list[str]:
     """A line a knob for reports; ``text_of`` writes bytes."""
-    width = max((len(knob.name) for knob in knobs), default=0)
+    width = max((len(knob.name) for knob in knobs if knob.cost != _ALL), default=0)
     lines = []
     for knob in knobs:
         mark = "fits" if knob.fits else "    "

@@ -70,7 +70,8 @@ class Operator:
     weights: tuple[Tensor, ...] = ()
     """The gradients of weights that its backward makes."""
     hands_on: bool = False
-    """Its backward passes the gradient on as it is: additions, views."""
+    """Its backward passes the gradient on as it is: additions, views; where it reads nothing, as that of its
+    weight: one that several operators use."""
     gives_kept: bool = False
     """Its backward hands out as gradients what its forward has made and kept (fused losses)."""
     gives_views: bool = False
@@ -332,6 +333,8 @@ class _Backward:
             if operator.gives_views:
                 self._views.add(key)
             fresh.append((name, key))
+        if operator.hands_on and operator.weights and not operator.reads:
+            live.drop(sources[0])  # it becomes the weight's
         for weight in operator.weights:
             is_kept = self._gradients == "kept" and weight.joins is None
             live.take(weight, GRADIENTS if is_kept else TEMPORARIES, _grad(weight.name))

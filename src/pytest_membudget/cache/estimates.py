@@ -60,6 +60,7 @@ class EstimateCache:
         The snapshot that it asks for is at its place then.
         """
         if not self._finds:
+            self.misses[request["key"]] = "all are made anew"
             return None
         key = self._key(request)
         self.misses[request["key"]] = "not kept yet"
@@ -96,6 +97,7 @@ class EstimateCache:
     def close(self) -> None:
         """Hold the cache to its size."""
         if self._has_kept:
+            self._has_kept = False
             self._store.trim()
 
     def _key(self, request: Mapping[str, Any]) -> str:

@@ -205,11 +205,10 @@ class Observer:
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         path = _path_in(args)
-        if path is None or not self._counts(path):
+        if path is None or not self._counts(path) or path.startswith(self._inductors):
             return
         if os.path.basename(path) in _PYTEST_LOOKS_FOR or not self._callers.is_pytest():
-            if not path.startswith(self._inductors):
-                self._see(path)
+            self._see(path)
 
     def _modules(self) -> tuple[dict[str, str], list[str]]:
         """The modules whose files count, and the names at the top of all others."""

@@ -25,11 +25,6 @@ from .places import Places
 
 _PROCESS = "pytest_membudget.comparison.base_process"
 _LOOKOUT_PLUGIN = "pytest_membudget.comparison.lookout"
-#: Characters of the base's output that are looked at for why it came to nothing.
-_OUTPUT_BYTES = 100_000
-#: How pytest begins the lines that say why a session cannot be.
-_COMPLAINTS = ("ERROR: ", "ERROR ", "INTERNALERROR> ", "ImportError while loading conftest", "E  ")
-_SILENT = "the base's run ended without a word"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +67,6 @@ class BaseRun:
         if missing:
             self.notes.append(f"the base's submodules are not checked out: {', '.join(missing)}")
 
-    def trouble(self) -> str:
-        """Why there is no result: what the base's run has printed."""
-        try:
-            with (self.folder / "output").open("rb") as file:
-                text = file.read(_OUTPUT_BYTES).decode(errors="replace")
-        except OSError:
-            return _SILENT
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [line for line in lines if line.startswith(_COMPLAINTS)]
-        return (told or lines[-1:] or [_SILENT])[0]
-
     def close(self) -> None:
         """End the process and remove the worktree, wherever it is."""
         atexit.unregister(self.close)
@@ -104,7 +88,7 @@ class BaseRun:
         places = Places(str(self._base.top), str(self._worktree))
         scratch = self.folder / "scratch"
         scratch.mkdir()
-        with self.exchange.held() as lock, (self.folder / "output").open("wb") as output:
+        with self.exchange.held() as lock, self.exchange.output() as output:
             self._process, self._channel = start_process(
                 _PROCESS,
                 output,
@@ -121,7 +105,7 @@ class BaseRun:
         rootdir = f"--rootdir={places.there(invocation.rootdir)}"
         files = head["files"]
         return {
-            "args": [*args, "-p", _LOOKOUT_PLUGIN, rootdir],
+            "args": ["-p", _LOOKOUT_PLUGIN, rootdir, *args],
             "dir": there if os.path.isdir(there) else str(self._worktree),
             "folder": str(self.folder),
             "scratch": scratch,

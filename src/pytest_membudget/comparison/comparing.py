@@ -94,7 +94,9 @@ class Comparing:
     def tell_head(self, selected: Sequence[str], collected: Iterable[str]) -> None:
         """These tests with budgets are going to run, of those that were collected."""
         self._tests = len(selected)
-        if self.plan.commit is not None and self._exchange is not None and selected:
+        if self.plan.commit is None or self._exchange is None or not selected:
+            return
+        if self._exchange.folder.is_dir():  # which a worker on another machine does not see
             self._exchange.write_head(head_of(selected, collected, self.plan.commit.top))
 
     def begin(self, asked: Mapping[str, Any]) -> None:
@@ -128,7 +130,7 @@ class Comparing:
         if not self.plan.is_on and not self.plan.waivers:
             return None
         commit = self.plan.commit
-        base = self._known_base() if self.plan.is_on and rows else Base()
+        base = self._base_so_far()
         removed = base.removed if tells_removed else ()
         if self.plan.stored is not None and is_whole:
             known = {row["nodeid"] for row in rows}
@@ -151,26 +153,37 @@ class Comparing:
             self._base = self._awaited()
         return self._base
 
+    def _base_so_far(self) -> Base:
+        """What is known of the base; a session that is interrupted does not wait for the rest."""
+        if self._base is not None or self._exchange is None:
+            return self._base or Base()
+        result = self._exchange.result()
+        return _base_of(result) if result is not None else Base()
+
     def _awaited(self) -> Base:
         assert self._exchange is not None
         result = self._exchange.wait(_START + self._timeout * (self._tests + 1))
         if result is None:
-            what = self._run.trouble() if self._run is not None else "its run ended without a result"
-            return Base(trouble=f"the base could not be estimated: {what}")
-        if result.get("trouble"):
-            return Base(trouble=f"the base could not be estimated: {result['trouble']}")
-        if result["foreign"]:
-            name, file = next(iter(result["foreign"].items()))
-            return Base(
-                trouble=f"the base's run imported {name} from the head's checkout ({file}), so its figures "
-                "are not the base's own"
-            )
+            return Base(trouble=f"the base could not be estimated: {self._exchange.complaint()}")
+        return _base_of(result)
+
+
+def _base_of(result: Mapping[str, Any]) -> Base:
+    """The base as its run has told it."""
+    if result.get("trouble"):
+        return Base(trouble=f"the base could not be estimated: {result['trouble']}")
+    if result["foreign"]:
+        name, file = next(iter(result["foreign"].items()))
         return Base(
-            rows={row["nodeid"]: row for row in result["rows"]},
-            facts=own_facts(os.environ),
-            errors=result["errors"],
-            removed=tuple(result["removed"]),
+            trouble=f"the base's run imported {name} from the head's checkout ({file}), so its figures "
+            "are not the base's own"
         )
+    return Base(
+        rows={row["nodeid"]: row for row in result["rows"]},
+        facts=own_facts(os.environ),
+        errors=result["errors"],
+        removed=tuple(result["removed"]),
+    )
 
 
 def _is_of_growth_alone(row: Row) -> bool:

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-_HEAD, _RESULT, _ALIVE, _OVER = "head.json", "result.json", "alive", "over"
+_HEAD, _RESULT, _OUTPUT, _ALIVE, _OVER = "head.json", "result.json", "output", "alive", "over"
+#: Bytes of the output that are looked at for why there is no result.
+_OUTPUT_BYTES = 100_000
+#: How pytest begins the lines that say why a session cannot be.
+_COMPLAINTS = ("ERROR: ", "ERROR ", "INTERNALERROR> ", "ImportError while loading conftest", "E  ")
+_SILENT = "its run ended without a word"
 #: Seconds between two looks for the result.
 _INTERVAL = 0.05
 
@@ -38,6 +43,21 @@ class Exchange:
     def result(self) -> dict[str, Any] | None:
         """That, if it is known."""
         return self._read(_RESULT)
+
+    def output(self) -> IO[bytes]:
+        """A new file for what the base's run prints."""
+        return (self.folder / _OUTPUT).open("wb")
+
+    def complaint(self) -> str:
+        """Why there is no result: the line of the output that says it, as far as one does."""
+        try:
+            with (self.folder / _OUTPUT).open("rb") as file:
+                text = file.read(_OUTPUT_BYTES).decode(errors="replace")
+        except OSError:
+            return _SILENT
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        told = [line for line in lines if line.startswith(_COMPLAINTS)]
+        return (told or lines[-1:] or [_SILENT])[0]
 
     @contextmanager
     def held(self) -> Iterator[IO[bytes]]:

@@ -37,7 +37,7 @@ def tell_foreign() -> None:
     if written is None:
         return
     asked = json.loads(written)
-    found = foreign_modules(sys.modules, asked["head"])
+    found = foreign_modules(sys.modules, asked["head"], asked["folder"])
     if found:
         path = Path(asked["folder"]) / f"foreign-{os.getpid()}.json"
         path.write_text(json.dumps(found), encoding="utf-8")

@@ -74,7 +74,7 @@ def import_roots(modules: Mapping[str, ModuleType | None], head: str) -> list[st
 
 def _roots_of(module: ModuleType | None) -> list[str]:
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not file.endswith((".py", ".so", ".pyd")):
+    if not isinstance(file, str) or not os.path.isabs(file) or not file.endswith((".py", ".so", ".pyd")):
         return []
     real = os.path.realpath(file)
     folder = os.path.dirname(real)
@@ -95,14 +95,19 @@ def _editable_roots(mapping: Any) -> list[str]:
     return found
 
 
-def foreign_modules(modules: Mapping[str, ModuleType | None], head: str) -> dict[str, str]:
-    """The modules that were imported from the checkout at ``head``, with their files; not this package's."""
-    real, found = os.path.realpath(head), {}
+def foreign_modules(modules: Mapping[str, ModuleType | None], head: str, own: str) -> dict[str, str]:
+    """The modules that were imported from the checkout at ``head``, with their files; not this package's.
+
+    ``own``: the folder of the base's checkout, which may lie in the other.
+    """
+    real, inside, found = os.path.realpath(head), os.path.realpath(own), {}
     for name, module in list(modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name.partition(".")[0] == __package__.partition(".")[0]:
             continue
+        if not os.path.isabs(file):  # torch.ops has a name for one
+            continue
         path = os.path.realpath(file)
-        if is_within(path, real) and not is_installed(path, real):
+        if is_within(path, real) and not is_within(path, inside) and not is_installed(path, real):
             found[name] = path
     return found

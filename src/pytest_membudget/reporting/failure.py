@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..analytic.savings import savings_of
 from ..units import gib_text
 from .rows import (
     beside,
@@ -52,7 +53,17 @@ def failure_text(row: Mapping[str, Any]) -> str:
     if estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
         lines += _listed("Taken for granted", estimate["assumptions"])
         lines += _listed("Not modelled", estimate["not_modelled"])
+        lines += _knobs(row, estimate)
     return "\n".join(lines)
+
+
+def _knobs(row: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[str]:
+    """What could make a traced test fit; a scenario's own figures stand in its details."""
+    if row["verdict"] != "over" or estimate["kind"] != "traced":
+        return []
+    savings = savings_of(estimate)
+    title = "What could lower it (analytic: each at most, and another moment may be the peak then)"
+    return _listed(title, [f"{gib_text(-saving.bytes):>12}  {saving.name}" for saving in savings])
 
 
 def _since_base(row: Mapping[str, Any]) -> list[str]:

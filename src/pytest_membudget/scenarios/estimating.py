@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections.abc import Mapping
@@ -11,13 +12,15 @@ from typing import Any
 from ..analytic.estimate import estimate
 from ..analytic.figures import report_of
 from ..analytic.job import Job
+from ..analytic.knobs import knobs_for, largest_micro_batch, lines_of
 from ..budget import Budget
 from ..components import GRADIENTS, OPTIMIZER_STATES
 from ..errors import MembudgetError, UsageMistake
 from ..estimate import Estimate, capacity_of
 from ..machines import GPUS_A_MACHINE, fullest_machine
 from ..report import MemoryReport
-from ..verdict import ERROR, Verdict, judge
+from ..units import gib_text
+from ..verdict import ERROR, OVER, Verdict, judge
 from .grid import Point
 from .jobs import Scenario, ScenarioReader
 
@@ -48,7 +51,27 @@ def estimate_point(
     machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
     verdict = judge(budget, reports, capacity_of(budget), machine)
     held = machine.host_bytes if machine is not None and machine.host_bytes else None
-    return budget, Estimate(verdict, reports, host_bytes=held)
+    details = _what_now(scenario) if verdict.name == OVER else ""
+    return budget, Estimate(verdict, reports, details=details, host_bytes=held)
+
+
+def _what_now(scenario: Scenario) -> str:
+    """What would make it fit, each change with its figure."""
+    job, budget = scenario.job, scenario.budget
+    limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_of(budget)
+    if limit_bytes is None:
+        return ""
+
+    def peak_of(changed: Job) -> int:
+        try:
+            return max(report.peak_bytes for report in _reports(changed, budget.metric))
+        except UsageMistake:  # not with this model or layout
+            return sys.maxsize
+
+    knobs = knobs_for(job, limit_bytes, peak_of)
+    lines = ["What would lower it, the cheapest in speed first:", *lines_of(knobs, gib_text)] if knobs else []
+    most = largest_micro_batch(job, limit_bytes, peak_of)
+    return "\n".join([*lines, f"The largest micro-batch that fits as it is: {most or 'none'}"])
 
 
 def _trains(report: MemoryReport) -> bool:

@@ -1,4 +1,4 @@
-"""Activation functions by their names in configurations: what each saves (transformers 5.23.0, activations.py)."""
+"""Activation functions by their names: what each saves (activations.py of transformers 5.23.0)."""
 
 from __future__ import annotations
 

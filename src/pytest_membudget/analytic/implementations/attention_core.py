@@ -12,7 +12,7 @@ from ..job import AttentionKernel
 from . import attention_kernels as kernels
 from .attention_kernels import Call
 from .math_attention import math_path, product
-from .operators import cast, copy, dropout, unary
+from .operators import cast, copy, dropout, softmax, unary
 from .recorder import Backward, Recorder, Value
 
 
@@ -29,7 +29,7 @@ class Core:
     repeats_heads: bool = True
     """Where there is a mask, transformers' sdpa repeats shared heads itself; Falcon's own call does not."""
     by_heads: bool = False
-    """Queries lie as [b, a, s, d] (they were joined), so the result of flash and cuDNN does too: it is copied."""
+    """Queries lie as [b, a, s, d] (they were joined): so does what flash and cuDNN give, and it is copied."""
     is_eager: bool = False
     """The family's own code has it no other way."""
     softcap: bool = False
@@ -157,7 +157,7 @@ def _eager(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> 
     if core.has_mask or core.is_causal:
         scores = unary(r, f"{name} masked scores", scores)
     wide = cast(r, f"{name} scores fp32", scores, "fp32")
-    weights = unary(r, f"{name} softmax", wide, "result")
+    weights = softmax(r, f"{name} softmax", wide)
     weights = cast(r, f"{name} weights", weights, q.kind)
     weights = dropout(r, f"{name} dropout", weights, core.dropout)
     out = product(r, f"{name} values", weights, v, f"b a {core.queries} e")

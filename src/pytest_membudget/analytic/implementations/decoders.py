@@ -1,4 +1,4 @@
-"""Decoder layers as transformers 5.23.0 runs them: attention and feed-forward, one after the other or side by side."""
+"""Layers as transformers 5.23.0 runs them: attention and feed-forward, in sequence or side by side."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ def layer_tape(
     """One layer: [b, s, h] to [b, s, h]."""
     r = Recorder(replace(setting, is_causal=is_causal), **layer_sizes(setting, layer))
     x = r.input("hidden_states", "b s h", setting.residual, trains=has_trained_input)
-    if layer.is_parallel:
-        result = _parallel(r, x, layer, style)
-    else:
-        result = _sequential(r, x, layer, style)
+    write = _parallel if layer.is_parallel else _sequential
+    result = write(r, x, layer, style)
     r.hold(x)
     return r.tape(result)
 
 
 def layer_sizes(setting: Setting, layer: Layer) -> dict[str, int]:
-    """Local heads ``a`` and ``g``, widths of a head ``d`` and ``e``, rotary width ``w``, intermediate ``f``."""
+    """Local heads ``a`` and ``g``, a head's widths ``d`` and ``e``, rotary ``w``, intermediate ``f``."""
     t, attention = setting.tensor_parallel, layer.attention
     heads, kv_heads = -(-attention.heads // t), -(-attention.kv_heads // t)
     sizes = {
@@ -56,21 +54,22 @@ def layer_sizes(setting: Setting, layer: Layer) -> dict[str, int]:
 def _sequential(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
     """``x + attention(norm(x))``, then the same with the feed-forward block; norms before, after, or both."""
     before, after = not layer.has_post_norms or layer.norms >= 4, layer.has_post_norms
-    middle = x
+    middle = attended = x
     for number, part in enumerate(("attention", "feed_forward")):
         start = middle
         inner = norm(r, f"{part} norm", start, layer.norm, "h", style.rms) if before else start
-        if number == 0:
-            inner = attention(r, inner, layer.attention, style)
-        else:
-            inner = fed(r, inner, layer, style)
+        normed = inner
+        is_first = number == 0
+        inner = attention(r, inner, layer.attention, style) if is_first else fed(r, inner, layer, style)
+        r.hold(normed)
+        attended = inner if is_first else attended
         inner = dropout(r, f"{part} dropout", inner, layer.dropout)
         if after and not style.norms_sums:
             inner = norm(r, f"{part} post norm", inner, layer.norm, "h", style.rms)
         middle = add(r, f"after {part}", start, inner)
         if after and style.norms_sums:
             middle = norm(r, f"{part} post norm", middle, layer.norm, "h", style.rms)
-    r.hold(start)
+    r.hold(start, *((attended,) if style.holds_attended else ()))
     return middle
 
 
@@ -121,7 +120,10 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     q, k = (_ready(r, name, value, shape, style) for name, value in (("q", q), ("k", k)))
     if shape.rotary_dim:
         q, k = _turned(r, q, k, shape, style)
+    if r.setting.keys != "s":
+        k, v = _cached(r, k, v)
     core = Core(
+        keys=r.setting.keys,
         has_mask=style.always_masked or (shape.window is not None and shape.window < r.sizes.bytes("s")),
         is_causal=r.setting.is_causal,
         dropout=shape.dropout,
@@ -136,6 +138,13 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     return result
 
 
+def _cached(r: Recorder, k: Value, v: Value) -> tuple[Value, Value]:
+    """Keys and values with those of the cache: they are counted with it."""
+    cache = r.input("cache", "0", k.kind, trains=False)
+    keys = r.run("k cached", (k, cache), f"b {r.setting.keys} g d", k.kind, view_of=cache)
+    return keys, r.run("v cached", (v, cache), f"b {r.setting.keys} g e", v.kind, view_of=cache)
+
+
 def _ready(r: Recorder, name: str, x: Value, shape: Attention, style: Style) -> Value:
     """Norms of queries and keys; then gradients that lie by heads are copied on their way back."""
     turns = bool(shape.rotary_dim)
@@ -148,8 +157,7 @@ def _ready(r: Recorder, name: str, x: Value, shape: Attention, style: Style) -> 
     if style.norms_after_transpose:
         x = relayout(r, f"{name} heads", x)
         return norm(r, f"{name}_norm", x, shape.qk_norm_kind, "d", style.rms)
-    x = norm(r, f"{name}_norm", x, shape.qk_norm_kind, "d", style.rms)
-    return x
+    return norm(r, f"{name}_norm", x, shape.qk_norm_kind, "d", style.rms)
 
 
 def _turned(r: Recorder, q: Value, k: Value, shape: Attention, style: Style) -> tuple[Value, Value]:

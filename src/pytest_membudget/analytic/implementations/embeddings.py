@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ...components import INPUTS
+from ...components import INPUTS, TEMPORARIES
 from ..model import Model, Patches
+from ..number_types import bytes_for
 from ..tape import Tape
+from ..terms import Term
 from .linears import embedding, linear
 from .norms import norm
-from .operators import add, dropout, unary
-from .recorder import Backward, Recorder, Value
+from .operators import add, cast, dropout, unary
+from .recorder import Backward, Recorder, Value, wider
 from .setting import Setting
 from .styles import Style
 
@@ -22,9 +24,8 @@ def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = 
         hidden = _patches(r, model.patches)
         return r.tape(_dropped(r, hidden, model))
     tokens = r.input("input_ids", dims, "int64", trains=False)
-    hidden = embedding(
-        r, "embed_tokens", tokens, "V", "i" if width != model.hidden else "h", joins=model.tied
-    )
+    dim = "i" if width != model.hidden else "h"
+    hidden = embedding(r, "embed_tokens", tokens, "V", dim, joins=model.tied and model.has_head)
     if model.scales_embedding:
         hidden = unary(r, "embed_tokens scaled", hidden)
     if width != model.hidden:
@@ -36,6 +37,20 @@ def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = 
     if model.embedding_norm is not None:
         hidden = norm(r, "embedding norm", hidden, model.embedding_norm, "h")
     return r.tape(_dropped(r, hidden, model))
+
+
+def embeddings_held(setting: Setting, model: Model) -> tuple[Term, ...]:
+    """``inputs_embeds`` and positions, variables of the base model's forward, while its layers run."""
+    if model.patches is not None or model.token_types:
+        return ()  # a module of their own made the embeddings: what it gave is the first layer's input
+    sizes = setting.sizes()
+    kind = setting.stored
+    size = bytes_for(sizes.bytes("b s h"), kind)
+    terms = [Term(TEMPORARIES, "inputs_embeds", size, f"b*s*h*{kind}")]
+    if model.positions:
+        size = bytes_for(sizes.bytes("s h"), kind)
+        terms.append(Term(TEMPORARIES, "position_embeds", size, f"s*h*{kind}"))
+    return tuple(terms)
 
 
 def _dropped(r: Recorder, hidden: Value, model: Model) -> Value:
@@ -67,19 +82,18 @@ def _positions(r: Recorder, hidden: Value, *, by_sequence: bool, are_buffer: boo
 
 def _patches(r: Recorder, shape: Patches) -> Value:
     """ViT: a convolution makes patches, a class token is put before them, positions are added."""
-    stored, trains = r.setting.product, r.setting.trains
+    stored, kind, trains = r.setting.stored, r.setting.product, r.setting.trains
     pixels = f"b {shape.channels} {shape.image_size} {shape.image_size}"
     image = r.input("pixel_values", pixels, stored, trains=False, component=INPUTS)
+    narrow = cast(r, "pixel_values cast", image, kind)
     kernel = f"h {shape.channels} {shape.patch_size} {shape.patch_size}"
-    weights = (
-        r.weight("patches.weight", kernel, r.setting.stored),
-        r.weight("patches.bias", "h", r.setting.stored),
-    )
-    back = Backward((image,), weights=weights if trains else ())
-    made = r.run("patches", (image,), f"b {shape.count} h", stored, back)
-    token = (r.weight("cls_token", "h", r.setting.stored),) if trains else ()
-    joined = r.run("with class token", (made,), "b s h", stored, Backward(weights=token, hands_on=True))
-    table = (r.weight("position_embeddings", "s h", r.setting.stored),) if trains else ()
-    return r.run(
-        "hidden_states", (joined,), "b s h", r.setting.residual, Backward(weights=table, hands_on=True)
-    )
+    shapes = (("patches.weight", kernel), ("patches.bias", "h")) if trains else ()
+    weights = tuple(r.weight(name, dims, stored) for name, dims in shapes)
+    # the loop's batch holds the image in any case
+    made = r.run("patches", (narrow,), f"b {shape.count} h", kind, Backward((image, narrow), weights=weights))
+    token = (r.weight("cls_token", "h", stored),) if trains else ()
+    back = Backward(weights=token, hands_on=True)
+    joined = r.run("with class token", (made,), "b s h", wider(kind, stored), back)
+    table = (r.weight("position_embeddings", "s h", stored),) if trains else ()
+    back = Backward(weights=table, hands_on=True)
+    return r.run("hidden_states", (joined,), "b s h", stored, back)

@@ -21,7 +21,7 @@ from .embeddings import embedding_tape
 from .heads import Normed, loss_blocks
 from .linears import embedding, linear
 from .norms import norm
-from .operators import add, copy, dropout, unary
+from .operators import add, cast, copy, dropout, unary
 from .recorder import END, Backward, Recorder, Value
 from .setting import Setting, setting_of
 from .styles import Style
@@ -35,6 +35,7 @@ class _Place:
 
     is_first: bool
     is_decoder: bool
+    is_checkpointed: bool = False
 
 
 def encoder_decoder_blocks(stage: Stage) -> tuple[Block, ...]:
@@ -68,15 +69,20 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
     held = Term(
         ACTIVATIONS if is_checkpointed else TEMPORARIES, "position bias", bias, f"s*s*a*{setting.stored}"
     )
+    shared = [held]
     waiting = [Term(TEMPORARIES, "position bias gradient", bias, f"s*s*a*{setting.stored}")]
     if is_decoder:
         size = bytes_for(sizes.bytes("b u h"), setting.residual)
         waiting.append(Term(TEMPORARIES, "encoder output gradient", size, f"b*u*h*{setting.residual}"))
+        zeros = bytes_for(sizes.bytes("a s u"), setting.product)
+        if is_checkpointed:
+            waiting.append(Term(TEMPORARIES, "cross bias gradient", zeros, f"a*s*u*{setting.product}"))
+            shared.append(Term(ACTIVATIONS, "cross bias", zeros, f"a*s*u*{setting.product}"))
     blocks = []
     for number, part in ((0, 1), (1, count - 2), (2, 1)):
         if (number and count <= number) or not part:
             continue
-        tape = layer_tape(setting, layer, _Place(number == 0, is_decoder))
+        tape = layer_tape(setting, layer, _Place(number == 0, is_decoder, is_checkpointed))
         is_last = number == 2 or count == 1
         blocks.append(
             Block(
@@ -84,7 +90,7 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
                 tape,
                 part,
                 checkpoint,
-                stays=(held,) if is_checkpointed and number == 0 else (),
+                stays=tuple(shared) if is_checkpointed and number == 0 else (),
                 beside_forward=() if is_checkpointed or number == 0 else (held,),
                 beside_backward=() if is_last else tuple(waiting),
             )
@@ -93,7 +99,7 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
 
 
 def layer_tape(setting: Setting, layer: Layer, place: _Place) -> Tape:
-    """Self-attention, attention over the encoder's output, feed-forward; each ``x + dropout(part(norm(x)))``."""
+    """Self-attention, attention over the encoder's output, feed-forward: ``x + dropout(part(norm(x)))``."""
     r = Recorder(setting, **layer_sizes(setting, layer), R=layer.attention.relative_buckets)
     x = r.input("hidden_states", "b s h", setting.residual)
     encoded = _shared(r, "encoder_hidden_states", "b u h") if place.is_decoder else None
@@ -133,6 +139,7 @@ def _self_attention(r: Recorder, x: Value, shape: Attention, bias: Value | None,
         mask = Value("causal mask", "s s", "bool")
         bias = r.run("bias masked", (bias,), bias.dims, bias.kind, Backward(keeps=(mask,)))
     lying = copy(r, "bias by heads", bias)
+    lying = cast(r, "bias cast", lying, r.setting.product)
     whole = r.run("bias of all sequences", (lying,), "b a s s", lying.kind, view_of=lying)
     core = Core(has_mask=True, dropout=shape.dropout)
     result = linear(r, "o", attend(r, "attention", q, k, v, core, whole), "h", "a e")
@@ -144,7 +151,11 @@ def _cross_attention(r: Recorder, x: Value, encoded: Value, shape: Attention, pl
     """Its bias is zeros, made once by the first layer."""
     q = linear(r, "cross q", x, "a d", "h")
     k, v = linear(r, "cross k", encoded, "g d", "h"), linear(r, "cross v", encoded, "g e", "h")
-    zeros = r.run("cross bias", (), "a s u" if place.is_first else "0", r.setting.product)
+    if place.is_checkpointed:  # then they are made to need a gradient
+        shared = _shared(r, "cross_bias", "a s u")
+        zeros = r.run("cross bias of all sequences", (shared,), "b a s u", shared.kind, view_of=shared)
+    else:
+        zeros = r.run("cross bias", (), "a s u" if place.is_first else "0", r.setting.product)
     core = Core(keys="u", has_mask=True, is_causal=False, dropout=shape.dropout)
     result = linear(r, "cross o", attend(r, "cross attention", q, k, v, core, zeros), "h", "a e")
     r.hold(x, q, k, v)

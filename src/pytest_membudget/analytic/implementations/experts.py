@@ -1,7 +1,7 @@
 """Mixtures of experts as transformers 5.23.0 runs them: ``grouped_mm`` over tokens sorted by expert.
 
-``integrations/moe.py``, ``grouped_mm_experts_forward``: each token ``K`` times (``k`` rows a token), one product
-a projection for all experts. Its sizes depend on no routing.
+``integrations/moe.py``, ``grouped_mm_experts_forward``: ``K`` rows a token, one product a projection for all
+experts. Its sizes depend on no routing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..model import Experts, FeedForward
 from .activations import activate
 from .feed_forward import feed_forward
 from .linears import linear
-from .operators import add, cast, multiply, scale, unary
+from .operators import add, cast, multiply, scale, softmax, unary
 from .recorder import Backward, Recorder, Value
 
 _INT64 = 8
@@ -72,7 +72,7 @@ def _router(r: Recorder, x: Value, routing: Routing) -> tuple[Value, Value]:
         return _deepseek_router(r, x, routing)
     logits = linear(r, "router", x, "E", "h", flat=True)
     wide = cast(r, "router fp32", logits, "fp32")
-    chances = unary(r, "router softmax", wide, "result")
+    chances = softmax(r, "router softmax", wide)
     top, places = _highest(r, chances)
     if routing != "softmax":
         top = _normalised(r, top)
@@ -89,7 +89,11 @@ def _deepseek_router(r: Recorder, x: Value, routing: Routing) -> tuple[Value, Va
     weight = r.run("router weight fp32", (), weight_dims, "fp32", Backward(weights=gradient))
     saves = (*((wide,) if trains else ()), *((weight,) if x.trains else ()))
     logits = r.run("router", (wide, weight), "b s E", "fp32", Backward(saves))
-    scores = unary(r, "router scores", logits, "result")
+    scores = (
+        softmax(r, "router scores", logits)
+        if routing == "plain"
+        else unary(r, "router scores", logits, "result")
+    )
     top, places = _highest(r, scores)
     if routing == "sigmoid":
         top = _normalised(r, top)
@@ -113,7 +117,7 @@ def _normalised(r: Recorder, top: Value) -> Value:
 
 def _experts(r: Recorder, x: Value, weights: Value, places: Value, shape: Experts) -> Value:
     """Tokens sorted by expert, both projections, back in order, summed over each token's experts."""
-    setting, rows = r.setting, "b s K"
+    rows = "b s K"
     sorting = r.bytes(rows, "int64")
     order = Value("expert order", rows, "int64", trains=False)
     numbers = r.run("expert numbers sorted", (places,), rows, "int64", makes=(order,), kernel_bytes=sorting)

@@ -17,7 +17,7 @@ from ..stage import Stage
 from ..tape import Tape
 from ..terms import Term
 from .activations import activate
-from .linears import linear
+from .linears import linear, shared_weight
 from .losses import (
     chunked_cross_entropy,
     chunks_of,
@@ -98,17 +98,12 @@ def logits_of(r: Recorder, hidden: Value, model: Model, width: str, chunks: int)
     if chunks == 1:
         whole = linear(r, "lm_head", hidden, "V", width, bias=model.head_bias, joins=model.tied)
         return [squeezed(r, whole) if model.final_softcap else whole]
-    found = []
-    for number, part in enumerate(parts):
-        found.append(_chunk_logits(r, part, number, model, width))
-    return found
-
-
-def _chunk_logits(r: Recorder, part: Value, number: int, model: Model, width: str) -> Value:
-    """Each chunk's product makes a gradient of the one weight, added to the first."""
-    name = f"lm_head chunk {number}"
-    logits = linear(r, name, part, "V", width, bias=model.head_bias, joins=model.tied)
-    return squeezed(r, logits) if model.final_softcap else logits
+    weight = shared_weight(r, "lm_head", f"V {width}", joins=model.tied)
+    found = [
+        linear(r, f"lm_head chunk {number}", part, "V", width, bias=model.head_bias, weight=weight)
+        for number, part in enumerate(parts)
+    ]
+    return [squeezed(r, logits) if model.final_softcap else logits for logits in found]
 
 
 def teacher_head(setting: Setting, model: Model, normed: Normed, chunks: int) -> Tape:

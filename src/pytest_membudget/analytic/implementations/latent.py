@@ -1,4 +1,4 @@
-"""DeepSeek's multi-head latent attention as transformers 5.23.0 runs it (``deepseek_v2`` and ``deepseek_v3``).
+"""DeepSeek's multi-head latent attention as transformers 5.23.0 runs it (DeepSeek V2 and V3).
 
 Sizes: ``qr`` and ``kr`` the narrow widths of queries and keys, ``ro`` and ``no`` the parts of a head with and
 without rotary positions, ``d = no + ro``, ``e`` of values.

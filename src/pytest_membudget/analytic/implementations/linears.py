@@ -1,9 +1,9 @@
 """Linear layers and embeddings: as they are, under autocast, with low-rank adapters, quantised.
 
-``F.linear`` over three dimensions is a view, ``mm`` (``addmm`` with a bias) and a view (ATen/native/Linear.cpp,
-torch 2.13): it saves its input for the weight's gradient and the weight for the input's. Adapters are peft's
-``Linear.forward`` (peft/tuners/lora/layer.py, 0.21); quantised layers bitsandbytes' ``Linear4bit`` and
-``Linear8bitLt`` (bitsandbytes/nn/modules.py and autograd/_functions.py, 0.50).
+``F.linear`` over three dimensions is a view, ``mm`` (``addmm`` with a bias) and a view
+(ATen/native/Linear.cpp, torch 2.13): it saves its input for the weight's gradient and the weight for the
+input's. Adapters are peft's ``Linear.forward`` (peft/tuners/lora/layer.py, 0.21); quantised layers
+bitsandbytes' ``Linear4bit`` and ``Linear8bitLt`` (nn/modules.py and autograd/_functions.py, 0.50).
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ def linear(
     bias: bool = False,
     joins: bool = False,
     flat: bool = False,
+    weight: Value | None = None,
 ) -> Value:
     """``nn.Linear``: the last dimensions of ``x`` (``inputs``) become ``outputs``.
 
-    ``joins``: tied, the head's. ``flat``: of two dimensions, which need no view.
+    ``joins``: tied, the head's. ``flat``: of two dimensions, which need no view. ``weight``: one that others
+    use too.
     """
     setting = r.setting
-    is_head = name == "lm_head"
+    is_head = name.startswith("lm_head")
     if setting.quantised is not None and not is_head:
         result = _quantised(r, name, x, outputs, inputs)
     else:
-        result = product(r, name, x, outputs, inputs, bias=bias, joins=joins, flat=flat)
+        result = product(r, name, x, outputs, inputs, bias=bias, joins=joins, flat=flat, weight=weight)
     if setting.adapter is None or name not in setting.adapts:
         return result
-    return _adapted(r, name, x, result, outputs, inputs)
+    result = _adapted(r, name, x, result, outputs, inputs)
+    r.hold(x)  # the module's argument
+    return result
 
 
 def product(
@@ -51,8 +55,9 @@ def product(
     flat: bool = False,
     stored: str | None = None,
     trains: bool | None = None,
+    weight: Value | None = None,
 ) -> Value:
-    """The product itself; ``stored`` and ``trains`` are the weight's, as the setting has it where not given."""
+    """The product itself; ``stored`` and ``trains`` are the weight's: the setting's where not given."""
     setting = r.setting
     stored = setting.stored if stored is None else stored
     trains = setting.trains if trains is None else trains
@@ -61,11 +66,13 @@ def product(
     dims = f"{outputs} {inputs}"
     rows = x.dims.removesuffix(inputs).strip()
     waits = "waits" if joins else None
-    weights = [r.weight(f"{name}.weight", dims, stored, joins=waits)] if trains else []
+    weights = [r.weight(f"{name}.weight", dims, stored, joins=waits)] if trains and weight is None else []
     reads, saves = [x], []
-    if kind != stored:  # autocast's copy: cached until autocast ends, and saved where a product needs it
+    if weight is None and kind != stored:  # autocast's copy is cached until autocast ends
         weight = r.run(f"{name}.weight cast", (), dims, kind, Backward(weights=tuple(weights)))
-        reads, weights = [x, weight], []
+        weights = []
+    if weight is not None:
+        reads.append(weight)
         saves += [weight] if x.trains else []
     saves += [x] if trains else []
     sums = 0
@@ -74,6 +81,20 @@ def product(
         sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), setting.gpu)
     back = Backward(tuple(saves), weights=tuple(weights), gives_views=not flat, sum_bytes=sums)
     return r.run(name, reads, f"{rows} {outputs}", kind, back)
+
+
+def shared_weight(r: Recorder, name: str, dims: str, *, joins: bool) -> Value:
+    """A weight for several products: as it is, or autocast's copy; its gradients are summed up first."""
+    setting = r.setting
+    weights = ()
+    if setting.trains:
+        waits = "waits" if joins else None
+        weights = (r.weight(f"{name}.weight", dims, setting.stored, joins=waits),)
+    if setting.autocast:
+        return r.run(f"{name}.weight cast", (), dims, setting.product, Backward(weights=weights))
+    parameter = r.input(f"{name} parameter", "0", setting.stored, trains=bool(weights))
+    back = Backward(weights=weights, hands_on=True)
+    return r.run(f"{name} used", (), dims, setting.stored, back, view_of=parameter)
 
 
 def _adapted(r: Recorder, name: str, x: Value, result: Value, outputs: str, inputs: str) -> Value:

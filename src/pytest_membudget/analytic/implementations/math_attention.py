@@ -1,7 +1,7 @@
 """torch's own attention by formula, operator by operator: where no kernel takes a call.
 
-``_scaled_dot_product_attention_math`` of aten/src/ATen/native/transformers/attention.cpp (torch 2.13): in fp32,
-scores whole. C++ holds each of its variables until it returns.
+``_scaled_dot_product_attention_math`` of aten/src/ATen/native/transformers/attention.cpp (torch 2.13): in
+fp32, scores whole. C++ holds each of its variables until it returns.
 """
 
 from __future__ import annotations
@@ -27,15 +27,10 @@ def math_path(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) 
         keys = copy(r, f"{name} k repeated", k32, f"b {core.keys} a d")
         values = copy(r, f"{name} v repeated", v32, f"b {core.keys} a e")
     scaled_keys = unary(r, f"{name} k scaled", keys)
-    scores = product(
-        r,
-        f"{name} scores",
-        _batched(r, f"{name} q batched", scaled, f"b {core.queries} a d", lies=core.by_heads),
-        _batched(
-            r, f"{name} k batched", scaled_keys, f"b {core.keys} a d", lies=is_shared and keys is not k32
-        ),
-        f"b a {core.queries} {core.keys}",
-    )
+    lies = is_shared and keys is not k32
+    q_batched = _batched(r, f"{name} q batched", scaled, f"b {core.queries} a d", lies=core.by_heads)
+    k_batched = _batched(r, f"{name} k batched", scaled_keys, f"b {core.keys} a d", lies=lies)
+    scores = product(r, f"{name} scores", q_batched, k_batched, f"b a {core.queries} {core.keys}")
     weights = _softmax(r, f"{name} softmax", scores)
     dropped = dropout(r, f"{name} dropout", weights, core.dropout)
     narrow = (
@@ -85,7 +80,8 @@ def _softmax(r: Recorder, name: str, x: Value) -> Value:
     """``_safe_softmax``: saves its result; on CUDA it looks for rows without a finite score."""
     result = Value(name, x.dims, x.kind)
     looked = r.bytes(x.dims, "bool")
-    return r.run(name, (x,), x.dims, x.kind, Backward((result,)), kernel_bytes=looked)
+    back = Backward((result,), kernel_bytes=r.bytes_of(x))
+    return r.run(name, (x,), x.dims, x.kind, back, kernel_bytes=looked)
 
 
 def product(r: Recorder, name: str, one: Value, other: Value, dims: str) -> Value:

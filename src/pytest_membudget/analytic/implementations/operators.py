@@ -1,4 +1,4 @@
-"""PyTorch's ordinary operators on a tape: what each saves for backward (tools/autograd/derivatives.yaml, 2.13)."""
+"""PyTorch's ordinary operators on a tape: what each saves (tools/autograd/derivatives.yaml, torch 2.13)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def unary(
 def cast(r: Recorder, name: str, x: Value, kind: str) -> Value:
     """``x.to(kind)``: a copy, unless it is so already; its gradient is cast back."""
     return x if x.kind == kind else r.run(name, (x,), x.dims, kind)
+
+
+def softmax(r: Recorder, name: str, x: Value) -> Value:
+    """``_softmax``: saves its result; its backward's kernel multiplies that with the gradient first."""
+    result = Value(name, x.dims, x.kind)
+    return r.run(name, (x,), x.dims, x.kind, Backward((result,), kernel_bytes=r.bytes_of(x)))
 
 
 def multiply(r: Recorder, name: str, one: Value, other: Value) -> Value:
@@ -74,7 +80,7 @@ def weigh(
 
 
 def copy(r: Recorder, name: str, x: Value, dims: str | None = None) -> Value:
-    """``contiguous``: a copy whose gradient is handed on; with ``dims`` expanded to them, and summed up back."""
+    """``contiguous``: a copy whose gradient is handed on; ``dims``: expanded to them, and summed up back."""
     if dims is None:
         return r.run(name, (x,), x.dims, x.kind, Backward(hands_on=True))
     return r.run(name, (x,), dims, x.kind)

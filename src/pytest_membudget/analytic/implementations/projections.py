@@ -33,7 +33,7 @@ def project(r: Recorder, x: Value, shape: Attention, style: Style) -> Three:
 
 
 def _indexed(r: Recorder, whole: Value, parts: tuple[tuple[str, str], ...]) -> Three:
-    """Falcon: queries sliced, keys and values picked by an index (a copy) and expanded where heads share them."""
+    """Falcon: queries sliced, keys and values picked by an index: copies."""
     found = []
     for number, (name, dims) in enumerate(parts):
         if number == 0:

@@ -34,6 +34,8 @@ class Setting:
     drops: bool = True
     """Dropout is on: the model is in training mode."""
     is_causal: bool = True
+    keys: str = "s"
+    """Tokens that attention looks back at: the cache's, where there is one (``T``)."""
     is_sequence_parallel: bool = False
     adapter: Adapter | None = None
     adapts: frozenset[str] = frozenset()
@@ -69,7 +71,7 @@ class Setting:
 
 
 def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = None) -> Setting:
-    """The setting of ``model`` (the job's own) on ``stage``; ``tokens`` of a sequence, where it is another."""
+    """The setting of ``model`` (the job's own) on ``stage``; ``tokens`` of a sequence, if not its own."""
     job = stage.job
     model = job.model if model is None else model
     degrees = job.degrees

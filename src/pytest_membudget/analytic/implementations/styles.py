@@ -11,9 +11,9 @@ from .experts import Routing
 from .latent import Turning
 from .norms import RmsStyle
 
-#: How queries, keys and values come about. ``separate``: three projections. ``sliced``: slices of one result's
-#: last dimension (Phi-3). ``split``: ``Tensor.split`` of it (GPT-2). ``chunked``: parts of each head (NeoX).
-#: ``falcon``: indexed, expanded and made contiguous.
+#: How queries, keys and values come about. ``separate``: three projections. ``sliced``: slices of the last
+#: dimension of one result (Phi-3). ``split``: ``Tensor.split`` of it (GPT-2). ``chunked``: parts of each head
+#: (NeoX). ``falcon``: indexed and made contiguous.
 Projections = Literal["separate", "sliced", "split", "chunked", "falcon"]
 
 
@@ -40,6 +40,8 @@ class Style:
     routing: Routing = "softmax"
     turning: Turning = "interleaved"
     """Of latent attention."""
+    holds_attended: bool = False
+    """A variable of the layer holds what attention gave (GPT-2)."""
     norms_sums: bool = False
     """Norms behind a block are of its sum with the residual stream (BERT), not of its own output (OLMo 2)."""
     upcasts: bool = True
@@ -59,7 +61,7 @@ _STYLES: Final = MappingProxyType(
         "Olmo2": Style(rms="olmo", casts_turned=True, table="fp32"),
         "Phi": Style(sums="attention+mlp+x", joins_heads=True, norms_after_transpose=True),
         "Phi3": Style(projections="sliced", joins_heads=True),
-        "GPT2": Style(projections="split"),
+        "GPT2": Style(projections="split", holds_attended=True),
         "GPTNeoX": Style(projections="chunked", joins_heads=True, sums="mlp+attention+x"),
         "Falcon": Style(projections="falcon", always_masked=True, sums="in-place"),
         "OPT": Style(scales_query=True, norms_sums=True),

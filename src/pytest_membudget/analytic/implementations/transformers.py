@@ -1,4 +1,4 @@
-"""Transformers' models (5.23.0) as blocks: embedding, groups of alike layers, final norm and head and loss."""
+"""Transformers' models (5.23.0) as blocks: embedding, groups of alike layers, norm and head and loss."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...components import ACTIVATIONS
+from ..job import Precision
 from ..moments import Block
 from ..number_types import bytes_for
 from ..stage import Stage
 from ..terms import Term
 from .checkpoints import checkpointed
 from .decoders import layer_tape
-from .embeddings import embedding_tape
+from .embeddings import embedding_tape, embeddings_held
 from .encoder_decoder import encoder_decoder_blocks
+from .generation import generation_blocks
 from .heads import loss_blocks, normed_of, teacher_head
 from .setting import Setting, setting_of
 from .styles import Style, style_of
@@ -22,6 +24,8 @@ from .styles import Style, style_of
 def blocks_of(stage: Stage) -> tuple[Block, ...]:
     """The blocks of one rank's stage, in forward order."""
     model = stage.job.model
+    if stage.job.task == "generate":
+        return generation_blocks(stage)
     if model.encoder is not None:
         return encoder_decoder_blocks(stage)
     setting, style = setting_of(stage), style_of(model.architecture)
@@ -41,6 +45,7 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
     job = stage.job
     is_causal = job.model.decoder.is_causal
     first = 0
+    held = embeddings_held(setting, job.model) if stage.has_embedding else ()
     for number, (layer, count) in enumerate(stage.groups):
         name = f"layers {number}" if number else "layers"
         starts = first == 0 and stage.has_embedding and not setting.trains
@@ -50,7 +55,11 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
             count, first = count - 1, 1
         if count:
             tape = layer_tape(setting, layer, style, is_causal=is_causal)
-            yield from checkpointed(Block(name, tape, count), job.checkpointing, first)
+            is_saved = any(tensor.name == "hidden_states" for tensor in tape.saved())
+            is_held = job.checkpointing.mode != "none" or is_saved or first + count == 1
+            beside = () if is_held and not job.model.positions else held
+            block = Block(name, tape, count, beside_forward=beside)
+            yield from checkpointed(block, job.checkpointing, first)
         first += count
 
 
@@ -59,18 +68,19 @@ def teacher_blocks(stage: Stage) -> tuple[Block, ...]:
     job = stage.job
     model = job.teacher
     assert model is not None
-    alone = replace(
-        job, precision=replace(job.precision, parameters=job.teacher_type or job.precision.compute_type)
-    )
-    setting = setting_of(replace(stage, job=alone), model).frozen()
+    kind = job.teacher_type or job.precision.compute_type
+    alone = replace(stage, job=replace(job, precision=Precision("pure", kind)))
+    setting = setting_of(alone, model).frozen()
     style = style_of(model.architecture)
     chunks = job.loss.chunks if job.loss.kind == "chunked" else 1
+    is_causal = model.decoder.is_causal
     layers = [
         Block(
             "teacher layers",
-            layer_tape(setting, layer, style, is_causal=model.decoder.is_causal),
+            layer_tape(setting, layer, style, is_causal=is_causal),
             count,
             saves=False,
+            beside_forward=embeddings_held(setting, model),
         )
         for layer, count in model.decoder.groups
     ]
@@ -107,8 +117,8 @@ def _arguments(stage: Stage, setting: Setting, style: Style) -> tuple[Term, ...]
     if stage.job.model.positions:  # its embedding has saved them already
         positions = replace(positions, bytes=0)
     if style.eager:
-        size = bytes_for(sizes.bytes("s s"), setting.product)
-        return positions, Term(ACTIVATIONS, "mask", size, f"s*s*{setting.product}")
+        size = bytes_for(sizes.bytes("b s s"), setting.product)
+        return positions, Term(ACTIVATIONS, "mask", size, f"b*s*s*{setting.product}")
     windows = {layer.attention.window for layer, _ in stage.groups if layer.attention.window is not None}
     masks = len({window for window in windows if window < sizes.bytes("s")}) or int(style.always_masked)
     mask = Term(ACTIVATIONS, "mask", masks * sizes.bytes("s s"), sizes.formula("s s", 1), count=masks)

@@ -1,0 +1,235 @@
+"""What a process reads is seen, whichever way it reads it; what it makes itself is no dependency."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+START = """
+import json, os, sys
+from pytest_membudget.cache.observer import Observer
+
+observer = Observer({scratch!r})
+observer.install()
+sys.path.insert(0, os.getcwd())
+"""
+END = """
+print("SEEN" + json.dumps(observer.seen()))
+"""
+
+
+@pytest.fixture
+def seen(tmp_path):
+    """``seen(before, body)``: what a process has seen by the end of ``body``, paths from its folder."""
+    folder = tmp_path / "project"
+    (folder / "package").mkdir(parents=True)
+    (folder / "package" / "__init__.py").write_text("from . import inner\n")
+    (folder / "package" / "inner.py").write_text("VALUE = 1\n")
+    (folder / "spaces").mkdir()
+    (folder / "spaces" / "part.py").write_text("VALUE = 1\n")
+    (folder / "data.txt").write_text("1")
+    (folder / "parts").mkdir()
+    (folder / "parts" / "a").write_text("1")
+
+    def run(body, before="", **env):
+        source = START.format(scratch=str(tmp_path / "scratch")) + textwrap.dedent(before)
+        source += "observer.begin()\n" + textwrap.dedent(body) + END
+        (tmp_path / "main.py").write_text(source)
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "main.py")],
+            cwd=folder,
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", **env},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        text = done.stdout.partition("SEEN")[2].replace(str(folder), "@")
+        return json.loads(text)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "open('data.txt').read()",
+        "open(b'data.txt', 'rb').read()",
+        "os.read(os.open('data.txt', os.O_RDONLY), 1)",
+        "import pathlib; pathlib.Path('data.txt').read_text()",
+        "open('data.txt', 'r+').write('2')",
+        "import io; io.FileIO('data.txt').read()",
+        "os.path.exists('data.txt')",
+        "os.path.getsize('data.txt')",
+        "import pathlib; pathlib.Path('data.txt').is_file()",
+        "os.access('data.txt', os.R_OK)",
+        "import shutil; shutil.copy('data.txt', 'copied.txt')",
+        "import threading; t = threading.Thread(target=lambda: open('data.txt')); t.start(); t.join()",
+        "exec(compile(\"open('data.txt').read()\", '<made>', 'exec'))",
+    ],
+)
+def test_a_file_that_is_read_or_asked_for_is_seen(seen, body):
+    assert "@/data.txt" in seen(body)["files"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.listdir('parts')",
+        "list(os.scandir('parts'))",
+        "import glob; glob.glob('parts/*')",
+        "import pathlib; list(pathlib.Path('parts').iterdir())",
+        "list(os.walk('parts'))",
+        "import pkgutil; list(pkgutil.iter_modules(['parts']))",
+    ],
+)
+def test_a_folder_that_is_listed_is_seen(seen, body):
+    assert "@/parts" in seen(body)["listings"]
+
+
+@pytest.mark.parametrize("body", ["os.path.exists('more.txt')", "os.path.isdir('more.txt')"])
+def test_a_file_that_is_not_there_is_seen(seen, body):
+    assert "@/more.txt" in seen(body)["absent"]
+
+
+def test_what_could_not_be_opened_is_seen(seen):
+    assert "@/more.txt" in seen("try:\n    open('more.txt')\nexcept OSError:\n    pass\n")["absent"]
+
+
+def test_modules_are_seen_with_their_files(seen):
+    found = seen("import package, spaces.part")
+
+    modules = {name: origin for name, origin in found["modules"].items() if not name.startswith("__")}
+    assert modules == {
+        "package": "@/package/__init__.py",
+        "package.inner": "@/package/inner.py",
+        "spaces": "namespace:@/spaces",
+        "spaces.part": "@/spaces/part.py",
+    }
+    assert {"@/package/__init__.py", "@/package/inner.py", "@/spaces/part.py"} <= set(found["files"])
+    assert {"json", "os"} <= set(found["outside"])
+
+
+def test_modules_that_come_from_bytecode_are_seen_by_their_sources(seen):
+    seen("import package")
+    found = seen("import package")
+
+    assert {"@/package/__init__.py", "@/package/inner.py"} <= set(found["files"])
+    assert not any(path.endswith(".pyc") for path in found["files"])
+
+
+def test_modules_that_are_not_there_are_seen(seen):
+    body = "import importlib.util; assert importlib.util.find_spec('no_such_module') is None"
+
+    assert "no_such_module" in seen(body)["missing"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "open('made.txt', 'w').write('1'); open('made.txt').read()",
+        "os.mkdir('made'); open('made/a', 'w').close(); os.listdir('made'); open('made/a').read()",
+        "open('half', 'w').write('1'); os.replace('half', 'made.txt'); open('made.txt').read()",
+        "open('data.txt', 'w').write('1'); open('data.txt').read()",
+        "import tempfile; f = tempfile.NamedTemporaryFile(); open(f.name).read()",
+    ],
+)
+def test_what_the_process_has_made_itself_is_none(seen, body):
+    found = seen(body)
+
+    assert not [path for path in [*found["files"], *found["listings"]] if "pycache" not in path]
+
+
+def test_a_file_that_was_read_before_it_was_made_anew_is_seen(seen):
+    body = "open('data.txt').read(); open('data.txt', 'w').write('2'); open('data.txt').read()"
+
+    assert "@/data.txt" in seen(body)["files"]
+
+
+@pytest.mark.parametrize(
+    ("body", "trouble"),
+    [
+        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen"),
+        ("os.system('true')", "os.system"),
+        ("os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)", "os.posix_spawn"),
+        ("pid = os.fork()\nif pid == 0:\n    os._exit(0)\n", "os.fork"),
+        ("import socket; socket.socketpair()[0].bind('')", "socket.bind"),
+        ("import socket; socket.gethostbyname('localhost')", "socket.gethostbyname"),
+    ],
+)
+def test_what_cannot_be_followed_is_trouble(seen, body, trouble):
+    assert trouble in seen(body)["trouble"]
+
+
+def test_what_the_user_s_own_code_does_at_import_is_trouble_too(seen):
+    assert seen("", before="os.system('true')")["trouble"] == "os.system"
+
+
+def test_nothing_else_is_trouble(seen):
+    assert seen("import email, unittest, package; open('data.txt').read()")["trouble"] == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.environ.get('SIZE')",
+        "os.getenv('SIZE')",
+        "'SIZE' in os.environ",
+        "os.environ.setdefault('SIZE', '1')",
+        "dict(os.environ)",
+        "os.environ.copy()",
+        "list(os.environ.items())",
+        "{name: os.environ[name] for name in os.environ}",
+    ],
+)
+def test_a_variable_that_is_read_is_seen(seen, body):
+    assert "SIZE" in seen(body, SIZE="1")["variables"]
+
+
+def test_a_variable_that_is_not_set_is_seen(seen):
+    assert "SIZE" in seen("os.environ.get('SIZE')")["variables"]
+
+
+def test_a_variable_that_nobody_reads_is_none(seen):
+    assert "SIZE" not in seen("os.environ.get('OTHER')", SIZE="1")["variables"]
+
+
+def test_a_library_that_hands_on_the_environment_reads_none_of_it(seen, tmp_path):
+    # ``packaging`` is an installed library: its code runs as if it were in that file
+    library = "import packaging; code = compile({!r}, packaging.__file__, 'exec'); exec(code)"
+    found = seen(library.format("import os; copied = dict(os.environ); os.environ.get('OTHER')"), SIZE="1")
+
+    assert "SIZE" not in found["variables"]
+    assert "OTHER" in found["variables"]
+
+
+def test_the_environment_is_what_it_was(seen):
+    body = """
+        assert os.environ["SIZE"] == "1" and len(os.environ) == len(dict(os.environ))
+        os.environ["SIZE"] = "2"
+        assert os.getenv("SIZE") == "2" and os.environb[b"SIZE"] == b"2"
+        del os.environ["SIZE"]
+        assert "SIZE" not in os.environ
+        try:
+            os.environ[1]
+        except TypeError:
+            pass
+        """
+    assert seen(body, SIZE="1")["trouble"] == ""
+
+
+def test_the_probes_are_what_they_were(seen):
+    body = """
+        assert os.stat("data.txt").st_size == 1 and os.stat in os.supports_follow_symlinks
+        os.symlink("data.txt", "link")
+        assert os.path.islink("link") and os.lstat("link").st_size == 8
+        assert os.stat(os.open("data.txt", os.O_RDONLY)).st_size == 1
+        assert os.stat("data.txt", dir_fd=os.open(".", os.O_RDONLY)).st_size == 1
+        try:
+            os.stat("more.txt")
+        except FileNotFoundError as error:
+            assert error.filename == "more.txt"
+        """
+    assert seen(body)["trouble"] == ""

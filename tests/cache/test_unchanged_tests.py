@@ -1,0 +1,269 @@
+"""A test is estimated again if anything that its estimate depends on has changed, and only then."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_membudget import estimate, session
+from pytest_membudget.cache import facts
+from pytest_membudget.errors import WorkerFailure
+
+MIB = 2**20
+PYPROJECT = """[tool.pytest.ini_options]
+pythonpath = ["src", "installed"]
+"""
+BODY = """import os
+from pathlib import Path
+
+import pytest
+from sizes import MIB
+
+try:
+    import quick_kernels
+except ImportError:
+    quick_kernels = None
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.mem_budget(gib=1)
+def test_size():
+    import torch
+    from later import EXTRA
+
+    mib = MIB + EXTRA + int((DATA / "size.txt").read_text()) + len(list((DATA / "parts").iterdir()))
+    mib += int(os.environ.get("SIZE_MIB", "0")) + 100 * (DATA / "large").exists()
+    held = torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+"""
+FILES = {
+    "pyproject.toml": PYPROJECT,
+    "conftest.py": "WHERE = 'at the root'\n",
+    "README.md": "What this is.\n",
+    "src/sizes.py": "MIB = 1\n",
+    "src/later.py": "EXTRA = 0\n",
+    "src/unused.py": "NOTHING = 0\n",
+    "installed/fake-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: fake\nVersion: 1.0\n",
+    "data/size.txt": "1\n",
+    "data/parts/a.txt": "",
+    "tests/test_sizes.py": BODY,
+}
+#: What the test takes as it is written: 1 of the module, 1 of the file, 1 for the one entry of the folder.
+SIZE_BYTES = 3 * MIB
+
+
+class Rows:
+    """Stands at the end of a session and keeps its rows."""
+
+    def pytest_sessionfinish(self, session):
+        gate = session.config.pluginmanager.get_plugin("membudget-gate")
+        self.rows = {row["nodeid"].split("::")[-1]: row for row in gate.accounts.in_order()}
+
+
+class Project:
+    """One checkout, and sessions in this process that share what was kept."""
+
+    def __init__(self, pytester, monkeypatch):
+        self.path = pytester.path
+        self._pytester = pytester
+        self._monkeypatch = monkeypatch
+        self._caches = []
+        made = session.cache_of
+        monkeypatch.setattr(
+            session, "cache_of", lambda *args: self._caches.append(made(*args)) or self._caches[-1]
+        )
+
+    def write(self, name, text):
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def run(self, *args):
+        """The rows of a session."""
+        self._caches.clear()
+        found = Rows()
+        self._pytester.inline_run("--membudget", "-p", "no:cacheprovider", *args, plugins=[found])
+        return found.rows
+
+    def miss(self, *args):
+        """Why the test would be estimated anew; None if it would not. No worker can start."""
+        with self._monkeypatch.context() as patch:
+            patch.setattr(estimate, "Worker", refuse)
+            row = self.run(*args)["test_size"]
+        if row["cached"]:
+            assert row["verdict"] == "within"
+            assert row["estimates"][0]["peak"]["allocated_bytes"] == SIZE_BYTES
+            return None
+        assert "there is no worker" in row["reason"]
+        return next(iter(self._caches[0].misses.values()), None) if self._caches else "no cache"
+
+
+def refuse(order):
+    raise WorkerFailure("there is no worker")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """The folder of what is kept; empty until the first project has been estimated."""
+    return tmp_path_factory.mktemp("kept") / "estimates"
+
+
+@pytest.fixture
+def project(pytester, monkeypatch, kept):
+    """A checkout whose test was estimated, in another one with the same content."""
+    monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(kept))
+    # other sessions may be at work on this package's source while these tests run
+    monkeypatch.setattr(facts, "package_digest", lambda *_: "this plugin's source")
+    project = Project(pytester, monkeypatch)
+    for name, text in FILES.items():
+        project.write(name, text)
+    if not kept.exists():
+        row = project.run()["test_size"]
+        assert row["estimates"][0]["peak"]["allocated_bytes"] == SIZE_BYTES, row["reason"]
+        assert not row["cached"]
+    return project
+
+
+def test_an_unchanged_test_needs_no_worker(project):
+    assert project.miss() is None
+
+
+def test_what_the_test_does_not_depend_on_changes_nothing(project, monkeypatch):
+    project.write("README.md", "What this is not.\n")
+    project.write("src/unused.py", "NOTHING = 1\n")
+    project.write("src/new.py", "NOTHING = 1\n")
+    project.write("tests/test_others.py", "def test_nothing():\n    pass\n")
+    project.write("data/more.txt", "1")
+    project.write("src/numpy/readme.txt", "a folder of a package's name comes after the package\n")
+    settings = "[tool.ruff]\nline-length = 100\n[tool.membudget]\ntimeout = 100\nmax_disagreement = '9%'\n"
+    project.write("pyproject.toml", PYPROJECT + settings)
+    monkeypatch.setenv("SIZE_GIB", "1")
+
+    assert project.miss("-v", "-k", "size", "--durations=3", "-rA", "--color=yes", "-x") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("tests/test_sizes.py", BODY + "# more\n", "{root}/tests/test_sizes.py"),
+        ("src/sizes.py", "MIB = 2\n", "{root}/src/sizes.py"),
+        ("src/later.py", "EXTRA = 1\n", "{root}/src/later.py"),
+        ("data/size.txt", "2\n", "{root}/data/size.txt"),
+        ("data/parts/b.txt", "", "{root}/data/parts"),
+        ("data/large", "", "{root}/data/large"),
+        ("src/quick_kernels.py", "", "module quick_kernels"),
+        ("src/sympy/__init__.py", "", "module sympy"),
+        ("src/later/__init__.py", "EXTRA = 5\n", "module later"),
+    ],
+    ids=lambda value: value.split("\n")[0][:24],
+)
+def test_a_file_that_matters_is_seen(project, name, text, why):
+    project.write(name, text)
+
+    assert project.miss() == f"changed: {why}"
+
+
+@pytest.mark.parametrize("name", ["tests/conftest.py", "src/later.py"])
+def test_a_file_that_is_gone_or_new_is_seen(project, name):
+    path = project.path / name
+    if path.exists():
+        path.unlink()
+    else:
+        project.write(name, "")
+
+    assert project.miss() == ("changed: {root}/src/later.py" if name == "src/later.py" else "not kept yet")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("conftest.py", "WHERE = 'there'\n"),
+        ("installed/fake-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: fake\nVersion: 1.1\n"),
+        ("installed/editable.pth", "/somewhere\n"),
+        ("pyproject.toml", PYPROJECT + "filterwarnings = ['error']\n"),
+        ("pyproject.toml", PYPROJECT + "[tool.membudget]\ngpu = 'A100-40GB'\n"),
+    ],
+    ids=lambda value: value.strip().split("\n")[-1][:30],
+)
+def test_a_setting_or_an_installation_that_matters_is_seen(project, name, text):
+    project.write(name, text)
+
+    assert project.miss() == "not kept yet"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--membudget-gpu=A100-40GB",),
+        ("-o", "xfail_strict=true"),
+        ("tests",),
+    ],
+    ids=" ".join,
+)
+def test_an_option_that_may_matter_is_seen(project, args):
+    assert project.miss(*args) == "not kept yet"
+
+
+def test_off_and_refresh_find_nothing(project):
+    assert project.miss("--membudget-cache=off") == "no cache"
+    assert project.miss("--membudget-cache=refresh") == "all are made anew"
+
+
+def test_the_setting_is_read(project):
+    project.write("pyproject.toml", PYPROJECT + "[tool.membudget]\ncache = 'off'\n")
+
+    assert project.miss() == "no cache"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("SIZE_MIB", "changed: SIZE_MIB"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "not kept yet"),
+    ],
+)
+def test_a_variable_that_matters_is_seen(project, monkeypatch, name, why):
+    monkeypatch.setenv(name, "0")
+
+    assert project.miss() == why
+
+
+def test_another_torch_is_seen(project, monkeypatch):
+    asked = facts.torch_facts
+    monkeypatch.setattr(facts, "torch_facts", lambda files: [*asked(files)[:1], "another build"])
+
+    assert project.miss() == "not kept yet"
+
+
+def test_another_source_of_this_plugin_is_seen(project, monkeypatch):
+    monkeypatch.setattr(facts, "package_digest", lambda *_: "another")
+
+    assert project.miss() == "not kept yet"
+
+
+def test_the_user_s_own_card_is_seen(project):
+    card = "{total_bytes = 25282281472, capability = [9, 0], multiprocessor_count = 80, context_bytes = 1}"
+    table = f"[tool.membudget.gpus]\nMINE = {card}\n"
+    project.write("pyproject.toml", PYPROJECT + table)
+
+    assert project.miss() == "not kept yet"
+
+
+def test_damaged_entries_are_estimated_anew(project, kept, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    for path in Path(kept).rglob("*.json"):
+        data = path.read_bytes()
+        place = copy / path.relative_to(kept)
+        place.parent.mkdir(parents=True)
+        place.write_bytes(data.replace(b"3145728", b"3145729"))
+    monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(copy))
+
+    assert list(copy.rglob("*.json"))
+    assert project.miss() == "not kept yet"
+
+
+def test_what_is_kept_has_no_value_of_a_variable(kept, project):
+    texts = [path.read_text() for path in Path(kept).rglob("*.json")]
+
+    assert texts
+    assert not any(os.environ["HOME"] in text for text in texts)

@@ -1,0 +1,21 @@
+"""The base as it is known: rows, and why some are missing."""
+
+from pytest_membudget.comparison.base import Base, base_of_document
+
+
+def test_a_file_that_could_not_be_collected_is_told_for_its_own_tests():
+    base = Base(errors={"tests/test_a.py": "SyntaxError", "tests/sub": "no"})
+    assert base.trouble_of("tests/test_a.py::test_x[1]") == (
+        "the base's tests/test_a.py could not be collected: SyntaxError"
+    )
+    assert base.trouble_of("tests/sub/test_b.py::test_y").endswith("no")
+    assert base.trouble_of("tests/test_ab.py::test_x") == ""
+    assert base.trouble_of("tests/subtle.py::test_x") == ""
+
+
+def test_a_stored_report_has_rows_and_what_they_were_made_with():
+    document = {"tests": [{"nodeid": "a::b"}], "torch": {"version": "2.13.0", "alloc_conf": ""}}
+    base = base_of_document(document)
+    assert list(base.rows) == ["a::b"]
+    assert (base.facts.torch, base.facts.alloc_conf) == ("2.13.0", "")
+    assert base_of_document({"tests": []}).facts.torch is None

@@ -1,0 +1,66 @@
+"""The folder of the base's run: who waits is answered or told why not, and waits for no dead process."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pytest_membudget.comparison.exchange import Exchange
+
+
+@pytest.fixture
+def exchange(tmp_path):
+    return Exchange(tmp_path)
+
+
+def test_what_is_written_is_read(exchange):
+    assert exchange.head() is None
+    exchange.write_head({"selected": ["a"]})
+    assert exchange.head() == {"selected": ["a"]}
+
+
+def test_a_result_ends_the_waiting(exchange):
+    exchange.write_result({"rows": []})
+    assert exchange.wait(0) == {"rows": []}
+
+
+def test_a_process_that_dies_ends_the_waiting(exchange):
+    with exchange.held() as lock:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=[lock.fileno()]
+        )
+    began = time.monotonic()
+    assert exchange.wait(30) is None
+    assert time.monotonic() - began < 20
+    process.wait()
+
+
+def test_a_session_that_ends_ends_the_waiting(exchange):
+    with exchange.held():
+        exchange.end()
+        assert exchange.wait(30) is None
+
+
+def test_waiting_has_a_limit(exchange):
+    with exchange.held():
+        assert exchange.wait(0.2) is None
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        ("collecting\nERROR: file not found\nmore\n", "ERROR: file not found"),
+        ("ImportError while loading conftest 'c.py'.\nE   x\n", "ImportError while loading conftest 'c.py'."),
+        ("a\n\nthe last of it\n\n", "the last of it"),
+        ("", "its run ended without a word"),
+    ],
+)
+def test_the_first_complaint_is_why(exchange, printed, said):
+    with exchange.output() as file:
+        file.write(printed.encode())
+    assert exchange.complaint() == said
+
+
+def test_without_output_there_is_nothing_to_tell(exchange):
+    assert exchange.complaint() == "its run ended without a word"

@@ -1,0 +1,536 @@
+"""``--membudget-compare``: a repository's base beside its head, and what becomes of each test."""
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.comparison import story
+
+MIB = 2**20
+GIB = 2**30
+SETTINGS = """
+    [tool.membudget]
+    waivers = [
+        {test = "test_states.py::test_waived", ceiling_gib = 0.5, reason = "a fix", expires = 2999-12-31},
+        {test = "test_states.py::test_expired", ceiling_gib = 0.5, reason = "a week", expires = 2020-01-01},
+        {test = "test_states.py::test_same", ceiling_gib = 0.5, reason = "no more", expires = 2999-12-31},
+    ]
+    """
+STATES = """
+    import pytest
+    from holding import hold
+    from sizes import SIZES
+
+    def budget(gib=0.1, **more):
+        return pytest.mark.mem_budget(gib=gib, **more)
+
+    @budget()
+    def test_still_over():
+        hold(0.2)
+
+    @budget(max_growth="1%")
+    def test_same():
+        hold(0.05)
+
+    @budget(gib=1)
+    def test_less():
+        hold(SIZES["less"])
+
+    @budget()
+    def test_new_over():
+        hold(SIZES["over"])
+
+    @budget()
+    def test_waived():
+        hold(SIZES["over"])
+
+    @budget()
+    def test_expired():
+        hold(SIZES["over"])
+
+    @pytest.mark.mem_budget(max_growth="1%")
+    def test_growth_alone():
+        import inner  # where the test runs
+
+        hold(inner.SIZE)
+
+    @pytest.mark.mem_budget(max_growth="1%")
+    def test_same_alone():
+        hold(0.05)
+
+    @pytest.mark.xfail(strict=True)
+    @budget(gib=1, max_growth="1%")
+    def test_expected():
+        hold(SIZES["over"])
+    """
+ONLY_BASE = """
+    @budget()
+    def test_gone():
+        hold(0.05)
+    """
+ONLY_HEAD = """
+    @budget()
+    def test_added():
+        hold(0.05)
+    """
+MENDED = """
+    import pytest
+    from holding import hold
+    {line}
+
+    @pytest.mark.mem_budget(gib=1, max_growth="1%")
+    def test_mended():
+        hold(0.05)
+
+    @pytest.mark.mem_budget(max_growth="1%")
+    def test_mended_alone():
+        hold(0.05)
+    """
+BASE = {
+    "pyproject.toml": SETTINGS,
+    "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05}\n',
+    "inner.py": "SIZE = 0.0625\n",
+    "test_states.py": STATES + ONLY_BASE,
+    "test_mended.py": MENDED.format(line="import nowhere_to_be_found"),
+    **story.base_files(),
+}
+HEAD = {
+    "sizes.py": 'SIZES = {"less": 0.3, "over": 0.2}\n',
+    "inner.py": "SIZE = 0.125\n",
+    "test_states.py": STATES + ONLY_HEAD,
+    "test_mended.py": MENDED.format(line=""),
+    **story.head_files(),
+}
+STATES_OF = {
+    "test_still_over": ("passed", "still-over"),
+    "test_same": ("passed", "unchanged"),
+    "test_less": ("passed", "shrunk"),
+    "test_new_over": ("failed", "new-over"),
+    "test_waived": ("passed", "waived"),
+    "test_expired": ("failed", "expired-waiver"),
+    "test_growth_alone": ("failed", "grown"),
+    "test_same_alone": ("passed", "unchanged"),
+    "test_expected": ("xfailed", "grown"),
+    "test_added": ("passed", "new"),
+}
+
+
+def git(folder, *args):
+    own = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", "-C", str(folder), *own, *args], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory, write_all):
+    """``repository(base, head)`` is a folder at the branch ``change``, one commit after ``main``."""
+
+    def make(base, head):
+        folder = tmp_path_factory.mktemp("repository")
+        git(folder, "init", "-q", "-b", "main")
+        write_all(folder, {".gitignore": "__pycache__\nmembudget*\ntemporary\n.pytest_cache\n", **base})
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", "base")
+        git(folder, "checkout", "-qb", "change")
+        (folder / "temporary").mkdir()
+        for name in [name for name, text in head.items() if text is None]:
+            (folder / name).unlink()
+        kept = {"pyproject.toml": base.get("pyproject.toml", "")}
+        write_all(folder, {**kept, **{name: text for name, text in head.items() if text is not None}})
+        git(folder, "add", "-A")
+        git(folder, "commit", "-qm", "head")
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def compare(in_folder):
+    """``compare(folder, *args)`` compares ``folder`` with ``main``, its temporary files in ``temporary``."""
+
+    def run(folder, *args, base="main"):
+        asked = (f"--membudget-compare={base}",) if base else ()
+        temporary = {"TMPDIR": str(folder / "temporary")}
+        return in_folder(folder, "--membudget", "--membudget-report=membudget", *asked, *args, env=temporary)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(repository):
+    return repository(BASE, HEAD)
+
+
+@pytest.fixture(scope="module")
+def run(folder, compare):
+    return compare(folder, "-v")
+
+
+def comparison(run, name):
+    return run.rows[name]["comparison"]
+
+
+def finding(run, name, component):
+    found = [one for one in comparison(run, name)["findings"] if one["component"] == component]
+    return {one["location"]: one for one in found}
+
+
+# What grew, in seven stories
+
+
+def test_logits_in_fp32_are_named_at_the_line_that_casts_them(run):
+    place = story.line_of(story.head_files(), "upcast.py", "logits.float()")
+    found = finding(run, "test_logits", "activations")[place]
+
+    assert found["bytes"] == 2048 * 8192 * 4
+    assert found["operator"] == "aten::_to_copy"
+    assert place in run.text("test_logits")
+
+
+def test_activations_without_checkpointing_are_named_at_the_line_of_the_block(run):
+    place = story.line_of(story.head_files(), "blocks.py", "torch.relu")
+    [found] = comparison(run, "test_checkpointing")["findings"]
+
+    assert (found["component"], found["location"], found["module"]) == ("activations", place, "blocks.*")
+
+
+def test_a_cache_that_is_kept_is_named_where_its_keys_are_made(run):
+    place = story.line_of(story.head_files(), "cached.py", "self.key(x)")
+    found = finding(run, "test_cache", "activations")[place]
+
+    assert found["bytes"] == 4 * 4096 * 256 * 4
+    assert found["module"] == "key"
+
+
+def test_another_optimizer_is_named_by_its_states_at_its_step(run):
+    place = story.line_of(story.head_files(), "test_memory.py", "optimizer.step()")
+    found = [
+        one
+        for one in comparison(run, "test_optimizer")["findings"]
+        if (one["component"], one["location"]) == ("optimizer_states", place)
+    ]
+
+    assert [one["bytes"] for one in found] == [2048 * 2048 * 4] * 2
+    assert [one["module"] for one in found] == ["weight.exp_avg", "weight.exp_avg_sq"]
+
+
+def test_attention_with_a_mask_is_named_at_its_call(run):
+    place = story.line_of(story.head_files(), "attend.py", "attn_mask=mask")
+    found = finding(run, "test_attention", "activations")[place]
+
+    assert found["bytes"] == 4096 * 4096 * 2
+    assert finding(run, "test_attention", "temporaries")
+
+
+@pytest.mark.parametrize("name", ["test_rename", "test_comment"])
+def test_other_names_and_comments_are_silent(run, name):
+    found = comparison(run, name)
+
+    assert (found["status"], found["growth_bytes"], found["findings"]) == ("unchanged", 0, [])
+    assert run.outcomes[name] == "passed"
+
+
+@pytest.mark.parametrize(
+    "name", ["test_logits", "test_checkpointing", "test_cache", "test_optimizer", "test_attention"]
+)
+def test_growth_fails_its_test_with_rows_that_explain_it(run, name):
+    found = comparison(run, name)
+
+    assert found["status"] == "grown"
+    assert run.outcomes[name] == "failed"
+    assert "BudgetExceeded: grown: takes" in run.message(name)
+    assert "max_growth='1%' allows less" in run.text(name)
+    assert len(found["findings"]) <= 6
+    explained = sum(one["bytes"] for one in found["findings"])
+    assert abs(explained - found["growth_bytes"]) <= 0.1 * found["growth_bytes"]
+    assert found["growth_bytes"] == found["head_bytes"] - found["base_bytes"]
+
+
+# What becomes of each test
+
+
+@pytest.mark.parametrize(("name", "state"), STATES_OF.items())
+def test_each_state_passes_or_fails_as_it_should(run, name, state):
+    assert (run.outcomes[name], comparison(run, name)["status"]) == state
+
+
+def test_code_that_a_body_imports_is_the_bases_own(run):
+    found = comparison(run, "test_growth_alone")
+
+    assert (found["base_bytes"], found["head_bytes"]) == (64 * MIB, 128 * MIB)
+
+
+def test_what_has_shrunk_is_told_with_a_budget_that_is_enough(run):
+    assert comparison(run, "test_less")["suggested_gib"] in (0.3, 0.31)
+
+
+def test_a_file_that_the_base_cannot_collect_is_not_comparable_and_says_why(run):
+    found = comparison(run, "test_mended")
+
+    assert found["status"] == "not-comparable"
+    assert "test_mended.py could not be collected: ModuleNotFoundError" in found["reason"]
+    assert run.outcomes["test_mended"] == "passed"
+
+
+def test_growth_alone_that_is_not_comparable_is_no_pass(run):
+    assert run.outcomes["test_mended_alone"] == "skipped"
+    assert "not compared: the base's test_mended.py" in run.message("test_mended_alone")
+
+
+def test_removed_tests_and_unused_waivers_are_told(run):
+    text = "\n".join(run.summary)
+
+    assert run.report["comparison"]["removed"] == ["test_states.py::test_gone"]
+    assert "removed since the base: test_states.py::test_gone" in text
+    [unused] = run.report["comparison"]["unused_waivers"]
+    assert unused["test"] == "test_states.py::test_same"
+    assert "unused waiver: test_states.py::test_same: its test needs none" in text
+
+
+def test_the_table_has_the_base_and_the_growth(run):
+    head = next(line for line in run.summary if "largest component" in line)
+    row = next(line for line in run.summary if "::test_growth_alone" in line)
+
+    assert " base " in head
+    assert "growth" in head
+    assert "+64.0 MiB (+100.0%)" in row
+    assert row.endswith("within (grown)")
+
+
+def test_the_report_can_be_read_by_the_command_that_renders_it(run):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest_membudget.reporting",
+            "report",
+            str(run.report_path),
+            "--format=markdown",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "grown too much" in done.stdout
+
+
+def test_the_base_is_the_merge_base(run, folder):
+    assert run.report["comparison"]["base"] == {"ref": "main", "commit": git(folder, "rev-parse", "main")}
+    assert run.report["git"]["base"] == git(folder, "rev-parse", "main")
+
+
+def test_the_checkout_is_as_it_was_and_nothing_is_left(run, folder):
+    assert (
+        git(folder, "status", "--porcelain") == "?? junit.xml" or git(folder, "status", "--porcelain") == ""
+    )
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+    assert git(folder, "symbolic-ref", "HEAD") == "refs/heads/change"
+    assert not list((folder / "temporary").glob("membudget*"))
+
+
+# The same with pytest-xdist and reruns, and of a part
+
+
+@pytest.fixture(scope="module")
+def apart(folder, compare, run):
+    """With pytest-xdist and reruns, without the stories."""
+    pytest.importorskip("xdist")
+    pytest.importorskip("pytest_rerunfailures")
+    return compare(folder, "-n2", "--reruns=1", "test_states.py", "test_mended.py")
+
+
+def test_xdist_and_reruns_come_to_the_same(apart, run):
+    def told(one):
+        return {
+            row["nodeid"]: (
+                row["verdict"],
+                row["comparison"] and {**row["comparison"], "base_timeline": None},
+            )
+            for row in one.report["tests"]
+            if "test_memory" not in row["nodeid"]
+        }
+
+    assert told(apart) == told(run)
+    assert {name: apart.outcomes[name] for name in STATES_OF} == {
+        name: outcome for name, (outcome, _) in STATES_OF.items()
+    }
+
+
+def test_xdist_tells_what_was_removed_once_and_leaves_nothing(apart, folder):
+    assert apart.report["comparison"]["removed"] == ["test_states.py::test_gone"]
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+    assert not list((folder / "temporary").glob("membudget*"))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("test_states.py::test_same", "test_states.py::test_added"),
+        ("--collect-only", "-k", "test_same or test_added"),
+    ],
+    ids=["nodeids", "collect-only"],
+)
+def test_a_subset_removes_nothing_that_it_did_not_select(folder, compare, run, args):
+    part = compare(folder, *args)
+
+    assert part.status == 0
+    assert {name.partition("[")[0] for name in part.rows} <= {"test_same", "test_same_alone", "test_added"}
+    assert comparison(part, "test_same")["status"] == "unchanged"
+    assert comparison(part, "test_added")["status"] == "new"
+    assert part.report["comparison"]["removed"] == []
+
+
+def test_what_failed_last_is_compared_alone(folder, compare, run):
+    part = compare(folder, "test_states.py", "--lf", "-k", "new_over or same_alone")
+
+    assert list(part.rows) == ["test_new_over"]
+    assert comparison(part, "test_new_over")["status"] == "new-over"
+    assert part.report["comparison"]["removed"] == []
+
+
+# Without a base, and with a stored one
+
+
+@pytest.fixture(scope="module")
+def plain(folder, compare, run):
+    return compare(folder, "test_states.py", base=None)
+
+
+def test_without_a_base_growth_alone_is_no_pass_and_says_what_to_run(plain):
+    assert plain.outcomes["test_growth_alone"] == "skipped"
+    assert "run pytest with --membudget-compare=REF" in plain.message("test_growth_alone")
+
+
+def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
+    assert plain.outcomes["test_same"] == "passed"
+    assert any("2 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
+
+
+def test_without_a_base_over_is_over_and_waivers_hold(plain):
+    assert plain.outcomes["test_still_over"] == "failed"
+    assert (plain.outcomes["test_waived"], plain.outcomes["test_expired"]) == ("passed", "failed")
+
+
+@pytest.fixture(scope="module")
+def stored(folder, compare, plain):
+    report = copy.deepcopy(plain.report)
+    rows = {row["nodeid"].partition("::")[2]: row for row in report["tests"]}
+    peak = {f"{name}_bytes": MIB for name in ("allocated", "active", "reserved", "device")}
+    rows["test_same"]["estimates"][0].update(peak=peak, components={"inputs": MIB}, holders=[], timeline=None)
+    rows["test_less"]["budget"]["gpu"] = "A100-40GB"
+    report["tests"].append({**rows["test_new_over"], "nodeid": "test_states.py::test_elsewhere"})
+    (folder / "membudget-base.json").write_text(json.dumps(report))
+    return compare(folder, "test_states.py", base="membudget-base.json")
+
+
+def test_a_stored_report_is_a_base(stored):
+    assert comparison(stored, "test_same")["status"] == "grown"
+    assert stored.outcomes["test_same"] == "failed"
+    assert comparison(stored, "test_added")["status"] == "unchanged"
+    assert stored.outcomes["test_still_over"] == "passed"
+
+
+def test_another_card_in_a_stored_report_is_not_comparable(stored):
+    found = comparison(stored, "test_less")
+
+    assert found["status"] == "not-comparable"
+    assert "A100-40GB" in found["reason"]
+
+
+def test_a_subset_beside_a_stored_report_removes_nothing(stored):
+    assert stored.report["comparison"]["removed"] == []
+
+
+# When it goes wrong
+
+
+def test_a_base_that_imports_the_heads_code_is_not_comparable(repository, compare):
+    test = """
+        import sys
+        sys.path.insert(0, {here!r})
+        import sized
+        import pytest
+        from holding import hold
+
+        @pytest.mark.mem_budget(gib=1, max_growth="1%")
+        def test_it():
+            hold(sized.SIZE)
+        """
+    folder = repository({"lib/sized.py": "SIZE = 0.05\n", "test_it.py": ""}, {"lib/sized.py": "SIZE = 0.2\n"})
+    git(folder, "checkout", "-q", "main")
+    (folder / "test_it.py").write_text(
+        "\n".join(line[8:] for line in test.format(here=str(folder / "lib")).splitlines()[1:])
+    )
+    git(folder, "commit", "-qam", "base")
+    git(folder, "checkout", "-qB", "change")
+    (folder / "lib" / "sized.py").write_text("SIZE = 0.2\n")
+    run = compare(folder)
+
+    found = comparison(run, "test_it")
+    assert found["status"] == "not-comparable"
+    assert "imported sized from the head's checkout" in found["reason"]
+
+
+def test_a_base_whose_conftest_fails_is_not_comparable_with_the_first_line_of_why(repository, compare):
+    test = """
+        import pytest
+        from holding import hold
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_it():
+            hold(0.05)
+        """
+    folder = repository(
+        {"conftest.py": "import nowhere_to_be_found\n", "test_it.py": test},
+        {"conftest.py": "", "test_it.py": test},
+    )
+    run = compare(folder)
+
+    assert run.status == 0
+    assert comparison(run, "test_it")["status"] == "not-comparable"
+    assert "ImportError while loading conftest" in comparison(run, "test_it")["reason"]
+
+
+def test_a_shallow_clone_says_how_to_fetch_the_rest(folder, compare, tmp_path):
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth=1", "--branch=change", f"file://{folder}", str(clone))
+    (clone / "temporary").mkdir()
+    run = compare(clone)
+
+    assert run.status == 4
+    assert "a shallow clone; fetch all of it: fetch-depth: 0" in run.err
+
+
+def test_interrupting_the_session_removes_the_worktree(repository):
+    slow = """
+        import pytest, time
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_slow():
+            time.sleep(120)
+        """
+    folder = repository({"test_slow.py": slow}, {"new.py": ""})
+    session = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--membudget", "--membudget-compare=main"],
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder / "temporary"), "CUDA_VISIBLE_DEVICES": ""},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while len(git(folder, "worktree", "list").splitlines()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    [worktree] = (folder / "temporary").glob("membudget-base-*/worktree/*")
+    assert (Path(worktree) / "test_slow.py").exists()
+    session.send_signal(signal.SIGINT)
+
+    assert session.wait(30) == 2
+    assert len(git(folder, "worktree", "list").splitlines()) == 1
+    assert not list((folder / "temporary").glob("membudget-base-*"))
