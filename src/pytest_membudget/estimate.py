@@ -69,9 +69,6 @@ class Estimator:
 
         ``snapshot``: where to write its snapshot, if its order records.
         """
-        refusal = self._refusals.get(None) or self._refusals.get(file)
-        if refusal is not None:
-            return _failed(refusal)
         request = request_for(key, file, budget, self._order.gpu, snapshot)
         self._has_asked = False
         try:
@@ -97,6 +94,9 @@ class Estimator:
         if found is not None:
             return found
         self._has_asked = True
+        refusal = self._refusals.get(None) or self._refusals.get(request["file"])
+        if refusal is not None:
+            raise WorkerFailure(refusal)
         answer = self._ask_worker(request)
         # a file that has a worker of its own has it because of what other files do
         if self._cache is not None and not self._by_file:

@@ -180,3 +180,15 @@ def generation(order):
     tokens = torch.randint(0, 1000, (order.get("rows", 2), order.get("length", 512)), device="cuda")
     with torch.inference_mode():
         inference_step(model, tokens, new_tokens=order["new_tokens"])
+
+
+def training_with_outputs(order):
+    """A loop whose variable holds the model's outputs, logits among them, until it is bound again."""
+    model = build(order)
+    optimizer = torch.optim.AdamW(model.parameters(), **order.get("optimizer", {}))
+    batch = batch_of(order, model)
+    for _ in range(2):
+        outputs = model(**batch)
+        outputs.loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()

@@ -35,7 +35,7 @@ def seen(tmp_path):
 
     def run(body, before="", **env):
         source = START.format(scratch=str(tmp_path / "scratch")) + textwrap.dedent(before)
-        source += "observer.begin()\n" + textwrap.dedent(body) + END
+        source += "\nobserver.begin()\n" + textwrap.dedent(body) + END
         (tmp_path / "main.py").write_text(source)
         done = subprocess.run(
             [sys.executable, str(tmp_path / "main.py")],

@@ -45,7 +45,9 @@ def test_the_folder_is_the_named_one_or_the_platforms(environment, folder):
     assert cache_folder(environment) == folder
 
 
-@pytest.mark.parametrize(("text", "expected"), [("10", 10 * MIB), ("0", 0), ("", MOST_BYTES), ("-1", MOST_BYTES)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("10", 10 * MIB), ("0", 0), ("", MOST_BYTES), ("-1", MOST_BYTES)]
+)
 def test_the_size_is_a_number_of_mib(text, expected):
     assert most_bytes({"MEMBUDGET_CACHE_MIB": text}) == expected
 

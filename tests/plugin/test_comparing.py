@@ -39,6 +39,10 @@ STATES = """
     def test_same():
         hold(0.05)
 
+    @budget(max_growth="1%")
+    def test_steady():
+        hold(0.05)
+
     @budget(gib=1)
     def test_less():
         hold(SIZES["less"])
@@ -111,6 +115,7 @@ HEAD = {
 STATES_OF = {
     "test_still_over": ("passed", "still-over"),
     "test_same": ("passed", "unchanged"),
+    "test_steady": ("passed", "unchanged"),
     "test_less": ("passed", "shrunk"),
     "test_new_over": ("failed", "new-over"),
     "test_waived": ("passed", "waived"),
@@ -155,10 +160,17 @@ def repository(tmp_path_factory, write_all):
 def compare(in_folder):
     """``compare(folder, *args)`` compares ``folder`` with ``main``, its temporary files in ``temporary``."""
 
-    def run(folder, *args, base="main"):
+    def run(folder, *args, base="main", env=None):
         asked = (f"--membudget-compare={base}",) if base else ()
         temporary = {"TMPDIR": str(folder / "temporary")}
-        return in_folder(folder, "--membudget", "--membudget-report=membudget", *asked, *args, env=temporary)
+        return in_folder(
+            folder,
+            "--membudget",
+            "--membudget-report=membudget",
+            *asked,
+            *args,
+            env={**temporary, **(env or {})},
+        )
 
     return run
 
@@ -373,7 +385,7 @@ def test_xdist_tells_what_was_removed_once_and_leaves_nothing(apart, folder):
     "args",
     [
         ("test_states.py::test_same", "test_states.py::test_added"),
-        ("--collect-only", "-k", "test_same or test_added"),
+        ("test_states.py", "--collect-only", "-k", "test_same or test_added"),
     ],
     ids=["nodeids", "collect-only"],
 )
@@ -410,7 +422,7 @@ def test_without_a_base_growth_alone_is_no_pass_and_says_what_to_run(plain):
 
 def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
     assert plain.outcomes["test_same"] == "passed"
-    assert any("2 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
+    assert any("3 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
 
 
 def test_without_a_base_over_is_over_and_waivers_hold(plain):
@@ -423,7 +435,9 @@ def stored(folder, compare, plain):
     report = copy.deepcopy(plain.report)
     rows = {row["nodeid"].partition("::")[2]: row for row in report["tests"]}
     peak = {f"{name}_bytes": MIB for name in ("allocated", "active", "reserved", "device")}
-    rows["test_same"]["estimates"][0].update(peak=peak, components={"inputs": MIB}, holders=[], timeline=None)
+    rows["test_steady"]["estimates"][0].update(
+        peak=peak, components={"inputs": MIB}, holders=[], timeline=None
+    )
     rows["test_less"]["budget"]["gpu"] = "A100-40GB"
     report["tests"].append({**rows["test_new_over"], "nodeid": "test_states.py::test_elsewhere"})
     (folder / "membudget-base.json").write_text(json.dumps(report))
@@ -431,8 +445,9 @@ def stored(folder, compare, plain):
 
 
 def test_a_stored_report_is_a_base(stored):
-    assert comparison(stored, "test_same")["status"] == "grown"
-    assert stored.outcomes["test_same"] == "failed"
+    assert comparison(stored, "test_steady")["status"] == "grown"
+    assert stored.outcomes["test_steady"] == "failed"
+    assert comparison(stored, "test_same")["status"] == "unchanged"
     assert comparison(stored, "test_added")["status"] == "unchanged"
     assert stored.outcomes["test_still_over"] == "passed"
 
@@ -478,6 +493,28 @@ def test_a_base_that_imports_the_heads_code_is_not_comparable(repository, compar
     assert "imported sized from the head's checkout" in found["reason"]
 
 
+def test_code_that_a_search_path_leads_to_is_the_bases_own(repository, compare):
+    test = """
+        import pytest
+        import sized
+        from holding import hold
+
+        @pytest.mark.mem_budget(max_growth="1%")
+        def test_it():
+            hold(sized.SIZE)
+        """
+    files = {"tests/test_it.py": test}
+    folder = repository(
+        {"src/sized.py": "SIZE = 0.0625\n", **files}, {"src/sized.py": "SIZE = 0.125\n", **files}
+    )
+    path = os.pathsep.join([str(folder / "src"), str(folder)])
+    run = compare(folder, "tests/test_it.py", env={"PYTHONPATH": path})
+
+    found = comparison(run, "test_it")
+    assert (found["base_bytes"], found["head_bytes"]) == (64 * MIB, 128 * MIB)
+    assert run.outcomes["test_it"] == "failed"
+
+
 def test_a_base_whose_conftest_fails_is_not_comparable_with_the_first_line_of_why(repository, compare):
     test = """
         import pytest
@@ -508,7 +545,8 @@ def test_a_shallow_clone_says_how_to_fetch_the_rest(folder, compare, tmp_path):
     assert "a shallow clone; fetch all of it: fetch-depth: 0" in run.err
 
 
-def test_interrupting_the_session_removes_the_worktree(repository):
+@pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 2), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_session_that_is_ended_leaves_no_worktree(repository, ending, status):
     slow = """
         import pytest, time
 
@@ -529,8 +567,12 @@ def test_interrupting_the_session_removes_the_worktree(repository):
         time.sleep(0.1)
     [worktree] = (folder / "temporary").glob("membudget-base-*/worktree/*")
     assert (Path(worktree) / "test_slow.py").exists()
-    session.send_signal(signal.SIGINT)
+    time.sleep(1)  # the base's process has begun
+    session.send_signal(ending)
 
-    assert session.wait(30) == 2
+    assert session.wait(30) == status
+    deadline = time.monotonic() + 30  # whoever is killed cannot do it itself
+    while list((folder / "temporary").glob("membudget-base-*")) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert len(git(folder, "worktree", "list").splitlines()) == 1
     assert not list((folder / "temporary").glob("membudget-base-*"))

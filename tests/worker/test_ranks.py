@@ -91,6 +91,17 @@ BODIES = """
         record_property("world size", dist.get_world_size())
         counting_device.taken.append(1000 * total() + dist.get_rank())
 
+    def test_makes_its_own_group():
+        with pytest.raises(ValueError, match="init_process_group.backend='mpi'.: the test runs in a process"):
+            dist.init_process_group("mpi")
+        with pytest.raises(ValueError, match="initialize the default process group twice"):
+            dist.init_process_group("gloo")
+
+    def test_finds_the_group():
+        dist.init_process_group("gloo", rank=dist.get_rank())
+        counting_device.taken.append(total())
+        dist.destroy_process_group()
+
     def test_killed():
         if is_rank_1("layer 1 of it"):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -253,6 +264,15 @@ def test_each_rank_leaves_a_snapshot_of_its_own(of_four, folder):
     names = sorted(path.name for path in (folder / "snapshots").iterdir())
     assert names == [f"reduces-rank{rank}.pickle" for rank in range(4)]
     assert pickle.loads((folder / "snapshots" / names[3]).read_bytes()) == {"segments": []}
+
+
+def test_a_test_can_make_its_process_group_itself(folder):
+    """1 + 2 from each; and one that asks for another group is told, or for a second one."""
+    found = answer_of(folder, "test_finds_the_group", gpus=2)
+    refused = answer_of(folder, "test_makes_its_own_group", gpus=2)
+
+    assert [report["peak"]["allocated_bytes"] for report in found["reports"]] == [3, 3], found
+    assert refused["outcome"] == "traced", refused
 
 
 def test_no_process_is_left_after_all_have_reported(of_four, folder):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..components import COLLECTIVES, GRADIENTS, PARAMETERS
+from ..components import COLLECTIVES, GRADIENTS
 from .moments import Block
 from .number_types import bytes_for
 from .terms import Term
@@ -53,7 +53,7 @@ class Group:
 
     def parameters(self) -> Term:
         """Its whole parameters."""
-        return Term(PARAMETERS, "gathered parameters", self.whole_bytes, "elements*compute", _SOURCE)
+        return Term(COLLECTIVES, "gathered parameters", self.whole_bytes, "elements*compute", _SOURCE)
 
     def flat(self) -> Term:
         """The flat buffer of its gathering."""

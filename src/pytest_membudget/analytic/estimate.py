@@ -14,6 +14,7 @@ from . import states
 from .communication import Group, sharded
 from .figures import RankFigure
 from .implementations import blocks_of
+from .implementations.heads import held_logits
 from .job import Job
 from .layout import group_of, inventory_for, layer_group, root_tensors
 from .local_tensors import LocalTensor
@@ -65,15 +66,20 @@ def _figure(stage: Stage) -> RankFigure:
         host=_host(tensors, job),
         context_bytes=gpu.context_bytes if gpu else 0,
         assumptions=_assumptions(stage),
-        not_modelled=states.not_modelled(job),
+        not_modelled=states.not_modelled(job) if job.task == "train" else (),
     )
 
 
 def _step(stage: Stage, tensors: Sequence[LocalTensor]) -> Step:
     job = stage.job
+    if job.task == "generate":
+        return Step(static=_static(stage, tensors), blocks=blocks_of(stage))
     blocks, gathered, at_end = _communicating(stage, tensors)
     in_backward = job.optimizer.in_backward
     held = states.gradient_terms(tensors, job) if states.holds_gradients(job) else ()
+    if job.task == "generate":
+        return Step(static=_static(stage, tensors), blocks=blocks)
+    logits = held_logits(stage)
     return Step(
         static=(*_static(stage, tensors), *_teacher(stage)),
         blocks=blocks,
@@ -83,6 +89,8 @@ def _step(stage: Stage, tensors: Sequence[LocalTensor]) -> Step:
         held_gradients=() if "gradients" in job.offload else held,
         in_flight=stage.in_flight,
         optimizer_temporaries=states.step_temporaries(_as_stepped(tensors, job), job),
+        kept_to_step=logits,
+        kept_from_before=logits,
     )
 
 
@@ -90,7 +98,7 @@ def _static(stage: Stage, tensors: Sequence[LocalTensor]) -> tuple[Term, ...]:
     job = stage.job
     return (
         *states.parameter_terms(tensors, job),
-        *states.state_terms(_as_stepped(tensors, job), job),
+        *(states.state_terms(_as_stepped(tensors, job), job) if job.task == "train" else ()),
         *_inputs(stage),
         *_workspaces(job),
         *_buckets(tensors, job),

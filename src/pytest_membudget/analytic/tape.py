@@ -226,7 +226,7 @@ def _run_forward(
     outputs = {tape.tensor(name).name for name in tape.outputs}
     live.mark()
     for operator, ending in zip(tape.operators, tape.endings, strict=True):
-        made = (*operator.makes, *(operator.keeps if saves else ()))
+        made = (*operator.makes, *(kept for kept in operator.keeps if saves or kept.name in stays))
         for tensor in made:
             if tensor.view_of is None and tensor.name not in done:
                 live.take(tensor, tensor.component if tensor.name in stays else TEMPORARIES)

@@ -48,12 +48,12 @@ def dependencies_of(seen: Mapping[str, Any], world: World) -> dict[str, Any]:
             raise Unkeepable(f"{path} was changed while the test ran")
     if any(world.imports.is_found(missing) for missing in seen["missing"]):
         raise Unkeepable("a module that was not found is there")
-    states = {name(path): files.state(path) for path in seen["files"]}
-    states.update({name(path): ABSENT for path in seen["absent"]})
-    states.update({name(path): FOLDER for path in seen["folders"]})
+    found = {path: files.state(path) for path in seen["files"]}
+    found.update(dict.fromkeys(seen["absent"], ABSENT))
+    found.update((path, FOLDER) for path in seen["folders"] if not world.names.is_above(path))
     later = [path for path in seen["paths"] if path not in world.search]
     return {
-        "states": states,
+        "states": {each: state for path, state in found.items() for each in world.names.names(path)},
         "listings": {name(path): listing for path, listing in seen["listings"].items()},
         "modules": {
             module: _named(world.names, origin)

@@ -92,7 +92,7 @@ class EstimateCache:
         except Unkeepable as error:
             self.misses[request["key"]] = f"not kept: {error}"
         except OSError as error:
-            self.trouble = f"{error.strerror or error}: {error.filename or 'the cache'}"
+            self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
     def close(self) -> None:
         """Hold the cache to its size."""

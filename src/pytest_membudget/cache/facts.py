@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -65,6 +66,7 @@ def session_facts(
         "platform": [platform.system(), platform.machine(), *platform.libc_ver()],
         "torch": torch_facts(files),
         "distributions": distributions(sys.path, names),
+        "edited": {path: files.state(path) for path in edited_files(sys.path)},
         "variables": listed_variables(os.environ, names),
         "options": names.plain(counted_options(options)),
         "settings": names.plain(settings),
@@ -119,6 +121,35 @@ def distributions(search: Sequence[str], names: Names) -> str:
                 places = [os.path.join(path, name) for name in _SAYING] if os.path.isdir(path) else [path]
                 found[names.name(path)] = "".join(map(_digest_of, places))
     return digest(json.dumps(found, sort_keys=True).encode("utf-8", "surrogatepass"))
+
+
+def edited_files(search: Sequence[str]) -> list[str]:
+    """Code of installed packages that was changed after the last installation into its folder."""
+    found: list[str] = []
+    for folder in dict.fromkeys(search):
+        records = [os.path.join(folder, entry, "RECORD") for entry in _entries(folder)]
+        installed_ns = [_changed_ns(path) for path in records if path.endswith(f".dist-info{os.sep}RECORD")]
+        if installed_ns:
+            found += [path for path in _code_below(folder) if _changed_ns(path) > max(installed_ns)]
+    return sorted(found)
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _code_below(folder: str) -> Iterator[str]:
+    folders = [folder]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith((".py", ".so")):
+                    yield entry.path
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
 
 
 def _entries(folder: str) -> list[str]:

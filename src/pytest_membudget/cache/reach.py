@@ -37,9 +37,23 @@ class Names:
         """``path`` as it is kept."""
         return _ROOT + path[len(self._root) :] if is_below(path, [self._root]) else path
 
+    def names(self, path: str) -> list[str]:
+        """All names of ``path``: what lies beside a folder above the root folder has two.
+
+        Code that looks for a file from folder to folder upwards finds another one in another checkout.
+        """
+        folder, base = os.path.split(path)
+        if not is_below(self._root, [folder]) or folder == self._root:
+            return [self.name(path)]
+        return [path, "/".join([_ROOT, os.path.relpath(folder, self._root), base])]
+
+    def is_above(self, path: str) -> bool:
+        """Whether the root folder lies in ``path``."""
+        return path != self._root and is_below(self._root, [path.rstrip(os.sep)])
+
     def path(self, name: str) -> str:
-        """The inverse of ``name`` in this session."""
-        return self._root + name[len(_ROOT) :] if name.startswith(_ROOT) else name
+        """The inverse of ``name``, and of each of ``names``, in this session."""
+        return os.path.normpath(self._root + name[len(_ROOT) :]) if name.startswith(_ROOT) else name
 
     def text(self, text: str) -> str:
         """``text`` with the root folder named wherever it stands in it."""

@@ -62,6 +62,7 @@ class Store:
     """Entries below ``folder``. Reading never raises; writing raises ``OSError``."""
 
     def __init__(self, folder: Path, most: int = MOST_BYTES) -> None:
+        self.folder = folder
         self._folder = folder / f"estimates-{FORMAT}"
         self._most_bytes = most
 

@@ -1,8 +1,12 @@
-"""The process that estimates the base: pytest in the base's checkout, with the base's own code."""
+"""The process that estimates the base: pytest in the base's checkout, with the base's own code.
+
+It stays until its session ends it, and where that is killed it removes what is left.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Generator, Mapping
 from pathlib import Path
@@ -15,6 +19,7 @@ from ..protocol import Channel
 from ..worker.leaving import leave
 from ..worker.quiet import silence
 from .exchange import Exchange
+from .git import remove_worktree
 from .lookout import tell_foreign, told_foreign
 
 #: pluggy knows the plugin by this name, and so the gate that its estimates are for a comparison.
@@ -31,16 +36,19 @@ def main(read_fd: int, write_fd: int) -> None:
     try:
         order = channel.receive()
         if order is not None:
-            threading.Thread(target=_end_with_session, args=(channel,), daemon=True).start()
+            threading.Thread(target=_end_with_session, args=(channel, order), daemon=True).start()
             status = _run(order)
     finally:
         leave(status)
 
 
-def _end_with_session(channel: Channel) -> None:
-    """Nobody wants the result of a session that has ended."""
+def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
+    """Nobody wants the result of a session that is gone, and nobody else removes the worktree then."""
     while channel.receive() is not None:
         pass
+    os.chdir(os.sep)
+    remove_worktree(Path(order["top"]), Path(order["worktree"]))
+    shutil.rmtree(order["folder"], ignore_errors=True)
     leave(1)
 
 
@@ -102,7 +110,7 @@ class BasePlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """All is estimated: tell it, and leave the session where it is."""
+        """All is estimated: tell it, and leave the session where it is; this process ends with the head's."""
         gate: Any = session.config.pluginmanager.getplugin(_GATE)
         gate.end_workers()
         tell_foreign()
@@ -114,7 +122,8 @@ class BasePlugin:
                 "foreign": told_foreign(self._exchange.folder),
             }
         )
-        leave(0)
+        threading.Event().wait()
+        return True
 
     def _silence(self, option: Any) -> None:
         chosen = {name: getattr(option, name) for name in _CHOICE if hasattr(option, name)}

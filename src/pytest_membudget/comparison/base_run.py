@@ -109,6 +109,8 @@ class BaseRun:
             "dir": there if os.path.isdir(there) else str(self._worktree),
             "folder": str(self.folder),
             "scratch": scratch,
+            "top": str(self._base.top),
+            "worktree": str(self._worktree),
             "selected": head["selected"],
             "collected": head["collected"],
             "files": [places.there(file) for file in files] if files is not None else None,

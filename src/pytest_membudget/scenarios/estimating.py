@@ -14,7 +14,6 @@ from ..analytic.figures import report_of
 from ..analytic.job import Job
 from ..analytic.knobs import knobs_for, largest_micro_batch, lines_of
 from ..budget import Budget
-from ..components import GRADIENTS, OPTIMIZER_STATES
 from ..errors import MembudgetError, UsageMistake
 from ..estimate import Estimate, capacity_of
 from ..machines import GPUS_A_MACHINE, fullest_machine
@@ -45,9 +44,6 @@ def estimate_point(
         what = f"{point.node.place}: the formulas failed: {type(error).__name__}: {error}"
         return None, Estimate(Verdict(ERROR, what), details=traceback.format_exc())
     budget = scenario.budget
-    if scenario.job.task == "generate" and any(_trains(report) for report in reports):
-        what = f"{point.node.place}: generate: these formulas do not reckon generation with this model"
-        return scenario.budget, Estimate(Verdict(ERROR, what))
     machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
     verdict = judge(budget, reports, capacity_of(budget), machine)
     held = machine.host_bytes if machine is not None and machine.host_bytes else None
@@ -72,11 +68,6 @@ def _what_now(scenario: Scenario) -> str:
     lines = ["What would lower it, the cheapest in speed first:", *lines_of(knobs, gib_text)] if knobs else []
     most = largest_micro_batch(job, limit_bytes, peak_of)
     return "\n".join([*lines, f"The largest micro-batch that fits as it is: {most or 'none'}"])
-
-
-def _trains(report: MemoryReport) -> bool:
-    """Whether there is something in it that only training has."""
-    return bool(report.components[GRADIENTS] or report.components[OPTIMIZER_STATES])
 
 
 def reports_of(scenario: Scenario) -> tuple[MemoryReport, ...]:

@@ -20,6 +20,7 @@ from ..protocol import Channel
 from .item_run import ItemRun
 from .last_words import end_with_parent, tell_when_asked
 from .leaving import leave
+from .own_group import accept_own_group
 from .rank_answers import FAILURES
 from .rank_files import RankFiles
 from .serving import ServingPlugin
@@ -152,6 +153,7 @@ class RankPlugin(ServingPlugin):
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
         try:
             self._form_group()
+            accept_own_group()
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             return {"outcome": "error", "reason": f"the process group could not be formed ({what})"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...components import INPUTS, TEMPORARIES
+from ...components import ACTIVATIONS, INPUTS, TEMPORARIES
 from ..model import Model, Patches
 from ..number_types import bytes_for
+from ..stage import Stage
 from ..tape import Tape
 from ..terms import Term
 from .linears import embedding, linear
@@ -37,6 +38,23 @@ def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = 
     if model.embedding_norm is not None:
         hidden = norm(r, "embedding norm", hidden, model.embedding_norm, "h")
     return r.tape(_dropped(r, hidden, model))
+
+
+def rotary_tables(stage: Stage, setting: Setting, style: Style) -> tuple[Term, ...]:
+    """Cosines and sines of all positions, [1, s, w], which every layer saves.
+
+    Gemma 3 has a pair for layers with a window and one for those without.
+    """
+    shapes = [layer.attention for layer, _ in stage.groups]
+    width = max((shape.rotary_dim for shape in shapes), default=0)
+    if not width:
+        return ()
+    pairs = len({shape.window for shape in shapes}) if style.norms_after_transpose else 1
+    kind = style.table or setting.residual
+    size = bytes_for(setting.sizes(w=width).bytes("s w"), kind)
+    return (
+        Term(ACTIVATIONS, "rotary cos and sin", 2 * pairs * size, f"{2 * pairs}*s*w*{kind}", "", 2 * pairs),
+    )
 
 
 def embeddings_held(setting: Setting, model: Model) -> tuple[Term, ...]:

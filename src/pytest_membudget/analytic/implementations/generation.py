@@ -20,7 +20,7 @@ from ..stage import Stage
 from ..tape import Tape
 from ..terms import Term
 from .decoders import layer_tape
-from .embeddings import embedding_tape, embeddings_held
+from .embeddings import embedding_tape, embeddings_held, rotary_tables
 from .heads import head_recorder
 from .linears import linear
 from .losses import squeezed
@@ -34,7 +34,8 @@ def generation_blocks(stage: Stage) -> tuple[Block, ...]:
     """Blocks without a backward: the prompt's, then those of the last token."""
     job = stage.job
     generation = job.generation or Generation(new_tokens=1)
-    prompt, whole = stage.sequence, stage.sequence + generation.new_tokens
+    prompt = stage.sequence
+    whole = prompt + generation.new_tokens - 1  # the last token is not put into the cache
     setting = setting_of(stage).frozen()
     if generation.cache == "none":
         all_tokens = replace(setting, values={**setting.values, "s": whole, "n": whole, "T": whole})
@@ -49,7 +50,9 @@ def _pass(stage: Stage, setting: Setting, prefix: str, tokens: int) -> Iterator[
     model = stage.job.model
     style = style_of(model.architecture)
     if stage.has_embedding:
-        yield Block(f"{prefix}embedding", embedding_tape(setting, model, style), saves=False)
+        tables = rotary_tables(stage, setting, style)
+        tape = embedding_tape(setting, model, style)
+        yield Block(f"{prefix}embedding", tape, saves=False, stays=tables)
     for number, (layer, count) in enumerate(stage.groups):
         name = f"layers {number}" if number else "layers"
         tape = layer_tape(setting, layer, style, is_causal=model.decoder.is_causal)

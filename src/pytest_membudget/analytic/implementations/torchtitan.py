@@ -69,7 +69,7 @@ def layer_tape(setting: Setting, layer: Layer) -> Tape:
 
 
 def saved_operators(tape: Tape) -> tuple[str, ...]:
-    """What ``_apply_op_sac`` keeps: results of attention's kernel and of every other ``mm``, the first too."""
+    """What ``_apply_op_sac`` keeps: what attention's kernel and every other ``mm`` gave, the first too."""
     products = [operator for operator in tape.operators if operator.gives_views]
     kept = [operator.makes[0].name for operator in products[::2]]
     for operator in tape.operators:

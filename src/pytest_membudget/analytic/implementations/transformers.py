@@ -10,10 +10,11 @@ from ..job import Precision
 from ..moments import Block
 from ..number_types import bytes_for
 from ..stage import Stage
+from ..tape import Tape
 from ..terms import Term
 from .checkpoints import checkpointed
 from .decoders import layer_tape
-from .embeddings import embedding_tape, embeddings_held
+from .embeddings import embedding_tape, embeddings_held, rotary_tables
 from .encoder_decoder import encoder_decoder_blocks
 from .generation import generation_blocks
 from .heads import loss_blocks, normed_of, teacher_head
@@ -31,7 +32,7 @@ def blocks_of(stage: Stage) -> tuple[Block, ...]:
     setting, style = setting_of(stage), style_of(model.architecture)
     blocks: list[Block] = []
     if stage.has_embedding:
-        shared = (*_rotary_tables(stage, setting, style), *_arguments(stage, setting, style))
+        shared = (*rotary_tables(stage, setting, style), *_arguments(stage, setting, style))
         blocks.append(Block("embedding", embedding_tape(setting, model, style), stays=shared))
     blocks += _layers(stage, setting, style)
     if stage.has_head:
@@ -46,6 +47,7 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
     is_causal = job.model.decoder.is_causal
     first = 0
     held = embeddings_held(setting, job.model) if stage.has_embedding else ()
+    is_saved = job.checkpointing.mode != "none"
     for number, (layer, count) in enumerate(stage.groups):
         name = f"layers {number}" if number else "layers"
         starts = first == 0 and stage.has_embedding and not setting.trains
@@ -55,12 +57,16 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
             count, first = count - 1, 1
         if count:
             tape = layer_tape(setting, layer, style, is_causal=is_causal)
-            is_saved = any(tensor.name == "hidden_states" for tensor in tape.saved())
-            is_held = job.checkpointing.mode != "none" or is_saved or first + count == 1
-            beside = () if is_held and not job.model.positions else held
+            is_saved = is_saved or (first == 0 and _saves_input(tape))
+            is_only = first + count == 1
+            beside = () if (is_saved or is_only) and not job.model.positions else held
             block = Block(name, tape, count, beside_forward=beside)
             yield from checkpointed(block, job.checkpointing, first)
         first += count
+
+
+def _saves_input(tape: Tape) -> bool:
+    return any(tensor.name == "hidden_states" for tensor in tape.saved())
 
 
 def teacher_blocks(stage: Stage) -> tuple[Block, ...]:
@@ -88,23 +94,6 @@ def teacher_blocks(stage: Stage) -> tuple[Block, ...]:
         Block("teacher embedding", embedding_tape(setting, model, style), saves=False),
         *layers,
         Block("teacher head", teacher_head(setting, model, normed_of(model, style), chunks), saves=False),
-    )
-
-
-def _rotary_tables(stage: Stage, setting: Setting, style: Style) -> tuple[Term, ...]:
-    """Cosines and sines of all positions, [1, s, w], which every layer saves.
-
-    Gemma 3 has a pair for layers with a window and one for those without.
-    """
-    shapes = [layer.attention for layer, _ in stage.groups]
-    width = max((shape.rotary_dim for shape in shapes), default=0)
-    if not width:
-        return ()
-    pairs = len({shape.window for shape in shapes}) if style.norms_after_transpose else 1
-    kind = style.table or setting.residual
-    size = bytes_for(setting.sizes(w=width).bytes("s w"), kind)
-    return (
-        Term(ACTIVATIONS, "rotary cos and sin", 2 * pairs * size, f"{2 * pairs}*s*w*{kind}", "", 2 * pairs),
     )
 
 

@@ -1,0 +1,324 @@
+"""The cache as a session uses it, with workers that are not there."""
+
+import json
+import os
+
+import pytest
+
+from pytest_membudget import estimate as estimate_module
+from pytest_membudget.budget import Budget
+from pytest_membudget.cache.estimates import EstimateCache
+from pytest_membudget.cache.files import digest
+from pytest_membudget.cache.store import Store
+from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.estimate import Estimator
+from pytest_membudget.launch import Order
+from pytest_membudget.units import GIB
+
+REPORT = {
+    "kind": "traced",
+    "rank": 0,
+    "metric": "allocated",
+    "peak": dict.fromkeys(("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"), 2 * GIB),
+    "components": {"parameters": 2 * GIB},
+    "holders": [],
+    "host": None,
+    "assumptions": [],
+    "not_modelled": [],
+    "seconds": 1.0,
+    "timeline": None,
+}
+EMPTY = {"files": {}, "absent": [], "folders": [], "listings": {}, "modules": {}, "outside": []}
+SEEN = {**EMPTY, "missing": [], "variables": [], "paths": [], "trouble": ""}
+TRACED = {"outcome": "traced", "report": REPORT, "properties": [], "seen": SEEN}
+REQUEST = {"key": "t.py::test", "file": "t.py", "gpu": "A100-40GB", "limited": False, "metric": "allocated"}
+REQUEST["snapshot"] = None
+
+
+class Worker:
+    """Answers as it is told; knows how often it was asked."""
+
+    asked = 0
+    started = 0
+    answers = TRACED
+    imported_bytes = 0
+    is_spent = False
+
+    def __init__(self, order):
+        assert order.observes
+        type(self).started += 1
+
+    def ask(self, request):
+        type(self).asked += 1
+        if self.answers is None:
+            raise WorkerFailure("it is lost")
+        return {**self.answers, "key": request["key"], "event": "result"}
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def worker(monkeypatch):
+    class Own(Worker):
+        pass
+
+    monkeypatch.setattr(estimate_module, "Worker", Own)
+    return Own
+
+
+@pytest.fixture
+def cache_of(tmp_path):
+    """``cache_of(...)``: a new session's cache."""
+
+    def make(facts=None, **more):
+        store = Store(tmp_path / "kept")
+        return EstimateCache(store, "/project", lambda names, files: facts or {"torch": "2.13"}, **more)
+
+    return make
+
+
+def estimated(cache, budget, files=("t.py",)):
+    order = Order(args=(), dir="/project", files=files, gpu="A100-40GB", timeout=1)
+    estimator = Estimator(order, cache)
+    found = estimator.estimate("t.py::test", "t.py", budget)
+    estimator.close()
+    cache.close()
+    return found
+
+
+def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, worker):
+    first = estimated(cache_of(), Budget(gib=3))
+    second = estimated(cache_of(), Budget(gib=1))
+    third = estimated(cache_of(), Budget(components={"parameters": 1.5}))
+
+    assert worker.started == 1
+    assert [found.verdict.name for found in (first, second, third)] == ["within", "over", "over"]
+    assert [found.cached for found in (first, second, third)] == [False, True, True]
+    assert second.verdict.reason == "1.00 GiB over its budget of 1 GiB"
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [Budget(gib=3, metric="reserved"), Budget(gib=3, gpu="A100-40GB"), Budget(gib=3, gpu="H100-80GB")],
+    ids=["metric", "limited", "card"],
+)
+def test_another_request_is_another_estimate(cache_of, worker, budget):
+    estimated(cache_of(), Budget(gib=3))
+    found = estimated(cache_of(), budget)
+
+    assert worker.asked == 2
+    assert not found.cached
+
+
+def test_another_session_is_another_estimate(cache_of, worker):
+    estimated(cache_of(), Budget(gib=3))
+    estimated(cache_of({"torch": "2.14"}), Budget(gib=3))
+
+    assert worker.asked == 2
+
+
+def test_each_rank_is_kept_for_itself(cache_of, worker):
+    worker.answers = {**TRACED, "representatives": [1]}
+    estimated(cache_of(), Budget(gib=3, gpus=4))
+    found = estimated(cache_of(), Budget(gib=3, gpus=4))
+    assert worker.asked == 2
+    assert found.cached
+
+    other = estimated(cache_of(), Budget(gib=3, gpus=8))
+    assert worker.asked == 4
+    assert not other.cached
+
+
+def test_ranks_that_are_kept_in_part_are_not_called_kept(cache_of, worker):
+    estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[1]))
+    found = estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[0, 1]))
+
+    assert worker.asked == 2
+    assert not found.cached
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"outcome": "error", "reason": "as ever", "seen": SEEN},
+        {"outcome": "skipped", "reason": "as ever", "seen": SEEN},
+        {**TRACED, "seen": {**SEEN, "trouble": "socket.bind"}},
+        {**TRACED, "has_snapshot": False, "snapshot_error": "no space left"},
+        {name: value for name, value in TRACED.items() if name != "seen"},
+        None,
+    ],
+    ids=["error", "skipped", "trouble", "no snapshot", "not seen", "lost"],
+)
+def test_what_is_no_sure_figure_is_asked_for_again(cache_of, worker, answers):
+    worker.answers = answers
+    estimated(cache_of(), Budget(gib=3))
+    estimated(cache_of(), Budget(gib=3))
+
+    assert worker.asked == 2
+
+
+def test_files_with_workers_of_their_own_are_not_kept(cache_of, worker):
+    worker.imported_bytes = 1
+    for _ in range(2):
+        estimated(cache_of(), Budget(gib=3), files=("t.py", "u.py"))
+
+    assert worker.asked == 2
+
+
+def test_one_that_does_not_find_keeps(cache_of, worker):
+    estimated(cache_of(), Budget(gib=3))
+    estimated(cache_of(finds=False), Budget(gib=3))
+    assert worker.asked == 2
+
+    assert estimated(cache_of(), Budget(gib=3)).cached
+
+
+def rewrite(folder, change):
+    """Change what is kept as somebody would who knows how digests are made."""
+    (path,) = folder.rglob("*.json")
+    body = json.loads(path.read_text())["body"]
+    change(body)
+    encoded = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    path.write_text(json.dumps({"digest": digest(encoded.encode()), "body": body}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body["answer"].pop("outcome"),
+        lambda body: body["answer"].update(outcome="error"),
+        lambda body: body["answer"].update(outcome="out_of_memory"),
+        lambda body: body["answer"].pop("report"),
+        lambda body: body["answer"]["report"].pop("peak"),
+        lambda body: body["answer"]["report"]["components"].update(parameters=1),
+        lambda body: body["answer"]["report"].update(components=[]),
+        lambda body: body.update(answer=[1]),
+        lambda body: body.update(depends=None),
+        lambda body: body["depends"].pop("states"),
+        lambda body: body["depends"].update(missing=3),
+        lambda body: body["depends"].update(variables={"PATH": 7}),
+    ],
+)
+def test_an_entry_of_another_form_is_not_used(cache_of, worker, tmp_path, change):
+    estimated(cache_of(), Budget(gib=3))
+    rewrite(tmp_path, lambda body: None)
+    assert estimated(cache_of(), Budget(gib=3)).cached
+
+    rewrite(tmp_path, change)
+    assert estimated(cache_of(), Budget(gib=3)).verdict.name == "within"
+    assert worker.asked == 2
+
+
+def test_no_space_is_told_once_and_fails_nothing(cache_of, worker, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "/somewhere")
+
+    monkeypatch.setattr(Store, "keep", full)
+    cache = cache_of()
+
+    assert estimated(cache, Budget(gib=3)).verdict.name == "within"
+    assert cache.trouble == f"No space left on device: {cache._store.folder}"
+
+
+def test_a_kept_snapshot_that_cannot_be_written_is_told_as_ever(cache_of, tmp_path):
+    path = tmp_path / "snapshots" / "test.pickle"
+    path.parent.mkdir()
+    path.write_bytes(b"a snapshot")
+    request = {**REQUEST, "snapshot": str(path)}
+    cache_of().keep(request, {**TRACED, "has_snapshot": True})
+    path.unlink()
+    path.parent.rmdir()
+
+    assert cache_of().find(request)["has_snapshot"]
+    assert path.read_bytes() == b"a snapshot"
+
+    blocked = {**REQUEST, "snapshot": str(path / "inner.pickle")}
+    found = cache_of().find(blocked)
+    assert not found["has_snapshot"]
+    assert found["snapshot_error"].startswith("File exists")
+
+
+def test_a_snapshot_of_an_earlier_run_goes_where_there_is_none_now(cache_of, tmp_path):
+    path = tmp_path / "test.pickle"
+    request = {**REQUEST, "snapshot": str(path)}
+    cache_of().keep(request, {**TRACED, "has_snapshot": False})
+    path.write_bytes(b"an earlier run's")
+
+    assert cache_of().find(request) is not None
+    assert not path.exists()
+
+
+def test_what_was_kept_without_a_snapshot_is_not_found_for_one(cache_of, tmp_path):
+    cache_of().keep(REQUEST, TRACED)
+
+    assert cache_of().find(REQUEST) is not None
+    assert cache_of().find({**REQUEST, "snapshot": str(tmp_path / "test.pickle")}) is None
+
+
+def test_a_folder_that_the_body_has_put_on_the_import_path_is_watched(cache_of, tmp_path):
+    (tmp_path / "more").mkdir()
+    seen = {**SEEN, "paths": [str(tmp_path / "more")]}
+    cache_of().keep(REQUEST, {**TRACED, "seen": seen})
+    assert cache_of().find(REQUEST) is not None
+
+    (tmp_path / "more" / "notes.txt").write_text("")
+    assert cache_of().find(REQUEST) is not None
+    (tmp_path / "more" / "shadow.py").write_text("")
+    cache = cache_of()
+    assert cache.find(REQUEST) is None
+    assert cache.misses == {REQUEST["key"]: f"changed: {tmp_path / 'more'}"}
+
+
+def test_another_checkout_with_the_same_content_finds_it(tmp_path):
+    def checkout(name, text):
+        path = tmp_path / name / "data.txt"
+        path.parent.mkdir()
+        path.write_text(text)
+        found = os.stat(path)
+        signature = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        request = {**REQUEST, "key": f"{path.parent}/t.py::test", "file": f"{path.parent}/t.py"}
+        cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda names, files: {})
+        return cache, request, {**TRACED, "seen": {**SEEN, "files": {str(path): signature}}}
+
+    cache, request, answer = checkout("first", "1")
+    cache.keep(request, answer)
+
+    same, same_request, _ = checkout("second", "1")
+    other, other_request, _ = checkout("third", "2")
+    assert same.find(same_request) is not None
+    assert other.find(other_request) is None
+
+
+def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, monkeypatch, worker):
+    estimated(cache_of(), Budget(gib=3))
+
+    def refuse(order):
+        raise WorkerFailure("there is no worker")
+
+    monkeypatch.setattr(estimate_module, "Worker", refuse)
+    order = Order(args=(), dir="/project", files=("t.py",), gpu="A100-40GB", timeout=1)
+    estimator = Estimator(order, cache_of())
+    other = estimator.estimate("t.py::other", "t.py", Budget(gib=3))
+    assert other.verdict.reason == "there is no worker"
+    assert not other.cached
+    assert estimator.estimate("t.py::test", "t.py", Budget(gib=3)).verdict.name == "within"
+    assert estimator.estimate("t.py::other", "t.py", Budget(gib=3)).verdict.reason == "there is no worker"
+
+
+def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):
+    def checkout(name):
+        (tmp_path / name / "project").mkdir(parents=True)
+        root = str(tmp_path / name / "project")
+        request = {**REQUEST, "key": f"{root}/t.py::test", "file": f"{root}/t.py"}
+        seen = {**SEEN, "absent": [str(tmp_path / name / ".env")], "folders": [str(tmp_path / name)]}
+        return EstimateCache(Store(tmp_path / "kept"), root, lambda *_: {}), request, {**TRACED, "seen": seen}
+
+    cache, request, answer = checkout("first")
+    cache.keep(request, answer)
+    same, same_request, _ = checkout("second")
+    other, other_request, _ = checkout("third")
+    (tmp_path / "third" / ".env").write_text("SIZE=1")
+
+    assert same.find(same_request) is not None
+    assert other.find(other_request) is None
