@@ -154,11 +154,12 @@ def apply_checkpointing(model: Llama) -> None:
 
 
 def shard(model: Llama, **settings: Any) -> Llama:
-    """FSDP2: each block is a group of parameters, gathered when its turn comes; so are both ends."""
-    for block in model.blocks:
-        fully_shard(block, **settings)
-    for end in (model.embeddings, model.output):
-        fully_shard(end, **settings)
+    """FSDP2: each block is a group of parameters, gathered when its turn comes, and so is the output.
+
+    The embeddings are the outermost group: they stay whole from the forward to the end of backward.
+    """
+    for layer in (*model.blocks, model.output):
+        fully_shard(layer, **settings)
     return fully_shard(model, **settings)
 
 

@@ -1,4 +1,4 @@
-"""A Llama of plain torch modules with complex rotary positions, for the virtual device: torchtitan's operators."""
+"""A Llama of plain torch modules, with the operators that torchtitan's has, for the virtual device."""
 
 from collections import defaultdict
 
@@ -91,7 +91,10 @@ class Llama(nn.Module):
 def selective():
     """Every other ``mm`` from the first on, and attention, are kept."""
     aten, counts = torch.ops.aten, defaultdict(int)
-    attention = (aten._scaled_dot_product_flash_attention.default, aten._scaled_dot_product_cudnn_attention.default)
+    attention = (
+        aten._scaled_dot_product_flash_attention.default,
+        aten._scaled_dot_product_cudnn_attention.default,
+    )
 
     def policy(context, operator, *args, **kwargs):
         if operator is aten.mm.default:

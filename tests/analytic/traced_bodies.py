@@ -1,14 +1,24 @@
-"""Bodies for the virtual device: steps of transformers' models built from configurations."""
+"""Bodies for the virtual device: steps of transformers' models built from configurations.
+
+Loaded by the server of the ``trace`` fixture: what is imported here its children need not import again.
+"""
 
 import contextlib
+import sys
 
 import torch
+from traced_models import MODELS
+
+with contextlib.suppress(ImportError):  # the tests skip then
+    import transformers
+
+    if "device_server" in sys.argv[0]:
+        for known in MODELS.values():
+            getattr(transformers, known["model_class"])
 
 
 def build(order):
     """The model of ``order``: its class by name, on the device, in its type."""
-    import transformers
-
     config = getattr(transformers, order["config_class"])(**order["config"])
     torch.set_default_dtype(getattr(torch, order.get("dtype", "bfloat16")))
     with torch.device("cuda"):
@@ -23,8 +33,8 @@ def build(order):
 def batch_of(order, model):
     """Tokens with themselves as labels, or images with classes."""
     rows, length = order.get("rows", 2), order.get("length", 512)
-    if "image_size" in order["config"]:
-        size = order["config"]["image_size"]
+    if order["model_type"] == "vit":
+        size = 224
         dtype = getattr(torch, order.get("dtype", "bfloat16"))
         return {
             "pixel_values": torch.randn(rows, 3, size, size, device="cuda", dtype=dtype),
@@ -130,7 +140,7 @@ def chunked_training(order):
 
 
 def distillation(order):
-    """torchtune's: student's logits, teacher's, forward divergence, cross entropy; all at once or in chunks."""
+    """torchtune's: student's logits, teacher's, divergence, cross entropy; at once or in chunks."""
     student = build(order)
     teacher = build(order | {"config": order["teacher"]}).eval().requires_grad_(False)
     optimizer = torch.optim.AdamW(student.parameters())

@@ -3,7 +3,7 @@
 from pytest_membudget.analytic.estimate import estimate
 from pytest_membudget.analytic.inputs.hugging_face import read_config
 from pytest_membudget.analytic.job import Checkpointing, Job, Optimizer, Precision
-from pytest_membudget.components import ROUNDING
+from pytest_membudget.components import OPTIMIZER_STATES, ROUNDING
 
 KINDS = {"bfloat16": "bf16", "float32": "fp32"}
 
@@ -22,7 +22,9 @@ def job_of(order, gpu="A100-80GB", **changes):
         "micro_batch": order.get("rows", 2),
         "sequence": order.get("length", 512),
         "attention": "flash" if is_half else "efficient",
-        "precision": Precision("autocast", kind, "bf16") if order.get("autocast") else Precision("pure", kind),
+        "precision": Precision("autocast", kind, "bf16")
+        if order.get("autocast")
+        else Precision("pure", kind),
         "optimizer": Optimizer(
             implementation="fused" if order.get("fused") else "foreach",
             in_backward=bool(order.get("in_backward")),
@@ -36,5 +38,19 @@ def job_of(order, gpu="A100-80GB", **changes):
 def compared(traced, job):
     """Requested bytes at the peak: traced and analytic, without what rounding adds."""
     (figure,) = estimate(job)
-    report = traced.report
-    return report.peak_bytes - report.components[ROUNDING], figure.peak.bytes
+    return requested(traced), figure.peak.bytes
+
+
+def compared_backward(traced, job):
+    """The same where the body ends with its first backward: no optimizer has been there."""
+    (figure,) = estimate(job)
+    moments = [moment for moment in figure.moments if moment.name.startswith(("forward", "backward"))]
+    return requested(traced), max(map(_without_states, moments))
+
+
+def requested(traced):
+    return traced.report.peak_bytes - traced.report.components[ROUNDING]
+
+
+def _without_states(moment):
+    return sum(term.bytes for term in moment.terms if term.component != OPTIMIZER_STATES)

@@ -67,9 +67,7 @@ MODELS = {
             "eos_token_id": 2,
         },
     },
-    "opt": order(
-        "OPT", "opt", ("intermediate_size", *_PLAIN), ffn_dim=4096, word_embed_proj_dim=1024
-    ),
+    "opt": order("OPT", "opt", ("intermediate_size", *_PLAIN), ffn_dim=4096, word_embed_proj_dim=1024),
     "gpt_neox": order("GPTNeoX", "gpt_neox", _PLAIN, intermediate_size=4096),
     "falcon": order("Falcon", "falcon", ("intermediate_size", *_PLAIN)),
     "phi": order("Phi", "phi", _PLAIN, intermediate_size=4096),

@@ -257,15 +257,12 @@ def test_plain_values_name_the_root():
 def test_what_lies_beside_a_folder_above_the_root_has_two_names():
     names = Names("/a/b/project")
 
+    assert names.names("/a/b/project") == ["{root}"]
     assert names.names("/a/b/project/x") == ["{root}/x"]
     assert names.names("/a/b/.env") == ["/a/b/.env", "{root}/../.env"]
     assert names.names("/a/.env") == ["/a/.env", "{root}/../../.env"]
     assert names.names("/c/d/.env") == ["/c/d/.env"]
     assert [names.path(name) for name in names.names("/a/.env")] == ["/a/.env", "/a/.env"]
     assert Names("/c/d/project").path("{root}/../../.env") == "/c/.env"
-    assert [names.is_above(path) for path in ("/a", "/a/b/project", "/a/c", "/")] == [
-        True,
-        False,
-        False,
-        True,
-    ]
+    above = {path: names.is_above(path) for path in ("/a", "/a/b/project", "/a/c", "/")}
+    assert above == {"/a": True, "/a/b/project": False, "/a/c": False, "/": True}

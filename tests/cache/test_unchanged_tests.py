@@ -48,6 +48,7 @@ FILES = {
     "data/parts/a.txt": "",
     "tests/test_sizes.py": BODY,
 }
+OPTIONS = ("--membudget", "-p", "pytest_membudget.plugin", "-p", "no:cacheprovider")
 #: What the test takes as it is written: 1 of the module, 1 of the file, 1 for the one entry of the folder.
 SIZE_BYTES = 3 * MIB
 
@@ -82,7 +83,7 @@ class Project:
         """The rows of a session."""
         self._caches.clear()
         found = Rows()
-        self._pytester.inline_run("--membudget", "-p", "no:cacheprovider", *args, plugins=[found])
+        self._pytester.inline_run(*OPTIONS, *args, plugins=[found])
         return found.rows
 
     def miss(self, *args):
@@ -112,6 +113,7 @@ def kept(tmp_path_factory):
 def project(pytester, monkeypatch, kept):
     """A checkout whose test was estimated, in another one with the same content."""
     monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(kept))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others' plugins are half of the time
     # other sessions may be at work on this package's source while these tests run
     monkeypatch.setattr(facts, "package_digest", lambda *_: "this plugin's source")
     project = Project(pytester, monkeypatch)

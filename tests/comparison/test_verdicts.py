@@ -159,6 +159,13 @@ def test_trouble_with_the_base_is_told(row):
     assert (standing.status, standing.reason) == ("not-comparable", "it could not be collected")
 
 
+def test_a_test_of_host_memory_alone_is_not_comparable(row, figure):
+    nothing = row(0, estimates=[figure()])
+    assert standing_of(nothing, nothing, SAME).reason == (
+        "neither takes memory on a GPU, which is what is compared"
+    )
+
+
 def measured(row, figure, hold, size, **changes):
     return row(size, measurements=[figure(hold(size), kind="measured")], **changes)
 

@@ -44,7 +44,7 @@ class Group:
     reshards: bool = True
     """Its whole parameters go after its forward."""
     accumulates: bool = False
-    """Its gradients are there already, and are added to."""
+    """Its gradients do not stay: they are added to those that are there, used up, or sent to the host."""
 
     @property
     def whole_bytes(self) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 
-from ..components import COLLECTIVES, INPUTS, WORKSPACES
+from ..components import COLLECTIVES, GRADIENTS, INPUTS, WORKSPACES
 from ..cublas import cublas_workspace_bytes
 from ..errors import UsageMistake
 from ..gpus import find_gpu
@@ -16,7 +16,7 @@ from .figures import RankFigure
 from .implementations import blocks_of
 from .implementations.heads import held_logits
 from .job import Job
-from .layout import group_of, inventory_for, layer_group, root_tensors
+from .layout import group_of, inventory_for, layer_group, layer_tensors, root_tensors
 from .local_tensors import LocalTensor
 from .moments import Block, Step, moments_of
 from .number_types import bytes_for
@@ -31,6 +31,7 @@ _TORCH = (2, 13)
 _CAPABILITY = (9, 0)
 _SHARDS_GRADIENTS = ("fsdp2", "zero2", "zero3")
 _SHARDS_STATES = ("zero1", "zero2")
+_ZERO = "arXiv:1910.02054, section 5.2"
 
 
 def estimate(job: Job) -> tuple[RankFigure, ...]:
@@ -77,8 +78,6 @@ def _step(stage: Stage, tensors: Sequence[LocalTensor]) -> Step:
     blocks, gathered, at_end = _communicating(stage, tensors)
     in_backward = job.optimizer.in_backward
     held = states.gradient_terms(tensors, job) if states.holds_gradients(job) else ()
-    if job.task == "generate":
-        return Step(static=_static(stage, tensors), blocks=blocks)
     logits = held_logits(stage)
     return Step(
         static=(*_static(stage, tensors), *_teacher(stage)),
@@ -171,7 +170,7 @@ def _communicating(
     job = stage.job
     blocks = blocks_of(stage)
     if job.data_parallel.kind == "zero2":
-        return tuple(_partitioned(block, stage) for block in blocks), (), ()
+        return tuple(_partitioned(block, stage, tensors) for block in blocks), (), ()
     if job.data_parallel.kind not in _SHARDS_GRADIENTS or shard_ranks(job) == 1 or job.task != "train":
         return blocks, (), ()
     root = group_of(root_tensors(tensors), job, reshards=False)
@@ -184,9 +183,27 @@ def _communicating(
     return ends, (root.parameters(),), (*root.reduced(), *root.outputs())
 
 
-def _partitioned(block: Block, stage: Stage) -> Block:
-    group = _layers_group(block, stage)
-    return block if group is None else replace(block, shards=group.shards())
+def _partitioned(block: Block, stage: Stage, tensors: Sequence[LocalTensor]) -> Block:
+    """ZeRO 2 leaves this rank's part of each gradient."""
+    own = _tensors_of(block, stage, tensors)
+    size_bytes = sum(
+        bytes_for(
+            ceil_div(tensor.elements, _ranks(tensor, stage.job)), states.gradient_type(tensor, stage.job)
+        )
+        * tensor.count
+        for tensor in own
+        if tensor.is_trained
+    )
+    parts = (Term(GRADIENTS, "gradients", size_bytes, "elements/ranks*type", _ZERO),) if size_bytes else ()
+    return replace(block, shards=parts) if own else block
+
+
+def _tensors_of(block: Block, stage: Stage, tensors: Sequence[LocalTensor]) -> list[LocalTensor]:
+    """The parameters of one of ``block``'s layers, or of the end of the model that it is."""
+    number = _number_of(block)
+    if number is not None:
+        return layer_tensors(stage, stage.groups[number][0])
+    return [tensor for tensor in tensors if tensor.layer == block.name]
 
 
 def _at_root(block: Block, root: Group) -> Block:
@@ -195,10 +212,15 @@ def _at_root(block: Block, root: Group) -> Block:
 
 
 def _layers_group(block: Block, stage: Stage) -> Group | None:
+    number = _number_of(block)
+    return None if number is None else layer_group(stage, stage.groups[number][0])
+
+
+def _number_of(block: Block) -> int | None:
+    """Which of the stage's groups of layers ``block`` is; None for another part of the model."""
     if not block.name.startswith("layers"):
         return None
-    number = int(block.name.removeprefix("layers") or 0)
-    return layer_group(stage, stage.groups[number][0])
+    return int(block.name.removeprefix("layers") or 0)
 
 
 def _own_group(block: Block, stage: Stage, tensors: Sequence[LocalTensor]) -> Group | None:

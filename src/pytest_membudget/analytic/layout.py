@@ -27,12 +27,16 @@ def inventory_for(model: Model, adapter: Adapter | None) -> Inventory:
 
 def layer_group(stage: Stage, layer: Layer) -> Group:
     """One layer of ``stage`` as FSDP2 gathers it."""
+    return group_of(layer_tensors(stage, layer), stage.job)
+
+
+def layer_tensors(stage: Stage, layer: Layer) -> list[LocalTensor]:
+    """What the rank holds of one layer."""
     job = stage.job
     one = ((layer, 1),)
     model = replace(job.model, decoder=Stack(one, job.model.hidden, final_norm=None), encoder=None)
     alone = Stage(job, 0, 1, one, has_embedding=False, has_head=False)
-    tensors = [t for t in local_tensors(alone, inventory_for(model, job.adapter)) if t.layer == "layers"]
-    return group_of(tensors, job)
+    return [t for t in local_tensors(alone, inventory_for(model, job.adapter)) if t.layer == "layers"]
 
 
 def group_of(tensors: Iterable[LocalTensor], job: Job, *, reshards: bool | None = None) -> Group:
@@ -40,7 +44,8 @@ def group_of(tensors: Iterable[LocalTensor], job: Job, *, reshards: bool | None 
     some = list(tensors)
     trained = [tensor for tensor in some if tensor.is_trained]
     precision = job.precision
-    accumulates = job.accumulation > 1 or job.optimizer.in_backward
+    # added to those that are there, used up at once, or sent to the host
+    leaves_none = job.accumulation > 1 or job.optimizer.in_backward or "gradients" in job.offload
     return Group(
         whole_elements=sum(_padded(tensor, job) * tensor.count for tensor in some),
         reduced_elements=sum(_padded(tensor, job) * tensor.count for tensor in trained),
@@ -49,7 +54,7 @@ def group_of(tensors: Iterable[LocalTensor], job: Job, *, reshards: bool | None 
         reduce_type=precision.reduce or precision.compute_type,
         gradient_type=precision.parameters,
         reshards=job.data_parallel.reshards_after_forward if reshards is None else reshards,
-        accumulates=accumulates,
+        accumulates=leaves_none,
     )
 
 

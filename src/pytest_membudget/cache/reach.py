@@ -43,7 +43,7 @@ class Names:
         Code that looks for a file from folder to folder upwards finds another one in another checkout.
         """
         folder, base = os.path.split(path)
-        if not is_below(self._root, [folder]) or folder == self._root:
+        if is_below(path, [self._root]) or not self.is_above(folder):
             return [self.name(path)]
         return [path, "/".join([_ROOT, os.path.relpath(folder, self._root), base])]
 

@@ -172,6 +172,8 @@ def _comparable(
     bases = {figure["kind"]: figure for figure in _figures(base)}
     # what was measured is the truth, where both were
     kinds = [kind for kind in ("measured", *heads) if kind in heads and kind in bases]
+    if not heads and not bases:
+        return "neither takes memory on a GPU, which is what is compared"
     if not kinds:
         return f"the head's figure is {_listed(heads)}, the base's is {_listed(bases)}"
     figures = heads[kinds[0]], bases[kinds[0]]

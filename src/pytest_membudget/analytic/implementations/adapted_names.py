@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ..job import Adapter
 from ..model import Model
-from ..tensor_names import LayerNames, names_of
+from ..naming import LayerNames
+from ..tensor_names import names_of
 
 _ALL = "all-linear"
 

@@ -105,10 +105,14 @@ def _patches(r: Recorder, shape: Patches) -> Value:
     image = r.input("pixel_values", pixels, stored, trains=False, component=INPUTS)
     narrow = cast(r, "pixel_values cast", image, kind)
     kernel = f"h {shape.channels} {shape.patch_size} {shape.patch_size}"
-    shapes = (("patches.weight", kernel), ("patches.bias", "h")) if trains else ()
-    weights = tuple(r.weight(name, dims, stored) for name, dims in shapes)
-    # the loop's batch holds the image in any case
-    made = r.run("patches", (narrow,), f"b {shape.count} h", kind, Backward((image, narrow), weights=weights))
+    bias = (r.weight("patches.bias", "h", stored),) if trains else ()
+    gradient = (r.weight("patches.weight", kernel, stored),) if trains else ()
+    reads, kept = [narrow], [image, narrow]  # the loop's batch holds the image in any case
+    if kind != stored:
+        weight = r.run("patches.weight cast", (), kernel, kind, Backward(weights=gradient))
+        reads, kept, gradient = [narrow, weight], [*kept, weight], ()
+    back = Backward(tuple(kept), weights=(*gradient, *bias))
+    made = r.run("patches", reads, f"b {shape.count} h", kind, back)
     token = (r.weight("cls_token", "h", stored),) if trains else ()
     back = Backward(weights=token, hands_on=True)
     joined = r.run("with class token", (made,), "b s h", wider(kind, stored), back)

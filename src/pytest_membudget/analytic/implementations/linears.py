@@ -8,9 +8,10 @@ bitsandbytes' ``Linear4bit`` and ``Linear8bitLt`` (nn/modules.py and autograd/_f
 
 from __future__ import annotations
 
+from ..tape import Tensor
 from .kernels import column_sum_bytes, embedding_backward_bytes
 from .operators import add, cast, dropout, unary
-from .recorder import Backward, Recorder, Value
+from .recorder import Backward, Joins, Recorder, Value
 
 
 def linear(
@@ -65,7 +66,7 @@ def product(
     x = cast(r, f"{name} input cast", x, kind)
     dims = f"{outputs} {inputs}"
     rows = x.dims.removesuffix(inputs).strip()
-    waits = "waits" if joins else None
+    waits: Joins = "waits" if joins else None
     weights = [r.weight(f"{name}.weight", dims, stored, joins=waits)] if trains and weight is None else []
     reads, saves = [x], []
     if weight is None and kind != stored:  # autocast's copy is cached until autocast ends
@@ -86,9 +87,9 @@ def product(
 def shared_weight(r: Recorder, name: str, dims: str, *, joins: bool) -> Value:
     """A weight for several products: as it is, or autocast's copy; its gradients are summed up first."""
     setting = r.setting
-    weights = ()
+    weights: tuple[Tensor, ...] = ()
+    waits: Joins = "waits" if joins else None
     if setting.trains:
-        waits = "waits" if joins else None
         weights = (r.weight(f"{name}.weight", dims, setting.stored, joins=waits),)
     if setting.autocast:
         return r.run(f"{name}.weight cast", (), dims, setting.product, Backward(weights=weights))

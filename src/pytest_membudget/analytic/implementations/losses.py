@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..tape import Tensor
 from .operators import cast, copy, unary
 from .recorder import Backward, Recorder, Value
 
@@ -65,7 +66,7 @@ def fused_cross_entropy(r: Recorder, hidden: Value, vocab: str, width: str, *, j
     chunk = min(tokens, 1 << (share - 1).bit_length())
     logits = r.bytes(f"{chunk} {vocab}", hidden.kind)
     kept = [Value("hidden gradient of the loss", hidden.dims, hidden.kind)]
-    weights = ()
+    weights: tuple[Tensor, ...] = ()
     if setting.trains:
         kept.append(Value("head gradient of the loss", f"{vocab} {width}", setting.stored))
         gradient = r.weight(

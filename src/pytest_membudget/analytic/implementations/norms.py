@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..model import Norm
+from ..tape import Tensor
 from .operators import cast, scale, unary, weigh
 from .recorder import Backward, Recorder, Value
 
@@ -93,7 +94,7 @@ def _fused(
     has_bias: bool,
     has_weight: bool,
 ) -> Value:
-    weights = ()
+    weights: tuple[Tensor, ...] = ()
     if r.setting.trains and has_weight:
         names = (f"{name}.weight", *((f"{name}.bias",) if has_bias else ()))
         weights = tuple(r.weight(each, width, r.setting.stored) for each in names)

@@ -50,6 +50,8 @@ class Backward:
 
 
 NOTHING = Backward()
+#: As in :class:`Tensor`.
+Joins = Literal["waits", "ends"] | None
 
 #: Of what is held: the tape's last operator, whichever it will be.
 END = Value("", "", "")
@@ -81,9 +83,7 @@ class Recorder:
         """Of ``value``."""
         return self.bytes(value.dims, value.kind)
 
-    def weight(
-        self, name: str, dims: str, kind: str, *, joins: Literal["waits", "ends"] | None = None
-    ) -> Tensor:
+    def weight(self, name: str, dims: str, kind: str, *, joins: Joins = None) -> Tensor:
         """The gradient of a trained weight; ``joins`` as in :class:`Tensor`."""
         update = 0 if self.setting.updates is None else self._update_bytes(name, dims, kind)
         return Tensor(

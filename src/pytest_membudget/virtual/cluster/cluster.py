@@ -15,12 +15,14 @@ from .after_import import after_import
 from .global_shapes import install_global_shapes
 from .launching import place_of, tell
 from .likeness import Likeness
+from .list_sharding import install_list_sharding
 from .meshes import install_meshes
 from .objects import install_objects
 from .pipelines import install_pipelines
 from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
 from .reducers import install_reducers
+from .shard_places import install_shard_places
 from .sharded_parameters import install_sharded_parameters
 from .wrapped_devices import install_wrapped_devices
 
@@ -46,6 +48,8 @@ class VirtualCluster:
         cuda.default_generators = cuda.default_generators[:1] * self.place.node_gpus
         install_meshes(self._mode.known)
         install_global_shapes()
+        install_list_sharding()
+        install_shard_places()
         install_wrapped_devices()
         install_reducers()
         install_sharded_parameters(self._tracker)

@@ -46,6 +46,22 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
         "ShardingPropagator._propagate_tensor_meta_non_cached",
         "keeping tensors of the global shape out of a rank's figures",
     ),
+    (
+        "torch.distributed.tensor._sharding_prop",
+        "ShardingPropagator.propagate_op_sharding_non_cached",
+        "working out an optimizer's sharding once for parameters that are alike",
+    ),
+    (
+        "torch.distributed.tensor._utils",
+        "_get_shard_size_and_offsets",
+        "where a rank's part of a DTensor begins",
+    ),
+    ("torch.distributed.tensor._utils", "_get_first_offset", "where a rank's part of a DTensor begins"),
+    (
+        "torch.distributed.tensor.placement_types",
+        "_StridedShard._local_shard_size_and_offset",
+        "where a rank's part of a DTensor begins",
+    ),
     ("torch._subclasses.fake_tensor", "unset_fake_temporarily", "meshes of real numbers"),
 )
 

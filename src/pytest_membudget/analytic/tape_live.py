@@ -1,0 +1,66 @@
+"""What is alive while a tape runs, and what was alive at the highest moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..components import TEMPORARIES, WORKSPACES
+from .tape_shapes import Tensor
+from .terms import Term, by_component
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass over a tape takes, with what is there when it begins."""
+
+    peak: tuple[Term, ...]
+    """What is there at the highest moment, piece by piece."""
+    end: tuple[Term, ...]
+    """What it leaves."""
+
+    @property
+    def peak_bytes(self) -> int:
+        """At the highest moment."""
+        return sum(term.bytes for term in self.peak)
+
+    def end_by_component(self) -> dict[str, int]:
+        """The bytes that it leaves, by component."""
+        return by_component(self.end)
+
+
+class Live:
+    """What is alive, and what was alive at the highest moment."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Term] = {}
+        self._total = 0
+        self._peak_total = -1
+        self._peak: tuple[Term, ...] = ()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
+    def take(self, tensor: Tensor, component: str, name: str | None = None) -> None:
+        """It begins to exist."""
+        name = tensor.name if name is None else name
+        if tensor.bytes and name not in self._held:  # a second reader of what is there already
+            self._held[name] = Term(component, name, tensor.bytes, tensor.formula)
+            self._total += tensor.bytes
+
+    def drop(self, name: str) -> None:
+        """It is freed, if it is there."""
+        term = self._held.pop(name, None)
+        if term is not None:
+            self._total -= term.bytes
+
+    def mark(self, scratch_bytes: int = 0, kernel_bytes: int = 0, name: str = "") -> None:
+        """See whether this is the highest moment so far, with what is there only now."""
+        total = self._total + scratch_bytes + kernel_bytes
+        if total > self._peak_total:
+            self._peak_total = total
+            beside = ((TEMPORARIES, scratch_bytes), (WORKSPACES, kernel_bytes))
+            only_now = (Term(component, name, size) for component, size in beside if size)
+            self._peak = (*self._held.values(), *only_now)
+
+    def result(self) -> Pass:
+        return Pass(self._peak, tuple(self._held.values()))
