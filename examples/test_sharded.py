@@ -12,6 +12,7 @@ from models.llama_parallel import (
 )
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy
+from torch.distributed.tensor.parallel import loss_parallel
 
 from pytest_membudget.steps import distillation_step, optimizer_in_backward
 
@@ -20,13 +21,17 @@ LLAMA3_8B = LlamaConfig()
 MIXED = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 
 
-def random_tokens(batch_size, length):
+def random_tokens(length, batch_size=1):
     return torch.randint(0, LLAMA3_8B.vocabulary, (batch_size, length), device="cuda")
 
 
-def next_token_loss(model, tokens):
-    logits = model(tokens)
-    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten())
+def step(model, length):
+    """Forward and backward. Where logits are split along the vocabulary, so is the loss."""
+    logits = model(random_tokens(length)).flatten(0, 1)
+    with loss_parallel():
+        loss = F.cross_entropy(logits.float(), random_tokens(length).flatten())
+        del logits
+        loss.backward()
 
 
 def on_meta(dtype=torch.float32):
@@ -34,9 +39,10 @@ def on_meta(dtype=torch.float32):
         return Llama(LLAMA3_8B).to(dtype)
 
 
-def train(model, optimizer, *, batch_size, length):
+def train(model, length):
+    optimizer = torch.optim.AdamW(model.parameters())
     for _ in range(2):  # the first step creates the optimizer's states, the second runs beside them
-        next_token_loss(model, random_tokens(batch_size, length)).backward()
+        step(model, length)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -57,7 +63,7 @@ def test_pretraining(tensor_parallel):
     apply_checkpointing(model)
     shard(model, mesh=mesh["dp"], mp_policy=MIXED)
     materialize(model)
-    train(model, torch.optim.AdamW(model.parameters()), batch_size=1, length=8192)
+    train(model, 8192)
 
 
 @pytest.mark.mem_budget(gib=80, gpus=2, host_gib=200)
@@ -66,18 +72,17 @@ def test_cpu_offload():
     apply_checkpointing(model)
     shard(model, mp_policy=MIXED, offload_policy=CPUOffloadPolicy())
     materialize(model, "cpu")
-    train(model, torch.optim.AdamW(model.parameters()), batch_size=1, length=8192)
+    train(model, 8192)
 
 
 @pytest.mark.mem_budget(gib=80, gpus=2)
 def test_step_in_backward():
     model = on_meta(torch.bfloat16)
-    apply_checkpointing(model)
     shard(model)
     materialize(model)
     optimizer_in_backward(model, torch.optim.AdamW)
     for _ in range(2):
-        next_token_loss(model, random_tokens(1, 2048)).backward()
+        step(model, 2048)
 
 
 @pytest.mark.parametrize("student_trains", ["lora", "full"])
@@ -94,5 +99,5 @@ def test_distilling_8b_into_8b(student_trains):
     trained = [parameter for parameter in student.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, fused=True)
     for _ in range(2):
-        tokens = random_tokens(2, 2048)
+        tokens = random_tokens(2048, batch_size=2)
         distillation_step(student, teacher, optimizer, {"tokens": tokens, "labels": tokens}, chunks=8)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,14 @@ HOLDING = """
 
         return torch.empty(int(gib * 2**30), dtype=torch.uint8, device=device)
     """
+
+
+def pytest_configure(config):
+    """Keep estimates of sessions that say nothing of it out of the user's own folder."""
+    if "MEMBUDGET_CACHE_DIR" not in os.environ:
+        folder = os.environ["MEMBUDGET_CACHE_DIR"] = tempfile.mkdtemp(prefix="membudget-tests-estimates-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        config.add_cleanup(lambda: os.environ.pop("MEMBUDGET_CACHE_DIR", None))
 
 
 def _outer():

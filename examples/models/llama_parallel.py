@@ -128,7 +128,7 @@ def apply_tensor_parallel(model: Llama, mesh: DeviceMesh) -> None:
     ends = {
         "embeddings": RowwiseParallel(input_layouts=whole, output_layouts=sequence),
         "norm": SequenceParallel(),
-        "output": ColwiseParallel(input_layouts=sequence, output_layouts=whole),
+        "output": ColwiseParallel(input_layouts=sequence, use_local_output=False),  # for loss_parallel
     }
     parallelize_module(model, mesh, ends)
     for block in model.blocks:

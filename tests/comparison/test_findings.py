@@ -67,6 +67,41 @@ def test_other_names_in_a_line_and_for_a_module_are_no_finding(figure, hold):
     assert told(findings(figure(after, grown), figure(before))) == [(6, "activations", "m.py:20")]
 
 
+def test_the_same_text_in_two_files_is_told_apart_by_file(figure, hold):
+    before = [hold(5 * MIB, location=place, source="x = f(x)") for place in ("b.py:10", "a.py:50")]
+    after = [
+        hold(9 * MIB, location="b.py:60", source="x = f(x)"),
+        hold(5 * MIB, location="a.py:50", source="x = f(x)"),
+    ]
+    [row] = findings(figure(*after), figure(*before))
+    assert (row["bytes"], row["location"], row["base_location"]) == (4 * MIB, "b.py:60", "b.py:10")
+
+
+def test_the_same_text_of_two_modules_in_a_renamed_file_is_told_apart_by_module(figure, hold):
+    before = [
+        hold(5 * MIB, module=name, location=f"old.py:{line}", source="x = f(x)")
+        for name, line in (("a", 10), ("b", 20))
+    ]
+    after = [
+        hold(size * MIB, module=name, location=f"new.py:{line}", source="x = f(x)")
+        for name, line, size in (("b", 10, 9), ("a", 20, 5))
+    ]
+    [row] = findings(figure(*after), figure(*before))
+    assert (row["bytes"], row["location"], row["base_location"]) == (4 * MIB, "new.py:10", "old.py:20")
+
+
+def test_a_renamed_line_is_not_taken_for_a_new_one_of_its_module(figure, hold):
+    before = hold(90 * MIB, location="m.py:9", source="x = self.proj(x)")
+    after = hold(90 * MIB, location="m.py:12", source="h = self.proj(h)")
+    new = hold(6 * MIB, location="m.py:20", source="y = h * 2")
+    assert told(findings(figure(after, new), figure(before))) == [(6, "activations", "m.py:20")]
+
+
+def test_what_adds_little_is_not_told(figure, hold):
+    head = figure(hold(100 * MIB), hold(3 * MIB, "gradients", location="m.py:7"))
+    assert told(findings(head, figure())) == [(100, "activations", "model.py:10")]
+
+
 def test_nothing_is_found_where_both_take_the_same(figure, hold):
     assert findings(figure(hold(9 * MIB, "gradients")), figure(hold(9 * MIB))) == []
 
@@ -93,8 +128,8 @@ def test_memory_that_has_moved_within_a_component_is_no_finding(figure, hold):
         hold(32 * MIB, "workspaces", "b", "m.py:2"),
     ]
     after = [hold(32 * MIB, "workspaces", "c", "t.py:1"), hold(32 * MIB, "workspaces", "b", "m.py:2")]
-    grown = hold(100 * MIB, location="m.py:5")
-    assert told(findings(figure(*after, grown), figure(*before))) == [(100, "activations", "m.py:5")]
+    grown = hold(20 * MIB, location="m.py:5")
+    assert told(findings(figure(*after, grown), figure(*before))) == [(20, "activations", "m.py:5")]
 
 
 def test_many_lines_of_a_module_become_one_row_at_the_largest(figure, hold):

@@ -27,7 +27,7 @@ class Block:
     checkpoint: tuple[str, ...] | None = None
     """Recomputed in backward from these tensors of the tape, its inputs among them; None: nothing is."""
     saves: bool = True
-    """False: it runs under ``no_grad`` and has no backward."""
+    """False: it runs under ``no_grad`` and has no backward; what ``checkpoint`` names stays (a cache)."""
     stays: tuple[Term, ...] = ()
     """What each of them leaves from its forward to the end of its backward beside its tape's (autocast)."""
     beside_forward: tuple[Term, ...] = ()
@@ -175,7 +175,7 @@ def _times(terms: Sequence[Term], count: int) -> list[Term]:
 
 def _forward(block: Block) -> Pass:
     if not block.saves:
-        return forward(block.tape, saves=False)
+        return forward(block.tape, saves=False, kept=block.checkpoint or ())
     if block.checkpoint is not None:
         return forward(block.tape, saves=False, kept=block.checkpoint)
     return forward(block.tape)

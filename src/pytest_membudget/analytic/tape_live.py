@@ -63,4 +63,5 @@ class Live:
             self._peak = (*self._held.values(), *only_now)
 
     def result(self) -> Pass:
+        """The highest moment, and what is left."""
         return Pass(self._peak, tuple(self._held.values()))

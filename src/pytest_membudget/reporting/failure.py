@@ -46,9 +46,9 @@ def failure_text(row: Mapping[str, Any]) -> str:
         lines += ["", *side_by_side(row), *_all_ranks(row["measurements"], gpus_of(row))]
         lines += ["", *_holders(measurement)]
     elif estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
-        lines += ["", *_components(estimate, gpus_of(row))]
+        lines += ["", *_components(estimate, gpus_of(row), shows_host=_is_about_host(row))]
         lines += [*_all_ranks(own_estimates(row), gpus_of(row)), *_machine(row), "", *_holders(estimate)]
-        if estimate["host"] is not None and estimate["host"]["holders"]:
+        if estimate["host"] is not None and estimate["host"]["holders"] and _is_about_host(row):
             lines += ["", "In host memory:", *_holders(estimate["host"])[1:]]
     if estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
         lines += _listed("Taken for granted", estimate["assumptions"])
@@ -96,9 +96,14 @@ def _budget_text(row: Mapping[str, Any]) -> str:
     return f"mem_budget({', '.join(f'{name}={value!r}' for name, value in written)})"
 
 
-def _components(estimate: Mapping[str, Any], gpus: int) -> list[str]:
-    """The components of one rank, and those of its host memory beside them."""
-    total, host = peak_bytes(estimate), estimate["host"]
+def _is_about_host(row: Mapping[str, Any]) -> bool:
+    """Whether host memory is what the budget limits; a model that is built there is of no interest else."""
+    return row["budget"] is not None and row["budget"]["host_gib"] is not None
+
+
+def _components(estimate: Mapping[str, Any], gpus: int, *, shows_host: bool) -> list[str]:
+    """The components of one rank, and those of its host memory beside them if that is asked for."""
+    total, host = peak_bytes(estimate), estimate["host"] if shows_host else None
     of_all = f" of {gpus}" if gpus > 1 else ""
     head = f"Peak {estimate['metric']} ({estimate['kind']}, rank {estimate['rank']}{of_all}):"
     lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
@@ -110,6 +115,8 @@ def _components(estimate: Mapping[str, Any], gpus: int) -> list[str]:
             lines.append(f"  {name:<{_WIDTH}} {gib_text(size):>12}  {share}{held}")
     held = f"{'':8}  {gib_text(peak_bytes(host)):>12}" if host is not None else ""
     lines.append(f"  {'= ' + estimate['metric']:<{_WIDTH}} {gib_text(total):>12}{held}")
+    if estimate["host"] is not None and not shows_host:
+        lines.append(f"  and on the host, at its own peak {gib_text(peak_bytes(estimate['host'])):>4}")
     return lines
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from ..model import Attention, FeedForward, Layer
 from ..tape import Tape
 from .attention_core import Core, attend
+from .caches import cached
 from .experts import expert_sizes, mixture
 from .feed_forward import feed_forward
 from .latent import latent_attention, latent_sizes
@@ -120,8 +121,7 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     q, k = (_ready(r, name, value, shape, style) for name, value in (("q", q), ("k", k)))
     if shape.rotary_dim:
         q, k = _turned(r, q, k, shape, style)
-    if r.setting.keys != "s":
-        k, v = _cached(r, k, v)
+    k, v = cached(r, "k", k), cached(r, "v", v)
     core = Core(
         keys=r.setting.keys,
         has_mask=style.always_masked or (shape.window is not None and shape.window < r.sizes.bytes("s")),
@@ -136,13 +136,6 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     result = linear(r, "o_proj", attended, "h", "a e", bias=shape.output_bias)
     r.hold(x, q, k, v)
     return result
-
-
-def _cached(r: Recorder, k: Value, v: Value) -> tuple[Value, Value]:
-    """Keys and values with those of the cache: they are counted with it."""
-    cache = r.input("cache", "0", k.kind, trains=False)
-    keys = r.run("k cached", (k, cache), f"b {r.setting.keys} g d", k.kind, view_of=cache)
-    return keys, r.run("v cached", (v, cache), f"b {r.setting.keys} g e", v.kind, view_of=cache)
 
 
 def _ready(r: Recorder, name: str, x: Value, shape: Attention, style: Style) -> Value:

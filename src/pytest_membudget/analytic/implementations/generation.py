@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...components import ACTIVATIONS, TEMPORARIES
+from ...components import ACTIVATIONS
 from ..job import Generation
 from ..model import Layer, Model
 from ..moments import Block
-from ..number_types import bytes_for
+from ..number_types import bytes_for, number_type
 from ..stage import Stage
 from ..tape import Tape
 from ..terms import Term
+from .caches import CACHED
 from .decoders import layer_tape
 from .embeddings import embedding_tape, embeddings_held, rotary_tables
 from .heads import head_recorder
@@ -32,86 +33,94 @@ from .styles import Style, style_of
 
 def generation_blocks(stage: Stage) -> tuple[Block, ...]:
     """Blocks without a backward: the prompt's, then those of the last token."""
-    job = stage.job
-    generation = job.generation or Generation(new_tokens=1)
+    generation = stage.job.generation or Generation(new_tokens=1)
     prompt = stage.sequence
-    whole = prompt + generation.new_tokens - 1  # the last token is not put into the cache
     setting = setting_of(stage).frozen()
+    kind = number_type(generation.cache_type or stage.job.precision.compute_type)
     if generation.cache == "none":
-        all_tokens = replace(setting, values={**setting.values, "s": whole, "n": whole, "T": whole})
-        return tuple(_pass(stage, all_tokens, "", whole))
-    first = replace(setting, values={**setting.values, "T": prompt}, keys="T")
-    decoding = {**setting.values, "s": 1, "n": 1, "T": whole}
-    last = replace(setting, values=decoding, keys="T")
-    return *_pass(stage, first, "", prompt), *_decoding(stage, last, prompt, whole)
+        whole = prompt + generation.new_tokens
+        every = replace(setting, values={**setting.values, "s": whole, "n": whole})
+        return tuple(_pass(stage, every, ""))
+    # the last token is not put into the cache
+    whole = prompt + generation.new_tokens - 1
+    sizes = {"T": prompt, "N": _kept_tokens(generation, prompt, whole), "O": 0}
+    first = replace(setting, values={**setting.values, **sizes}, keys="T", cache_kind=kind)
+    blocks = tuple(_pass(stage, first, ""))
+    if generation.new_tokens == 1:
+        return blocks
+    return *blocks, *_decoding(stage, first, generation, prompt, whole)
 
 
-def _pass(stage: Stage, setting: Setting, prefix: str, tokens: int) -> Iterator[Block]:
+def _kept_tokens(generation: Generation, tokens: int, whole: int) -> int:
+    """For how many tokens there is room once ``tokens`` are in the cache."""
+    if generation.cache == "static":
+        return whole + 1
+    if generation.cache == "paged":
+        return -(-tokens // generation.block_tokens) * generation.block_tokens
+    return tokens
+
+
+def _pass(stage: Stage, setting: Setting, prefix: str) -> Iterator[Block]:
+    """Embedding, layers and head, over the tokens of ``setting``."""
     model = stage.job.model
     style = style_of(model.architecture)
     if stage.has_embedding:
         tables = rotary_tables(stage, setting, style)
         tape = embedding_tape(setting, model, style)
         yield Block(f"{prefix}embedding", tape, saves=False, stays=tables)
+    held = embeddings_held(setting, model) if stage.has_embedding else ()
+    stays = None if setting.keys == "s" else CACHED
     for number, (layer, count) in enumerate(stage.groups):
-        name = f"layers {number}" if number else "layers"
-        tape = layer_tape(setting, layer, style, is_causal=model.decoder.is_causal)
-        stays = _cache(stage, layer, tokens)
-        held = embeddings_held(setting, model) if stage.has_embedding else ()
-        yield Block(prefix + name, tape, count, saves=False, stays=stays, beside_forward=held)
+        name = f"{prefix}layers {number}" if number else f"{prefix}layers"
+        own = _of_layer(setting, layer)
+        tape = layer_tape(own, layer, style, is_causal=model.decoder.is_causal)
+        yield Block(name, tape, count, stays, saves=False, beside_forward=held)
     if stage.has_head and model.has_head:
         yield Block(f"{prefix}head", _head(setting, model, style), saves=False)
 
 
-def _decoding(stage: Stage, setting: Setting, prompt: int, whole: int) -> Iterator[Block]:
-    """One token more: the cache has grown; one layer's keys are there twice while they are put together."""
-    grown = _growth(stage, prompt, whole)
-    for block in _pass(stage, setting, "decoding ", whole):
-        beside = (*block.beside_forward, *grown)
-        if "layers" in block.name:
-            beside = (*beside, *_joined(stage, whole))
-        yield replace(block, stays=(), beside_forward=beside)
+def _of_layer(setting: Setting, layer: Layer) -> Setting:
+    """A layer with a window keeps no more than that."""
+    window = layer.attention.window
+    if window is None or setting.keys == "s":
+        return setting
+    values = {**setting.values}
+    values |= {name: min(values[name], window) for name in ("T", "N", "O")}
+    return replace(setting, values=values)
 
 
-def _growth(stage: Stage, prompt: int, whole: int) -> tuple[Term, ...]:
-    terms = []
+def _decoding(
+    stage: Stage, first: Setting, generation: Generation, prompt: int, whole: int
+) -> Iterator[Block]:
+    """One token more, beside a cache that has grown."""
+    is_joined = generation.cache == "dynamic"
+    sizes = {"s": 1, "n": 1, "T": whole, "N": int(is_joined), "O": (whole - 1) * is_joined}
+    setting = replace(first, values={**first.values, **sizes})
+    grown = tuple(_growth(stage, first, generation, prompt, whole))
+    for block in _pass(stage, setting, "decoding "):
+        yield replace(block, beside_forward=(*block.beside_forward, *grown))
+
+
+def _growth(stage: Stage, first: Setting, generation: Generation, prompt: int, whole: int) -> Iterator[Term]:
+    """What tokens decoded so far have added to all layers' caches."""
+    before = _kept_tokens(generation, prompt, whole)
+    after = _kept_tokens(generation, whole - (generation.cache == "dynamic"), whole)
     for layer, count in stage.groups:
-        before, after = _cache(stage, layer, prompt), _cache(stage, layer, whole)
-        for old, new in zip(before, after, strict=True):
-            more = (new.bytes - old.bytes) * count
-            terms.append(replace(new, name="cache of decoded tokens", bytes=more, count=new.count * count))
-    return tuple(term for term in terms if term.bytes)
+        window = layer.attention.window or after
+        tokens = max(0, min(after, window) - min(before, window))
+        width, formula = _cache_width(stage, layer)
+        size = bytes_for(stage.job.micro_batch * tokens * width, first.cache_kind)
+        if size:
+            yield Term(ACTIVATIONS, "cache of decoded tokens", size * count, formula, count=2 * count)
 
 
-def _joined(stage: Stage, whole: int) -> tuple[Term, ...]:
-    generation = stage.job.generation
-    if generation is not None and generation.cache != "dynamic":
-        return ()
-    largest = max(sum(term.bytes for term in _cache(stage, layer, whole)) for layer, _ in stage.groups)
-    return (Term(TEMPORARIES, "keys put together", largest // 2, "b*T*g*d"),)
-
-
-def _cache(stage: Stage, layer: Layer, tokens: int) -> tuple[Term, ...]:
-    """One layer's keys and values of ``tokens``."""
-    job = stage.job
-    generation = job.generation or Generation(new_tokens=1)
-    if generation.cache == "none":
-        return ()
-    if generation.cache == "static":
-        tokens = stage.sequence + generation.new_tokens
-    if generation.cache == "paged":
-        tokens = -(-tokens // generation.block_tokens) * generation.block_tokens
+def _cache_width(stage: Stage, layer: Layer) -> tuple[int, str]:
+    """Numbers that one layer keeps of a token."""
     shape = layer.attention
-    if shape.window is not None:
-        tokens = min(tokens, shape.window)
-    kind = generation.cache_type or job.precision.compute_type
     if shape.latent is not None:
-        width, formula = shape.latent.kv_rank + shape.latent.rope_dim, "b*T*(kr+ro)"
-    else:
-        heads = -(-shape.kv_heads // job.degrees.tensor_parallel_degree)
-        width, formula = heads * (shape.head_dim + shape.value_head_dim), "b*T*g*(d+e)"
-    size = bytes_for(job.micro_batch * tokens * width, kind)
-    return (Term(ACTIVATIONS, "key-value cache", size, f"{formula}*{kind}", count=2),)
+        return shape.latent.kv_rank + shape.latent.rope_dim, "b*tokens*(kr+ro)"
+    heads = -(-shape.kv_heads // stage.job.degrees.tensor_parallel_degree)
+    return heads * (shape.head_dim + shape.value_head_dim), "b*tokens*g*(d+e)"
 
 
 def _head(setting: Setting, model: Model, style: Style) -> Tape:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from ..model import Attention
 from .attention_core import Core, attend
+from .caches import cached
 from .linears import linear
 from .norms import rms_norm
 from .operators import add, cast, cut, relayout
@@ -43,9 +44,11 @@ def latent_attention(r: Recorder, x: Value, shape: Attention, turning: Turning) 
     kv, k_rot = _split(r, ("kv narrow", "k rot"), both, ("b s kr", "b s ro"))
     kv = rms_norm(r, "kv_a_layernorm", kv, "kr", "llama")
     q_rot, k_rot = (_turned(r, name, part, turning) for name, part in (("q", q_rot), ("k", k_rot)))
+    kv, k_rot = cached(r, "k", kv), cached(r, "v", k_rot)
     q = r.run("query", (q_pass, q_rot), "b s a d", q.kind, Backward(hands_on=True))
     k, v = _expanded(r, kv, k_rot)
-    attended = attend(r, "attention", q, k, v, Core(dropout=shape.dropout, by_heads=True))
+    core = Core(keys=r.setting.keys, dropout=shape.dropout, by_heads=True)
+    attended = attend(r, "attention", q, k, v, core)
     result = linear(r, "o_proj", attended, "h", "a e", bias=shape.output_bias)
     r.hold(x, q, k, v, whole_q, q_rot, both, k_rot, kv)
     return result
@@ -54,13 +57,15 @@ def latent_attention(r: Recorder, x: Value, shape: Attention, turning: Turning) 
 def _expanded(r: Recorder, kv: Value, k_rot: Value) -> tuple[Value, Value]:
     """``expand_kv``: keys are written in two slices into a new tensor; values are part of the projection."""
     width = f"{r.sizes.bytes('no') + r.sizes.bytes('e')}"
+    tokens = f"b {r.setting.keys}"
     wide = relayout(r, "kv heads", linear(r, "kv_b_proj", kv, f"a {width}", "kr"))
-    k_pass, v = _split(r, ("k pass", "value"), wide, ("b s a no", "b s a e"))
-    shared = r.run("k rot of all heads", (k_rot,), "b s a ro", k_rot.kind, view_of=k_rot)
-    key_bytes, part_bytes = r.bytes("b s a d", wide.kind), r.bytes("b s a ro", wide.kind)
-    begun = r.run("key", (k_pass,), "b s a d", wide.kind, Backward(scratch_bytes=key_bytes))
+    k_pass, v = _split(r, ("k pass", "value"), wide, (f"{tokens} a no", f"{tokens} a e"))
+    shared = r.run("k rot of all heads", (k_rot,), f"{tokens} a ro", k_rot.kind, view_of=k_rot)
+    keys = f"{tokens} a d"
+    key_bytes, part_bytes = r.bytes(keys, wide.kind), r.bytes(f"{tokens} a ro", wide.kind)
+    begun = r.run("key", (k_pass,), keys, wide.kind, Backward(scratch_bytes=key_bytes))
     back = Backward(scratch_bytes=part_bytes)
-    return r.run("key with rot", (begun, shared), "b s a d", wide.kind, back, view_of=begun), v
+    return r.run("key with rot", (begun, shared), keys, wide.kind, back, view_of=begun), v
 
 
 def _split(r: Recorder, names: tuple[str, str], x: Value, dims: tuple[str, str]) -> tuple[Value, Value]:

@@ -36,6 +36,7 @@ class Setting:
     is_causal: bool = True
     keys: str = "s"
     """Tokens that attention looks back at: the cache's, where there is one (``T``)."""
+    cache_kind: str = "bf16"
     is_sequence_parallel: bool = False
     adapter: Adapter | None = None
     adapts: frozenset[str] = frozenset()
