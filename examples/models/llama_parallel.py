@@ -191,9 +191,8 @@ class LoRALinear(nn.Module):
 
 
 def add_lora(model: Llama, rank: int = 8, alpha: float = 16.0) -> None:
-    """Freeze ``model``, and train adapters of attention's four matrices and the three of feed-forward."""
+    """Freeze ``model``, and train adapters of attention's queries and values."""
     model.requires_grad_(False)
     for block in model.blocks:
-        for layer in (block.attention, block.feed_forward):
-            for name, linear in list(layer.named_children()):
-                setattr(layer, name, LoRALinear(linear, rank, alpha))
+        for name in ("wq", "wv"):
+            setattr(block.attention, name, LoRALinear(getattr(block.attention, name), rank, alpha))

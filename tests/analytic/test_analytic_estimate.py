@@ -175,7 +175,7 @@ def test_generation_holds_a_cache_and_no_states():
     )
     found = components(job)
     [figure] = estimate(job)
-    cache = [term for term in figure.peak.terms if term.name == "key-value cache"]
+    cache = [term for term in figure.peak.terms if term.name in ("key cache", "value cache")]
 
     assert found["parameters"] == 2 * PARAMETERS
     assert "optimizer_states" not in found
@@ -235,3 +235,20 @@ def test_llama_70b_on_2048_gpus_takes_milliseconds():
 def test_a_step_in_backward_cannot_accumulate():
     with pytest.raises(UsageMistake, match="cannot accumulate gradients"):
         estimate(Job(LLAMA, accumulation=2, optimizer=Optimizer(in_backward=True)))
+
+
+@pytest.mark.parametrize("attention", ["math", "unfused"])
+def test_dropout_on_weights_and_on_the_blocks_output(attention):
+    """Both have a mask of their own: 16 heads x 512 x 512 and 512 x 1,024 bytes a layer and sequence."""
+    shape = {
+        "model_type": "bert",
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    }
+    job = Job(read_config(shape), sequence=512, attention=attention, precision=Precision("pure", "fp32"))
+    kept = {term.name: term for term in moment(worst_of(estimate(job)), "backward of layers (last)").terms}
+
+    assert kept["attention dropout mask"].bytes == 23 * 16 * 512 * 512
+    assert kept["attention output dropout mask"].bytes == 23 * 512 * 1024

@@ -56,10 +56,6 @@ def test_layers_alone_are_as_traced(trace, name):
     assert analytic == EXACT(traced, rel=RELATIVE)
 
 
-# T5's checkpoints hold tensors of the encoder's biases by distance beyond those that are reckoned
-CHECKPOINTS = {"t5": 0.015}
-
-
 @pytest.mark.parametrize(
     "name", ["llama", "mistral", "gemma3", "gpt2", "gpt_neox", "qwen2_moe", "deepseek_v3", "t5"]
 )
@@ -68,7 +64,8 @@ def test_checkpointed_layers_are_as_traced(trace, name):
 
     traced, analytic = compared_backward(trace(bodies.training, order), job_of(order))
 
-    assert analytic == EXACT(traced, rel=CHECKPOINTS.get(name, RELATIVE))
+    # T5: 9.7 MB of rounding put the allocated peak at a moment with 8.65 MB (1.4%) less requested
+    assert analytic == EXACT(traced, rel=0.015 if name == "t5" else RELATIVE)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "vit"])
@@ -79,6 +76,16 @@ def test_other_precisions_are_as_traced(trace, name, mode):
     order |= {"dtype": "float32", "autocast": mode == "autocast"}
 
     traced, analytic = compared_backward(trace(bodies.training, order), job_of(order))
+
+    assert analytic == EXACT(traced, rel=RELATIVE)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_autocasts_cache_outlives_checkpointed_layers(trace, name):
+    """Cast weights are not saved, and stay until autocast ends: the peak is at the end of the forward."""
+    order = fused(MODELS[name]) | {"dtype": "float32", "autocast": True, "checkpointing": True}
+
+    traced, analytic = compared(trace(bodies.training, order), job_of(order))
 
     assert analytic == EXACT(traced, rel=RELATIVE)
 
@@ -173,7 +180,7 @@ def test_a_cache_that_grows_is_as_traced(trace):
 
     traced, analytic = compared(trace(bodies.generation, order), job)
 
-    assert analytic == EXACT(traced, rel=0.01)
+    assert analytic == EXACT(traced, rel=RELATIVE)
 
 
 def generating(order):

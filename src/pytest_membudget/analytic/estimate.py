@@ -15,6 +15,7 @@ from .communication import Group, sharded
 from .figures import RankFigure
 from .implementations import blocks_of
 from .implementations.heads import held_logits
+from .implementations.unchecked import unchecked
 from .job import Job
 from .layout import group_of, inventory_for, layer_group, layer_tensors, root_tensors
 from .local_tensors import LocalTensor
@@ -67,7 +68,7 @@ def _figure(stage: Stage) -> RankFigure:
         host=_host(tensors, job),
         context_bytes=gpu.context_bytes if gpu else 0,
         assumptions=_assumptions(stage),
-        not_modelled=states.not_modelled(job) if job.task == "train" else (),
+        not_modelled=(*(states.not_modelled(job) if job.task == "train" else ()), *unchecked(job)),
     )
 
 

@@ -30,6 +30,9 @@ class Block:
     """False: it runs under ``no_grad`` and has no backward; what ``checkpoint`` names stays (a cache)."""
     stays: tuple[Term, ...] = ()
     """What each of them leaves from its forward to the end of its backward beside its tape's (autocast)."""
+    until_loss: tuple[Term, ...] = ()
+    """What each of them leaves until all forward is over: autocast's copies of weights, where they are not
+    saved."""
     beside_forward: tuple[Term, ...] = ()
     """There while one of them runs forward: gathered parameters."""
     beside_backward: tuple[Term, ...] = ()
@@ -139,9 +142,9 @@ def _forward_moments(runs: Sequence[_Run], base: list[Term]) -> list[Moment]:
     for run in runs:
         block = run.block
         now = (*block.stays, *block.beside_forward, *run.forward.peak)
-        terms = (*base, *left, *run.left(block.count - 1), *now)
-        found.append(Moment(f"forward of {block.name}", terms))
-        left += run.left(block.count)
+        before = (*run.left(block.count - 1), *_times(block.until_loss, block.count - 1))
+        found.append(Moment(f"forward of {block.name}", (*base, *left, *before, *now)))
+        left += [*run.left(block.count), *_times(block.until_loss, block.count)]
     return found
 
 
@@ -174,14 +177,23 @@ def _times(terms: Sequence[Term], count: int) -> list[Term]:
 
 
 def _forward(block: Block) -> Pass:
-    if not block.saves:
-        return forward(block.tape, saves=False, kept=block.checkpoint or ())
-    if block.checkpoint is not None:
-        return forward(block.tape, saves=False, kept=block.checkpoint)
-    return forward(block.tape)
+    return _forward_pass(block.tape, block.checkpoint, block.saves)
 
 
 def _backward(block: Block, gradients: Gradients) -> Pass:
-    if block.checkpoint is not None:
-        return recomputed_backward(block.tape, block.checkpoint, gradients)
-    return backward(block.tape, gradients)
+    return _backward_pass(block.tape, block.checkpoint, gradients)
+
+
+@lru_cache(maxsize=64)
+def _forward_pass(tape: Tape, checkpoint: tuple[str, ...] | None, saves: bool) -> Pass:
+    """Blocks of one stack that are alike share their tape: each pass over it is reckoned once."""
+    if saves and checkpoint is None:
+        return forward(tape)
+    return forward(tape, saves=False, kept=checkpoint or ())
+
+
+@lru_cache(maxsize=64)
+def _backward_pass(tape: Tape, checkpoint: tuple[str, ...] | None, gradients: Gradients) -> Pass:
+    if checkpoint is not None:
+        return recomputed_backward(tape, checkpoint, gradients)
+    return backward(tape, gradients)

@@ -6,6 +6,7 @@ each figure is the most that the knob can save.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ def savings_of(report: Mapping[str, Any]) -> tuple[Saving, ...]:
 
 
 def _savings(report: Mapping[str, Any]) -> Iterator[Saving]:
-    sizes, holders = report["components"], report["holders"]
+    sizes, holders = Counter(report["components"]), report["holders"]
     lists = [
         holder
         for holder in holders

@@ -98,7 +98,7 @@ def _budget_text(row: Mapping[str, Any]) -> str:
 
 def _is_about_host(row: Mapping[str, Any]) -> bool:
     """Whether host memory is what the budget limits; a model that is built there is of no interest else."""
-    return row["budget"] is not None and row["budget"]["host_gib"] is not None
+    return row["budget"] is not None and row["budget"].get("host_gib") is not None
 
 
 def _components(estimate: Mapping[str, Any], gpus: int, *, shows_host: bool) -> list[str]:

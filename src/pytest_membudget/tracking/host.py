@@ -89,6 +89,8 @@ class HostLedger(Ledger):
             return
         self.allocator.free(record.block)
         del self.live[key]
+        birth = record.birth
         self.allocator.pins = True
         self.born(key, record)
         self.allocator.pins = False
+        record.birth = birth  # the same storage: where nothing was rounded the peak is as old as it is

@@ -1,6 +1,8 @@
 """Sharded runs against figures that others have published of them."""
 
+import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+
+from pytest_membudget.report import MemoryReport
 
 GIB, GB = 2**30, 10**9
 #: cs336's shape of 3.4B parameters
@@ -98,3 +102,53 @@ def test_an_8b_model_offloaded_from_2_gpus(trace):
     assert sum(host.components[name] for name in ("parameters", "gradients", "optimizer_states")) == (
         pytest.approx(states, rel=1e-6)
     )
+
+
+def pretrained_8b(length, batch):
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    own = llama()
+    with torch.device("meta"):
+        made = own.Llama(**own.LLAMA_8B, length=length)
+    own.checkpoint_selectively(made)
+    own.shard(made, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    made.to_empty(device="cuda")
+    optimizer = torch.optim.AdamW(made.parameters())
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        own.train(made, optimizer, batch=batch, length=length, vocabulary=128256)
+
+
+@pytest.fixture
+def expandable_server():
+    # the allocator reads its settings when a process begins
+    process = subprocess.Popen(
+        [sys.executable, Path(__file__).parents[1] / "device_server.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+    )
+    yield process
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a trace of a quarter of a minute")
+@pytest.mark.parametrize(("world_size", "published_gib"), [(8, 82.4), (128, 67.0)])
+def test_torchtitan_s_published_runs_of_8b(expandable_server, world_size, published_gib):
+    # pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, runs at 9dec370 with torch 1963fc8
+    # (2.6 of 2024-12): reserved at most, expandable_segments:True. The trace is of another torch, and low by
+    # 3.9% on 8 GPUs and 3.1% on 128: 2.1 GiB are not accounted for on either, and 1.2 GiB more on 8.
+    order = {
+        "path": __file__, "name": "pretrained_8b", "args": [8192, 2], "gpu": "H100-80GB", "limited": False,
+        "metric": "reserved", "environ": {}, "rank": 0, "world_size": world_size,
+    }  # fmt: skip
+    expandable_server.stdin.write(json.dumps(order) + "\n")
+    expandable_server.stdin.flush()
+    answer = json.loads(expandable_server.stdout.readline())
+    assert "report" in answer, answer["reason"]
+    reserved_bytes = MemoryReport.from_json(answer["report"]).peak.reserved_bytes
+
+    assert 0.96 < reserved_bytes / GIB / published_gib < 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .recorder import Recorder, Value
 
 #: The names of what stays on a tape.
-CACHED = ("k cached", "v cached")
+CACHED = ("key cache", "value cache")
 
 
 def cached(r: Recorder, name: str, x: Value) -> Value:
@@ -18,5 +18,5 @@ def cached(r: Recorder, name: str, x: Value) -> Value:
         return x
     rest = x.dims.removeprefix("b s ")
     old = r.bytes(f"b O {rest}", x.kind)
-    kept = r.run(f"{name} cached", (x,), f"b N {rest}", r.setting.cache_kind, scratch_bytes=old)
+    kept = r.run(f"{name} cache", (x,), f"b N {rest}", r.setting.cache_kind, scratch_bytes=old)
     return Value(kept.name, f"b T {rest}", x.kind, trains=False)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from ...components import ACTIVATIONS
 from ..job import Checkpointing
 from ..moments import Block
 from ..tape import Tape
+from ..terms import Term
 
 #: Which tensors of a tape a per-operator policy keeps.
 Keeps = Callable[[Tape], tuple[str, ...]]
@@ -24,7 +26,22 @@ def checkpointed(
     inputs = tuple(tensor.name for tensor in block.tape.inputs if tensor.bytes)
     if mode.mode == "none":
         yield block
-    elif mode.mode == "per_operator" and keeps is not None:
+        return
+    for made in _held(block, mode, first, inputs, keeps):
+        yield made if made.checkpoint is None else replace(made, until_loss=cached_weights(made.tape))
+
+
+def cached_weights(tape: Tape) -> tuple[Term, ...]:
+    """Autocast's copies of trained weights: it caches them until it ends, saved or not."""
+    copies = (operator for operator in tape.operators if operator.weights and not operator.reads)
+    made = (tensor for operator in copies for tensor in operator.makes if tensor.view_of is None)
+    return tuple(Term(ACTIVATIONS, tensor.name, tensor.bytes, tensor.formula) for tensor in made)
+
+
+def _held(
+    block: Block, mode: Checkpointing, first: int, inputs: tuple[str, ...], keeps: Keeps | None
+) -> Iterator[Block]:
+    if mode.mode == "per_operator" and keeps is not None:
         yield replace(block, checkpoint=(*inputs, *keeps(block.tape)))
     elif mode.every <= 1:
         yield replace(block, checkpoint=inputs)

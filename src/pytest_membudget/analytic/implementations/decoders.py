@@ -64,7 +64,7 @@ def _sequential(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
         inner = attention(r, inner, layer.attention, style) if is_first else fed(r, inner, layer, style)
         r.hold(normed)
         attended = inner if is_first else attended
-        inner = dropout(r, f"{part} dropout", inner, layer.dropout)
+        inner = dropout(r, f"{part} output dropout", inner, layer.dropout)
         if after and not style.norms_sums:
             inner = norm(r, f"{part} post norm", inner, layer.norm, "h", style.rms)
         middle = add(r, f"after {part}", start, inner)
@@ -89,7 +89,7 @@ def _parallel(r: Recorder, x: Value, layer: Layer, style: Style) -> Value:
     own_first = style.sums == "in-place" and layer.norms > 1
     second = norm(r, "feed_forward norm", x, layer.norm, "h", style.rms) if own_first else normed
     attended = attention(r, normed, layer.attention, style)
-    attended = dropout(r, "attention dropout", attended, layer.dropout)
+    attended = dropout(r, "attention output dropout", attended, layer.dropout)
     if layer.norms > 1 and not own_first:
         second = norm(r, "feed_forward norm", x, layer.norm, "h", style.rms)
     fed = feed_forward(r, second, layer.feed_forward)
@@ -121,7 +121,9 @@ def attention(r: Recorder, x: Value, shape: Attention, style: Style) -> Value:
     q, k = (_ready(r, name, value, shape, style) for name, value in (("q", q), ("k", k)))
     if shape.rotary_dim:
         q, k = _turned(r, q, k, shape, style)
-    k, v = cached(r, "k", k), cached(r, "v", v)
+    given = k, v
+    k, v = cached(r, "key", k), cached(r, "value", v)
+    r.hold(*given)
     core = Core(
         keys=r.setting.keys,
         has_mask=style.always_masked or (shape.window is not None and shape.window < r.sizes.bytes("s")),

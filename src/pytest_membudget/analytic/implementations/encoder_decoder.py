@@ -48,13 +48,31 @@ def encoder_decoder_blocks(stage: Stage) -> tuple[Block, ...]:
     decoder = replace(decoder, values={**decoder.values, "u": source})
     is_checkpointed = stage.job.checkpointing.mode == "full"
     tokens = embedding_tape(encoder, model, _STYLE), embedding_tape(decoder, model, _STYLE)
-    return (
+    before = (
         Block("encoder embedding", tokens[0]),
         *_stack(encoder, model.encoder, is_decoder=False, is_checkpointed=is_checkpointed),
         _encoder_end(stage, encoder, model.encoder),
         Block("embedding", tokens[1]),
+    )
+    left = _cross_bias(decoder, model.decoder) if is_checkpointed else ()
+    return (
+        *(replace(block, beside_backward=(*block.beside_backward, *left)) for block in before),
         *_stack(decoder, model.decoder, is_decoder=True, is_checkpointed=is_checkpointed),
         *loss_blocks(stage, decoder, _normed(model), upcasts=False),
+    )
+
+
+def _cross_bias(setting: Setting, stack: Stack) -> tuple[Term, ...]:
+    """The zeros of attention over the encoder's output, and their gradient.
+
+    With checkpoints they are made to need one: a leaf, which the graph holds until all backward is over.
+    """
+    layer = stack.groups[0][0]
+    size = bytes_for(setting.sizes(**layer_sizes(setting, layer)).bytes("a s u"), setting.product)
+    formula = f"a*s*u*{setting.product}"
+    return (
+        Term(ACTIVATIONS, "cross bias", size, formula),
+        Term(TEMPORARIES, "cross bias gradient", size, formula),
     )
 
 
@@ -74,10 +92,10 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
     if is_decoder:
         size = bytes_for(sizes.bytes("b u h"), setting.residual)
         waiting.append(Term(TEMPORARIES, "encoder output gradient", size, f"b*u*h*{setting.residual}"))
-        zeros = bytes_for(sizes.bytes("a s u"), setting.product)
         if is_checkpointed:
-            waiting.append(Term(TEMPORARIES, "cross bias gradient", zeros, f"a*s*u*{setting.product}"))
-            shared.append(Term(ACTIVATIONS, "cross bias", zeros, f"a*s*u*{setting.product}"))
+            bias_and_gradient = _cross_bias(setting, stack)
+            waiting.append(bias_and_gradient[1])
+            shared.append(bias_and_gradient[0])
     blocks = []
     for number, part in ((0, 1), (1, count - 2), (2, 1)):
         if (number and count <= number) or not part:
@@ -124,7 +142,7 @@ def _shared(r: Recorder, name: str, dims: str) -> Value:
 
 
 def _added(r: Recorder, name: str, x: Value, part: Value, layer: Layer) -> Value:
-    dropped = dropout(r, f"{name} dropout", part, layer.dropout)
+    dropped = dropout(r, f"{name} output dropout", part, layer.dropout)
     result = add(r, f"after {name}", x, dropped)
     r.hold(x, part, dropped)
     return result

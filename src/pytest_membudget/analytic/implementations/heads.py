@@ -87,7 +87,7 @@ def loss_blocks(
     else:
         wide = cast(r, "logits fp32", logits[0], "fp32") if loss.upcasts and upcasts else logits[0]
         result = cross_entropy(r, "loss", wide)
-        r.hold(wide)
+        r.hold(wide, hidden)  # the base model's output is a variable of the forward that takes the loss
     r.hold(*logits)
     return [Block("head", r.tape(result))]
 

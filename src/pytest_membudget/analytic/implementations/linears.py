@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..tape import Tensor
 from .kernels import column_sum_bytes, embedding_backward_bytes
 from .operators import add, cast, dropout, unary
-from .recorder import Backward, Joins, Recorder, Value
+from .recorder import END, Backward, Joins, Recorder, Value
 
 
 def linear(
@@ -71,6 +71,8 @@ def product(
     reads, saves = [x], []
     if weight is None and kind != stored:  # autocast's copy is cached until autocast ends
         weight = r.run(f"{name}.weight cast", (), dims, kind, Backward(weights=tuple(weights)))
+        if weights:
+            r.hold(weight, until=END)
         weights = []
     if weight is not None:
         reads.append(weight)

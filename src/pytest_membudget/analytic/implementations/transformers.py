@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 from ...components import ACTIVATIONS
 from ..job import Precision
+from ..model import Layer
 from ..moments import Block
 from ..number_types import bytes_for
 from ..stage import Stage
@@ -45,6 +47,11 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
     """The layers, those behind a frozen embedding apart: the first one's input needs no gradient."""
     job = stage.job
     is_causal = job.model.decoder.is_causal
+
+    @cache
+    def tape_of(layer: Layer) -> Tape:
+        return layer_tape(setting, layer, style, is_causal=is_causal)
+
     first = 0
     held = embeddings_held(setting, job.model) if stage.has_embedding else ()
     is_saved = job.checkpointing.mode != "none"
@@ -56,7 +63,7 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
             yield Block(name, tape)
             count, first = count - 1, 1
         if count:
-            tape = layer_tape(setting, layer, style, is_causal=is_causal)
+            tape = tape_of(layer)
             is_saved = is_saved or (first == 0 and _saves_input(tape))
             is_only = first + count == 1
             beside = () if (is_saved or is_only) and not job.model.positions else held

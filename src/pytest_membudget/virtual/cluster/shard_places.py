@@ -1,4 +1,4 @@
-"""Where a rank's part of a DTensor begins: DTensor reckons it with tensors of numbers, which are real here."""
+"""Where a rank's part of a DTensor begins: DTensor reckons it with tensors, which are real ones here."""
 
 from __future__ import annotations
 
