@@ -56,3 +56,15 @@ def test_a_knob_that_is_said_to_fit_does(told):
 
 def test_a_scenario_within_its_budget_is_told_nothing(told):
     assert told("gib: 64") == ("within", "")
+
+
+def test_of_a_file_with_many_too_large_ones_the_first_are_told(folder):
+    text = (
+        f"budgets:\n  - {{name: one, gib: 0.1, model: {LLAMA}, grid: {{sequence: {list(range(64, 94))}}}}}\n"
+    )
+    reader = ScenarioReader(folder.path)
+    defaults = {"gpu": None, "metric": "allocated"}
+    found = [estimate_point(point, reader, defaults)[1] for point in folder.points(text).values()]
+
+    assert {estimate.verdict.name for estimate in found} == {"over"}
+    assert [bool(estimate.details) for estimate in found] == [True] * 20 + [False] * 10

@@ -25,6 +25,8 @@ from .jobs import Scenario, ScenarioReader
 
 #: Jobs whose figures one process keeps: scenarios that differ in their budgets alone share one.
 _KEPT = 1024
+#: Over-budget scenarios of a file that are told what to do: each takes some thirty estimates.
+_ADVISED = 20
 
 
 def estimate_point(
@@ -47,7 +49,10 @@ def estimate_point(
     machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
     verdict = judge(budget, reports, capacity_of(budget), machine)
     held = machine.host_bytes if machine is not None and machine.host_bytes else None
-    details = _what_now(scenario) if verdict.name == OVER else ""
+    details = ""
+    if verdict.name == OVER and reader.advised < _ADVISED:
+        reader.advised += 1
+        details = _what_now(scenario)
     return budget, Estimate(verdict, reports, details=details, host_bytes=held)
 
 

@@ -50,6 +50,8 @@ class ScenarioReader:
     def __init__(self, folder: Path) -> None:
         """``folder``: where the file lies; its paths begin there."""
         self._models = ModelReader(folder)
+        #: scenarios of the file that have been told what would lower their figures
+        self.advised = 0
 
     def read(self, point: Point, defaults: Mapping[str, Any]) -> Scenario:
         """The scenario of ``point``; ``defaults`` are the budget's, of the settings.
