@@ -174,7 +174,8 @@ def _is_fp32(name: str) -> bool:
 def _as_updated(tensors: Sequence[LocalTensor], job: Job) -> tuple[LocalTensor, ...]:
     """The tensors that the optimizer is given: fp32 copies where it has them."""
     kind = "fp32" if keeps_master(job) else None
-    return tuple(replace(t, number_type=kind or number_type(t.number_type)) for t in tensors)
+    seen = [(tensor, kind or number_type(tensor.number_type)) for tensor in tensors]
+    return tuple(t if t.number_type == own else replace(t, number_type=own) for t, own in seen)
 
 
 def _family(tensor: LocalTensor, optimizer: Optimizer) -> tuple[Family, Optimizer]:

@@ -149,11 +149,14 @@ class Recorder:
     def tape(self, *outputs: Value) -> Tape:
         """What was written."""
         self._held = {name: until or self._operators[-1].name for name, until in self._held.items()}
-        operators = tuple(
-            replace(operator, makes=tuple(map(self._as_held, operator.makes))) for operator in self._operators
-        )
+        operators = tuple(map(self._with_held, self._operators))
         inputs = tuple(map(self._as_held, self._inputs))
         return Tape(inputs, operators, tuple(value.name for value in outputs))
+
+    def _with_held(self, operator: Operator) -> Operator:
+        if not any(tensor.name in self._held for tensor in operator.makes):
+            return operator
+        return replace(operator, makes=tuple(map(self._as_held, operator.makes)))
 
     def _as_held(self, tensor: Tensor) -> Tensor:
         until = self._held.get(tensor.name)
