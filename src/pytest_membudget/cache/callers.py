@@ -26,7 +26,7 @@ class Callers:
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
         paths = sysconfig.get_paths()
-        self._standard = (paths["stdlib"], paths["platstdlib"], os.path.realpath(paths["stdlib"]), _HERE)
+        self._standard = (paths["stdlib"], paths["platstdlib"], os.path.realpath(paths["stdlib"]))
         self._sites = (paths["purelib"], paths["platlib"])
         self._installed = installed_folders()
         self._pytest = tuple(os.path.dirname(str(module.__file__)) for module in (_pytest, pluggy))
@@ -75,6 +75,8 @@ class Callers:
             return _STANDARD
         if is_below(file, self._pytest):
             return PYTEST
+        if is_below(file, [_HERE]):  # wherever it is installed, it hands on what others ask for
+            return _STANDARD
         if is_below(file, self._standard) and not is_below(file, self._sites):
             return _STANDARD
         return LIBRARY if is_below(file, self._installed) else USER
