@@ -91,6 +91,7 @@ class ProcessGroups:
         pg_tag: Any = None,
         device_id: Any = None,
         group_desc: Any = None,
+        **newer: Any,  # ``enable_reconfigure`` of 2.15: of nothing here
     ) -> Any:
         """``_new_process_group_helper`` with fake backends; the group is shown with those asked for."""
         made = self._new_group(
