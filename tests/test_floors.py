@@ -25,6 +25,7 @@ FLOORS = [
     ["cublas", "report", "growth", "gpus", "protocol"],
     ["budget", "machines", "nccl"],
     ["marker", "marker_help", "marker_place", "config", "verdict", "launcher_environment"],
+    ["kernel_memory"],
     ["analytic"],
     ["own_gpus"],
     ["allocator"],

@@ -4,11 +4,9 @@ import pytest
 import torch
 
 from pytest_membudget.gpus import find_gpu
-from pytest_membudget.virtual.attention_temporaries import (
-    attention_temporaries,
-    efficient_workspace_bytes,
-    missing_on_cuda,
-)
+from pytest_membudget.kernel_memory.efficient_attention import workspace_bytes
+from pytest_membudget.virtual.attention_calls import attention_call
+from pytest_membudget.virtual.attention_temporaries import attention_temporaries, missing_on_cuda
 
 aten = torch.ops.aten
 A100 = find_gpu("A100-80GB")  # 108 multiprocessors
@@ -83,7 +81,7 @@ def test_the_efficient_kernels_workspace_for_narrow_halves():
     """Tiles of 64 x 64: 1,024 / 64 query tiles of 4 + 4,096 numbers, for each of 8 x 12 matrices."""
     query = heads(8, 12, 1024, 64)
 
-    assert efficient_workspace_bytes(query, query, query, A100) == 4 * 8 * 12 * 16 * (4 + 64 * 64)
+    assert workspace_bytes(attention_call(query, query, query), A100) == 4 * 8 * 12 * 16 * (4 + 64 * 64)
 
 
 def test_the_efficient_kernels_backward_in_fp32_makes_a_product():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pytest_membudget.gpus import find_gpu
-from pytest_membudget.virtual import cudnn_attention
+from pytest_membudget.virtual import attention_calls
 from pytest_membudget.virtual.attention_choice import Platform
 from pytest_membudget.virtual.attention_temporaries import attention_temporaries
 from pytest_membudget.virtual.kernel_bounds import BOUNDS
@@ -28,7 +28,7 @@ def cudnn(monkeypatch):
 
     def set_version(version):
         monkeypatch.setattr(
-            cudnn_attention, "platform_of", lambda capability: Platform(capability, (2, 15), version)
+            attention_calls, "platform_of", lambda capability: Platform(capability, (2, 15), version)
         )
 
     set_version(92601)

@@ -6,7 +6,7 @@ Where a test says "recorded", the figure stands in a public allocator history of
 import torch
 from kernel_calls import A100, H100, held, meta
 
-from pytest_membudget.virtual.kernel_sorting import radix_sort_storage_bytes
+from pytest_membudget.kernel_memory.radix_sort import radix_sort_storage_bytes
 
 aten = torch.ops.aten
 

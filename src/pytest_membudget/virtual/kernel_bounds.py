@@ -16,7 +16,7 @@ import torch
 
 from ..gpus import Gpu
 from ..units import KIB
-from .cudnn_attention import forward_bound
+from .attention_calls import cudnn_forward_bound
 from .kernel_convolutions import CONVOLUTION_BOUNDS
 from .kernel_layouts import INT64, Args, Rule, argument, contiguous_copy_bytes, tensor_bytes
 from .kernel_losses import alignments_backward_bound
@@ -123,7 +123,7 @@ def histogram(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> i
 
 _CUDNN = Unmodelled("cuDNN's workspace is not counted", none_known)
 _ENGINE = Unmodelled("the workspace of cuDNN's engine is not counted", none_known)
-_SPLIT = Unmodelled("what cuDNN splits the keys with is not counted", forward_bound)
+_SPLIT = Unmodelled("what cuDNN splits the keys with is not counted", cudnn_forward_bound)
 _RECURRENT = Unmodelled(
     "cuDNN's workspace and dropout state are not counted, and its reserve is inferred from figures of 2017",
     none_known,

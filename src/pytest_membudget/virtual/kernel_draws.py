@@ -13,9 +13,9 @@ from typing import Any, Final
 import torch
 
 from ..gpus import Gpu
+from ..kernel_memory.radix_sort import radix_sort_storage_bytes
 from .kernel_layouts import Args, Rule, argument, tensor_bytes
 from .kernel_searches import topk
-from .kernel_sorting import radix_sort_storage_bytes
 from .kernel_sums import extreme_with_index
 
 aten = torch.ops.aten

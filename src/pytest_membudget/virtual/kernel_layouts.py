@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -63,11 +62,6 @@ def accumulation_bytes(dtype: torch.dtype) -> int:
 def is_half(dtype: torch.dtype) -> bool:
     """fp16 or bf16."""
     return dtype in (torch.float16, torch.bfloat16)
-
-
-def up(size: int, step: int) -> int:
-    """``size`` rounded up to a multiple of ``step``."""
-    return math.ceil(size / step) * step
 
 
 def first_tensor(result: Any) -> torch.Tensor:

@@ -13,7 +13,8 @@ from typing import Any, Final
 import torch
 
 from ..gpus import Gpu
-from .kernel_layouts import Args, Rule, argument, contiguous_copy_bytes, contiguous_inputs, first_tensor, up
+from ..kernel_memory.rounding import up
+from .kernel_layouts import Args, Rule, argument, contiguous_copy_bytes, contiguous_inputs, first_tensor
 
 aten = torch.ops.aten
 

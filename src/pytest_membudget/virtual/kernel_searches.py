@@ -16,6 +16,7 @@ from typing import Any, Final
 import torch
 
 from ..gpus import Gpu
+from ..kernel_memory.rounding import up
 from .kernel_layouts import (
     INT64,
     Args,
@@ -24,7 +25,6 @@ from .kernel_layouts import (
     contiguous_copy_bytes,
     contiguous_inputs,
     tensor_bytes,
-    up,
 )
 from .kernel_sorting import sort_temporaries
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from ..gpus import Gpu
+from ..kernel_memory.radix_sort import aligned_bytes, radix_sort_storage_bytes
 from .kernel_layouts import (
     INT64,
     Args,
@@ -23,58 +24,9 @@ from .kernel_layouts import (
     contiguous_copy_bytes,
     is_dense,
     tensor_bytes,
-    up,
 )
 
 aten = torch.ops.aten
-
-_ALIGNMENT = 256  # of each part of CUB's storage; the whole has room to be aligned itself
-_SHARED_BYTES = 48 * 1024
-_PORTION = 2**28 - 1  # one launch sorts no more than this, in whole tiles
-_DIGITS, _DIGIT_BITS = 256, 8
-
-
-def radix_sort_storage_bytes(count: int, key: int, value: int, bits: int, gpu: Gpu) -> int:
-    """``cub::DeviceRadixSort`` of ``count`` keys with values (0: none) of that many bytes, by ``bits`` bits.
-
-    A lower bound for keys under 4 bytes before capability 9.0, where it depends on the kernel's occupancy.
-    """
-    widest = max(key, value, 1)
-    if count <= math.prod(_scaled(256, 19, widest)):
-        return 1
-    passes = math.ceil(bits / _DIGIT_BITS)
-    spare = [count * key, count * value] if passes > 1 else []
-    if key < 4 and gpu.capability < (9, 0):
-        return _aligned([count * key, count * value])
-    tile = math.prod(_scaled(*_tile(key, value, gpu), widest))
-    portion = _PORTION // tile * tile
-    portions = math.ceil(count / portion)
-    bins = portions * passes * _DIGITS * INT64
-    lookback = math.ceil(min(count, portion) / tile) * _DIGITS * 4
-    return _aligned([bins, lookback, *spare, portions * passes * 4])
-
-
-def _tile(key: int, value: int, gpu: Gpu) -> tuple[int, int]:
-    """Threads, and 4-byte numbers a thread, of ``OnesweepPolicy`` with 64-bit offsets."""
-    if gpu.capability >= (9, 0):
-        if key < 4:
-            return (384, 18) if key == 1 else (512, 23)
-        if key == 4:
-            return 384, 19 if not value else 17 if value < INT64 else 29
-        return 384, 30 if value < INT64 else 24
-    if gpu.capability >= (8, 0):
-        return 384, 17 if key == 4 and value else 21
-    return 256, 46 if key == 4 and value == 4 else 23
-
-
-def _scaled(threads: int, items: int, widest: int) -> tuple[int, int]:
-    """``RegBoundScaling``: fewer numbers a thread where they are wider than 4 bytes."""
-    items = max(1, items * 4 // max(4, widest))
-    return min(threads, up(math.ceil(_SHARED_BYTES // (widest * items)), 32)), items
-
-
-def _aligned(parts: list[int]) -> int:
-    return sum(up(part, _ALIGNMENT) for part in parts) + _ALIGNMENT - 1
 
 
 def index_put(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
@@ -135,7 +87,7 @@ def _segmented(count: int, length: int, key: int, gpu: Gpu) -> list[int]:
     if segments == 1 or length >= 1_000_000:
         return [length * INT64, radix_sort_storage_bytes(length, key, INT64, 8 * key, gpu)]
     if segments >= 128:
-        return [count * INT64, _aligned([count * key, count * INT64])]
+        return [count * INT64, aligned_bytes([count * key, count * INT64])]
     by_value = count * key + radix_sort_storage_bytes(count, key, INT64, 8 * key, gpu)
     by_segment = radix_sort_storage_bytes(count, INT64, 0, (segments - 1).bit_length(), gpu)
     last = [count * key, by_value - count * key] if by_value > by_segment else [by_segment]

@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 
 from ..gpus import Gpu
+from ..kernel_memory.reductions import Numbers
 from .kernel_layouts import (
     INT64,
     Args,
@@ -23,7 +24,7 @@ from .kernel_layouts import (
     is_half,
     tensor_bytes,
 )
-from .kernel_reductions import Numbers, reduction_buffers
+from .kernel_reductions import reduction_buffers
 
 aten = torch.ops.aten
 

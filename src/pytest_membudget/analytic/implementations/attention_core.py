@@ -7,13 +7,18 @@ What ``torch.nn.functional.scaled_dot_product_attention`` saves on CUDA (torch 2
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from ...gpus import Gpu
+from ...kernel_memory import cudnn_attention, efficient_attention, flash_attention
+from ...kernel_memory.attention_call import AttentionCall
 from ..job import AttentionKernel
-from . import attention_kernels as kernels
-from .attention_kernels import Call
 from .math_attention import math_path, product
 from .operators import cast, copy, dropout, softmax, unary
 from .recorder import Backward, Recorder, Value
+
+#: What the CUDA 13 wheel of torch 2.13 on PyPI requires (``nvidia-cudnn-cu13``).
+_CUDNN_VERSION: Final = 92000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +113,24 @@ def _fused(
     setting, size = r.setting, r.sizes.bytes
     q, k, v = qkv
     has_dropout = bool(core.dropout and setting.drops)
-    call = Call(
-        size("b"),
-        size("a"),
-        size(k.dims.split()[2]),
-        size(core.queries),
-        size(core.keys),
-        size("d"),
-        size("e"),
-        r.bytes("1", q.kind),
-        has_dropout,
-        core.has_mask,
+    kv_heads = size(k.dims.split()[2])
+    call = AttentionCall(
+        batch=size("b"),
+        heads=size("a"),
+        key_heads=kv_heads,
+        value_heads=kv_heads,
+        queries=size(core.queries),
+        keys=size(core.keys),
+        width=size("d"),
+        value_width=size("e"),
+        element_bytes=r.bytes("1", q.kind),
+        has_mask=core.has_mask,
+        has_dropout=has_dropout,
     )
     rows = f"b a {core.queries}"
     if kernel == "efficient":
         rows = f"b a {-(-size(core.queries) // 32) * 32}"
-    forward, backward = _KERNELS[kernel]
+    forward_bytes, backward_bytes = _kernel_bytes(call, kernel, setting.gpu)
     lies_by_heads = core.by_heads and kernel != "efficient"
     out = Value(f"{name} by heads" if lies_by_heads else name, f"b {core.queries} a e", q.kind)
     kept = [Value(f"{name} logsumexp", rows, "fp32")]
@@ -131,18 +138,20 @@ def _fused(
         kept.append(Value(f"{name} mask", f"b {core.queries} {core.keys}", q.kind))
     masks = () if bias is None else (bias,)
     copies = 2 * r.bytes_of(out) if lies_by_heads and kernel == "flash" else 0
-    back = Backward((q, k, v, out, *masks), tuple(kept), kernel_bytes=backward(call, setting.gpu) + copies)
-    result = r.run(
-        out.name, (q, k, v, *masks), out.dims, q.kind, back, kernel_bytes=forward(call, setting.gpu)
-    )
+    back = Backward((q, k, v, out, *masks), tuple(kept), kernel_bytes=backward_bytes + copies)
+    result = r.run(out.name, (q, k, v, *masks), out.dims, q.kind, back, kernel_bytes=forward_bytes)
     return copy(r, name, result) if lies_by_heads else result
 
 
-_KERNELS = {
-    "flash": (kernels.flash_forward_bytes, kernels.flash_backward_bytes),
-    "efficient": (kernels.efficient_forward_bytes, kernels.efficient_backward_bytes),
-    "cudnn": (kernels.cudnn_forward_bytes, kernels.cudnn_backward_bytes),
-}
+def _kernel_bytes(call: AttentionCall, kernel: AttentionKernel, gpu: Gpu) -> tuple[int, int]:
+    """What forward and backward take for themselves."""
+    if kernel == "flash":
+        return sum(flash_attention.forward_bytes(call, gpu)), sum(flash_attention.backward_bytes(call, gpu))
+    if kernel == "efficient":
+        forward, backward = efficient_attention.forward_bytes, efficient_attention.backward_bytes
+        return sum(forward(call, gpu)), sum(backward(call, gpu))
+    backward_bytes = cudnn_attention.backward_bytes(call, gpu, _CUDNN_VERSION)
+    return cudnn_attention.forward_bytes(call, gpu), backward_bytes
 
 
 def _eager(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:

@@ -81,7 +81,8 @@ def product(
     sums = 0
     if bias and trains:
         weights.append(r.weight(f"{name}.bias", outputs, stored))
-        sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), setting.gpu)
+        element = r.bytes("1", kind)
+        sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), element, setting.gpu)
     back = Backward(tuple(saves), weights=tuple(weights), gives_views=not flat, sum_bytes=sums)
     return r.run(name, reads, f"{rows} {outputs}", kind, back)
 

@@ -74,7 +74,7 @@ def weigh(
         (x,),
         weights=(r.weight(f"{name}.weight", width, stored),),
         scratch_bytes=r.bytes(x.dims, kind),
-        sum_bytes=column_sum_bytes(rows, r.sizes.bytes(width), r.setting.gpu),
+        sum_bytes=column_sum_bytes(rows, r.sizes.bytes(width), r.bytes("1", kind), r.setting.gpu),
     )
     return r.run(name, (x,), x.dims, kind, back)
 

@@ -1,0 +1,1 @@
+"""Device memory that CUDA kernels take for themselves, by shape: for traces and for formulas."""
