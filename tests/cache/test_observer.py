@@ -1,6 +1,7 @@
 """What a process reads is seen, whichever way it reads it; what it makes itself is no dependency."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,8 @@ observer = Observer({scratch!r})
 observer.install()
 sys.path.insert(0, os.getcwd())
 """
+#: The process has the package that this one has.
+_SAME_PACKAGE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 END = """
 print("SEEN" + json.dumps(observer.seen()))
 """
@@ -40,7 +43,7 @@ def seen(tmp_path):
         done = subprocess.run(
             [sys.executable, str(tmp_path / "main.py")],
             cwd=folder,
-            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", **env},
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", **_SAME_PACKAGE, **env},
             capture_output=True,
             text=True,
             timeout=60,
@@ -231,5 +234,20 @@ def test_the_probes_are_what_they_were(seen):
             os.stat("more.txt")
         except FileNotFoundError as error:
             assert error.filename == "more.txt"
+        """
+    assert seen(body)["trouble"] == ""
+
+
+def test_a_probe_in_a_class_or_a_pickle_is_what_a_builtin_is_there(seen):
+    """Python 3.10's ``pathlib`` has ``os.stat`` as a method."""
+    body = """
+        import pathlib, pickle
+
+        class Accessor:
+            stat = os.stat
+
+        assert Accessor().stat("data.txt").st_size == 1
+        assert pathlib.Path("data.txt").stat().st_size == 1
+        assert pickle.loads(pickle.dumps(os.stat)) is os.stat
         """
     assert seen(body)["trouble"] == ""

@@ -186,7 +186,7 @@ class Observer:
         """``os.stat`` and its like: how Python's library asks whether a file is there."""
         for name in ("stat", "lstat", "access"):
             original = getattr(os, name)
-            probe = self._probe(original)
+            probe = _Probe(original, self._probed)
             setattr(os, name, probe)
             for supports in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
                 if original in supports:
@@ -194,14 +194,8 @@ class Observer:
             if hasattr(os, "supports_effective_ids") and original in os.supports_effective_ids:
                 os.supports_effective_ids.add(probe)
 
-    def _probe(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def probe(path: Any, *args: Any, **kwargs: Any) -> Any:
-            if kwargs.get("dir_fd") is None:
-                self._handle(self._asked, "os.stat", (path,))
-            return original(path, *args, **kwargs)
-
-        probe.__name__, probe.__doc__ = original.__name__, original.__doc__
-        return probe
+    def _probed(self, path: Any) -> None:
+        self._handle(self._asked, "os.stat", (path,))
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
         path = _path_in(args)
@@ -236,6 +230,26 @@ class Observer:
         if max(found.st_mtime_ns, found.st_ctime_ns) >= self._began_ns:
             self._trouble[f"{path} changed"] = None
         self._files[path] = signature_of(found)
+
+
+class _Probe:
+    """A function of ``os`` that tells which path it is given.
+
+    No Python function: as a builtin, it has to stay itself where it is an attribute of a class
+    (``pathlib`` of Python 3.10 calls ``os.stat`` so).
+    """
+
+    def __init__(self, original: Callable[..., Any], tell: Callable[[Any], None]) -> None:
+        self._original, self._tell = original, tell
+        self.__module__, self.__name__, self.__doc__ = "os", original.__name__, original.__doc__
+
+    def __call__(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("dir_fd") is None:
+            self._tell(path)
+        return self._original(path, *args, **kwargs)
+
+    def __reduce__(self) -> str:
+        return self.__name__
 
 
 class _LastFinder:
