@@ -19,8 +19,9 @@ ROOT = Path(pytest_membudget.__file__).parent
 # The lowest first. A name is a module or a whole folder; what stands on one floor does not know its
 # neighbours, and a folder's own modules know each other without a cycle.
 FLOORS = [
+    ["assumptions"],
     ["__init__"],
-    ["units", "components", "errors", "process_end", "item_names", "own_marks", "properties"],
+    ["units", "components", "errors", "process_end", "item_names", "own_marks", "properties", "host_room"],
     ["cuda_presence", "device_turn", "user_files"],
     ["cublas", "report", "growth", "gpus", "protocol"],
     ["budget", "machines", "nccl"],
@@ -36,12 +37,13 @@ FLOORS = [
     ["worker"],
     ["reporting", "outcomes", "progress"],
     ["accounts", "phase_reports"],
-    ["process_start"],
+    ["process_start", "in_flight"],
+    ["worker_start"],
     ["launch", "comparison"],
     ["launch_ranks", "rank_estimates"],
     ["estimate"],
     ["measure", "scenarios"],
-    ["session"],
+    ["session", "closing"],
     ["gate"],
     ["plugin"],
 ]

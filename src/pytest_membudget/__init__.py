@@ -8,6 +8,8 @@ PYTEST_DONT_REWRITE: the worker has this package loaded before it starts pytest,
 
 from __future__ import annotations
 
+from .assumptions import assume
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "assume"]

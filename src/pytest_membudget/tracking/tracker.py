@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -60,6 +61,12 @@ class Tracker:
         """Stop following."""
         self.modules.remove()
         self.roles.remove()
+
+    @contextlib.contextmanager
+    def paused(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
+        """Follow nothing but a call of ``module`` and a step of ``optimizers``, each as a whole."""
+        with self.modules.paused(module), self.roles.paused(optimizers):
+            yield
 
     def begin_operator(self) -> None:
         """An operator is about to run: find out what the step is doing.
@@ -241,7 +248,10 @@ class Tracker:
 
     def _made_from_inputs(self, inputs: Iterable[object]) -> bool:
         for value in inputs:
-            if isinstance(value, torch.Tensor) and self._on_device(value):
+            if isinstance(value, (list, tuple)):
+                if not self._made_from_inputs(value):
+                    return False
+            elif isinstance(value, torch.Tensor) and self._on_device(value):
                 record = self.record_of(value)
                 if record is None or not record.from_inputs or value.requires_grad:
                     return False

@@ -21,24 +21,29 @@ from ..tracking.source import shown_path
 from ..tracking.summary import host_report, memory_report
 from ..tracking.timeline import Lives
 from ..tracking.tracker import Tracker
+from .absent_triton import AbsentTriton
 from .attention import register_attention
 from .batch_norm_choice import register_batch_norms
 from .charges import on_cuda
 from .cluster.cluster import VirtualCluster
 from .cluster.nccl_share import nccl_share
+from .compiled_regions import CompiledRegions
 from .convolution_choice import install_convolutions
 from .cuda_kernels import register_cuda_kernels
 from .cuda_module import install_cuda_module
 from .device_names import install_device_names
 from .device_query import install_device_query
 from .disguise import install_disguise
+from .extension_bitsandbytes import install_bitsandbytes
 from .forks import refuse_in_forks
 from .generator import install_generator
 from .guard import install_cuda_guard, register_stand_in_accelerator
 from .legacy_types import install_legacy_types
+from .loaders import install_loaders
 from .memory_history import MemoryHistory
 from .mode import VirtualMode
 from .ordinal import own_device, place
+from .parameter_class import install_parameter_class
 from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
 from .private import check_torch
@@ -46,16 +51,16 @@ from .reads import install_array_reads
 from .recurrent import install_recurrent_layers
 from .running_eagerly import (
     install_data_parallel,
-    install_eager_compile,
     install_eager_scripts,
-    install_loaders,
 )
 from .safetensors_files import install_safetensors
 from .saving import install_saving
 from .storage_sizes import install_storage_sizes
 from .tensor_lists import install_tensor_lists
 from .tensor_methods import install_tensor_methods
+from .tensor_subclasses import install_subclasses
 from .threads import install_threads
+from .triton_launches import TritonLaunches
 from .unsupported import install_refusals
 
 
@@ -85,7 +90,12 @@ class VirtualDevice:
         self._cluster: VirtualCluster | None = None
         #: what this test did that is not modelled, in the order of its coming up
         self._notes: dict[str, None] = {}
+        #: what this test took for granted, in the order of its coming up
+        self._taken: dict[str, None] = {}
+        self._absent = AbsentTriton()
+        self._triton = TritonLaunches(lambda: self.gpu, self._mode.known, self._note)
         self._start_tracker()
+        self._regions = CompiledRegions(self._mode, self._note, self._tracker)
 
     @property
     def ledger(self) -> Ledger:
@@ -98,6 +108,7 @@ class VirtualDevice:
         Raises ``UnsupportedTorch`` for a torch that lacks what the device stands on.
         """
         check_torch()
+        self._regions.learn()
         # nothing large is computed here, and a pool of threads does not survive the fork of a test's child
         torch.set_num_threads(1)
         # one fake tensor mode serves one thread; the engine would start another for the device that is not
@@ -118,8 +129,10 @@ class VirtualDevice:
         install_conversions(see_parameter)
         install_copies(see_parameter)
         install_optimizer_defaults()
+        install_parameter_class()
+        install_subclasses()
         install_device_names()
-        install_generator()
+        install_generator(self._mode.known)
         install_array_reads(self._mode.reads, self._mode.known)
         install_printing(self._mode.known)
         install_saving(self._mode.known, self._loaded)
@@ -130,8 +143,8 @@ class VirtualDevice:
 
     def _install_cuda(self) -> None:
         """What torch is on a machine with the device, and how its parts run on it."""
-        install_eager_compile(self._note)
-        install_loaders()
+        self._regions.install()
+        install_loaders(lambda: self.ledger.births)
         install_data_parallel()
         install_eager_scripts()
         install_refusals(self._note)
@@ -141,9 +154,13 @@ class VirtualDevice:
         )
         install_legacy_types()
         install_convolutions(lambda: self.gpu)
+        self._absent.install()
+        self._triton.install()
+        install_bitsandbytes(self._assume)
         self._libraries = [
             register_attention(lambda: self.gpu.capability),
             register_batch_norms(),
+            self._mode.one_hot.register(),
             register_cuda_kernels(),
             *install_recurrent_layers(self._tracker.roles.see_parameter),
         ]
@@ -198,10 +215,19 @@ class VirtualDevice:
             context_bytes=self.gpu.context_bytes,
             nccl_bytes=nccl.size_bytes,
             root=root,
-            assumptions=[*self._assumptions(root), *self._context(metric), *nccl.assumptions],
+            assumptions=[
+                *self._assumptions(root),
+                *self._mode.shapes.texts(root),
+                *self._triton.texts(),
+                *self._regions.assumptions(root),
+                *self._taken,
+                *self._context(metric),
+                *nccl.assumptions,
+            ],
             not_modelled=(
                 *self._mode.charges.unmodelled.texts(root),
                 *self._notes,
+                *self._absent.texts(self._tracker.source.found(), root),
                 *nccl.not_modelled,
             ),
             seconds=time.perf_counter() - self._began,
@@ -230,7 +256,7 @@ class VirtualDevice:
             self._lives = Lives(self._tracker.ledger)
         self._tracker.install()
         self._mode.tracker = self._tracker
-        self._mode.reads.source = self._tracker.source
+        self._mode.reads.source = self._mode.shapes.source = self._tracker.source
 
     def _loaded(self, tensor: torch.Tensor) -> None:
         if on_cuda(tensor):
@@ -243,6 +269,9 @@ class VirtualDevice:
 
     def _note(self, text: str) -> None:
         self._notes[text] = None
+
+    def _assume(self, text: str) -> None:
+        self._taken[text] = None
 
     def _assumptions(self, root: str) -> list[str]:
         lines = []

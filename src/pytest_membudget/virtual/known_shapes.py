@@ -1,7 +1,7 @@
-"""Shapes that depend on data: given where the data is known, an error where it is not.
+"""Shapes that depend on data, where the data is known.
 
-A mask made from shapes has a known count, so ``x[mask]`` has a known shape. Where the values are unknown the
-fake kernel raises ``DynamicOutputShapeException``, and no figure is given for a made-up shape.
+A mask made from shapes has a known count, so ``x[mask]`` has a known shape. ``unknown_shapes`` has what is
+taken where the values are unknown.
 """
 
 from __future__ import annotations
@@ -78,8 +78,6 @@ def _as_computed(
         results = host.run(operator, args, kwargs)
     except NotKnown:
         return None
-    if host.assumed:
-        return None
     return [
         Shape(tuple(one.shape), one.stride(), one.dtype)
         for one in (results if isinstance(results, tuple) else (results,))
@@ -87,8 +85,6 @@ def _as_computed(
 
 
 def _count(known: KnownValues, tensor: torch.Tensor) -> int | None:
-    if known.is_assumed(tensor):
-        return None
     value = known.uniform(tensor)
     if value is not None:
         return tensor.numel() if value else 0

@@ -28,7 +28,9 @@ _MANY = 4096
 _REAL = (torch.Tensor, torch.nn.Parameter)
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
+    """What is known of one storage."""
+
     storage: weakref.ref[Any]
     #: the storage's elements as a flat host tensor, or the one value of them all
     values: torch.Tensor | Scalar
@@ -40,8 +42,17 @@ class _Entry(NamedTuple):
 class KnownValues:
     """Values by storage: a real host storage for small ones, one value for uniform ones."""
 
+    #: Inputs larger than this are not computed with, uniform or not.
+    most_input_elements = 2**20
+
     def __init__(self) -> None:
-        self._entries: dict[int, _Entry] = {}
+        self._entries: dict[int, Entry] = {}
+
+    def most_elements(self, dtype: torch.dtype) -> int:
+        """How many elements a tensor of ``dtype`` may have to be computed beside the fake run."""
+        if dtype is torch.bool:
+            return _MOST_BOOLEANS
+        return _MOST_NUMBERS if dtype.is_floating_point or dtype.is_complex else _MOST_WHOLE_NUMBERS
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The values of ``tensor`` as a real host tensor of its shape, if they are known; read only."""
@@ -113,7 +124,7 @@ class KnownValues:
         values = entry.values
         if not isinstance(values, torch.Tensor):
             count = tensor.untyped_storage().nbytes() // entry.dtype.itemsize
-            if count > most_elements(entry.dtype):
+            if count > self.most_elements(entry.dtype):
                 return None
             values = torch.full((count,), values, dtype=entry.dtype)
         if values is not entry.values or assumed:
@@ -127,7 +138,7 @@ class KnownValues:
         if self._entries:
             self._entries.pop(tensor.untyped_storage()._cdata, None)
 
-    def _entry(self, tensor: torch.Tensor) -> _Entry | None:
+    def _entry(self, tensor: torch.Tensor) -> Entry | None:
         if not self._entries:
             return None
         storage = tensor.untyped_storage()
@@ -140,19 +151,12 @@ class KnownValues:
             self._entries = {
                 key: entry for key, entry in self._entries.items() if entry.storage() is not None
             }
-        self._entries[storage._cdata] = _Entry(weakref.ref(storage), values, tensor.dtype, assumed)
+        self._entries[storage._cdata] = Entry(weakref.ref(storage), values, tensor.dtype, assumed)
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
     """Whether ``tensor`` is all of its storage, each element once."""
     return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes()
-
-
-def most_elements(dtype: torch.dtype) -> int:
-    """How many elements a tensor of ``dtype`` may have to be computed beside the fake run."""
-    if dtype is torch.bool:
-        return _MOST_BOOLEANS
-    return _MOST_NUMBERS if dtype.is_floating_point or dtype.is_complex else _MOST_WHOLE_NUMBERS
 
 
 def plausible(dtype: torch.dtype) -> Scalar:

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .drawing import drawing_of
-from .known_values import KnownValues, Scalar, is_whole, most_elements
+from .known_values import KnownValues, Scalar, is_whole
 from .on_host import NotKnown, OnHost
 
 aten = torch.ops.aten
@@ -96,7 +96,7 @@ def lesson_of(operator: Any) -> Lesson | None:
 
 def copy_from_host(known: KnownValues, tensor: torch.Tensor, values: torch.Tensor) -> None:
     """``tensor`` was made from the real ``values``: token ids, a table in the test."""
-    if values.device.type == "cpu" and values.numel() <= most_elements(values.dtype):
+    if values.device.type == "cpu" and values.numel() <= known.most_elements(values.dtype):
         known.keep(tensor, values.clone(memory_format=torch.contiguous_format))
 
 
@@ -187,7 +187,10 @@ class _Computes:
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> bool:
         fakes = result if isinstance(result, (list, tuple)) else (result,)
-        if any(isinstance(fake, torch.Tensor) and fake.numel() > most_elements(fake.dtype) for fake in fakes):
+        if any(
+            isinstance(fake, torch.Tensor) and fake.numel() > known.most_elements(fake.dtype)
+            for fake in fakes
+        ):
             return False
         host = OnHost(known)
         try:
@@ -238,7 +241,7 @@ def _overwrite(known: KnownValues, args: Sequence[Any], value_at: int | None) ->
         known.note(target, value)
         return
     values, assumed = known.of(value), known.is_assumed(value)
-    if values is not None and target.numel() <= most_elements(target.dtype):
+    if values is not None and target.numel() <= known.most_elements(target.dtype):
         written = torch.empty(tuple(target.shape), dtype=target.dtype).copy_(values)
         known.keep(target, written, assumed=assumed)
     elif values is not None and not any(values.stride()):  # one value, expanded

@@ -26,15 +26,19 @@ from .cluster.collectives import Collectives
 from .detours import in_place_twin
 from .device_names import with_named_device
 from .device_query import PRIM_DEVICE, answer, called_by_engine
+from .dispatch_keys import cache_key, knows_this_torch
 from .kept_results import in_storage_of_all
 from .known_shapes import masks_among, places
 from .known_values import KnownValues
 from .learning import copy_from_host
 from .on_host import tensors_in
+from .one_hot import ONE_HOT, OneHot
 from .ordinal import own_device
 from .plans import INDEX, Plan
+from .python_kernels import run_python_kernel, written_by_pointer
 from .reads import Reads
 from .tensor_methods import mark_pinned
+from .unknown_shapes import UnknownShapes
 from .unsupported import refuse_mixed_types
 
 aten = torch.ops.aten
@@ -59,7 +63,9 @@ class VirtualMode(FakeTensorMode):
     once, and what a fake kernel does inside is never mistaken for what the step does.
     """
 
-    #: flex_attention and torch.cond arrive here, to be refused in so many words
+    if knows_this_torch():
+        _cache_key = cache_key
+    #: flex_attention and torch.cond arrive here, to be run as written, or refused in so many words
     supports_higher_order_operators = True
 
     def __init__(self, attention: Callable[..., Any], gpu: Gpu) -> None:
@@ -67,8 +73,11 @@ class VirtualMode(FakeTensorMode):
         self.charges = Charges(gpu)
         self.tracker: Tracker | None = None
         self.known = KnownValues()
-        self.reads = Reads(self.known)
-        self.collectives = Collectives(self.known)
+        self.shapes = UnknownShapes(self.known)
+        self._supposed = self.shapes.supposed
+        self.one_hot = OneHot(self.shapes, self.note_refused)
+        self.reads = Reads(self.known, self._supposed)
+        self.collectives = Collectives(self.known, self._supposed)
         self._attention = attention
         self._plans: dict[Any, Plan] = {}
         #: operators that could not be traced, and where; texts, since an error would keep its tensors alive
@@ -108,8 +117,18 @@ class VirtualMode(FakeTensorMode):
                 with self:
                     return args[2](*args[3:], **kwargs)
             plan = self._plans[func] = Plan(func)
+        if plan.dense is not None:
+            with self:
+                return plan.dense(*args, **kwargs)
         if plan.composite:
             return self._run_composite(func, types, args, kwargs)
+        if plan.python_kernel and any(on_cuda(tensor) for tensor in tensors_in(args)):
+            with self:
+                result = run_python_kernel(func, args, kwargs)
+            if result is not NotImplemented:
+                for tensor in written_by_pointer(func, args, kwargs):
+                    self.known.forget(tensor)
+                return result
         tracker = self.tracker
         if tracker is None:
             return self._run(func, types, args, kwargs)
@@ -122,6 +141,8 @@ class VirtualMode(FakeTensorMode):
             return known
         if plan.product:
             refuse_mixed_types(plan.name, args)
+        elif plan.waits:
+            return args[0]
         elif plan.collective and plan.name.startswith("c10d::"):
             return self.collectives.run(tracker, func, plan.name, args)
         result = self._run(func, types, args, kwargs)
@@ -139,13 +160,13 @@ class VirtualMode(FakeTensorMode):
         try:
             return self.dispatch(func, types, args, kwargs)
         except _ONLY_IN_A_TRACE:
-            self._refused(func)
+            self.note_refused(func)
             raise
         finally:
             self._inside = False
             self._operands = ()  # another reference would keep autograd from working in place
 
-    def _refused(self, func: Any) -> None:
+    def note_refused(self, func: Any) -> None:
         """Remember what a real run would not have raised: the test may go on as no real run would."""
         code, line = self.tracker.source.find(2) if self.tracker is not None else (None, 0)
         place = f" at {code.co_filename}:{line}" if code is not None else ""
@@ -167,7 +188,7 @@ class VirtualMode(FakeTensorMode):
                 return None
             with self:
                 return func(args[0], [place for index in args[1] for place in places(index)])
-        shapes = plan.shape_rule(self.known, args, kwargs) if plan.shape_rule is not None else None
+        shapes = self.shapes.of(func, plan.shape_rule, args, kwargs) if plan.shape_rule is not None else None
         if shapes is None:
             return None
         made = [
@@ -188,6 +209,9 @@ class VirtualMode(FakeTensorMode):
         if func is _BATCH_NORM and args[0].device.type == "cuda":
             with self:
                 return batch_norm(*args, **kwargs)
+        if func is ONE_HOT and args[0].device.type == "cuda":
+            with self:
+                return self.one_hot(*args, **kwargs)
         with self:
             result = func.decompose(*args, **kwargs)
         return self._run(func, types, args, kwargs) if result is NotImplemented else result
@@ -236,7 +260,13 @@ class VirtualMode(FakeTensorMode):
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
         if plan.lesson is not None:
             with contextlib.suppress(NotImplementedError):  # of sparse tensors nothing is known
+                if self._supposed.concerns(args):
+                    self._supposed.learn(plan.lesson, func, args, kwargs, result)
                 plan.lesson(self.known, args, kwargs, result)
+                if plan.chooses:
+                    self.shapes.see_choice(func, args, kwargs, result)
+                elif plan.counts_trues:
+                    self.reads.see_count(args[0], result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
             copy_from_host(self.known, result, args[0])
         if kwargs and (kwargs.get("pin_memory") or (func is _TO_COPY and _is_pinned_copy(args[0], kwargs))):

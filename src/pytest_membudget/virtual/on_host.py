@@ -9,9 +9,6 @@ import torch
 
 from .known_values import KnownValues
 
-#: Inputs larger than this are not computed with, uniform or not.
-_MOST_INPUT_ELEMENTS = 2**20
-
 
 class NotKnown(Exception):  # noqa: N818 - says what is, not what went wrong
     """A value that an operator needs is not known, or the operator does not run on the host."""
@@ -59,7 +56,7 @@ class OnHost:
             value = self._known.uniform(tensor)
             if value is not None:
                 found = torch.full((1,) * tensor.dim(), value, dtype=tensor.dtype)
-        elif tensor.numel() <= _MOST_INPUT_ELEMENTS:
+        elif tensor.numel() <= self._known.most_input_elements:
             found = self._known.of(tensor)
         if found is None:
             raise NotKnown

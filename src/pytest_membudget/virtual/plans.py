@@ -6,16 +6,19 @@ from typing import Any
 
 import torch
 
-from ..errors import NotAvailable
 from .attention_temporaries import ATTENTION_KERNELS
 from .cuda_kernels import has_cuda_kernel
 from .detours import DETOURED
+from .higher_order import dense_kernel
 from .kept_results import KEPT
 from .kernel_temporaries import KERNELS
 from .known_shapes import shape_rule_of
 from .learning import lesson_of
-from .reads import READS
-from .unmodelled import unmodelled_of
+from .one_hot import ONE_HOT
+from .python_kernels import has_python_kernel
+from .reads import COUNTS_TRUES, READS
+from .routing import is_choice
+from .unmodelled import is_own, unmodelled_of
 from .unsupported import PRODUCTS
 
 aten = torch.ops.aten
@@ -31,7 +34,7 @@ INDEX = aten.index.Tensor
 #: Namespaces of operators that communicate.
 _COLLECTIVE = ("c10d::", "_c10d_functional::", "_dtensor::")
 #: Composite operators that are given a kernel for cuda here; their mode calls it where they arrive whole.
-_REPLACED = frozenset({aten.scaled_dot_product_attention.default, aten.batch_norm.default})
+_REPLACED = frozenset({aten.scaled_dot_product_attention.default, aten.batch_norm.default, ONE_HOT})
 _HANDS_OVER_GRADIENT = frozenset({aten.detach.default, aten.clone.default})
 
 
@@ -40,8 +43,11 @@ class Plan:
 
     __slots__ = (
         "attention",
+        "chooses",
         "collective",
         "composite",
+        "counts_trues",
+        "dense",
         "depends_on_data",
         "detoured",
         "hands_over",
@@ -51,23 +57,24 @@ class Plan:
         "lesson",
         "name",
         "product",
+        "python_kernel",
         "reads",
         "resizes",
         "shape_rule",
         "unmodelled",
+        "waits",
     )
 
     def __init__(self, operator: Any) -> None:
         self.name = operator.name() if hasattr(operator, "name") else str(operator)
-        if isinstance(operator, torch._ops.HigherOrderOperator):
-            raise NotAvailable(
-                f"torch.ops.higher_order.{operator.name()} is not part of the virtual CUDA device that "
-                "budgets are estimated on; write ordinary operators (scaled_dot_product_attention, if, for)"
-            )
+        self.dense = dense_kernel(operator)
         overload = isinstance(operator, torch._ops.OpOverload)
         self.is_view = overload and operator.is_view
         self.resizes = operator in _RESIZING
         self.collective = self.name.startswith(_COLLECTIVE)
+        # what is waited for comes back itself: ``c10d::wait_tensor`` (torch/csrc/distributed/c10d/Work.cpp,
+        # pytorch/pytorch); its kernel for fakes makes another tensor
+        self.waits = self.name.startswith("_c10d_functional::wait_tensor")
         self.attention = operator in ATTENTION_KERNELS
         self.kernel = operator in KERNELS
         self.keeps_losses = operator in KEPT
@@ -78,7 +85,10 @@ class Plan:
         self.unmodelled = unmodelled_of(operator)
         self.lesson = lesson_of(operator)
         self.shape_rule = shape_rule_of(operator)
+        self.chooses = is_choice(operator)
+        self.counts_trues = operator in COUNTS_TRUES
         self.depends_on_data = self.reads or self.shape_rule is not None or operator is INDEX
+        self.python_kernel = overload and not is_own(operator) and has_python_kernel(operator)
         self.composite = (
             overload
             and torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd")

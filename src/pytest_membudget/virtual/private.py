@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,13 +41,22 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_set_only_lift_cpu_tensors", "the device in threads"),
     ("torch._C", "_DisableTorchDispatch", "reading what is known of values"),
     ("torch._C", "_functorch.is_functorch_wrapped_tensor", "parameters inside torch.func"),
-    ("torch._functorch.eager_transforms", "_autograd_grad", "refusing torch.func.grad on cuda"),
+    ("torch._functorch.eager_transforms", "_autograd_grad", "refusing transforms of torch.func.grad"),
+    ("torch._functorch.eager_transforms", "grad_increment_nesting", "torch.func.grad without wrappers"),
+    ("torch._functorch.eager_transforms", "_wrap_all_tensors", "torch.func.grad without wrappers"),
+    ("torch._functorch.eager_transforms", "_create_differentiable", "torch.func.grad without wrappers"),
+    ("torch._functorch.eager_transforms", "_undo_create_differentiable", "torch.func.grad without wrappers"),
+    ("torch._C", "_functorch.peek_interpreter_stack", "torch.func.grad without wrappers"),
     ("torch._utils", "_restore_device_fake_mode", "counting what torch.load puts on cuda"),
+    ("torch.library", "_impls", "extensions' kernels that are Python code"),
+    ("torch._library.simple_registry", "singleton.find", "extensions' fake kernels"),
+    ("torch._ops", "OpOverload.redispatch", "extensions' kernels that are Python code"),
     ("torch._VF", "lstm", "recurrent layers as cuDNN's"),
     ("torch.nn.modules.rnn", "_rnn_impls", "recurrent layers as cuDNN's"),
     ("torch.nn.modules.rnn", "RNNBase.flatten_parameters", "recurrent layers' flat weights"),
     ("torch", "_cudnn_rnn", "recurrent layers as cuDNN's"),
-    ("torch.utils.data.dataloader", "_SingleProcessDataLoaderIter", "loaders' workers in the test's process"),
+    ("torch.utils.data.dataloader", "_BaseDataLoaderIter", "loaders' workers in the test's process"),
+    ("torch.utils.data._utils.worker", "WorkerInfo", "loaders' workers in the test's process"),
     ("torch.utils.data.dataloader", "DataLoader._get_iterator", "loaders' workers in the test's process"),
     ("torch.optim.optimizer", "_foreach_supported_types", "CUDA's foreach default"),
     ("torch.utils._device", "_device_constructors", "torch.device as a context, for torch.tensor"),
@@ -82,8 +92,13 @@ def check_parts(parts: Iterable[tuple[str, str, str]]) -> None:
 
 def torch_release() -> tuple[int, int]:
     """Major and minor of the installed torch."""
-    major, minor = torch.__version__.split(".")[:2]
-    return int(major), int(minor)
+    found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    if found is None:
+        raise UnsupportedTorch(
+            f"torch's version is {str(torch.__version__)!r}, which tells no release; install torch "
+            f"{OLDEST[0]}.{OLDEST[1]} or later"
+        )
+    return int(found[1]), int(found[2])
 
 
 def _has(module: str, path: str) -> bool:

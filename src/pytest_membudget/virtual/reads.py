@@ -10,14 +10,22 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from ..assumptions import told_value
 from ..tracking.source import SourceFinder
 from .known_values import KnownValues, Scalar, plausible
 from .on_host import NotKnown, OnHost
+from .shape_bounds import trues
+from .supposed_values import SupposedValues
 
 aten = torch.ops.aten
 
 #: Operators that give a number of Python's, not a tensor.
 READS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.allclose.default})
+
+#: Operators that count a mask's trues: read, the count is that of the elements which the mask selects.
+COUNTS_TRUES = frozenset({
+    aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
+})  # fmt: skip
 
 
 #: Values that are told of one line.
@@ -57,11 +65,19 @@ class Answers:
 class Reads:
     """Answers reads of data: with the value where it is known, else with a plausible one, which is listed."""
 
-    def __init__(self, known: KnownValues) -> None:
+    def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
         #: which lines read data whose value nobody knows, and what they were given
         self.assumed: dict[Read, Answers] = {}
         self.source: SourceFinder | None = None
         self._known = known
+        self._supposed = supposed
+        #: of masks that nobody knows; not known to operators, which would loop until none are left
+        self._counts = KnownValues()
+
+    def see_count(self, mask: torch.Tensor, result: torch.Tensor) -> None:
+        """``result`` counts the trues of ``mask``, if that is one."""
+        if mask.dtype is torch.bool and result.numel() and not self._known.knows(result):
+            self._counts.note(result, trues(mask.numel() // result.numel())[0])
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What ``operator``, one of ``READS``, gives."""
@@ -71,15 +87,13 @@ class Reads:
 
     def array(self, tensor: torch.Tensor) -> torch.Tensor:
         """All values of ``tensor`` as a real host tensor of its shape; one read."""
-        values = self._known.of(tensor)
-        if values is None:
-            value = plausible(tensor.dtype)
-            values = torch.tensor(value, dtype=tensor.dtype, device="cpu").expand(tuple(tensor.shape))
-        elif not self._known.is_assumed(tensor):
+        values = self._certain(tensor)
+        if values is not None:
             return values
+        values, how = self._plausible(tensor)
         if tensor.numel():
             first, last = values.flatten()[0].item(), values.flatten()[-1].item()
-            self.list_assumed(tensor.dtype, first if first == last else f"{first} to {last}")
+            self.list_assumed(tensor.dtype, f"{first if first == last else f'{first} to {last}'}{how}")
         return values
 
     def list_assumed(self, dtype: torch.dtype, value: Scalar | str) -> None:
@@ -89,11 +103,35 @@ class Reads:
         self.assumed.setdefault(read, Answers()).add(value)
 
     def _number(self, tensor: torch.Tensor) -> Scalar:
-        values = self._known.of(tensor)
-        value: Scalar = plausible(tensor.dtype) if values is None else values.item()
-        if values is None or self._known.is_assumed(tensor):
-            self.list_assumed(tensor.dtype, value)
+        values = self._certain(tensor)
+        if values is not None:
+            return values.item()
+        values, how = self._plausible(tensor)
+        value: Scalar = values.item()
+        self.list_assumed(tensor.dtype, f"{value}{how}")
         return value
+
+    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
+        """Values for a read of what is not certain, and for the report whether they were told."""
+        values = self._known.of(tensor)
+        if values is not None:
+            return values, ""
+        value, how = self._counts.uniform(tensor), ""
+        if value is None:
+            value = plausible(tensor.dtype)
+            told = told_value(type(value))
+            value, how = (value, "") if told is None else (told, ", as told")
+        made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
+        return made.expand(tuple(tensor.shape)), how
+
+    def _certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Values that follow from the program, or from a choice that the report tells of already."""
+        if self._known.knows(tensor):
+            return None if self._known.is_assumed(tensor) else self._known.of(tensor)
+        if not self._supposed.is_assumed(tensor):  # not counted
+            return None
+        self._supposed.use(tensor)
+        return self._supposed.of(tensor)
 
     def _comparison(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         first, second = args[:2]
@@ -132,6 +170,7 @@ def install_array_reads(reads: Reads, known: KnownValues) -> None:
             return reads.array(tensor).tolist()
 
     fake.numpy, fake.__array__, fake.tolist = numpy, array, tolist
+    _install_tensor_split()
     _install_isclose(known)
     # nobody knows whether what a network gives is a valid parameter; a healthy run's is
     torch.distributions.Distribution.set_default_validate_args(False)
@@ -148,6 +187,24 @@ def _refuse_numpy(tensor: torch.Tensor) -> None:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
+
+
+def _install_tensor_split() -> None:
+    """``tensor_split`` by a tensor: its C++ reads the memory that is not there."""
+    original: Any = torch.tensor_split
+
+    def tensor_split(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        by = args[0] if args else kwargs.pop("tensor_indices_or_sections", None)
+        if isinstance(by, FakeTensor):
+            if by.device.type != "cpu":
+                raise RuntimeError(
+                    f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {by.device}"
+                )
+            by = by.tolist()
+        return original(tensor, *(() if by is None else (by,)), *args[1:], **kwargs)
+
+    parts: Any = torch
+    parts.tensor_split = parts.Tensor.tensor_split = tensor_split
 
 
 def _install_isclose(known: KnownValues) -> None:

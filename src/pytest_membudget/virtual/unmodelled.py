@@ -31,7 +31,12 @@ def unmodelled_of(operator: Any) -> Unmodelled | None:
     known = BOUNDS.get(operator)
     if known is not None or not isinstance(operator, torch._ops.OpOverload):
         return known
-    return None if operator.namespace in _OWN else _EXTENSION
+    return None if is_own(operator) else _EXTENSION
+
+
+def is_own(operator: torch._ops.OpOverload) -> bool:
+    """Whether ``operator`` is PyTorch's, and not an extension's."""
+    return operator.namespace in _OWN
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..errors import NotAvailable
+from .functional_gradients import install_functional_gradients
 
 aten = torch.ops.aten
 
@@ -23,28 +24,10 @@ NESTED = "nn.Transformer's fast path in inference (nested tensors): traced with 
 
 def install_refusals(note: Callable[[str], None]) -> None:
     """Let those parts raise ``NotAvailable``, or take the path that works; ``note`` is told of that."""
-    _refuse_functional_gradients()
+    install_functional_gradients()
     _refuse_lazy_modules()
     _keep_off_nested_tensors(note)
     _profile_host_only()
-
-
-def _refuse_functional_gradients() -> None:
-    """``torch.func`` wraps tensors in others whose device the engine must not see (see ``device_query``)."""
-    module: Any = torch._functorch.eager_transforms
-    original = module._autograd_grad
-
-    def gradient(
-        outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], *args: Any, **kw: Any
-    ) -> Any:
-        if any(tensor.device.type == "cuda" for tensor in inputs):
-            raise NotAvailable(
-                "torch.func.grad, vjp, jacrev and hessian do not work on the virtual CUDA device that "
-                "budgets are estimated on; torch.autograd.grad and Tensor.backward do"
-            )
-        return original(outputs, inputs, *args, **kw)
-
-    module._autograd_grad = gradient
 
 
 def _refuse_lazy_modules() -> None:

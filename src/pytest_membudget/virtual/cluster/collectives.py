@@ -18,6 +18,7 @@ from ..charges import on_cuda
 from ..device_query import called_by_engine
 from ..known_values import KnownValues
 from ..on_host import tensors_in
+from ..supposed_values import SupposedValues
 from .private import done_work, process_group_named, process_group_of
 
 _c10d = torch.ops.c10d
@@ -31,6 +32,9 @@ _KEEPERS = tuple(
     )
 )
 
+
+#: The functional ``all_to_all_single``.
+_EXCHANGE = "_c10d_functional::all_to_all_single"
 
 #: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
 _KEEPING = frozenset({_c10d.broadcast_.default, _c10d.send.default, _c10d.barrier.default})
@@ -47,8 +51,9 @@ class Group:
 class Collectives:
     """Follows the collective operators of the running test."""
 
-    def __init__(self, known: KnownValues) -> None:
+    def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
         self._known = known
+        self._supposed = supposed
         #: by name
         self.groups: dict[str, Group] = {}
 
@@ -67,6 +72,10 @@ class Collectives:
         if func not in _KEEPING:
             for tensor in tensors_in(args[0]):
                 self._known.forget(tensor)
+                self._supposed.forget(tensor)
+            if func is _c10d.alltoall_base_.default and not args[3] and not args[4]:
+                group = next(process_group_of(one) for one in args if isinstance(one, torch.ScriptObject))
+                self._supposed.exchange(args[1], args[0], group.rank(), group.size())
         tracker.pass_through(_flattened_bytes(func, args), name)
         returns = len(func._schema.returns)
         if not returns:
@@ -76,11 +85,13 @@ class Collectives:
 
     def saw(self, tracker: Tracker, name: str, args: Sequence[Any], result: Any) -> None:
         """A functional collective has run, and given new tensors: note its group and what it gave."""
-        if not name.startswith("_c10d_functional::wait_tensor"):
-            self._see_named(args)
-            for tensor in tensors_in(result):
-                tracker.note_collective(tensor, kept=False)
-                self._known.forget(tensor)
+        self._see_named(args)
+        for tensor in tensors_in(result):
+            tracker.note_collective(tensor, kept=False)
+            self._known.forget(tensor)
+        if name == _EXCHANGE and len({*args[1], *args[2]}) == 1:
+            group = process_group_named(args[-1])
+            self._supposed.exchange(args[0], result, group.rank(), group.size())
 
     def _see_group(self, name: str, args: Sequence[Any]) -> None:
         devices = {tensor.device.type for tensor in _given(args)}

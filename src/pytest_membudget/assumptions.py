@@ -1,0 +1,129 @@
+"""What a test tells of data that an estimate cannot know: ``with pytest_membudget.assume(...)``.
+
+Nothing here imports torch, or anything of ours: test code may call it in any process. Outside an estimate
+nobody asks what was told, and a run on a GPU has real data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+Number = bool | int | float
+Routing = Literal["worst", "balanced"] | float
+
+#: What is told, the innermost last: one list for the process, since a backward may run in another thread.
+_told: list[Mapping[str, Any]] = []
+
+
+class Assumption(contextlib.ContextDecorator):
+    """What ``assume`` gives: a ``with`` block's, or a decorator's."""
+
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self._told = told
+
+    def __enter__(self) -> None:
+        _told.append(self._told)
+
+    def __exit__(self, *error: object) -> None:
+        _told.reverse()
+        _told.remove(self._told)  # the innermost of those that are alike
+        _told.reverse()
+
+
+def assume(
+    *,
+    true_fraction: float | None = None,
+    distinct_fraction: float | None = None,
+    repeats: float | None = None,
+    bins: int | None = None,
+    routing: Routing | None = None,
+    value: Number | None = None,
+) -> Assumption:
+    """Tell an estimate what data will be like, for the code inside ``with``; put backward inside too.
+
+    Data that follows from the program is computed, whatever is told. Blocks nest: the innermost that tells
+    an argument counts.
+
+    - ``true_fraction``: of a mask, the share that is true, 0 to 1 (untold: all of it). Boolean indexing,
+      ``nonzero``, ``torch.where(mask)``, ``masked_select``, ``argwhere``.
+    - ``distinct_fraction``: of a tensor's elements, the share that ``unique`` keeps, 0 to 1 (untold: all).
+    - ``repeats``: how often ``repeat_interleave`` with a tensor repeats on average (untold: an error).
+    - ``bins``: the length of what ``bincount`` gives, and classes of ``one_hot`` (untold: ``minlength``, or
+      an error).
+    - ``routing``: how ``topk`` and ``argmax`` choose, of tokens and experts: ``"worst"`` (untold),
+      ``"balanced"``, or the busiest expert's share over an equal one, 1 or more.
+    - ``value``: what reads (``item()``, ``if tensor:``) of unknown data give: ``True`` or ``False`` for
+      booleans, an ``int`` for whole numbers, a ``float`` for the others (untold: ``False``, 1, 1.0).
+
+    Raises ``TypeError`` or ``ValueError`` for what cannot be meant.
+    """
+    told = {
+        "true_fraction": _share("true_fraction", true_fraction),
+        "distinct_fraction": _share("distinct_fraction", distinct_fraction),
+        "repeats": _at_least("repeats", repeats, 0),
+        "bins": _whole("bins", bins),
+        "routing": _routing(routing),
+        "value": _value(value),
+    }
+    given = {name: one for name, one in told.items() if one is not None}
+    if not given:
+        raise TypeError(
+            "assume() was told nothing: write what it is to take for granted, as in "
+            "assume(true_fraction=0.15) or assume(routing='balanced')"
+        )
+    return Assumption(given)
+
+
+def told(name: str) -> Any:
+    """What the innermost block that runs tells of ``name``, an argument of ``assume``; None if none does."""
+    return next((one[name] for one in reversed(_told) if name in one), None)
+
+
+def told_value(kind: type) -> Any:
+    """What reads of ``kind`` (``bool``, ``int``, ``float``) were told to give; None if nothing."""
+    return next((one["value"] for one in reversed(_told) if type(one.get("value")) is kind), None)
+
+
+def _share(name: str, value: Any) -> float | None:
+    if value is not None and not (_is_number(value) and 0 <= value <= 1):
+        raise _mistake(name, value, "a share between 0 and 1", f"{name}=0.15")
+    return value if value is None else float(value)
+
+
+def _at_least(name: str, value: Any, least: int) -> float | None:
+    if value is not None and not (_is_number(value) and least <= value < math.inf):
+        raise _mistake(name, value, f"a number from {least} up", f"{name}=2.0")
+    return value if value is None else float(value)
+
+
+def _whole(name: str, value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise _mistake(name, value, "a whole number from 1 up", f"{name}=64")
+
+
+def _routing(value: Any) -> str | float | None:
+    if value is None or (isinstance(value, str) and value in ("worst", "balanced")):
+        return value
+    if _is_number(value) and 1 <= value < math.inf:
+        return float(value)
+    meant = "'worst', 'balanced', or how many times an equal share the busiest expert gets (1 or more)"
+    raise _mistake("routing", value, meant, "routing='balanced') or assume(routing=1.25")
+
+
+def _value(value: Any) -> Number | None:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise _mistake("value", value, "a bool, an int or a float", "value=0.0")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _mistake(name: str, value: Any, meant: str, example: str) -> Exception:
+    kind = ValueError if isinstance(value, (str, int, float)) and not isinstance(value, bool) else TypeError
+    return kind(f"assume({name}={value!r}) cannot be used: {name} is {meant}; write assume({example})")
