@@ -27,6 +27,7 @@ def test_one_group():
     """Forward: 192 whole, 192 flat. Backward: 192 whole, and its gradient; then the reduction's two ends."""
     assert by_name(1) == [
         ("start", 0),
+        ("gathering of layers", 192),
         ("forward of layers", 2 * 192 + 20),
         ("backward of layers", 192 + 30 + 192),
         ("reduction of layers", 192 + 10 + 384 + 96),
@@ -45,6 +46,24 @@ def test_three_groups():
     assert found["backward of layers (last)"] == 192 + 192 + 384 + 20 + 20 + 192 + 96
     assert found["reduction of layers (last)"] == 10 + 192 + 192 + 10 + 384 + 96 + 96
     assert found["optimizer step"] == 3 * 96
+
+
+def test_a_gathering_has_the_flat_buffer_before_it():
+    """192 of its own from a part of 48, cast; beside them the 192 of the layer before it, or a root's 500."""
+    cast = replace(GROUP, ranks=4)
+    root = replace(GROUP, whole_elements=250)
+    blocks = sharded((Block("layers", linear(), 3),), (cast,), root)
+
+    assert dict(by_name(3, cast))["gathering of layers"] == 192 + 48 + 192 + 2 * 10
+    first, last = (sum(term.bytes for term in block.before_forward) for block in blocks)
+    assert (first, last) == (192 + 48 + 500, 192 + 48 + 192)
+
+
+def test_the_last_layer_alone_can_stay():
+    """It is whole already when backward begins, and the one before it is gathered meanwhile."""
+    blocks = sharded((Block("layers", linear(), 3),), (GROUP,), keeps_last=True)
+
+    assert [sum(term.bytes for term in block.stays) for block in blocks] == [0, 192]
 
 
 def test_parameters_that_are_not_resharded_stay():

@@ -212,6 +212,14 @@ def test_deepseek_v3_on_2048_gpus():
         estimate(job)
 
 
+def test_of_several_stages_the_one_that_takes_most_is_told():
+    job = Job(LLAMA, degrees=Degrees(pipeline_parallel_degree=2), accumulation=4, sequence=4096)
+    sizes = [figure.allocated_bytes for figure in estimate(job)]
+
+    assert len(set(sizes)) == 2
+    assert worst_of(estimate(job)).allocated_bytes == peak_bytes(job) == max(sizes)
+
+
 def test_llama_70b_on_2048_gpus_takes_milliseconds():
     """The quickest of five, since others share the machine; below 10 ms of processor time."""
     job = Job(

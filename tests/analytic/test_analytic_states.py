@@ -193,6 +193,13 @@ def test_paged_states_are_the_hosts():
     assert total_bytes(states.state_terms(found, asked)) == 2 * (391 * 4 + 10_000 + 40 * 4 + 1024)
 
 
+def test_lion_keeps_one_momentum_as_large_as_its_parameter():
+    """``state["exp_avg"] = torch.zeros_like(p)`` and no more (lion_pytorch/lion_pytorch.py, 0.2.5)."""
+    asked = job(Optimizer("lion"))
+
+    assert all_states([tensor(100, 10), tensor(30, kind="bf16")], asked) == 4000 + 60
+
+
 def test_muon_leaves_embeddings_heads_and_vectors_to_adamw():
     asked = job(Optimizer("muon"))
     found = [

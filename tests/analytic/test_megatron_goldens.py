@@ -11,6 +11,7 @@ python -m pytest tests/analytic/test_megatron_goldens.py -s   # prints the table
 from statistics import median
 
 import pytest
+from allocator_rests import rests_bytes
 from megatron_cases import job_of, megatron_cases, name_of
 
 from pytest_membudget.analytic.estimate import estimate as reckon
@@ -46,9 +47,8 @@ LEFT_UNEXPLAINED = {
         "73 MiB more than all that is known of; it runs CUDA graphs"
     ),
 }
-#: The runs in which what stays after a step comes out to a thousandth. In the other ones up to 2% more is
-#: there, a few tensors of a boundary's size or remainders of the allocator's blocks, which are not named one
-#: by one.
+#: The runs in which what stays after a step comes out to a thousandth, tensor by tensor. In the other ones up
+#: to 2% more is counted: rests of the allocator's blocks (``EXACT_WITH_RESTS``).
 EXACT_AFTER_STEP = (
     "gpt-gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files-dev_dgx_a100",
     "gpt-gpt3_mcore_te_tp1_pp1_dist_optimizer_no_mmap_bin_files-dev_dgx_h100",
@@ -153,3 +153,44 @@ def test_what_stays_after_a_step(case):
     if name_of(case) in LEFT_UNEXPLAINED:
         pytest.skip(f"what stays is not all known: {LEFT_UNEXPLAINED[name_of(case)]}")
     assert stays(case) == pytest.approx(case["also"]["mem_allocated_last"], rel=0.02)
+
+
+#: Runs that come out to a thousandth with what the allocator leaves unsplit behind tensors, and whether
+#: Adam's moments lie in segments of their own. They do or not by what activations have left in the first
+#: step, which differs between cards: of one job's two runs the A100's moments do, and the H100's do not.
+EXACT_WITH_RESTS = {
+    "gpt-gpt3_mcore_tp1_pp4-dev_dgx_a100": True,
+    "gpt-gpt3_mcore_tp1_pp4-dev_dgx_h100": False,
+    "gpt-gpt3_mcore_tp1_pp2-dev_dgx_h100": False,
+    "gpt-gpt3_mcore_te_tp1_pp2_rope_embeddings-dev_dgx_a100": False,
+    "gpt-gpt3_mcore_te_tp1_pp4_vp1_dist_optimizer_overlap_grad_reduce-dev_dgx_a100": True,
+    "gpt-gpt3_mcore_te_tp4_pp1_dist_optimizer_overlap_grad_reduce_param_gather-dev_dgx_h100": False,
+    "gpt-gpt3_mcore_te_tp4_pp1_qk_layernorm_test_mode-dev_dgx_a100": True,
+    "gpt-gpt3_mcore_tp2_pp2_uninstall_te-dev_dgx_a100": True,
+    "gpt-gpt3_weekly_mcore_tp4_cp2_current_scaling_native_fp8_tp_sp_cp_tp_overlap-dev_dgx_h100": True,
+}
+
+
+@pytest.mark.parametrize("case", only(GRADE_A, EXACT_WITH_RESTS))
+def test_what_stays_is_exact_with_the_allocators_rests(case):
+    rests = rests_bytes(*last_rank(case), moments_too=EXACT_WITH_RESTS[name_of(case)])
+
+    assert stays(case) + rests == pytest.approx(case["also"]["mem_allocated_last"], rel=0.001)
+
+
+#: Three runs of the same tensors: they differ in switches that no lasting tensor depends on.
+SAME_TENSORS = (
+    "gpt-gpt3_mcore_te_tp2_pp2_cp2-dev_dgx_h100",
+    "gpt-gpt3_mcore_te_tp2_pp2_cp2_nondeterministic-dev_dgx_a100",
+    "gpt-gpt3_mcore_te_tp2_pp2_cp2_etp4_nondeterministic_dp_last-dev_dgx_h100",
+)
+
+
+@pytest.mark.skipif(GRADE_A[0].id == "absent", reason="the measured cases are not here")
+def test_what_is_left_unexplained_differs_between_runs_of_the_same_tensors():
+    """By quarters of a MiB, the greatest common part of their sizes: so it is none of the tensors."""
+    cases = {name_of(case.values[0]): case.values[0] for case in GRADE_A}
+    left = [cases[name]["also"]["mem_allocated_last"] - stays(cases[name]) for name in SAME_TENSORS]
+    first, *others = left
+
+    assert [other - first for other in others] == pytest.approx([2**18, 2**19], abs=1024)

@@ -124,6 +124,14 @@ def test_a_stage_holds_its_own_layers_and_ends():
 
 
 @pytest.mark.parametrize("reason", [{"tied": True}, {"prediction_layers": 1}])
+def test_on_one_stage_the_table_is_there_once(reason):
+    [stage] = stages_of(job("ddp", **reason))
+    tables = [found for found in local_tensors(stage, INVENTORY) if found.name == "embedding.weight"]
+
+    assert [(table.count, table.layer) for table in tables] == [(1, "embedding")]
+
+
+@pytest.mark.parametrize("reason", [{"tied": True}, {"prediction_layers": 1}])
 def test_the_last_stage_has_a_table_of_its_own(reason):
     last = held(job("ddp", pipeline_parallel_degree=2, **reason), 1)
 

@@ -3,7 +3,8 @@
 Read in torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py of torch 2.13:
 
 - forward: a group is gathered into one flat buffer on a stream of its own and copied out into whole
-  parameters; the flat buffer is held until the next group has been copied out (``all_gather_state``);
+  parameters; the flat buffer is held until the next group has been gathered beside it
+  (``all_gather_state``), from this rank's part cast to the type of computing (``flat_foreach_copy_input``);
 - backward: the flat buffer goes once it is copied out, and the group before it in forward is gathered
   meanwhile (its flat buffer is there, not yet its parameters);
 - after a group's backward its whole parameters go, its gradients are copied into the input of a
@@ -43,6 +44,8 @@ class Group:
     """Of the gradients that are left, the parameters' own."""
     reshards: bool = True
     """Its whole parameters go after its forward."""
+    ranks: int = 0
+    """Between how many it is, where this rank's part is cast before it is gathered; 0: where it is not."""
     accumulates: bool = False
     """Its gradients do not stay: they are added to those that are there, used up, or sent to the host."""
 
@@ -65,6 +68,21 @@ class Group:
             _SOURCE,
             stream=_ALL_GATHER,
         )
+
+    def gathering(self) -> tuple[Term, ...]:
+        """What its gathering takes: its flat buffer, and this rank's part of it before that."""
+        if not self.ranks:
+            return (self.flat(),)
+        size_bytes = self.whole_bytes // self.ranks
+        part = Term(
+            COLLECTIVES,
+            "all-gather input",
+            size_bytes,
+            "elements/ranks*compute",
+            _SOURCE,
+            stream=_ALL_GATHER,
+        )
+        return (part, self.flat())
 
     def reduced(self) -> tuple[Term, ...]:
         """The input of its reduction."""
@@ -92,14 +110,30 @@ class Group:
         return (Term(component, name, size_bytes, "elements/ranks*type", _SOURCE, stream=_REDUCE_SCATTER),)
 
 
-def sharded(blocks: Sequence[Block], groups: Sequence[Group | None]) -> tuple[Block, ...]:
+def sharded(
+    blocks: Sequence[Block],
+    groups: Sequence[Group | None],
+    gathered_before: Group | None = None,
+    *,
+    keeps_last: bool = False,
+) -> tuple[Block, ...]:
     """``blocks`` with what FSDP2 adds; ``groups`` has the group of each, None where the root holds it.
 
-    Groups of alike layers come apart into the last one and those before it: what is left of the block that
-    had its backward before them is not the same.
+    ``gathered_before``: the root, where it is. ``keeps_last``: the last group is not resharded. Groups of
+    alike layers come apart into the last one and those before it: what is left of the block that had its
+    backward before them is not the same.
     """
     parts = [part for block, group in zip(blocks, groups, strict=True) for part in _parts(block, group)]
-    return tuple(_with_buffers(parts, number) for number in range(len(parts)))
+    if keeps_last:
+        last = max(number for number, (_, group) in enumerate(parts) if group is not None)
+        block, group = parts[last]
+        parts[last] = block, None if group is None else replace(group, reshards=False)
+    before = None if gathered_before is None else gathered_before.flat()
+    found = []
+    for number, (block, group) in enumerate(parts):
+        found.append(_with_buffers(parts, number, before))
+        before = group.flat() if group is not None and block.saves else before
+    return tuple(found)
 
 
 def _parts(block: Block, group: Group | None) -> list[tuple[Block, Group | None]]:
@@ -108,7 +142,9 @@ def _parts(block: Block, group: Group | None) -> list[tuple[Block, Group | None]
     return [(replace(block, count=block.count - 1), group), (replace(block, count=1), group)]
 
 
-def _with_buffers(parts: Sequence[tuple[Block, Group | None]], number: int) -> Block:
+def _with_buffers(
+    parts: Sequence[tuple[Block, Group | None]], number: int, flat_before: Term | None
+) -> Block:
     block, group = parts[number]
     if group is None:
         return block
@@ -123,11 +159,18 @@ def _with_buffers(parts: Sequence[tuple[Block, Group | None]], number: int) -> B
     return replace(
         block,
         stays=(*block.stays, *stays),
+        before_forward=(*group.gathering(), *_held_before(block, group, flat_before)),
         beside_forward=(*block.beside_forward, *own, group.flat()),
         beside_backward=(*block.beside_backward, *own, *gathered_next, *waiting),
         after_backward=(*block.after_backward, *gathered_next, *group.reduced(), *group.outputs()),
         shards=group.shards(),
     )
+
+
+def _held_before(block: Block, group: Group, flat_before: Term | None) -> tuple[Term, ...]:
+    """The flat buffer of the group before, still there at a gathering: of several layers' the largest."""
+    held = [flat for flat in (flat_before, group.flat() if block.count > 1 else None) if flat is not None]
+    return (max(held, key=lambda flat: flat.bytes),) if held else ()
 
 
 def _neighbour(parts: Sequence[tuple[Block, Group | None]], block: Block, group: Group) -> Group | None:

@@ -177,10 +177,16 @@ def _communicating(
     root = group_of(root_tensors(tensors), job, reshards=False)
     if job.data_parallel.wraps_ends:
         return sharded(blocks, [_own_group(block, stage, tensors) for block in blocks]), (), ()
-    made = sharded(blocks, [_layers_group(block, stage) for block in blocks])
-    ends = tuple(_at_root(block, root) if _layers_group(block, stage) is None else block for block in made)
+    made = sharded(
+        blocks,
+        [_layers_group(block, stage) for block in blocks],
+        gathered_before=root,
+        keeps_last=job.data_parallel.keeps_last_layer,
+    )
+    ends = tuple(_at_root(block, root) if _number_of(block) is None else block for block in made)
     # the root's flat buffer is held until the first layer has been copied out
-    ends = (replace(ends[0], beside_forward=(*ends[0].beside_forward, root.flat())), *ends[1:])
+    beside = (*ends[0].beside_forward, root.flat())
+    ends = (replace(ends[0], before_forward=root.gathering(), beside_forward=beside), *ends[1:])
     return ends, (root.parameters(),), (*root.reduced(), *root.outputs())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import components
@@ -12,8 +12,6 @@ from ..units import MIB
 from .moments import Moment, peak_of
 from .terms import Term
 
-#: kMinBlockSize (c10/core/AllocatorConfig.h, torch 2.13): what every block is rounded up to.
-_BLOCK_BYTES = 512
 #: kSmallBuffer and the granularity of cudaMalloc'd segments above it: 2 MiB.
 _SEGMENT_BYTES = 2 * MIB
 
@@ -42,44 +40,36 @@ class RankFigure:
     @property
     def allocated_bytes(self) -> int:
         """At the peak, every tensor rounded up to the allocator's blocks."""
-        return self.peak.bytes + rounding_bytes(self.peak.terms)
+        peak = self.peak
+        return peak.bytes + rounding_bytes(peak.terms)
 
     @property
     def reserved_bytes(self) -> int:
         """What the allocator must hold for each stream's highest: blocks stay with their stream's pool."""
         highest: Counter[str] = Counter()
         for moment in self.moments:
-            for stream, size_bytes in _by_stream(moment.terms).items():
-                highest[stream] = max(highest[stream], size_bytes)
+            for stream, size_bytes in moment.allocated_by_stream.items():
+                held_bytes = size_bytes if stream else size_bytes + moment.stranded_bytes
+                highest[stream] = max(highest[stream], held_bytes)
         return sum(-(-size_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES for size_bytes in highest.values())
 
 
 def rounding_bytes(terms: Sequence[Term]) -> int:
     """What rounding every tensor of ``terms`` up to whole blocks adds."""
-    return sum(_rounded(term) - term.bytes for term in terms)
-
-
-def _rounded(term: Term) -> int:
-    """A term of several tensors is of alike ones."""
-    one = -(-term.bytes // term.count)
-    return -(-one // _BLOCK_BYTES) * _BLOCK_BYTES * term.count
-
-
-def _by_stream(terms: Sequence[Term]) -> Mapping[str, int]:
-    sums: Counter[str] = Counter()
-    for term in terms:
-        sums[term.stream] += _rounded(term)
-    return sums
+    return sum(term.allocated_bytes - term.bytes for term in terms)
 
 
 def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.0) -> MemoryReport:
     """``figure`` as a report that budgets are held to; its components add up to ``metric``'s peak."""
-    allocated, reserved = figure.allocated_bytes, figure.reserved_bytes
+    peak, reserved = figure.peak, figure.reserved_bytes
+    terms = peak.terms
+    rounding = rounding_bytes(terms)
+    allocated = peak.bytes + rounding
     beside = figure.context_bytes + figure.nccl_bytes
     sums = dict.fromkeys(components.COMPONENTS, 0)
-    for term in figure.peak.terms:
+    for term in terms:
         sums[term.component] += term.bytes
-    sums[components.ROUNDING] = rounding_bytes(figure.peak.terms)
+    sums[components.ROUNDING] = rounding
     if metric != "allocated":
         sums[components.CACHED] = reserved - allocated
     if metric == "device":
@@ -89,10 +79,10 @@ def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.
         metric=metric,
         peak=PeakBytes(allocated, allocated, reserved, reserved + beside),
         components=sums,
-        holders=_holders(figure.peak.terms),
+        holders=_holders(terms),
         rank=figure.rank,
         host=_host_report(figure) if figure.host else None,
-        assumptions=(f"the peak is at: {figure.peak.name}", *figure.assumptions),
+        assumptions=(f"the peak is at: {peak.name}", *figure.assumptions),
         not_modelled=figure.not_modelled,
         seconds=seconds,
     )

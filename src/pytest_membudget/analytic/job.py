@@ -14,6 +14,7 @@ from .model import Model
 #: Whose code runs: it decides what a layer keeps for backward.
 Implementation = Literal["transformers", "torchtitan", "megatron"]
 AttentionKernel = Literal["flash", "efficient", "cudnn", "math", "unfused"]
+Compiled = Literal["layers", "loss"]
 Offload = Literal["parameters", "gradients", "optimizer_states", "activations"]
 
 
@@ -161,6 +162,8 @@ class DataParallel:
     kind: Literal["ddp", "zero1", "zero2", "zero3", "fsdp2", "megatron", "megatron_distributed"] = "fsdp2"
     """``zero1/2/3`` with DeepSpeed's meaning; ``megatron_distributed``: its distributed optimizer."""
     reshards_after_forward: bool = True
+    keeps_last_layer: bool = False
+    """The last layer stays whole all the same: backward wants it at once (torchtitan until 2025-07)."""
     wraps_ends: bool = False
     """Embedding, and final norm with head, are groups of their own (torchtitan); else they are in the root,
     whole from the start of forward to the end of backward."""
@@ -214,5 +217,7 @@ class Job:
     """A catalogued card: its workspaces and CUDA context."""
     zeroes_to_none: bool = True
     """``zero_grad(set_to_none=True)``, torch's default; False: gradients stay from the first step on."""
+    compiled: frozenset[Compiled] = frozenset()
+    """What ``torch.compile`` has been given, a layer or the loss at a time (the whole model alike)."""
     megatron: MegatronOptions | None = None
     """What Megatron-LM's own arguments say, with ``implementation="megatron"``; None: its defaults."""

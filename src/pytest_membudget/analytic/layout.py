@@ -54,6 +54,8 @@ def group_of(tensors: Iterable[LocalTensor], job: Job, *, reshards: bool | None 
         reduce_type=precision.reduce or precision.compute_type,
         gradient_type=precision.parameters,
         reshards=job.data_parallel.reshards_after_forward if reshards is None else reshards,
+        # without a policy of its own, or from the host, a part is gathered as it is
+        ranks=shard_ranks(job) if precision.policy == "fsdp" and "parameters" not in job.offload else 0,
         accumulates=leaves_none,
     )
 

@@ -8,13 +8,17 @@ leaves do too. So a step of any depth has some ten moments that can be its peak.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 from ..components import GRADIENTS
+from .piles import Pile
 from .tape import Gradients, Pass, Tape, backward, forward, recomputed_backward
-from .terms import Term, total_bytes
+from .tape_places import stranded_bytes
+from .terms import Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Block:
     saved."""
     beside_forward: tuple[Term, ...] = ()
     """There while one of them runs forward: gathered parameters."""
+    before_forward: tuple[Term, ...] = ()
+    """There just before one runs forward, and not in it: buffers of a gathering."""
     beside_backward: tuple[Term, ...] = ()
     after_backward: tuple[Term, ...] = ()
     """There at the end of one's backward beside its gradients: buffers of a reduction."""
@@ -69,32 +75,46 @@ class Step:
     """The previous iteration's, until its variable is bound again, at the end of the forward."""
 
 
-@dataclass(frozen=True, slots=True)
 class Moment:
-    """What is there at one moment that can be the peak."""
+    """What is there at one moment that can be the peak: ``parts`` in their order."""
 
-    name: str
-    terms: tuple[Term, ...] = field(repr=False)
-    bytes: int = field(init=False)
-    """All of it."""
+    def __init__(self, name: str, parts: Iterable[Pile], stranded_bytes: int = 0) -> None:
+        self.name = name
+        #: what the computing stream's pool holds beside it that nothing fits into
+        self.stranded_bytes = stranded_bytes
+        self._parts = tuple(parts)
+        #: all of it
+        self.bytes = sum(part.bytes for part in self._parts)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bytes", total_bytes(self.terms))
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """All that is there, piece by piece."""
+        return tuple(chain.from_iterable(part.terms for part in self._parts))
+
+    @property
+    def allocated_by_stream(self) -> Counter[str]:
+        """The allocator's blocks of it, in bytes, by the CUDA stream that they are allocated on."""
+        sums = Counter[str]()
+        for part in self._parts:
+            for stream, size_bytes in part.allocated_by_stream.items():
+                sums[stream] += size_bytes
+        return sums
 
 
 def moments_of(step: Step) -> tuple[Moment, ...]:
     """The moments of ``step`` that can be its peak, in their order."""
     runs = [_run_of(block, step.gradients) for block in step.blocks]
-    base = [*step.static, *step.held_gradients]
-    others = [term for run in runs for term in run.left(run.block.count * (step.in_flight - 1))]
-    whole = [term for run in runs for term in run.made(run.block.count)]
-    shards = [term for run in runs for term in run.kept(run.block.count)]
+    base = Pile((*step.static, *step.held_gradients))
+    gathered, to_step, from_before = map(Pile, (step.gathered, step.kept_to_step, step.kept_from_before))
+    others = [run.left(run.block.count * (step.in_flight - 1)) for run in runs]
+    whole = [run.made(run.block.count) for run in runs]
+    shards = [run.kept(run.block.count) for run in runs]
     return (
-        Moment("start", (*base, *step.kept_from_before)),
-        *_forward_moments(runs, [*base, *step.gathered, *step.kept_from_before, *others]),
-        *_backward_moments(runs, [*base, *step.gathered, *step.kept_to_step, *others]),
-        Moment("end of backward", (*base, *step.gathered, *whole, *step.at_end, *step.kept_to_step)),
-        Moment("optimizer step", (*base, *shards, *step.kept_to_step, *step.optimizer_temporaries)),
+        Moment("start", (base, from_before)),
+        *_forward_moments(runs, (base, gathered, from_before, *others)),
+        *_backward_moments(runs, (base, gathered, to_step, *others)),
+        Moment("end of backward", (base, gathered, *whole, Pile(step.at_end), to_step)),
+        Moment("optimizer step", (base, *shards, to_step, Pile(step.optimizer_temporaries))),
     )
 
 
@@ -108,26 +128,41 @@ class _Run:
 
     def __init__(self, block: Block, gradients: Gradients) -> None:
         self.block = block
-        self.forward = _forward(block)
         self._gradients: Gradients = "kept" if block.shards is not None else gradients
-        self.backward = _backward(block, self._gradients) if block.saves else None
+        forward = _forward(block)
+        backward = _backward(block, self._gradients) if block.saves else None
+        end = backward.end if backward is not None else ()
+        self.has_backward = backward is not None
+        self.in_forward = Pile((*block.stays, *block.beside_forward, *forward.peak))
+        self.in_gathering = Pile(block.before_forward)
+        peak = backward.peak if backward is not None else ()
+        self.in_backward = Pile((*block.stays, *block.beside_backward, *peak))
+        #: at the end of its backward, where a reduction has buffers then
+        self.in_reduction = Pile((*block.after_backward, *end))
+        self.until_loss = Pile(block.until_loss)
+        self._left = Pile((*forward.end, *block.stays))
+        #: those that one backward makes and that are there at its end
+        self._own_gradients = Pile(term for term in end if term.component == GRADIENTS)
+        self._shards = self._own_gradients if block.shards is None else Pile(block.shards)
 
-    def left(self, count: int) -> list[Term]:
+    @property
+    def stranded_bytes(self) -> int:
+        """Of one whose backward follows its forward: what nothing fits into any more."""
+        block = self.block
+        is_followed = self.has_backward and block.count == 1 and block.checkpoint is None
+        return _stranded(block.tape, self._gradients) if is_followed else 0
+
+    def left(self, count: int) -> Pile:
         """What ``count`` of its forwards leave."""
-        return _times([*self.forward.end, *self.block.stays], count)
+        return self._left.times(count)
 
-    def own_gradients(self) -> list[Term]:
-        """Those that one backward makes and that are there at its end."""
-        return [term for term in self.backward.end if term.component == GRADIENTS] if self.backward else []
-
-    def made(self, count: int) -> list[Term]:
+    def made(self, count: int) -> Pile:
         """The gradients that ``count`` of its backwards leave."""
-        return _times(self.own_gradients(), count) if self.block.shards_at_end else self.kept(count)
+        return (self._own_gradients if self.block.shards_at_end else self._shards).times(count)
 
-    def kept(self, count: int) -> list[Term]:
+    def kept(self, count: int) -> Pile:
         """The gradients of ``count`` of them that the optimizer sees."""
-        shards = self.block.shards
-        return _times(self.own_gradients() if shards is None else shards, count)
+        return self._shards.times(count)
 
 
 @lru_cache(maxsize=256)
@@ -136,34 +171,34 @@ def _run_of(block: Block, gradients: Gradients) -> _Run:
     return _Run(block, gradients)
 
 
-def _forward_moments(runs: Sequence[_Run], base: list[Term]) -> list[Moment]:
+def _forward_moments(runs: Sequence[_Run], base: Sequence[Pile]) -> list[Moment]:
     found = []
-    left: list[Term] = []
+    left: list[Pile] = []
     for run in runs:
-        block = run.block
-        now = (*block.stays, *block.beside_forward, *run.forward.peak)
-        before = (*run.left(block.count - 1), *_times(block.until_loss, block.count - 1))
-        found.append(Moment(f"forward of {block.name}", (*base, *left, *before, *now)))
-        left += [*run.left(block.count), *_times(block.until_loss, block.count)]
+        count = run.block.count
+        before = (run.left(count - 1), run.until_loss.times(count - 1))
+        if run.in_gathering.bytes:
+            found.append(Moment(f"gathering of {run.block.name}", (*base, *left, *before, run.in_gathering)))
+        found.append(Moment(f"forward of {run.block.name}", (*base, *left, *before, run.in_forward)))
+        left += (run.left(count), run.until_loss.times(count))
     return found
 
 
-def _backward_moments(runs: Sequence[_Run], base: list[Term]) -> list[Moment]:
+def _backward_moments(runs: Sequence[_Run], base: Sequence[Pile]) -> list[Moment]:
     found = []
-    gradients: list[Term] = []
+    left = [run.left(run.block.count) for run in runs]
+    gradients: list[Pile] = []
     for number in range(len(runs) - 1, -1, -1):
         run, block = runs[number], runs[number].block
-        if run.backward is None:
+        if not run.has_backward:
             continue
-        earlier = [term for before in runs[:number] for term in before.left(before.block.count)]
         for place, done in _ends(block.count):
-            there = (*base, *earlier, *run.left(block.count - 1 - done), *gradients, *run.made(done))
-            now = (*block.stays, *block.beside_backward, *run.backward.peak)
-            found.append(Moment(f"backward of {block.name}{place}", (*there, *now)))
+            there = (*base, *left[:number], run.left(block.count - 1 - done), *gradients, run.made(done))
+            stranded = run.stranded_bytes if number == len(runs) - 1 else 0
+            found.append(Moment(f"backward of {block.name}{place}", (*there, run.in_backward), stranded))
             if block.after_backward:
-                after = (*there, *block.after_backward, *run.backward.end)
-                found.append(Moment(f"reduction of {block.name}{place}", after))
-        gradients += run.made(block.count)
+                found.append(Moment(f"reduction of {block.name}{place}", (*there, run.in_reduction)))
+        gradients.append(run.made(block.count))
     return found
 
 
@@ -172,16 +207,17 @@ def _ends(count: int) -> list[tuple[str, int]]:
     return [("", 0)] if count == 1 else [(" (last)", 0), (" (first)", count - 1)]
 
 
-def _times(terms: Sequence[Term], count: int) -> list[Term]:
-    return [term.times(count) for term in terms] if count > 0 else []
-
-
 def _forward(block: Block) -> Pass:
     return _forward_pass(block.tape, block.checkpoint, block.saves)
 
 
 def _backward(block: Block, gradients: Gradients) -> Pass:
     return _backward_pass(block.tape, block.checkpoint, gradients)
+
+
+@lru_cache(maxsize=64)
+def _stranded(tape: Tape, gradients: Gradients) -> int:
+    return stranded_bytes(tape, gradients)
 
 
 @lru_cache(maxsize=64)

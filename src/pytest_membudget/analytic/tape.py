@@ -27,7 +27,17 @@ from .tape_backward import Backward, gradient_name
 from .tape_live import Live, Pass
 from .tape_shapes import Gradients, Operator, Tape, Tensor
 
-__all__ = ["Gradients", "Operator", "Pass", "Tape", "Tensor", "backward", "forward", "recomputed_backward"]
+__all__ = [
+    "Gradients",
+    "Operator",
+    "Pass",
+    "Tape",
+    "Tensor",
+    "backward",
+    "before_backward",
+    "forward",
+    "recomputed_backward",
+]
 
 
 def forward(tape: Tape, *, saves: bool = True, kept: Collection[str] = ()) -> Pass:
@@ -44,6 +54,18 @@ def forward(tape: Tape, *, saves: bool = True, kept: Collection[str] = ()) -> Pa
         if tape.tensor(name).name not in stays:
             live.drop(tape.tensor(name).name)
     return live.result()
+
+
+def before_backward(tape: Tape, live: Live) -> None:
+    """Run ``tape`` forward in ``live``, and put its outputs' gradients there: a backward can follow."""
+    stays = {tensor.name for tensor in tape.saved()}
+    for tensor in tape.inputs:
+        live.take(tensor, tensor.component)
+    _run_forward(tape, live, stays, saves=True)
+    for name in tape.outputs:
+        if tape.tensor(name).name not in stays:
+            live.drop(tape.tensor(name).name)
+    _take_incoming(tape, live)
 
 
 def _run_forward(

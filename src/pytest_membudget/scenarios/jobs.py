@@ -134,6 +134,10 @@ def _offload(values: tuple[str, ...], node: Node, mistakes: Mistakes) -> dict[st
     return {"offload": frozenset(values)}
 
 
+def _compiled(values: tuple[str, ...], node: Node, mistakes: Mistakes) -> dict[str, Any]:
+    return {"compiled": frozenset(values)}
+
+
 def _zeroes(value: bool, node: Node, mistakes: Mistakes) -> dict[str, Any]:
     return {"zeroes_to_none": value}
 
@@ -143,6 +147,7 @@ _OTHERS: Mapping[str, Callable[[Any, Node, Mistakes], dict[str, Any]]] = {
     "method": _adapter,
     "generate": _generation,
     "offload": _offload,
+    "compiled": _compiled,
     "zeroes_to_none": _zeroes,
 }
 

@@ -216,6 +216,12 @@ DATA_PARALLEL: Final = Table(
             also_called=("reshard_after_forward", "fsdp_reshard_after_forward"),
         ),
         Field(
+            "keeps_last_layer",
+            Flag(),
+            "The last layer stays whole all the same: backward wants it at once (torchtitan until 2025-07).",
+            "false",
+        ),
+        Field(
             "wraps_ends",
             Flag(),
             "Embedding, and final norm with head, are groups of their own, as in torchtitan; else they are "

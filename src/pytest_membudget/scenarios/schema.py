@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from ..analytic.job import AttentionKernel, Degrees, Implementation, Offload
+from ..analytic.job import AttentionKernel, Compiled, Degrees, Implementation, Offload
 from ..components import COMPONENTS, METRICS
 from ..user_files.fields import Field, Table
 from ..user_files.kinds import Anything, Choice, Flag, ListOf, Number, Numbers, Text, Whole
@@ -143,6 +143,12 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             ListOf(Choice(get_args(Offload))),
             "What lies in the host's memory.",
             also_called=("cpu_offload",),
+        ),
+        Field(
+            "compiled",
+            ListOf(Choice(get_args(Compiled))),
+            "What `torch.compile` is given: pointwise chains between products are fused, and not kept.",
+            also_called=("compile",),
         ),
         Field("zeroes_to_none", Flag(), "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
         Field(

@@ -108,6 +108,18 @@ def zero_redundancy():
     ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.AdamW)
 
 
+def zero_redundancy_in_the_middle():
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    # over three ranks: 6, 5 and 5 first, then the 4 to the first of those with 5
+    parameters = [torch.nn.Parameter(torch.ones(256 * size, device="cuda")) for size in (6, 5, 5, 4)]
+    ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.AdamW)
+
+
+def test_a_rank_that_is_neither_first_nor_last_is_estimated_where_zero_1_gives_it_the_most(trace):
+    assert trace(zero_redundancy_in_the_middle, world_size=3).representatives == [1, 2]
+
+
 def test_the_rank_that_zero_1_gives_the_most_is_estimated(trace):
     # 6 and 5 first, then 4 to the rank with 5, then 1 to the rank with 6; the third to the fifth have nothing
     traced = trace(zero_redundancy, world_size=64, environ={"LOCAL_WORLD_SIZE": "8"})

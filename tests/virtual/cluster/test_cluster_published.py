@@ -22,10 +22,10 @@ PARAMETERS_OF_3_4_B = 3_406_809_600
 
 
 def llama():
-    sys.path.insert(0, str(Path(__file__).parent))
-    import llama
+    sys.path.insert(0, str(Path(__file__).parents[3]))
+    from benchmarks.cases.models import titan_llama
 
-    return llama
+    return titan_llama
 
 
 def replicated(shards_states):
@@ -74,7 +74,8 @@ def sharded_8b(length, offloads):
     own.shard(made, **settings)
     made.to_empty(device="cpu" if offloads else "cuda")
     made.turns = made.turns.cuda()
-    optimizer = torch.optim.AdamW(made.parameters())
+    # torchtitan asks for lists itself, and on the host too (torchtitan/optimizer.py, foreach=not fused)
+    optimizer = torch.optim.AdamW(made.parameters(), foreach=True)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         own.train(made, optimizer, batch=1, length=length, vocabulary=128256)
     return sum(one.numel() for one in made.parameters())
@@ -93,41 +94,37 @@ def test_an_8b_model_over_8_gpus_is_not_counted_whole(trace):
 
 @pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a trace of half a minute")
 def test_an_8b_model_offloaded_from_2_gpus(trace):
-    # "about 18 GB a GPU and about 155 GB of host memory" (an account of torchtitan's Llama3-8B on two cards)
+    # "about 18 GB a GPU and about 155 GB of host memory" (an account of torchtitan's Llama3-8B on two cards:
+    # pytorch/torchtitan issue 620, run as in #622, 5861e2880). What shows a host's memory counts GiB.
     traced = trace(sharded_8b, 8192, True, world_size=2, gpu="H100-80GB")
 
     host = traced.report.host
+    half = traced.value // 2
     assert traced.allocated / GB == pytest.approx(18, rel=0.05)
-    states = 16 * traced.value // 2  # fp32: parameters, gradients and two states
-    assert sum(host.components[name] for name in ("parameters", "gradients", "optimizer_states")) == (
-        pytest.approx(states, rel=1e-6)
+    assert 2 * host.peak.allocated_bytes / GIB == pytest.approx(155, rel=0.01)
+    # fp32: parameters, gradients and two states; a list of square roots at the step
+    assert {name: host.components[name] for name in ("parameters", "gradients")} == pytest.approx(
+        dict.fromkeys(("parameters", "gradients"), 4 * half), rel=1e-6
     )
+    assert host.components["optimizer_states"] == pytest.approx(8 * half, rel=1e-6)
+    assert host.components["temporaries"] == pytest.approx(4 * half, rel=1e-6)
+    # pinned parameters and gradients take powers of two (CachingHostAllocator.cpp)
+    assert host.components["rounding"] == pytest.approx(0.1032 * 8 * half, rel=0.001)
 
 
-def pretrained_8b(length, batch):
-    from torch.distributed.fsdp import MixedPrecisionPolicy
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    own = llama()
-    with torch.device("meta"):
-        made = own.Llama(**own.LLAMA_8B, length=length)
-    own.checkpoint_selectively(made)
-    own.shard(made, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
-    made.to_empty(device="cuda")
-    optimizer = torch.optim.AdamW(made.parameters())
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        own.train(made, optimizer, batch=batch, length=length, vocabulary=128256)
+def pretrained_8b(length, batch, reshards):
+    return llama().pretrain_8b(length, batch, reshards)
 
 
 @pytest.fixture
-def expandable_server():
+def server(request):
     # the allocator reads its settings when a process begins
     process = subprocess.Popen(
         [sys.executable, Path(__file__).parents[1] / "device_server.py"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTORCH_ALLOC_CONF": "expandable_segments:True"},
+        env={**os.environ, "PYTORCH_ALLOC_CONF": request.param},
     )
     yield process
     process.stdin.close()
@@ -135,20 +132,39 @@ def expandable_server():
     process.stdout.close()
 
 
+def reserved_gib(server, world_size, batch, reshards="default"):
+    """At most after the first and after the second step."""
+    order = {
+        "path": __file__, "name": "pretrained_8b", "args": [8192, batch, reshards], "gpu": "H100-80GB",
+        "limited": False, "metric": "reserved", "environ": {}, "rank": 0, "world_size": world_size,
+    }  # fmt: skip
+    server.stdin.write(json.dumps(order) + "\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    assert "report" in answer, answer["reason"]
+    assert MemoryReport.from_json(answer["report"]).peak.reserved_bytes == answer["value"][-1]
+    return [size_bytes / GIB for size_bytes in answer["value"]]
+
+
+@pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a trace of a quarter of a minute")
+@pytest.mark.parametrize(
+    ("reshards", "published_gib"),
+    [("default", [42.08, 49.59]), ("always", [41.89, 49.41]), ("never", [54.66, 62.18])],
+)
+@pytest.mark.parametrize("server", ["expandable_segments:True"], indirect=True)
+def test_torchtitan_s_logs_of_one_sequence_a_gpu(server, reshards, published_gib):
+    # the logs in the message of pytorch/torchtitan 5940ddeb5 (#822, 2025-02-05, 8 H100): reserved at most,
+    # after the first step and from the tenth on; e23bb707d (#996) and 3b39d7ab0 (#985) have 49.58 in 2025-03.
+    # run_llama_train.sh sets expandable_segments:True.
+    assert reserved_gib(server, 8, 1, reshards) == pytest.approx(published_gib, abs=0.01)
+
+
 @pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a trace of a quarter of a minute")
 @pytest.mark.parametrize(("world_size", "published_gib"), [(8, 82.4), (128, 67.0)])
-def test_torchtitan_s_published_runs_of_8b(expandable_server, world_size, published_gib):
+@pytest.mark.parametrize("server", [""], ids=["segments of the default"], indirect=True)
+def test_torchtitan_s_published_runs_of_8b(server, world_size, published_gib):
     # pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, runs at 9dec370 with torch 1963fc8
-    # (2.6 of 2024-12): reserved at most, expandable_segments:True. The trace is of another torch, and low by
-    # 3.9% on 8 GPUs and 3.1% on 128: 2.1 GiB are not accounted for on either, and 1.2 GiB more on 8.
-    order = {
-        "path": __file__, "name": "pretrained_8b", "args": [8192, 2], "gpu": "H100-80GB", "limited": False,
-        "metric": "reserved", "environ": {}, "rank": 0, "world_size": world_size,
-    }  # fmt: skip
-    expandable_server.stdin.write(json.dumps(order) + "\n")
-    expandable_server.stdin.flush()
-    answer = json.loads(expandable_server.stdout.readline())
-    assert "report" in answer, answer["reason"]
-    reserved_bytes = MemoryReport.from_json(answer["report"]).peak.reserved_bytes
-
-    assert 0.96 < reserved_bytes / GIB / published_gib < 1
+    # (2.6 of 2024-12): reserved at most. It does not say how they were started. Only run_llama_train.sh, for
+    # one machine, sets expandable_segments:True; multinode_trainer.slurm does not, and without it both come
+    # out (with it: 79.1 and 64.9 GiB).
+    assert reserved_gib(server, world_size, 2)[-1] == pytest.approx(published_gib, rel=0.003)

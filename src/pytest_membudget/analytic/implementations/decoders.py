@@ -10,6 +10,7 @@ from .attention_core import Core, attend
 from .caches import cached
 from .experts import expert_sizes, mixture
 from .feed_forward import feed_forward
+from .kept_tapes import kept
 from .latent import latent_attention, latent_sizes
 from .linears import linear
 from .norms import norm
@@ -21,6 +22,7 @@ from .setting import Setting
 from .styles import Style
 
 
+@kept
 def layer_tape(
     setting: Setting, layer: Layer, style: Style, *, is_causal: bool = True, has_trained_input: bool = True
 ) -> Tape:

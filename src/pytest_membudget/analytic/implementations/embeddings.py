@@ -8,6 +8,7 @@ from ..number_types import bytes_for
 from ..stage import Stage
 from ..tape import Tape
 from ..terms import Term
+from .kept_tapes import kept
 from .linears import embedding, linear
 from .norms import norm
 from .operators import add, cast, dropout, unary
@@ -16,6 +17,7 @@ from .setting import Setting
 from .styles import Style
 
 
+@kept
 def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = "b s") -> Tape:
     """From token numbers, or pixels, to [b, s, h]."""
     width = model.embedding_dim or model.hidden

@@ -19,6 +19,7 @@ from .attention_core import Core, attend
 from .decoders import fed, layer_sizes
 from .embeddings import embedding_tape
 from .heads import Normed, loss_blocks
+from .kept_tapes import kept
 from .linears import embedding, linear
 from .norms import norm
 from .operators import add, cast, copy, dropout, unary
@@ -116,6 +117,7 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
     return blocks
 
 
+@kept
 def layer_tape(setting: Setting, layer: Layer, place: _Place) -> Tape:
     """Self-attention, attention over the encoder's output, feed-forward: ``x + dropout(part(norm(x)))``."""
     r = Recorder(setting, **layer_sizes(setting, layer), R=layer.attention.relative_buckets)

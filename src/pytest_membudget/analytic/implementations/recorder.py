@@ -66,6 +66,8 @@ class Recorder:
         self._inputs: list[Tensor] = []
         self._operators: list[Operator] = []
         self._held: dict[str, str] = {}
+        #: bytes and formulas of tensors by dimensions and type: a layer has few
+        self._sized: dict[tuple[str, str], tuple[int, str]] = {}
 
     def input(
         self, name: str, dims: str, kind: str, *, trains: bool = True, component: str = ACTIVATIONS
@@ -77,7 +79,7 @@ class Recorder:
 
     def bytes(self, dims: str, kind: str) -> int:
         """Of a tensor of these dimensions and type."""
-        return -(-self.sizes.bytes(dims) * element_bytes(kind).numerator // element_bytes(kind).denominator)
+        return self._size(dims, kind)[0]
 
     def bytes_of(self, value: Value) -> int:
         """Of ``value``."""
@@ -86,9 +88,7 @@ class Recorder:
     def weight(self, name: str, dims: str, kind: str, *, joins: Joins = None) -> Tensor:
         """The gradient of a trained weight; ``joins`` as in :class:`Tensor`."""
         update = 0 if self.setting.updates is None else self._update_bytes(name, dims, kind)
-        return Tensor(
-            name, self.bytes(dims, kind), self._formula(dims, kind), joins=joins, update_bytes=update
-        )
+        return Tensor(name, *self._size(dims, kind), joins=joins, update_bytes=update)
 
     def _update_bytes(self, name: str, dims: str, kind: str) -> int:
         """What the optimizer takes to step with one gradient at once."""
@@ -165,16 +165,20 @@ class Recorder:
     def _tensor(self, value: Value, view_of: Value | None = None) -> Tensor:
         return Tensor(
             value.name,
-            self.bytes_of(value),
-            self._formula(value.dims, value.kind),
+            *self._size(value.dims, value.kind),
             view_of=None if view_of is None else view_of.name,
             needs_grad=value.trains,
             component=ACTIVATIONS,
         )
 
-    def _formula(self, dims: str, kind: str) -> str:
-        size = element_bytes(kind)
-        return "*".join([*dims.split(), str(size)])
+    def _size(self, dims: str, kind: str) -> tuple[int, str]:
+        """Bytes of a tensor of these dimensions and type, and how they come about."""
+        found = self._sized.get((dims, kind))
+        if found is None:
+            element = element_bytes(kind)
+            size_bytes = -(-self.sizes.bytes(dims) * element.numerator // element.denominator)
+            found = self._sized[dims, kind] = size_bytes, "*".join([*dims.split(), str(element)])
+        return found
 
 
 def wider(*kinds: str) -> str:

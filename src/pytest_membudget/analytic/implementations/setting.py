@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 
 from ...gpus import Gpu, find_gpu
 from ..job import Adapter, AttentionKernel, Job
@@ -66,9 +67,17 @@ class Setting:
         """The named sizes, with those of one layer."""
         return Sizes({**self.values, **more})
 
+    @property
+    def key(self) -> Hashable:
+        """All that it says: two settings with the same key write the same tapes."""
+        return tuple(self.values.items()), *_others_of(self)
+
     def frozen(self) -> Setting:
         """The same for a model that only answers: a teacher, or inference."""
         return replace(self, trains=False, drops=False, adapter=None)
+
+
+_others_of = attrgetter(*(field.name for field in fields(Setting) if field.name != "values"))
 
 
 def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = None) -> Setting:

@@ -22,6 +22,7 @@ from .decoders import layer_sizes
 from .experts import mixture
 from .feed_forward import feed_forward
 from .heads import loss_blocks
+from .kept_tapes import kept
 from .linears import embedding, linear
 from .norms import norm
 from .operators import add, cast, copy
@@ -52,6 +53,7 @@ def blocks_of(stage: Stage) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
+@kept
 def layer_tape(setting: Setting, layer: Layer) -> Tape:
     """``h = x + attention(norm(x))``, ``h + feed_forward(norm(h))``: [b, n, h] to [b, n, h]."""
     r = Recorder(setting, **layer_sizes(setting, layer))
@@ -128,6 +130,7 @@ def _turned(r: Recorder, q: Value, k: Value) -> tuple[Value, Value]:
     return found[0], found[1]
 
 
+@kept
 def _embedding(setting: Setting, model: Model) -> Tape:
     r = Recorder(setting, V=-(-model.vocab // setting.tensor_parallel))
     tokens = r.input("tokens", "b s", "int64", trains=False)
