@@ -87,6 +87,7 @@ def with_fake_cuda() -> None:
 
     from pytest_membudget.gpus import find_gpu
     from pytest_membudget.virtual import attention, cuda_module, device_query, generator, guard, patches
+    from pytest_membudget.virtual.known_values import KnownValues
     from pytest_membudget.virtual.memory_history import MemoryHistory
 
     guard.install_cuda_guard()
@@ -94,7 +95,7 @@ def with_fake_cuda() -> None:
     device_query.install_device_query()
     patches.install_conversions(lambda parameter: None)
     patches.install_optimizer_defaults()
-    generator.install_generator()
+    generator.install_generator(KnownValues())
     from pytest_membudget.allocator import CachingAllocator
 
     gpu, allocator = find_gpu("H100-80GB"), CachingAllocator()

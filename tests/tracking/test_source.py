@@ -132,3 +132,12 @@ def test_a_path_is_shown_relative_to_the_root_where_it_lies_in_it(filename, show
 )
 def test_an_installed_package_is_shown_from_its_own_name_on(folder):
     assert shown_path(f"{folder}/transformers/modeling.py", "/home/ada/project") == "transformers/modeling.py"
+
+
+def test_code_that_cannot_be_hashed_is_found(finder):
+    """Dynamo leaves dictionaries among a frame's constants."""
+    user = caller_in("/home/ada/project/model.py", line=41)
+    user.__code__ = user.__code__.replace(co_consts=({},))
+
+    assert place_through(finder, user) == ("/home/ada/project/model.py", 41)
+    assert {code.co_filename for code in finder.found()} == {"/home/ada/project/model.py"}

@@ -233,3 +233,27 @@ def test_holders_left_out_still_count_in_their_components(story):
 )
 def test_holders_are_those_alive_at_the_peak_of_the_metric(step, metric, sizes):
     assert [holder.bytes for holder in step.report(metric).holders] == sizes
+
+
+# Beside a device's own peaks
+
+
+def measured(allocated_bytes, reserved_bytes=40 * MIB):
+    return PeakBytes(allocated_bytes, allocated_bytes, reserved_bytes, reserved_bytes + CONTEXT)
+
+
+def test_what_the_device_had_more_than_the_ledger_is_told_as_unattributed(step):
+    report = step.report(measured=measured(24 * MIB + 2560 + 5000))
+
+    assert (report.kind, report.peak_bytes) == ("measured", 24 * MIB + 2560 + 5000)
+    assert report.components["unattributed"] == 5000
+    assert report.components["temporaries"] == 12 * MIB
+    assert sum(report.components.values()) == report.peak_bytes
+
+
+def test_what_the_device_had_less_is_taken_off_the_rounding(step):
+    report = step.report(measured=measured(24 * MIB + 2560 - 512))
+
+    assert report.components["unattributed"] == 0
+    assert report.components["rounding"] == 24 + 424 + 412 - 512
+    assert sum(report.components.values()) == report.peak_bytes

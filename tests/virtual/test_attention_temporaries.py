@@ -95,6 +95,15 @@ def test_the_efficient_kernels_backward_in_fp32_makes_a_product():
     assert sizes == [4 * 96 * 1024, max(4 * 96 * 1024 * 64, workspace)]
 
 
+def test_a_safe_softmax_masks_its_scores_and_its_rows():
+    """A boolean for each score, one for each row and a zero: ``masked``, ``masked_rows`` and ``zero`` of
+    ``_safe_softmax`` in aten/src/ATen/native/transformers/attention.cpp (pytorch/pytorch).
+    """
+    scores = torch.empty(2, 4, 8, 16, device="meta")
+
+    assert attention_temporaries(aten._safe_softmax.default, (scores, -1), A100) == [1024, 64, 4]
+
+
 def test_outputs_that_only_fakes_have_on_the_device():
     efficient = aten._scaled_dot_product_efficient_attention.default
     cudnn = aten._scaled_dot_product_cudnn_attention.default

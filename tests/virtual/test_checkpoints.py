@@ -92,6 +92,36 @@ def test_safetensors_saves_and_loads_without_data(trace, tmp_path):
     assert traced.value == [True, [1024, 1024], "cuda:0", [0, 1, 2]]
 
 
+def opened_by_safetensors(path):
+    """As transformers and accelerate read what ``save_pretrained`` wrote."""
+    import safetensors.torch
+
+    model = nn.Linear(512, 512, dtype=torch.bfloat16, device="cuda")
+    model.register_buffer("steps", torch.tensor([1, 2], device="cuda"))
+    half = {"half": model.weight[:256]}  # half of its storage
+    safetensors.torch.save_file({**model.state_dict(), **half}, path, metadata={"format": "pt"})
+    before = torch.cuda.memory_allocated()
+    with safetensors.safe_open(path, framework="pt", device=0) as file:
+        names, metadata, part = file.keys(), file.metadata(), file.get_slice("weight")
+        tensors = [part[:128], part[...], file.get_tensor("half"), file.get_tensor("steps")]
+    return [
+        names, metadata, part.get_shape(), part.get_dtype(), [list(one.shape) for one in tensors],
+        tensors[3].tolist(), {str(one.device) for one in tensors} == {"cuda:0"},
+        any(one.requires_grad for one in tensors), torch.cuda.memory_allocated() - before,
+    ]  # fmt: skip
+
+
+def test_safetensors_opens_what_it_saved_without_data(trace, tmp_path):
+    pytest.importorskip("safetensors")
+    weight = 512 * 512 * 2
+
+    assert trace(opened_by_safetensors, str(tmp_path / "model.safetensors")).value == [
+        ["bias", "half", "steps", "weight"], {"format": "pt"}, [512, 512], "BF16",
+        [[128, 512], [512, 512], [256, 512], [2]], [1, 2], True, False,
+        weight // 4 + weight + weight // 2 + 512,
+    ]  # fmt: skip
+
+
 def loaded_by_safetensors(path):
     import safetensors.torch
 
@@ -113,6 +143,26 @@ def test_a_real_file_of_safetensors_is_loaded_by_its_shapes(trace, tmp_path):
     assert trace(loaded_by_safetensors, str(tmp_path / "real.safetensors")).value == [
         [512, 512], "cpu", 0, [512, 512], "cuda:0", [256, 512], "cuda:0", MIB + MIB // 2,
     ]  # fmt: skip
+
+
+def pretrained_again(path):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=100, n_positions=32)
+    GPT2LMHeadModel(config).save_pretrained(path)
+    model = GPT2LMHeadModel.from_pretrained(path).cuda()
+    return str(model.device), str(model.dtype), sum(one.numel() for one in model.parameters())
+
+
+def test_a_model_saved_on_the_device_is_loaded_again(trace, tmp_path):
+    pytest.importorskip("transformers")
+    layer = 4 * 64 + 64 * 192 + 192 + 64 * 64 + 64 + 64 * 256 + 256 + 256 * 64 + 64
+    count = 2 * layer + 2 * 64 + (100 + 32) * 64
+
+    traced = trace(pretrained_again, str(tmp_path))
+
+    assert traced.value == ["cuda:0", "torch.float32", count]
+    assert traced.parameters == 4 * count
 
 
 def pretrained(path):

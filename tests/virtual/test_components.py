@@ -90,6 +90,29 @@ def steps_of(name):
         optimizer.zero_grad()
 
 
+def loaded_states():
+    """As trainers go on from a checkpoint: the peak is a backward before the first step."""
+    first = linear()
+    optimizer = torch.optim.AdamW(first.parameters())
+    first(batch()).sum().backward()
+    optimizer.step()
+    states = copy.deepcopy(optimizer.state_dict())
+    del first, optimizer
+    model = linear()
+    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer.load_state_dict(states)
+    del states
+    torch.cuda.reset_peak_memory_stats()
+    model(batch(4096)).sum().backward()
+
+
+def test_states_that_were_loaded_are_the_optimizers(trace):
+    traced = trace(loaded_states)
+
+    assert traced.optimizer_states == 2 * MIB
+    assert traced.parameters == MIB
+
+
 def momentum():
     model = linear()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -45,6 +45,29 @@ def test_memory_on_a_numbered_device_is_counted(trace):
     assert traced.allocated == 8 * 2**20
 
 
+def already_there():
+    x, model = torch.zeros(4, device=0), nn.Linear(4, 4, device=0)
+    weight = model.weight.data_ptr()
+    place = torch.nn.Module.to(model, 0).weight.data_ptr() == weight
+    kept = [
+        x.to(0),
+        x.to(device=0),
+        x.to(0, torch.float32),
+        x.to(torch.device(0)),
+        x.to(x),
+        x.to(torch.float),
+    ]
+    moved = [x.to(0, copy=True), x.to(0, torch.half), x.to("cpu")]
+    return [one is x for one in kept], [one is x for one in moved], place
+
+
+def test_what_lies_on_the_numbered_device_is_not_copied(trace):
+    traced = trace(already_there)
+
+    assert traced.value == [[True] * 6, [False] * 3, True]
+    assert traced.allocated == 5 * 512  # x, weight and bias, and two copies
+
+
 def device_objects():
     device = torch.device(0)
     return [

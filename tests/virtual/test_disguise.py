@@ -38,6 +38,22 @@ def test_torch_and_this_package_are_told_the_truth(trace):
     assert trace(inside).value == [True, True, False, False]
 
 
+def asked_for_others():
+    """As torch's compiler reads a name that is written in the code that it compiles."""
+    from torch._subclasses import fake_tensor
+
+    looks = {"__name__": "torch._dynamo.variables.misc", "package": torch._subclasses, "module": fake_tensor}
+    names = "FakeTensor", "is_fake"
+    exec("def look(where, name): return getattr(where, name)", looks)
+    found = looks["look"](torch._subclasses, names[0]), looks["look"](fake_tensor, names[1])
+    x = torch.ones(1, device="cuda")
+    return isinstance(x, found[0]), found[0] is torch._subclasses.FakeTensor, found[1](x)
+
+
+def test_torch_asks_for_the_code_that_it_compiles_as_that_code(trace):
+    assert trace(asked_for_others).value == [False, True, False]
+
+
 def still_a_class():
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 

@@ -62,6 +62,13 @@ def test_a_transposed_matrix_is_not_copied():
     assert held(aten.mm.default, meta(64, 128).t(), meta(64, 32)) == []
 
 
+def test_a_column_is_not_copied_wherever_its_only_numbers_stride_would_lead():
+    """Dense, as ``is_non_overlapping_and_dense`` says, which leaves out dimensions of size 1."""
+    column = torch.empty_strided((64, 1), (1, 7), device="meta")
+
+    assert held(aten.mm.default, column, meta(1, 32)) == []
+
+
 def test_rows_with_gaps_are_not_copied():
     assert held(aten.mm.default, meta(128, 100)[:, :64], meta(64, 32)) == []
 

@@ -1,5 +1,7 @@
 """Seeds, generators and random states of the virtual device."""
 
+import io
+
 import pytest
 import torch
 from torch import nn
@@ -24,6 +26,64 @@ def seeds():
 
 def test_states_are_taken_and_put_back(trace):
     assert trace(seeds).value == [[16], "torch.uint8", 0, 1]
+
+
+def default_generators():
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    torch.cuda.manual_seed(7)
+    state = generator.get_state()
+    kept = [list(state.shape), torch.equal(state, torch.cuda.get_rng_state())]
+    torch.cuda.manual_seed(8)
+    generator.set_offset(12)
+    other = generator.clone_state()
+    seen = [generator.initial_seed(), generator.get_offset(), other.initial_seed(), other.get_offset()]
+    generator.set_state(state)
+    return [*kept, *seen, generator.initial_seed(), generator.get_offset(), torch.cuda.initial_seed()]
+
+
+def test_the_default_generator_of_cuda_keeps_seed_and_offset(trace):
+    assert trace(default_generators).value == [[16], True, 8, 12, 8, 12, 7, 0, 7]
+
+
+def wrong_state(state):
+    try:
+        torch.cuda.default_generators[0].set_state(eval(state, {"torch": torch}))
+    except (TypeError, RuntimeError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("torch.zeros(16)", "RNG state must be a torch.ByteTensor"),
+        ("torch.zeros(16, dtype=torch.uint8, device='cuda')", "RNG state must be a torch.ByteTensor"),
+        ("torch.get_rng_state()", "RNG state is wrong size"),
+    ],
+)
+def test_a_state_of_another_kind_is_refused_as_on_cuda(trace, state, said):
+    assert trace(wrong_state, state).value == said
+
+
+def states_of_a_file():
+    """What trainers do to go on where they were."""
+    torch.cuda.manual_seed(7)
+    states = {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all()}
+    file = io.BytesIO()
+    torch.save(states, file)
+    torch.cuda.manual_seed(8)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=True)
+    torch.set_rng_state(loaded["cpu"])
+    torch.random.set_rng_state(loaded["cpu"])
+    torch.Generator().set_state(loaded["cpu"])
+    torch.cuda.set_rng_state_all(loaded["cuda"])
+    return torch.cuda.initial_seed()
+
+
+def test_states_of_a_file_are_put_back(trace):
+    traced = trace(states_of_a_file)
+
+    assert (traced.value, traced.report.assumptions) == (7, ())
 
 
 def generators(device):

@@ -79,13 +79,10 @@ def test_what_runs_on_the_host_is_not_listed(trace):
 
 
 def extension():
-    @torch.library.custom_op("membudget_tests::scaled", mutates_args=())
-    def scaled(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor * 2
-
-    @scaled.register_fake
-    def _(tensor):
-        return torch.empty_like(tensor)
+    library = torch.library.Library("membudget_tests", "FRAGMENT")  # as C++ defines it, with a fake kernel
+    library.define("scaled(Tensor x) -> Tensor")
+    torch.library.register_fake("membudget_tests::scaled", torch.empty_like, lib=library)
+    scaled = torch.ops.membudget_tests.scaled
 
     scaled(torch.ones(8, device="cuda"))
     scaled(torch.ones(8))

@@ -1,10 +1,15 @@
-"""The tensors that own memory behind one that may be a wrapper: what this rank holds of a DTensor."""
+"""The tensors that own a parameter's memory: inside a wrapper (DTensor), and beside a quantised weight."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 import torch
+
+#: Attributes of a parameter that hold what its numbers are scaled by (bitsandbytes 0.50.2, nn/modules.py:
+#: Params4bit, Int8Params).
+_SCALES: Final = ("quant_state", "SCB")
 
 
 def owners(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -21,3 +26,18 @@ def owners(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         inner = getattr(tensor, name)
         if isinstance(inner, torch.Tensor):
             yield from owners(inner)
+
+
+def scales(parameter: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """What a quantised ``parameter`` keeps beside its data, by its attribute: ``quant_state.absmax``."""
+    attributes = getattr(parameter, "__dict__", {})
+    for name in _SCALES:
+        yield from _tensors_of(attributes.get(name), name)
+
+
+def _tensors_of(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield name, value
+    elif hasattr(value, "absmax"):  # a QuantState, whose own scales may be quantised too
+        for key, inner in vars(value).items():
+            yield from _tensors_of(inner, f"{name}.{key}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -41,6 +42,22 @@ class ModuleStack:
         """Stop following."""
         for handle in self._handles:
             handle.remove()
+
+    @contextlib.contextmanager
+    def paused(self, module: nn.Module | None) -> Iterator[None]:
+        """Follow no call but one of ``module``, as a whole: a compiler would compile the hooks too."""
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+        if module is not None:
+            self._enter(module, ())
+        try:
+            yield
+        finally:
+            if module is not None:
+                self._leave(module, (), None)
+            if handles:
+                self.install()
 
     @property
     def path(self) -> str | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
-from .local_parts import owners
+from .local_parts import owners, scales
 
 
 class Sightings(Protocol):
@@ -56,12 +58,29 @@ class RoleBook:
             hooks.register_module_buffer_registration_hook(self._buffer_registered),
             register_optimizer_step_pre_hook(self._step_begins),
             register_optimizer_step_post_hook(self._step_ended),
+            _LoadHandle(self._note_states),
         ]
 
     def remove(self) -> None:
         """Stop following."""
         for handle in self._handles:
             handle.remove()
+
+    @contextlib.contextmanager
+    def paused(self, optimizers: Iterable[Optimizer]) -> Iterator[None]:
+        """Follow nothing but a step of each of ``optimizers``: a compiler would compile the hooks too."""
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+        for optimizer in optimizers:
+            self._step_begins(optimizer, (), {})
+        try:
+            yield
+        finally:
+            for optimizer in optimizers:
+                self._step_ended(optimizer, (), {})
+            if handles:
+                self.install()
 
     def see_module(self, root: nn.Module) -> None:
         """Note all parameters and buffers of ``root`` with their paths in it."""
@@ -79,7 +98,10 @@ class RoleBook:
             self._names[key] = name
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
-        self._note(parameter, role, self._names.get(key))
+        own_name = self._names.get(key)
+        self._note(parameter, role, own_name)
+        for label, tensor in scales(parameter):
+            self._note(tensor, role, f"{own_name}.{label}" if own_name else label)
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
@@ -120,12 +142,15 @@ class RoleBook:
     def _step_ended(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         if self.steps:
             self.steps.pop()
+        self._note_states(optimizer)
+        self._changed()
+
+    def _note_states(self, optimizer: Optimizer) -> None:
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
             for key, tensor in _tensors_in(state, ""):
                 label = f"{name}.{key}" if name else key
                 self._note(tensor, components.OPTIMIZER_STATES, label)
-        self._changed()
 
     def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         for part in owners(tensor):
@@ -138,6 +163,28 @@ class RoleBook:
     def _forget(self, key: int) -> None:
         self._parameters.pop(key, None)
         self._names.pop(key, None)
+
+
+class _LoadHandle:
+    """A hook after every optimizer's ``load_state_dict``; torch has one for single optimizers only."""
+
+    def __init__(self, loaded: Callable[[Optimizer], None]) -> None:
+        kind: Any = Optimizer
+        original = kind.load_state_dict
+
+        @functools.wraps(original)
+        def load_state_dict(optimizer: Optimizer, state_dict: Any) -> None:
+            original(optimizer, state_dict)
+            loaded(optimizer)
+
+        kind.load_state_dict = load_state_dict
+        self._original, self._own = original, load_state_dict
+
+    def remove(self) -> None:
+        """Put torch's own back, unless somebody has replaced it again."""
+        kind: Any = Optimizer
+        if kind.load_state_dict is self._own:
+            kind.load_state_dict = self._original
 
 
 def _tensors_in(state: object, key: str) -> Iterator[tuple[str, torch.Tensor]]:

@@ -21,7 +21,8 @@ class SourceFinder:
         folders = (os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
         self._hidden = ("<", *folders)  # <string>, <frozen importlib._bootstrap>: code without a file
         self._standard_library = os.path.join(os.path.abspath(standard_library), "")
-        self._known: dict[CodeType, bool] = {}
+        #: by a code's address, which the entry keeps taken: the code, and what to show of it
+        self._known: dict[int, tuple[CodeType, CodeType | None]] = {}
 
     def find(self, depth: int = 1) -> tuple[CodeType | None, int]:
         """The code and line ``depth`` frames up or further; ``(None, 0)`` if no frame is the user's."""
@@ -29,13 +30,17 @@ class SourceFinder:
         known = self._known
         while frame is not None:
             code = frame.f_code
-            shown = known.get(code)
-            if shown is None:
-                shown = known[code] = self.shows(code)
-            if shown:
-                return code, frame.f_lineno
+            entry = known.get(id(code))
+            if entry is None:
+                entry = known[id(code)] = (code, _hashable(code) if self.shows(code) else None)
+            if entry[1] is not None:
+                return entry[1], frame.f_lineno
             frame = frame.f_back
         return None, 0
+
+    def found(self) -> list[CodeType]:
+        """The code of every line that was found so far."""
+        return [shown for _, shown in self._known.values() if shown is not None]
 
     def shows(self, code: CodeType) -> bool:
         """Whether ``code`` is the user's own or a library's of theirs."""
@@ -46,6 +51,15 @@ class SourceFinder:
         if name.startswith(self._hidden):
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in _PACKAGE_FOLDERS)
+
+
+def _hashable(code: CodeType) -> CodeType:
+    """``code`` for tables by code: dynamo leaves constants in it that cannot be hashed."""
+    try:
+        hash(code)
+    except TypeError:
+        return code.replace(co_consts=())
+    return code
 
 
 def shown_path(filename: str, root: str) -> str:

@@ -13,13 +13,13 @@ from ..allocator import CachingAllocator
 from ..gpus import Gpu
 from .cuda_memory import memory_functions
 from .cuda_streams import Event, Stream, stream_functions
+from .generator import DefaultGenerators
 from .memory_history import MemoryHistory
 from .torch_cuda import (
     CUDA_VERSION,
     CUDNN_VERSION,
     CudaDevice,
     query_functions,
-    random_functions,
     tool_functions,
 )
 
@@ -40,10 +40,9 @@ def install_cuda_module(
     names: dict[str, Any] = {
         **query_functions(gpu),
         **stream_functions(select_stream),
-        **random_functions(),
         **memory_functions(gpu, allocator),
         **history.functions(),
-        "default_generators": (torch.Generator(device="cuda"),),
+        "default_generators": DefaultGenerators(),
         "is_compiled": lambda: True,
     }
     for module in _CUDA_MODULES:
@@ -53,6 +52,7 @@ def install_cuda_module(
     for module in _ACCELERATOR_MODULES:
         _replace(importlib.import_module(module), _accelerator_names(names))
     torch.cuda._is_compiled = lambda: True
+    torch._C._cuda_getCurrentRawStream = lambda device: 0  # for extensions' launches
     torch.Stream, torch.Event = Stream, Event  # type: ignore[misc, assignment]
     _install_device_module()
     _install_build()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .guard import STAND_IN
 from .ordinal import check_ordinal, own_device, own_index
@@ -45,6 +46,22 @@ def install_device_names() -> None:
     """Let numbers name the virtual device."""
     _Device.__module__, _Device.__name__, _Device.__qualname__ = "torch", "device", "device"
     torch.device = _Device  # type: ignore[misc, assignment]
+    _install_to()
+
+
+def _install_to() -> None:
+    """Let ``.to(0)`` give the same tensor where it lies there: C++ compares with the stand-in, and copies."""
+    fake: Any = FakeTensor
+    original = torch.Tensor.to
+
+    def to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if args and isinstance(args[0], (int, _Real)):
+            args = named(_Real(args[0])), *args[1:]
+        elif isinstance(kwargs.get("device"), (int, _Real)):
+            kwargs["device"] = named(_Real(kwargs["device"]))
+        return original(tensor, *args, **kwargs)
+
+    fake.to = to
 
 
 def named(device: torch.device) -> torch.device:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 
 META = torch.device("meta")
 PRIM_DEVICE = torch.ops.prim.device.default
@@ -39,14 +40,23 @@ def install_device_query() -> None:
 
 
 def answer(tensor: Any, frame: FrameType | None) -> torch.device:
-    """The device of ``tensor``, or of a DTensor's own part, for whoever called from ``frame``."""
+    """The device of ``tensor``, or of what a wrapper is around, for whoever called from ``frame``."""
     while not isinstance(tensor, FakeTensor):
-        tensor = tensor._local_tensor
+        tensor = _inside(tensor)
     if tensor.fake_mode.in_kernel_invocation:
         return META
     device: torch.device = tensor.fake_device
     # a host tensor has no stream to ask for, and backward formulas copy the device that they are told
     return META if device.type == "cuda" and called_by_engine(frame) else device
+
+
+def _inside(tensor: Any) -> Any:
+    """What a wrapper is around: a functional tensor of a region that is compiled, or a DTensor."""
+    if isinstance(tensor, FunctionalTensor):
+        return tensor.elem
+    if torch._is_functional_tensor(tensor):
+        return torch._from_functional_tensor(tensor)
+    return tensor._local_tensor
 
 
 def called_by_engine(frame: FrameType | None) -> bool:

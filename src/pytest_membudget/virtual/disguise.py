@@ -29,7 +29,7 @@ class _DisguisedPackage(ModuleType):
     @property
     def FakeTensor(self) -> type:  # noqa: N802 - the name of the class it stands for
         """The real class for torch itself and for us, the other one for everybody else."""
-        return FakeTensor if _is_told(sys._getframe(1)) else _NotAFakeTensor
+        return FakeTensor if _names(sys._getframe(1), "FakeTensor") else _NotAFakeTensor
 
 
 class _DisguisedModule(_DisguisedPackage):
@@ -38,10 +38,14 @@ class _DisguisedModule(_DisguisedPackage):
     @property
     def is_fake(self) -> Callable[[object], bool]:
         """The real function for torch itself and for us, "no" for everybody else."""
-        return _is_fake if _is_told(sys._getframe(1)) else lambda tensor: False
+        return _is_fake if _names(sys._getframe(1), "is_fake") else _is_never_fake
 
 
 _is_fake = fake_tensor.is_fake
+
+
+def _is_never_fake(tensor: object) -> bool:
+    return False
 
 
 def install_disguise() -> None:
@@ -54,6 +58,14 @@ def install_disguise() -> None:
         return detect(inputs) if _is_told(sys._getframe(1)) else None
 
     torch._guards.detect_fake_mode = detect_fake_mode
+
+
+def _names(asker: FrameType, name: str) -> bool:
+    """Whether ``asker`` is torch's or ours and has the name in its own text.
+
+    torch's compiler looks up names for the code that it compiles, and once more in its guards.
+    """
+    return _is_told(asker) and name in asker.f_code.co_names
 
 
 def _is_told(asker: FrameType) -> bool:

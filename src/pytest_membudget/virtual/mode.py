@@ -87,7 +87,7 @@ class VirtualMode(FakeTensorMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # spares a wrapper around every call; nothing here is compiled
+        return False  # spares a wrapper around every call; ``compiled_regions`` adds it where a test compiles
 
     def __deepcopy__(self, memo: object) -> VirtualMode:
         """A copy of a tensor belongs to the same mode."""

@@ -45,8 +45,9 @@ def _exchange(first: torch.Tensor, second: torch.Tensor) -> None:
     tensor and the parameter share the new memory while the old memory is free. So ``second`` ends as an
     alias of ``first`` here, and does not keep the old memory until the caller lets go of it.
     """
+    is_mixed = isinstance(first, FakeTensor) != isinstance(second, FakeTensor)
     _swap_implementations(first, second)
-    if isinstance(first, FakeTensor):
+    if isinstance(first, FakeTensor) and not is_mixed:
         with torch.no_grad():
             _swap_implementations(second, first.detach())
 
@@ -56,7 +57,9 @@ def _swap_implementations(first: torch.Tensor, second: torch.Tensor) -> None:
         # what a user set on a parameter stays with it, as with real ones
         first.fake_device, second.fake_device = second.fake_device, first.fake_device
         first.constant, second.constant = second.constant, first.constant
-    elif not isinstance(first, FakeTensor):
+    else:
+        if type(first) is not type(second):  # a parameter becomes a wrapper: a quantised weight
+            first.__class__, second.__class__ = second.__class__, first.__class__
         _swap_attributes(first, second)
     torch._C._swap_tensor_impl(first, second)
 

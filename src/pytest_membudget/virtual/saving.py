@@ -61,6 +61,11 @@ class _Locations:
 _locations = _Locations()
 
 
+def restored_on(device: Any) -> contextlib.AbstractContextManager[None]:
+    """Within, pickled tensors are restored to ``device``."""
+    return _locations.mapped(device)
+
+
 def install_saving(known: KnownValues, on_loaded: Callable[[torch.Tensor], None]) -> None:
     """Let fake tensors be copied, pickled, saved and loaded.
 

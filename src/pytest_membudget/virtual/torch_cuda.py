@@ -1,4 +1,4 @@
-"""``torch.cuda`` of a machine with a GPU that is not there: what it is, its random state, its tools."""
+"""``torch.cuda`` of a machine with a GPU that is not there: what it is, its tools."""
 
 from __future__ import annotations
 
@@ -175,25 +175,3 @@ def tool_functions() -> dict[str, dict[str, Callable[..., Any]]]:
 @contextlib.contextmanager
 def _nothing() -> Iterator[None]:
     yield
-
-
-def random_functions() -> dict[str, Callable[..., Any]]:
-    """``torch.cuda`` functions for random states: there is no generator, so there is nothing to keep.
-
-    A state is 16 bytes, seed and offset, as CUDA's Philox generator has it.
-    """
-
-    def state(device: object = "cuda") -> torch.Tensor:
-        return torch.zeros(16, dtype=torch.uint8, device="cpu")
-
-    return {
-        "manual_seed": lambda seed: None,
-        "manual_seed_all": lambda seed: None,
-        "seed": lambda: None,
-        "seed_all": lambda: None,
-        "initial_seed": lambda: 0,
-        "get_rng_state": state,
-        "get_rng_state_all": lambda: [state() for _ in range(place().node_gpus)],
-        "set_rng_state": lambda new_state, device="cuda": None,
-        "set_rng_state_all": lambda new_states: None,
-    }

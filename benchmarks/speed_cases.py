@@ -1,0 +1,274 @@
+"""What the speed page shows: sessions of pytest over small projects, and single estimates."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks import start_up, trace_speed
+from benchmarks.start_up import cpu_seconds, quiet_environment
+
+#: Steps of eight models that differ in their sequences, each a second's work.
+_STEPS = """
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.mem_budget(gib=80)
+def test_step(number):
+    config = LlamaConfig(
+        vocab_size=32000, hidden_size=1024, intermediate_size=2816, num_hidden_layers=16,
+        num_attention_heads=16, num_key_value_heads=8, use_cache=False,
+    )
+    with torch.device("cuda"):
+        model = LlamaForCausalLM(config)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.randint(0, config.vocab_size, (1, 256 * (number + 1)), device="cuda")
+    for _ in range(2):
+        model(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+#: One small test; ``LATE`` lets its worker start when all is collected, as a session's that was idle.
+_ONE = """
+import pytest
+import torch
+
+
+@pytest.mark.mem_budget(gib=1)
+def test_one():
+    kept = torch.empty(2**20, device="cuda")
+"""
+_LATE = """
+import os
+
+if os.environ.get("LATE"):
+    import pytest_membudget.session
+
+    pytest_membudget.session.was_idle = lambda *_: True
+"""
+_LLAMA = (
+    "{config: {model_type: llama, hidden_size: 4096, intermediate_size: 14336, num_hidden_layers: 32, "
+    "num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128256}}"
+)
+#: 1,000 budgets that differ in more than their limits.
+_GRID = f"""
+budgets:
+  - name: a
+    gib: 1000
+    model: {_LLAMA}
+    grid:
+      micro_batch: [1, 2, 3, 4, 5]
+      sequence: {list(range(512, 5632, 512))}
+      checkpointing: [none, full]
+      optimizer.implementation: [foreach, fused]
+      data_parallel_shard_degree: [1, 2, 4, 8, 16]
+"""
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+_ESTIMATED = (*_PYTEST, "--membudget", "--collect-only")
+_DEEPSEEK = Path(__file__).parents[1] / "examples" / "configs" / "deepseek-v3.json"
+_LLAMA_70B = _DEEPSEEK.with_name("llama-3-70b.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the page."""
+
+    what: str
+    value: float
+    most: float
+    """What it is to be at most."""
+    how: str
+    unit: str = ""
+    """Empty: it is a ratio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How often, and how large."""
+
+    rounds: int = 3
+    layers: int = 32
+
+
+@contextmanager
+def project(files: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """A folder with ``files``, and the variables for sessions in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "project")
+        root.mkdir()
+        for name, text in {"pyproject.toml": "", **files}.items():
+            (root / name).write_text(text, encoding="utf-8")
+        variables = quiet_environment(os.path.join(folder, "bytecode"))
+        yield str(root), {**variables, "MEMBUDGET_CACHE_DIR": os.path.join(folder, "kept")}
+
+
+def clock_seconds(command: Sequence[str], folder: str, environment: Mapping[str, str]) -> float:
+    """What one run of ``command`` takes by the clock."""
+    began = time.perf_counter()
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return time.perf_counter() - began
+
+
+def in_turn(rounds: int, runs: Mapping[str, Callable[[], float]]) -> dict[str, float]:
+    """The median of each of ``runs``, which are run in turn: a slow moment of the machine hits all."""
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            seconds[name].append(run())
+    return {name: statistics.median(found) for name, found in seconds.items()}
+
+
+def unused(effort: Effort) -> Iterator[Figure]:
+    """Start-up with the plugin installed and not used."""
+    found = start_up.measure(5 * effort.rounds)
+    how = f"`benchmarks/start_up.py`, processor time; the noise is {found.noise:.3f}"
+    yield Figure("start-up with the plugin unused, of pytest's alone", found.ratio, 1.1, how)
+
+
+def worker_start(effort: Effort) -> Iterator[Figure]:
+    """A worker that starts while tests are collected, of one that starts when they are."""
+    command = [*_ESTIMATED, "--membudget-cache=off"]
+    with project({"test_one.py": _ONE, "conftest.py": _LATE}) as (folder, variables):
+        clock_seconds(command, folder, variables)
+        medians = in_turn(
+            effort.rounds,
+            {
+                "late": lambda: clock_seconds(command, folder, {**variables, "LATE": "1"}),
+                "early": lambda: clock_seconds(command, folder, variables),
+            },
+        )
+    how = f"one small test whose file imports torch, by the clock: {_pair(medians, 'early', 'late')}"
+    yield Figure(
+        "session whose worker starts while tests are collected, of one that starts it then",
+        medians["early"] / medians["late"],
+        1.0,
+        how,
+    )
+
+
+def trace(effort: Effort) -> Iterator[Figure]:
+    """A traced step of Llama 3 8B, of a run on bare fake tensors."""
+    medians = in_turn(
+        effort.rounds,
+        {name: lambda name=name: trace_speed.measure(name, effort.layers)[0] for name in ("bare", "traced")},  # type: ignore[misc]
+    )
+    how = (
+        f"`benchmarks/trace_speed.py`, {effort.layers} layers, {trace_speed.STEPS} steps, processor time: "
+        f"{_pair(medians, 'traced', 'bare')}"
+    )
+    what = "traced steps of Llama 3 8B, of the same on bare fake tensors"
+    yield Figure(what, medians["traced"] / medians["bare"], 1.15, how)
+
+
+def at_once(effort: Effort) -> Iterator[Figure]:
+    """Eight tests at once, of five one after the other."""
+    first_five = " or ".join(f"[{number}]" for number in range(5))
+    anew = [*_ESTIMATED, "--membudget-cache=off"]
+    with project({"test_steps.py": _STEPS}) as (folder, variables):
+        serial = Path(folder, "pyproject.toml")
+
+        def run(processes: str, *more: str) -> float:
+            serial.write_text(f"[tool.membudget]\n{processes}", encoding="utf-8")
+            return clock_seconds([*anew, *more], folder, variables)
+
+        run("")
+        medians = in_turn(
+            effort.rounds,
+            {"five": lambda: run("processes = 1\n", "-k", first_five), "eight": lambda: run("")},
+        )
+    cores = len(os.sched_getaffinity(0))
+    how = f"on {cores} cores, by the clock: {_pair(medians, 'eight', 'five')}"
+    what = "eight traced tests, of five of them one after the other"
+    yield Figure(what, medians["eight"] / medians["five"], 1.0, how)
+
+
+def unchanged(effort: Effort) -> Iterator[Figure]:
+    """A session in which nothing has changed, of the one before it."""
+    with project({"test_steps.py": _STEPS}) as (folder, variables):
+        first = [cpu_seconds([*_ESTIMATED, "--membudget-cache=refresh"], folder, variables)]
+        again = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(effort.rounds)]
+    medians = {"first": statistics.median(first), "again": statistics.median(again)}
+    how = f"eight traced tests, processor time: {_pair(medians, 'again', 'first')}"
+    yield Figure("session in which nothing has changed, of the first", again[-1] / first[0], 0.25, how)
+
+
+def thousand(effort: Effort) -> Iterator[Figure]:
+    """1,000 analytic budgets that differ."""
+    with project({"all.membudget.yaml": _GRID}) as (folder, variables):
+        cpu_seconds(list(_ESTIMATED), folder, variables)
+        runs = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(effort.rounds)]
+    how = f"`pytest --membudget --collect-only`, all of it, processor time, the least of {effort.rounds}"
+    yield Figure("1,000 distinct analytic budgets", min(runs), 5.0, how, "s")
+
+
+def single(effort: Effort) -> Iterator[Figure]:
+    """One analytic estimate of a shape that was not asked for before."""
+    for name, job in _jobs():
+        _estimated(job)
+        jobs = [replace(job, sequence=job.sequence + 128 * number) for number in range(1, 5 * effort.rounds)]
+        how = f"with its report, processor time, the least of {len(jobs)}, each of another sequence"
+        yield Figure(f"analytic estimate: {name}", 1000 * min(map(_estimated, jobs)), 10.0, how, "ms")
+
+
+def _estimated(job: Any) -> float:
+    from pytest_membudget.analytic.estimate import estimate
+    from pytest_membudget.analytic.figures import report_of
+
+    began = time.process_time()
+    for figure in estimate(job):
+        report_of(figure)
+    return time.process_time() - began
+
+
+def _jobs() -> Iterator[tuple[str, Any]]:
+    from pytest_membudget.analytic.inputs.hugging_face import read_config
+    from pytest_membudget.analytic.job import Checkpointing, Degrees, Job, Precision
+
+    t5 = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
+    yield "Gemma 2 9B", Job(read_config({"model_type": "gemma2"}), sequence=4096)
+    yield "DeepSeek-V3", Job(read_config(json.loads(_DEEPSEEK.read_text())), sequence=4096)
+    yield "T5 base", Job(read_config(t5), sequence=512)
+    degrees = Degrees(data_parallel_shard_degree=32, tensor_parallel_degree=8, pipeline_parallel_degree=8)
+    yield (
+        "Llama 3 70B on 2,048 GPUs",
+        Job(
+            read_config(json.loads(_LLAMA_70B.read_text())),
+            implementation="torchtitan",
+            sequence=8192,
+            accumulation=16,
+            degrees=degrees,
+            precision=Precision("fsdp", "bf16"),
+            checkpointing=Checkpointing("full"),
+        ),
+    )
+
+
+def _pair(medians: Mapping[str, float], one: str, other: str) -> str:
+    return f"{medians[one]:.2f} s of {medians[other]:.2f} s"
+
+
+#: In the page's order.
+CASES: tuple[Callable[[Effort], Iterator[Figure]], ...] = (
+    unused,
+    worker_start,
+    trace,
+    at_once,
+    unchanged,
+    thousand,
+    single,
+)

@@ -1,0 +1,30 @@
+"""Operators that take functions: those that eager code runs by ordinary operators are run so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..errors import NotAvailable
+
+#: What ``flex_attention`` calls where nobody compiles it: CUDA runs it, and its backward, by ordinary
+#: operators (``sdpa_dense`` in torch/_higher_order_ops/flex_attention.py, 2.13).
+_BY_ORDINARY_OPERATORS = frozenset({"flex_attention", "flex_attention_backward"})
+
+
+def dense_kernel(operator: Any) -> Callable[..., Any] | None:
+    """The Python function that an eager run calls for a higher-order ``operator``; None for ordinary ones.
+
+    Raises ``NotAvailable`` for those that are not run here.
+    """
+    if not isinstance(operator, torch._ops.HigherOrderOperator):
+        return None
+    kernel = operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+    if operator.name() in _BY_ORDINARY_OPERATORS and kernel is not None:
+        return kernel
+    raise NotAvailable(
+        f"torch.ops.higher_order.{operator.name()} is not part of the virtual CUDA device that "
+        "budgets are estimated on; write ordinary operators (if, for)"
+    )
