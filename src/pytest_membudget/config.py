@@ -41,6 +41,8 @@ class Settings:
     """The card for budgets that name none; without it ``DEFAULT_GPU`` is modelled, without a limit."""
     metric: str = "allocated"
     timeout: float = DEFAULT_TIMEOUT
+    processes: int | None = None
+    """How many tests are estimated at once; None: as many as there are processors for this process."""
     measure: str = AUTO
     """``auto``: where CUDA is; ``off``; ``require``: a budget that was not measured fails."""
     cache: str = ON
@@ -119,6 +121,8 @@ def _checked(where: str, key: str, value: object) -> object:
             parse_growth(value)
         except ValueError as error:
             raise UsageMistake(f"{where}: {error}") from None
+    if key == "processes" and not (type(value) is int and value > 0):
+        raise UsageMistake(f"{where}: write how many tests may be estimated at once, as in processes = 2")
     if key == "timeout" and not _is_duration(value):
         raise UsageMistake(f"{where}: write seconds above 0, as in timeout = 300")
     return value

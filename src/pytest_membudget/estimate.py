@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +13,16 @@ from .cache.estimates import EstimateCache
 from .errors import WorkerFailure
 from .gpus import find_gpu
 from .item_names import name_of_rank
-from .launch import Order, Worker
+from .launch import Order, Worker, WorkerStart
 from .machines import Machine, fullest_machine, gpus_a_machine
 from .properties import Property
 from .rank_estimates import answer_of_ranks
 from .report import MemoryReport
 from .verdict import ERROR, OVER, SKIPPED, Verdict, judge
+
+Request = Mapping[str, Any]
+#: A request as a key.
+Ident = frozenset[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +57,16 @@ class Estimator:
     Device memory that test modules allocate when they are imported is there for their own tests only, as
     in a process that runs them alone: where there is any, each file gets a worker of its own. So it does
     where collecting them all has ended the worker: then only one of them is to blame.
+
+    What is expected is sent ahead where the order lets several tests run at once. When a worker is lost under
+    several, each of them is asked again alone, so that one is to blame.
     """
 
-    def __init__(self, order: Order, cache: EstimateCache | None = None) -> None:
+    def __init__(
+        self, order: Order, cache: EstimateCache | None = None, start: WorkerStart | None = None
+    ) -> None:
+        """``start``: a process that was started for the first worker."""
+        self._start = start
         self._order = order if cache is None else replace(order, observes=True)
         self._cache = cache
         self._has_asked = False
@@ -63,6 +75,20 @@ class Estimator:
         self._by_file = False
         #: why no worker can start, by file, or for all of them under None
         self._refusals: dict[str | None, str] = {}
+        #: what will be asked, in this order, and was not sent yet
+        self._expected: deque[Request] = deque()
+        #: answers that have come before they were asked for, and whether a worker gave them
+        self._ahead: dict[Ident, tuple[dict[str, Any], bool]] = {}
+        #: one of them has ended a worker
+        self._suspects: set[Ident] = set()
+        #: whether a worker was needed
+        self.has_worked = False
+
+    def expect(self, key: str, file: str, budget: Budget, snapshot: str | None = None) -> None:
+        """``estimate`` will be called with these, after all that it was said of before."""
+        if self._order.at_once > 1:
+            request = request_for(key, file, budget, self._order.gpu, snapshot)
+            self._expected += _first_requests(request, budget)
 
     def estimate(self, key: str, file: str, budget: Budget, snapshot: str | None = None) -> Estimate:
         """The estimate of the test ``key`` (``key_of``) in ``file``, held to its ``budget``.
@@ -75,44 +101,95 @@ class Estimator:
             if budget.gpus == 1:
                 answer = self._ask(request)
             else:
-                answer = answer_of_ranks(budget, lambda rank: self._ask_rank(request, rank, budget.gpus))
+                answer = answer_of_ranks(
+                    budget,
+                    lambda rank: self._ask_rank(request, rank, budget.gpus),
+                    lambda ranks: self._expect_ranks(request, ranks, budget.gpus),
+                )
         except WorkerFailure as error:
             return _failed(str(error))
         return replace(read_answer(budget, answer), cached=not self._has_asked)
 
     def _ask_rank(self, request: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:
-        own = {**request, "rank": rank, "world_size": world_size}
-        if request["snapshot"] is not None:
-            own["snapshot"] = name_of_rank(request["snapshot"], rank)
         try:
-            return self._ask(own)
+            return self._ask(_of_rank(request, rank, world_size))
         except WorkerFailure as error:
             return {"outcome": "error", "reason": str(error)}
 
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._cache.find(request) if self._cache is not None else None
-        if found is not None:
-            return found
+    def _expect_ranks(self, request: Request, ranks: Iterable[int], world_size: int) -> None:
+        if self._order.at_once > 1:
+            self._expected.extendleft([_of_rank(request, rank, world_size) for rank in ranks][::-1])
+
+    def _ask(self, request: Request) -> dict[str, Any]:
+        if request in self._expected:
+            self._expected.remove(request)
+        answer, is_new = self._ahead.pop(_ident(request), (None, True))
+        if answer is None and not self._is_on_its_way(request):
+            answer = self._cache.find(request) if self._cache is not None else None
+            is_new = answer is None
+        if answer is not None and not is_new:
+            return answer
         self._has_asked = True
+        return self._ask_anew(request, answer)
+
+    def _is_on_its_way(self, request: Request) -> bool:
+        return self._worker is not None and self._worker.has(request)
+
+    def _ask_anew(self, request: Request, answer: dict[str, Any] | None) -> dict[str, Any]:
+        """The ``answer`` of a worker, where it has none yet; kept for later sessions."""
         refusal = self._refusals.get(None) or self._refusals.get(request["file"])
         if refusal is not None:
             raise WorkerFailure(refusal)
-        answer = self._ask_worker(request)
+        if answer is None:
+            answer = self._ask_worker(request)
         # a file that has a worker of its own has it because of what other files do
         if self._cache is not None and not self._by_file:
             self._cache.keep(request, answer)
         return answer
 
-    def _ask_worker(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask_worker(self, request: Request) -> dict[str, Any]:
         try:
             worker = self._worker_for(request["file"])
-            answer = worker.ask(request)
+            answer = worker.ask(request, lambda: self._following(request))
+        except WorkerFailure:
+            suspects = self._worker.begun() if self._worker is not None else []
+            self._close_lost(request)
+            if suspects in ([], [request]) or _ident(request) in self._suspects:
+                raise
+            self._suspects.update(map(_ident, suspects))
+            return self._ask_worker(request)
         except BaseException:
             self.close()  # it is lost, or the answer is still to come and would be taken for the next test's
             raise
         if worker.is_spent:
             self.close()
         return answer
+
+    def _following(self, request: Request) -> Request | None:
+        """What will be asked after ``request`` of the same worker, and is not known yet."""
+        if _ident(request) in self._suspects:
+            return None
+        while self._expected:
+            following = self._expected[0]
+            is_elsewhere = self._by_file and following["file"] != request["file"]
+            if is_elsewhere or _ident(following) in self._suspects:
+                return None
+            self._expected.popleft()
+            found = self._cache.find(following) if self._cache is not None else None
+            if found is None:
+                return following
+            self._ahead[_ident(following)] = found, False
+        return None
+
+    def _close_lost(self, request: Request) -> None:
+        """End a worker that is lost under ``request``; what it has said of others holds."""
+        if self._worker is None:
+            return
+        for other, answer in self._worker.answers_ahead():
+            self._ahead[_ident(other)] = answer, True
+        others = [other for other in self._worker.unanswered() if other != request]
+        self._expected.extendleft(others[::-1])
+        self.close()
 
     def card_for(self, file: str) -> Mapping[str, Any] | None:
         """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
@@ -129,6 +206,9 @@ class Estimator:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
+        if self._start is not None:
+            self._start.close(0)
+            self._start = None
 
     def _worker_for(self, file: str) -> Worker:
         if self._worker is not None and self._file not in (None, file):
@@ -139,6 +219,7 @@ class Estimator:
         return self._worker
 
     def _start_for(self, file: str) -> Worker:
+        self.has_worked = True
         if not self._by_file:
             worker = self._start_for_all()
             if worker is not None:
@@ -153,8 +234,9 @@ class Estimator:
     def _start_for_all(self) -> Worker | None:
         """A worker that has collected all files; None if each file needs its own."""
         several = len(self._order.files) > 1
+        start, self._start = self._start, None
         try:
-            worker = Worker(self._order)
+            worker = Worker(self._order, start)
         except WorkerFailure as error:
             if several and error.collecting:
                 return None
@@ -164,6 +246,25 @@ class Estimator:
             worker.close()
             return None
         return worker
+
+
+def _ident(request: Request) -> Ident:
+    return frozenset(request.items())
+
+
+def _of_rank(request: Request, rank: int, world_size: int) -> Request:
+    """``request`` for one of several ranks."""
+    own = {**request, "rank": rank, "world_size": world_size}
+    if request["snapshot"] is not None:
+        own["snapshot"] = name_of_rank(request["snapshot"], rank)
+    return own
+
+
+def _first_requests(request: Request, budget: Budget) -> list[Request]:
+    """What is asked first for ``request``: whether there will be more depends on the answers."""
+    if budget.gpus == 1:
+        return [request]
+    return [_of_rank(request, rank, budget.gpus) for rank in budget.named_ranks or [0]]
 
 
 def _failed(reason: str) -> Estimate:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections import Counter
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,9 @@ from typing import Any
 import pytest
 
 from .accounts import Accounts
+from .closing import Ending
 from .comparison.base_run import Invocation
-from .comparison.comparing import Comparing, Plan, alloc_conf_of
+from .comparison.comparing import Comparing, Plan
 from .comparison.head_run import asked_of, is_whole, tells_removed
 from .comparison.notices import compared_notices
 from .config import DEFAULT_GPU, OFF, Settings
@@ -28,6 +27,7 @@ from .phase_reports import (
     failure_line,
     finish_report,
     hand_over_properties,
+    in_own_words,
     is_expected,
     row_in,
     skip_text,
@@ -86,8 +86,7 @@ class Gate:
         self.accounts = Accounts()
         self._silent_workers = 0
         self._has_plan = False
-        self._notices: list[tuple[str, bool]] = []
-        self._compared: dict[str, Any] | None = None
+        self._ending = Ending(config, settings, self.accounts, is_listing=self._nothing_runs)
 
     def pytest_report_header(self) -> str:
         """One line: what is modelled."""
@@ -97,6 +96,13 @@ class Gate:
         plan = self._comparing.plan
         base = plan.commit.shown if plan.commit is not None else plan.text
         return f"membudget: estimates on a virtual {card}; {measuring}" + (base and f"; compares with {base}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """A worker may start while tests are collected; with pytest-xdist who will need one is not known."""
+        is_alone = not self._is_xdist_worker and not self._config.pluginmanager.hasplugin("dsession")
+        if is_alone and not self._only_asks:
+            self._session.start_early(self._config)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the tests that there are, whatever is chosen of them."""
@@ -202,7 +208,8 @@ class Gate:
         """A phase that was left out has passed; the report of a failure points at the mark."""
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
-        report = yield
+        with in_own_words(item, call):
+            report = yield
         if is_marked(item) and report.when in ("setup", "call"):
             row = item.stash.get(_ROW, None)
             if row is None and not report.passed:
@@ -250,7 +257,7 @@ class Gate:
         else:
             self.accounts.plan(planned)
             self._has_plan = True  # of all workers: they have collected the same tests
-            self._tell_not_kept(node.workeroutput[_NOT_KEPT])
+            self._ending.tell_not_kept(node.workeroutput[_NOT_KEPT])
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -264,29 +271,19 @@ class Gate:
             self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
             self._config.workeroutput[_NOT_KEPT] = self._session.cache_trouble  # type: ignore[attr-defined]
             return
-        self._tell_not_kept(self._session.cache_trouble)
+        self._ending.tell_not_kept(self._session.cache_trouble)
         self._refuse_forgotten(session)
-        self._compared = self._comparing.document(
+        compared = self._comparing.document(
             self.accounts.in_order(),
             is_whole=is_whole(self._config) and not self.accounts.not_run(),
             tells_removed=tells_removed(self._config),
         )
         self._comparing.close()
-        self._notices += [
-            (text, False) for text in (*compared_notices(self._compared), *self._comparing.notes)
-        ]
+        self._ending.tell(*compared_notices(compared), *self._comparing.notes)
         # the sessions of a launcher have come to the same verdicts, and have the folder in common
         if self._report_folder is not None and not self._only_asks and is_first(os.environ):
-            self._write(self._report_folder)
-        if not self._config.pluginmanager.hasplugin("terminalreporter"):
-            for text, is_bad in self._notices:
-                if is_bad:
-                    print(text, file=sys.stderr)
-
-    def _tell_not_kept(self, trouble: str) -> None:
-        notice = (f"membudget: estimates could not be kept for later sessions: {trouble}", False)
-        if trouble and notice not in self._notices:  # of several xdist workers one says it
-            self._notices.append(notice)
+            self._ending.write_report(self._report_folder, compared)
+        self._ending.tell_without_terminal()
 
     def end_workers(self) -> None:
         """End the processes that estimate and measure."""
@@ -309,49 +306,11 @@ class Gate:
             texts.append("an xdist worker ended without a word on the budgets that it was to check")
         if texts:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._notices += [(text, True) for text in texts]
-
-    def _write(self, folder: Path) -> None:
-        from .reporting.json_file import write_report
-
-        try:
-            path = write_report(
-                folder,
-                self._config.rootpath,
-                self.accounts.in_order(),
-                alloc_conf=alloc_conf_of(os.environ),
-                comparison=self._compared,
-            )
-        except OSError as error:
-            self._notices.append((f"membudget: the report could not be written: {error}", True))
-        else:
-            self._notices.append((f"report: {path}", False))
-        reasons = Counter(row["snapshot_error"] for row in self.accounts.in_order())
-        for reason, count in reasons.items():
-            if reason:
-                text = f"membudget: {count} of the snapshots could not be written: {reason}"
-                self._notices.append((text, True))
+            self._ending.tell(*texts, is_bad=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, and where nothing runs the failures, which have no other place there."""
-        from .reporting.console import summary_lines
-        from .reporting.side_by_side import disagreements
-
-        accounts = self.accounts
-        rows, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
-        if not rows and not unchecked and not not_run and not self._notices:
-            return
-        terminalreporter.section("membudget: GPU memory budgets")
-        if self._nothing_runs:
-            for row in accounts.failing():
-                terminalreporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
-        for line in summary_lines(rows, unchecked, accounts.notes(), len(not_run)):
-            terminalreporter.line(line)
-        for row in rows:
-            for text in disagreements(row, self._settings.most_disagreement):
-                terminalreporter.line(f"disagreement: {text}", yellow=True)
-        for text, is_bad in self._notices:
-            terminalreporter.line(text, red=is_bad)
+        """The budgets' own section."""
+        self._ending.summarise(terminalreporter)
 
 
 def invocation_of(config: pytest.Config) -> tuple[list[str], str]:

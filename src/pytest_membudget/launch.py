@@ -1,61 +1,30 @@
-"""Starts a worker process and talks to it."""
+"""Talks to a worker process, which runs single tests: several of them at once where its order says so."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .errors import WorkerFailure
+from .in_flight import InFlight
 from .process_end import end_text
-from .process_start import start_process, with_tail
+from .process_start import with_tail
+from .worker_start import CUDA, VIRTUAL, Order, WorkerStart, import_path
 
-#: What a worker process runs.
-_WORKER = "pytest_membudget.worker.__main__"
+__all__ = ["CUDA", "VIRTUAL", "Order", "Worker", "WorkerStart"]
+
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0
-#: Seconds that an idle or estimating worker gets to end by itself.
-_FAREWELL = 2.0
-#: What makes a worker's device, ``module:function`` of the order.
-VIRTUAL = "pytest_membudget.virtual.device:made_for"
-CUDA = "pytest_membudget.measured.device:made_for"
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a worker is started for: the session to repeat, and the files to collect in it."""
-
-    args: Sequence[str]
-    """pytest's command line."""
-    dir: str
-    """The folder that pytest was started in."""
-    files: Sequence[str]
-    gpu: str
-    """The card that is there while modules are imported."""
-    timeout: float
-    """Seconds for the start, and for each test."""
-    records: bool = False
-    """Whether it records what snapshots of its tests tell."""
-    device: str = VIRTUAL
-    """What makes its device."""
-    visible: str | None = None
-    """The only CUDA device that it is to see; None: those that the session sees."""
-    observes: bool = False
-    """Whether it tells what its tests have read, for the cache of estimates."""
+#: Requests that a worker has beside those that it runs, so that it need not wait for the next.
+_IN_STORE = 2
 
 
 class Worker:
     """A worker process; ended by ``close``."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, start: WorkerStart | None = None) -> None:
+        """``start``: a process that was started before; used if a new one would be the same, else ended."""
         self._order = order
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        self._scratch = tempfile.mkdtemp(prefix="membudget-")
-        self._process, self._channel = start_process(_WORKER, self._output, _environment(order))
         self._collecting = False
         #: device memory that the test files hold since their import
         self.imported_bytes = 0
@@ -65,52 +34,77 @@ class Worker:
         self.is_awake = False
         #: it has run a test in its own process, and can run no other
         self.is_spent = False
+        self._start = self._usable(start) or WorkerStart(order)
+        self._channel = self._start.channel
+        self._in_flight = InFlight(self._channel)
         try:
-            self._begin()
+            self._begin(is_ready=self._start is start)
         except BaseException:
             self.close()
             raise
 
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(
+        self, request: Mapping[str, Any], following: Callable[[], Mapping[str, Any] | None] = lambda: None
+    ) -> dict[str, Any]:
         """The answer to ``request``, which names one test.
 
+        ``following``: what will be asked next, if anything; it is sent ahead where the worker runs several.
         Raises ``WorkerFailure`` if the worker itself is lost: then start another one. So it must be after
-        any other exception, for the answer is still to come.
+        any other exception, for answers are still to come.
         """
-        try:
-            self._channel.send({**request, "timeout": self._order.timeout})
-        except BrokenPipeError:
-            raise self._lost("the worker was gone") from None
-        answer = self._receive(f"estimating {request['key']}")
-        if answer["key"] != request["key"]:
-            raise self._lost(f"the worker answered for {answer['key']}, which it was not asked for")
+        number = self._in_flight.number_of(request)
+        if number is None:
+            number = self._send(request)
+        while (answer := self._in_flight.take(number)) is None:
+            self._send_ahead(following)
+            message = self._receive(f"estimating {request['key']}")
+            if not self._in_flight.note(message):
+                raise self._lost(f"the worker answered for {message.get('key')}, which it was not asked for")
         self.is_spent = answer.get("is_last", False)
         return answer
 
-    def close(self) -> None:
-        """End the process, whatever it does, and the test that it runs."""
-        self._channel.close()  # which ends it, and its test's process with it, if it listens
-        try:
-            self._process.wait(_FAREWELL)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._output.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+    def answers_ahead(self) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+        """What has come for requests that were sent ahead, and was not asked for yet."""
+        return self._in_flight.answers()
 
-    def _begin(self) -> None:
-        order = {
-            "args": list(self._order.args),
-            "dir": self._order.dir,
-            "files": list(self._order.files),
-            "gpu": self._order.gpu,
-            "records": self._order.records,
-            "device": self._order.device,
-            "scratch": self._scratch,
-            "observes": self._order.observes,
-        }
+    def has(self, request: Mapping[str, Any]) -> bool:
+        """Whether ``request`` was sent ahead."""
+        return self._in_flight.number_of(request) is not None
+
+    def unanswered(self) -> list[Mapping[str, Any]]:
+        """The requests that were sent and have no answer."""
+        return self._in_flight.unanswered()
+
+    def begun(self) -> list[Mapping[str, Any]]:
+        """The requests that are running, for all that is known."""
+        return self._in_flight.begun()
+
+    def close(self) -> None:
+        """End the process, whatever it does, and the tests that it runs."""
+        self._start.close()
+
+    def _usable(self, start: WorkerStart | None) -> WorkerStart | None:
+        """``start`` if it has come to where it waits for its files, and may go on from there."""
+        if start is None:
+            return None
         try:
-            self._channel.send(order)
+            if start.is_for(self._order):
+                names = self._heard_of(start, "starting the session")["names"]
+                if start.finds_the_same(set(names)):
+                    return start
+        except WorkerFailure:  # perhaps for its early start alone: a later one will tell
+            pass
+        except BaseException:
+            start.close(0)
+            raise
+        start.close(0)
+        return None
+
+    def _begin(self, *, is_ready: bool) -> None:
+        if not is_ready:
+            self._receive("starting the session")
+        try:
+            self._channel.send({"files": list(self._order.files), "import_path": import_path()})
         except BrokenPipeError:
             raise self._lost("the worker was gone before it had begun") from None
         self._receive("starting the session")
@@ -120,33 +114,37 @@ class Worker:
         self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
         self.is_awake = ready["is_awake"]
 
-    def _receive(self, doing: str) -> dict[str, Any]:
+    def _send(self, request: Mapping[str, Any]) -> int:
         try:
-            message = self._channel.receive(self._order.timeout + _GRACE)
+            return self._in_flight.send(request, timeout=self._order.timeout)
+        except BrokenPipeError:
+            raise self._lost("the worker was gone") from None
+
+    def _send_ahead(self, following: Callable[[], Mapping[str, Any] | None]) -> None:
+        most = self._order.at_once + _IN_STORE if self._order.at_once > 1 else 1
+        while len(self._in_flight.unanswered()) < most and self._in_flight.has_room():
+            request = following()
+            if request is None:
+                return
+            self._send(request)
+
+    def _receive(self, doing: str) -> dict[str, Any]:
+        return self._heard_of(self._start, doing)
+
+    def _heard_of(self, start: WorkerStart, doing: str) -> dict[str, Any]:
+        """What the process says next; it says something within the time limit of a test."""
+        try:
+            message = start.channel.receive(self._order.timeout + _GRACE)
         except TimeoutError:
             limit = f"{self._order.timeout:g} s ([tool.membudget] timeout)"
-            raise self._lost(f"the worker did not answer within {limit} while {doing}") from None
+            raise self._lost(f"the worker did not answer within {limit} while {doing}", start) from None
         if message is None:
-            self._process.wait()
-            raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
+            start.process.wait()
+            raise self._lost(f"the worker {end_text(start.process.returncode)} while {doing}", start)
         if message["event"] == "failed":
-            raise self._lost(message["reason"])
+            raise self._lost(message["reason"], start)
         return message
 
-    def _lost(self, what: str) -> WorkerFailure:
-        return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
-
-
-def _environment(order: Order) -> dict[str, str]:
-    if order.device == VIRTUAL:
-        return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    environment = {
-        # the allocator's own functions are local symbols, which the default mode cannot name (2.11)
-        "TORCH_SYMBOLIZE_MODE": "fast",
-        **os.environ,
-        # asking whether CUDA is there must not wake the driver, which does not survive a fork
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    }
-    if order.visible is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = order.visible
-    return environment
+    def _lost(self, what: str, start: WorkerStart | None = None) -> WorkerFailure:
+        output = (start or self._start).output
+        return WorkerFailure(with_tail(what, output), collecting=self._collecting)

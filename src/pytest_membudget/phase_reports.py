@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
 import pytest
 
 from .outcomes import BudgetExceeded, BudgetUnchecked
@@ -11,6 +15,20 @@ from .verdict import ERROR, SKIPPED
 
 #: Under this name a report carries its test's row: through pytest-xdist, which sends plain JSON types.
 _ROW = "membudget_row"
+
+
+@contextmanager
+def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Let pytest itself tell a budget's failure: an item of a conftest's may know its own failures alone."""
+    error = call.excinfo.value if call.excinfo is not None else None
+    is_ours = isinstance(error, (BudgetExceeded, BudgetUnchecked)) and not isinstance(item, pytest.Function)
+    if is_ours:
+        vars(item)["repr_failure"] = partial(pytest.Item.repr_failure, item)
+    try:
+        yield
+    finally:
+        if is_ours:
+            vars(item).pop("repr_failure", None)
 
 
 def attach_row(report: pytest.TestReport, row: Row) -> None:

@@ -37,7 +37,16 @@ def start_process(
     read_answers, write_answers = os.pipe()
     path = json.dumps([os.path.abspath(entry) for entry in sys.path] if import_path is None else import_path)
     process = subprocess.Popen(
-        [sys.executable, "-c", _BOOT, path, module, str(read_orders), str(write_answers)],
+        [
+            sys.executable,
+            *interpreter_options(),
+            "-c",
+            _BOOT,
+            path,
+            module,
+            str(read_orders),
+            str(write_answers),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
@@ -48,6 +57,12 @@ def start_process(
     os.close(read_orders)
     os.close(write_answers)
     return process, Channel(read_answers, write_orders)
+
+
+def interpreter_options() -> list[str]:
+    """What Python itself was told, as by ``python -O -W error -X utf8``: another would run other tests."""
+    # of the standard library's, as multiprocessing uses it to start its processes (3.10 to 3.14)
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
 
 
 def with_tail(what: str, output: IO[bytes]) -> str:

@@ -14,12 +14,15 @@ Answer = dict[str, Any]
 Ask = Callable[[int], Answer]
 
 
-def answer_of_ranks(budget: Budget, ask: Ask) -> Answer:
+def answer_of_ranks(
+    budget: Budget, ask: Ask, expect: Callable[[Iterable[int]], None] = lambda ranks: None
+) -> Answer:
     """The answer of all ranks that ``budget`` is held to, each ``ask``ed once, until one gives no figure.
 
     Where the budget names no ranks, rank 0's run tells which others must be asked so that the worst is known.
-    The rest is alike, which each report says. The keys are those of ``measure_ranks``; ``snapshot_rank``
-    is the rank that takes most of those that have left a snapshot.
+    The rest is alike, which each report says. ``expect`` hears of ranks that will be asked.
+    The keys are those of ``measure_ranks``; ``snapshot_rank`` is the rank that takes most of those that have
+    left a snapshot.
     """
     answers: dict[int, Answer] = {}
     if budget.named_ranks is not None:
@@ -29,6 +32,7 @@ def answer_of_ranks(budget: Budget, ask: Ask) -> Answer:
         _ask_until_trouble(answers, [0], ask)
         first = answers[0]
         further = sorted(set(first.get("representatives", ())) - {0})
+        expect(further)
         assumption = _ask_the_rest(answers, further, budget, ask, first.get("rank_assumption", ""))
     for answer in answers.values():
         _assume(answer, assumption)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import pytest
 
 from .budget import Budget
 from .cache.estimates import EstimateCache
+from .cache.idle import remember_idle, was_idle
 from .cache.session_cache import cache_of
 from .config import DEFAULT_GPU, OFF, REQUIRE, Settings
 from .errors import MembudgetError
 from .estimate import Estimate, Estimator, capacity_of
+from .host_room import processors
 from .item_names import file_name_of, key_of, name_of_rank, nodeid_of
-from .launch import CUDA, Order
+from .launch import CUDA, Order, WorkerStart
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
 from .measure import Measurer, NotMeasured
@@ -76,6 +79,9 @@ class BudgetSession:
         self._config: pytest.Config | None = None
         self._cache: EstimateCache | None = None
         self._measurer: Measurer | None = None
+        self._start: WorkerStart | None = None
+        self._session_config: pytest.Config | None = None
+        self._is_planned = False
 
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The marked ones of ``items``, those that will run; their files are what workers collect."""
@@ -83,15 +89,17 @@ class BudgetSession:
         self._config = marked[0].config if marked else None
         bodies = [item for item in marked if not isinstance(item, ScenarioItem)]
         self._files = list(dict.fromkeys(str(item.path) for item in bodies))
+        if not bodies:
+            self._stop_early()
+        self._is_planned = True
         return marked
 
-    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> list[Row]:
-        """The rows of ``items``, estimated one after the other."""
-        rows = []
+    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> Iterator[Row]:
+        """The rows of ``items`` as they come, in their order; as many at once as there is room for."""
+        self._expect(items)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
-            rows.append(self.row_of(item))
-        return rows
+            yield self.row_of(item)
 
     def row_of(self, item: pytest.Item) -> Row:
         """The row of ``item``; it is estimated now if it has not been."""
@@ -137,8 +145,36 @@ class BudgetSession:
             budget = None
         return _row(item, file, line, budget, Estimate(Verdict(verdict, reason)))
 
+    def start_early(self, config: pytest.Config) -> None:
+        """Start a worker's process while tests are still collected, unless the last session needed none."""
+        self._session_config = config
+        if not was_idle(self.settings, config):
+            with suppress(OSError):  # no room for it: a later start will tell, if one is needed
+                self._start = WorkerStart(replace(self._order(), observes=self.settings.cache != OFF))
+
+    def _stop_early(self) -> None:
+        """End what was started early, if no worker has come of it."""
+        if self._start is not None:
+            self._start.close(0)
+            self._start = None
+
+    def _expect(self, items: Sequence[pytest.Item]) -> None:
+        for item in items:
+            if isinstance(item, ScenarioItem) or _ROW in item.stash:
+                continue
+            with suppress(Exception):  # which its row will tell
+                budget = read_budget(_marks(item), self.settings.marker_defaults())
+                if self._compares or not budget.is_of_growth_alone:
+                    snapshot = self._snapshot_path(item)
+                    self._estimates().expect(key_of(item), str(item.path), budget, snapshot)
+
     def close(self) -> None:
         """End the workers."""
+        self._stop_early()
+        if self._session_config is not None and self._is_planned:
+            has_worked = self._estimator is not None and self._estimator.has_worked
+            remember_idle(self.settings, self._session_config, is_idle=not has_worked)
+            self._session_config = None
         for worker in (self._estimator, self._measurer):
             if worker is not None:
                 worker.close()
@@ -194,12 +230,14 @@ class BudgetSession:
             order = self._order()
             if self._cache is None and self._config is not None and self.settings.cache != OFF:
                 self._cache = cache_of(self._config, self.settings, order)
-            self._estimator = Estimator(order, self._cache)
+            start, self._start = self._start, None
+            self._estimator = Estimator(order, self._cache, start)
         return self._estimator
 
     def _measures(self) -> Measurer:
         if self._measurer is None:
-            self._measurer = Measurer(self._order(), os.environ, MEASURED_ON, MEASURED_BY)
+            order = replace(self._order(), at_once=1)
+            self._measurer = Measurer(order, os.environ, MEASURED_ON, MEASURED_BY)
         return self._measurer
 
     def _order(self) -> Order:
@@ -210,6 +248,7 @@ class BudgetSession:
             gpu=self.settings.gpu or DEFAULT_GPU,
             timeout=self.settings.timeout,
             records=self._report_folder is not None,
+            at_once=self.settings.processes or processors(os.environ),
         )
 
 

@@ -44,15 +44,23 @@ class Worker:
     imported_bytes = 0
     is_spent = False
 
-    def __init__(self, order):
+    def __init__(self, order, start=None):
         assert order.observes
         type(self).started += 1
 
-    def ask(self, request):
+    def ask(self, request, following):
         type(self).asked += 1
         if self.answers is None:
             raise WorkerFailure("it is lost")
         return {**self.answers, "key": request["key"], "event": "result"}
+
+    def has(self, request):
+        return False
+
+    def begun(self):
+        return []
+
+    answers_ahead = unanswered = begun
 
     def close(self):
         pass
@@ -293,7 +301,7 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
 def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, monkeypatch, worker):
     estimated(cache_of(), Budget(gib=3))
 
-    def refuse(order):
+    def refuse(order, start):
         raise WorkerFailure("there is no worker")
 
     monkeypatch.setattr(estimate_module, "Worker", refuse)

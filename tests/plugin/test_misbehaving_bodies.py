@@ -32,6 +32,10 @@ BODIES = {
     "pytest_exit": ("hold(8)\npytest.exit('enough')", "enough"),
     "interrupts": ("hold(8)\nraise KeyboardInterrupt", "KeyboardInterrupt in the test at test_bodies.py:"),
     "raises": ("hold(8)\nraise ValueError('no such layer')", "ValueError in call at test_bodies.py:"),
+    "raises_without_source": (
+        "exec('def made(): raise ValueError(1)')\nlocals()['made']()",
+        "ValueError in call at test_bodies.py:",
+    ),
     "raises_much": ("raise ValueError('line\\n' * 100)", "(and 88 lines more)"),
     "asserts": ("assert hold(8).numel() == 3", "AssertionError in call at test_bodies.py:"),
     "thread_dies": (
@@ -59,8 +63,8 @@ BODIES = {
         None,
     ),
     "prints_much": ("print('x' * 10 * 2**20)\nos.write(2, b'y' * 2**20)\nkept = hold(8)", None),
-    "closes_its_output": ("sys.stdout.close()\nkept = hold(8)", "closed file"),
-    "closes_its_descriptors": ("os.close(1)\nkept = hold(8)", "Bad file descriptor"),
+    "closes_its_output": ("sys.stdout.close()\nkept = hold(8)", None),
+    "closes_its_descriptors": ("os.close(1)\nkept = hold(8)", None),
     "closes_all_descriptors": ("os.closerange(3, 256)\nkept = hold(8)", "left with status 1"),
     "goes_elsewhere": ("os.chdir('/')\nkept = hold(8)", None),
     "forgets_the_environment": (

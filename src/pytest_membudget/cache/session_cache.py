@@ -24,7 +24,9 @@ else:  # pragma: no cover - the same parser under its earlier name
     import tomli as tomllib
 
 #: Settings that say what is done with an estimate, not what it is.
-_JUDGING = frozenset({"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers"})
+_JUDGING = frozenset(
+    {"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers", "processes"}
+)
 
 
 class _Order(Protocol):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -40,8 +42,21 @@ def write_report(
         document["git"]["base"] = (comparison["base"] or {}).get("commit")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.json"
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    _write(path, json.dumps(document, indent=1) + "\n")
     return path
+
+
+def _write(path: Path, text: str) -> None:
+    """The whole of ``text`` at ``path``, or nothing: what an earlier session wrote is not this one's."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except BaseException:
+        for left in (unfinished, path):
+            with suppress(OSError):
+                left.unlink()
+        raise
 
 
 def git_facts(root: Path) -> dict[str, Any]:

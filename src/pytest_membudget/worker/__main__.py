@@ -10,11 +10,13 @@ from typing import Any
 
 from ..protocol import Channel
 from .leaving import flush_output, leave
+from .quiet import print_at_once
 
 
 def main(read_fd: int, write_fd: int) -> None:
     """Serve the session at the other end of the two pipes; never returns."""
     channel = Channel(read_fd, write_fd)
+    print_at_once()
     status = 1
     try:
         order = channel.receive()
@@ -31,6 +33,8 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def _serve(channel: Channel, order: dict[str, Any]) -> int:
     os.chdir(order["dir"])
+    missing = _Missing()
+    sys.meta_path.append(missing)
     observer = _observer(order) if order.get("observes") else None
     try:
         import torch  # noqa: F401 - a clear word on what is missing, before anything else needs it
@@ -46,12 +50,39 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
     except MembudgetError as error:
         _fail(channel, str(error))
         return 1
-    return _run_session(channel, order, device, observer)
+    import pytest  # noqa: F401 - what is imported before the session, whose own order is the user's, ends here
+
+    sys.meta_path.remove(missing)
+    imported = {name.partition(".")[0] for name in (*sys.modules, *missing.names)}
+    channel.send({"event": "waiting", "names": sorted(imported)})
+    rest = channel.receive()
+    if rest is None:  # there is nothing to estimate
+        return 0
+    sys.path[:] = dict.fromkeys((*rest["import_path"], *sys.path))
+    return _run_session(channel, {**order, "files": rest["files"]}, device, observer)
+
+
+class _Missing:
+    """Asked for the modules that no other finder has found: elsewhere they might be."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Finds nothing."""
+        self.names.add(name)
 
 
 def _made(order: dict[str, Any]) -> Any:
     module, _, function = order["device"].partition(":")
-    return getattr(importlib.import_module(module), function)(order)
+    try:
+        make = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError):
+        from ..virtual.private import check_torch
+
+        check_torch()  # a torch that lacks what the device's modules import: say which one would do
+        raise
+    return make(order)
 
 
 def _observer(order: dict[str, Any]) -> Any:
@@ -68,7 +99,9 @@ def _run_session(channel: Channel, order: dict[str, Any], device: Any, observer:
 
     from .serving import ServingPlugin
 
-    plugin = ServingPlugin(channel, device, order["files"], order["scratch"], observer)
+    plugin = ServingPlugin(
+        channel, device, order["files"], order["scratch"], observer, at_once=order["at_once"]
+    )
     status = pytest.main(order["args"], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"

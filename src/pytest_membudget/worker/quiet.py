@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
+from contextlib import suppress
 from typing import Any
+
+import pytest
 
 #: Options that write files, start processes, choose tests or wait for a person: off in the worker.
 _OFF: dict[str, Any] = {
     "cacheclear": False,
+    # what a test prints is kept by its process: pytest would read all of it, a gigabyte as well
+    "capture": "no",
     "collectonly": False,
     "debug": None,
     "deselect": None,
@@ -59,3 +66,25 @@ def silence(option: Any, scratch: str) -> None:
     for name, value in {**_OFF, "basetemp": os.path.join(scratch, "tmp")}.items():
         if hasattr(option, name):
             setattr(option, name, value)
+
+
+def hush(config: pytest.Config) -> None:
+    """Let pytest itself write nothing from here on: what is printed then is a test's own."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    with suppress(AttributeError):  # there is none, or it writes in another way
+        reporter._tw._file = _Nowhere()
+
+
+class _Nowhere(io.TextIOBase):
+    """Takes all that is written, and needs no descriptor, which a test may close."""
+
+    def write(self, text: str) -> int:
+        """Forget ``text``."""
+        return len(text)
+
+
+def print_at_once() -> None:
+    """Let every line be written when it is printed, whatever is in it: a test may end its process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Generator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -136,16 +135,18 @@ class RankPlugin(ServingPlugin):
         self._order = order
         self._rank_files = files
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
-        """Let through what the test prints: it is what a rank that dies leaves."""
-        early_config.known_args_namespace.capture = "no"
-        return (yield from super().pytest_load_initial_conftests(early_config))
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note when it failed: a teardown may take the process group away from the others."""
         if report.failed and self._answers.failed_at is None:
             self._answers.failed_at = time.monotonic()
+
+    def _serve(self) -> None:
+        """Answer the one request, in this process."""
+        request = self._answers.receive()
+        if request is not None:
+            answer = self._answer(request)
+            assert isinstance(answer, dict)  # ``_run`` starts no child
+            self._answers.send({"event": "result", "key": request["key"], **answer})
 
     def _card(self) -> dict[str, Any]:
         return {}  # nobody asks

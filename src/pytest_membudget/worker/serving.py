@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -13,10 +15,11 @@ from ..cache.observer import SEEN
 from ..item_names import key_of
 from ..launcher_environment import forget_launcher
 from ..protocol import Channel
+from .at_once import AtOnce
 from .item_run import ItemRun
-from .jail import SessionGone, run_in_child
+from .jail import Child, SessionGone, run_in_child
 from .leaving import leave
-from .quiet import silence
+from .quiet import hush, silence
 
 #: Seconds for the driver to say what card there is.
 _CARD_TIMEOUT = 60.0
@@ -37,14 +40,25 @@ class ServingPlugin:
     __name__ = NAME
 
     def __init__(
-        self, channel: Channel, device: Any, files: Sequence[str], scratch: str, observer: Any = None
+        self,
+        channel: Channel,
+        device: Any,
+        files: Sequence[str],
+        scratch: str,
+        observer: Any = None,
+        *,
+        at_once: int = 1,
     ) -> None:
-        """``observer``: sees what tests read, which their answers tell then."""
+        """``observer``: sees what tests read, which their answers tell then.
+
+        ``at_once``: how many tests may run beside each other.
+        """
         self._channel = channel
         self._device = device
         self._files = list(files)
         self._scratch = scratch
         self._observer = observer
+        self._most = at_once
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
@@ -94,6 +108,9 @@ class ServingPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests until the other end closes."""
         self.served = True
+        from . import failures  # noqa: F401 - a test may leave its process without the means to import it
+
+        hush(session.config)
         for item in session.items:  # those that a plugin has made
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
@@ -101,12 +118,13 @@ class ServingPlugin:
         imported_bytes = self._device.imported_bytes()
         ready = {"imported_bytes": imported_bytes, "card": self._card(), "is_awake": self._device.is_awake}
         self._channel.send({"event": "ready", **ready})
-        while (request := self._channel.receive()) is not None:
-            answer = self._answer(request)
-            self._channel.send({"event": "result", "key": request["key"], **answer})
-            if answer.get("is_last"):
-                break
+        with suppress(SessionGone):
+            self._serve()
         self._leave()
+
+    def _serve(self) -> None:
+        """Answer requests until the other end closes."""
+        AtOnce(self._channel, self._most, self._answer, self._ended).serve()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
@@ -134,7 +152,8 @@ class ServingPlugin:
         card: dict[str, Any] = device.card()
         return card
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, request: dict[str, Any]) -> Child | dict[str, Any]:
+        """The answer to ``request``, or the child that gives it."""
         found = self._items.get(request["key"], [])
         if not found:
             return {"outcome": "error", "reason": self._not_found(request["file"])}
@@ -142,8 +161,9 @@ class ServingPlugin:
             return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
         return self._run(found[-1], request)
 
-    def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
+    def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
         def body() -> dict[str, Any]:
+            _take_temporary_folder(item.config, self._scratch, request["number"])
             forget_launcher(os.environ, keeps_machine=request.get("world_size", 1) > 1)
             self._current = ItemRun(item, self._device, request)
             if self._observer is None:
@@ -153,10 +173,10 @@ class ServingPlugin:
 
         if self._device.is_awake:  # a driver that has begun to work does not survive a fork
             return {**body(), "is_last": True}
-        try:
-            return run_in_child(body, request["timeout"], session=self._channel)
-        except SessionGone:
-            self._leave()
+        return Child(body, request["timeout"], self._channel)
+
+    def _ended(self, request: dict[str, Any]) -> None:
+        shutil.rmtree(_temporary_folder(self._scratch, request["number"]), ignore_errors=True)
 
     def _leave(self) -> NoReturn:
         shutil.rmtree(self._scratch, ignore_errors=True)  # for a session that was killed
@@ -170,6 +190,17 @@ class ServingPlugin:
             "the worker did not collect this test: its collection must not depend on the process "
             "it runs in (random parameters, a different working folder, a missing GPU that it checks for)"
         )
+
+
+def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> None:
+    """A base of its own for the test's ``tmp_path``: pytest empties it when it makes it, under the others."""
+    factory: Any = getattr(config, "_tmp_path_factory", None)
+    if getattr(factory, "_basetemp", None) is None and hasattr(factory, "_given_basetemp"):
+        factory._given_basetemp = _temporary_folder(scratch, number)
+
+
+def _temporary_folder(scratch: str, number: int) -> Path:
+    return Path(scratch, f"tmp-{number}")
 
 
 def _text_of(report: pytest.CollectReport) -> str:

@@ -1,0 +1,183 @@
+"""Bodies that do to their process what bodies should not, and what comes of each."""
+
+HEAD = """
+import asyncio
+import atexit
+import concurrent.futures
+import gc
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+
+import pytest
+import torch
+
+LEAK = []
+
+
+def hold(mib):
+    return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def recurse():
+    recurse()
+
+
+"""
+
+#: Within their budgets of 16 MiB with the 8 MiB that they hold.
+HARMLESS = {
+    "leaks": "LEAK.append(hold(8))",
+    "after_the_leak": "assert not LEAK\nkept = hold(8)",
+    "makes_a_cycle_and_no_collection": (
+        "gc.disable()\nfor _ in range(2):\n    ring = []\n    ring += [ring, hold(4)]\n    del ring"
+    ),
+    "freezes_the_collector": "gc.freeze()\nkept = hold(8)",
+    "seeds": (
+        "torch.manual_seed(1)\ntorch.cuda.manual_seed_all(2)\nrandom.seed(3)\n"
+        "own = torch.Generator('cuda').manual_seed(4)\n"
+        "kept = torch.randn(2**21, device='cuda', generator=own)"
+    ),
+    "sets_the_device": "torch.set_default_device('cuda')\nkept = torch.empty(2**21)",
+    "sets_the_dtype": "torch.set_default_dtype(torch.float64)\nkept = torch.empty(2**20, device='cuda')",
+    "after_the_settings": (
+        "assert torch.empty(1).device.type == 'cpu'\nassert torch.get_default_dtype() == torch.float32\n"
+        "kept = hold(8)"
+    ),
+    "forks_a_pool": (
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n"
+        "    assert pool.map(abs, [-1, 2]) == [1, 2]\nkept = hold(8)"
+    ),
+    "starts_a_process": "subprocess.run([sys.executable, '-S', '-c', ''], check=True)\nkept = hold(8)",
+    "leaves_a_daemon": (
+        "if os.fork() == 0:\n    os.setsid()\n    time.sleep(1)\n    os._exit(0)\nkept = hold(8)"
+    ),
+    "allocates_in_threads": (
+        "with concurrent.futures.ThreadPoolExecutor(2) as pool:\n    kept = list(pool.map(hold, [4, 4]))"
+    ),
+    "runs_a_loop": "async def work():\n    return hold(8)\nkept = asyncio.run(work())",
+    "patches_cuda": (
+        "for name in ('is_available', 'memory_allocated', 'max_memory_allocated', 'empty_cache'):\n"
+        "    monkeypatch.setattr(torch.cuda, name, lambda *args: 0)\nkept = hold(8)"
+    ),
+    "hides_the_devices": "os.environ['CUDA_VISIBLE_DEVICES'] = ''\nkept = hold(8)",
+    "chooses_a_device": (
+        "os.environ['CUDA_VISIBLE_DEVICES'] = '3'\nassert torch.cuda.device_count() == 1\nkept = hold(8)"
+    ),
+    "deletes_its_folder": "os.chdir(tmp_path)\nshutil.rmtree(tmp_path)\nkept = hold(8)",
+    "deletes_all_folders": "shutil.rmtree(tmp_path.parent.parent)\nkept = hold(8)",
+    "has_nowhere_for_files": "tempfile.tempdir = '/nowhere'\nkept = hold(8)",
+    "closes_output": "os.close(1)\nkept = hold(8)",
+    "closes_errors": "os.close(2)\nkept = hold(8)",
+    "has_no_streams": "sys.stdout = sys.stderr = None\nkept = hold(8)",
+    "has_no_hooks": "sys.excepthook = threading.excepthook = None\nkept = hold(8)",
+    "limits_its_memory": (
+        "resource.setrlimit(resource.RLIMIT_AS, (2**20, resource.RLIM_INFINITY))\nkept = hold(8)"
+    ),
+    "limits_its_files": "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\nkept = hold(8)",
+    "limits_its_writing": "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nkept = hold(8)",
+    "forgets_this_package": (
+        "for name in [name for name in sys.modules if name.startswith('pytest_membudget')]:\n"
+        "    del sys.modules[name]\nkept = hold(8)"
+    ),
+    "leaves_at_exit": "atexit.register(os._exit, 77)\nkept = hold(8)",
+    "warns": "warnings.warn('careful')\nkept = hold(8)",
+    "prints_oddly": "print('\\u2603 \\ud800')\nkept = hold(8)",
+    "reads_what_it_prints": (
+        "print('one')\nos.system('echo two')\nassert capfd.readouterr().out == 'one\\ntwo\\n'\nkept = hold(8)"
+    ),
+    # it may have half a gigabyte more than it has now: less than what it prints
+    "prints_a_gigabyte": (
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "most = pages * resource.getpagesize() + 2**29\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "line = 'x' * (2**20 - 1)\nfor _ in range(512):\n    print(line)\n    print(line, file=sys.stderr)\n"
+        "kept = hold(8)"
+    ),
+}
+
+#: What their failures say, and the lines of them that have to be named, by their beginnings.
+HARMFUL = {
+    "is_on_the_cpu": ("kept = torch.empty(2**21)", "put the model and its inputs on device 'cuda'", ""),
+    "patches_its_move": (
+        "monkeypatch.setattr(torch.Tensor, 'cuda', lambda self: self)\nkept = torch.empty(2**21).cuda()",
+        "put the model and its inputs on device 'cuda'",
+        "",
+    ),
+    "recurses": ("recurse()", "RecursionError in call at test_bodies.py:", "recurse()"),
+    "raises_no_text": ("raise Silent", "Silent in call at", "raise Silent"),
+    "raises_no_exception": (
+        "class Odd(BaseException): pass\nraise Odd('odd')",
+        "Odd in call at test_bodies.py:",
+        "raise Odd",
+    ),
+    "raises_a_book": ("raise ValueError('z' * 10**6)", "characters more)", "raise ValueError('z'"),
+    "raises_odd_text": ("raise ValueError('\\ud800 \\x1b[31m')", "ValueError in call at", "raise ValueError"),
+    "prints_and_raises": (
+        "print('seven layers')\nraise ValueError(7)",
+        "The last of its output:\nseven layers",
+        "raise ValueError(7)",
+    ),
+    "prints_and_crashes": (
+        "os.write(2, b'about to\\n')\nos.kill(os.getpid(), signal.SIGSEGV)",
+        "The last of its output:\nabout to",
+        'File "',
+    ),
+    "is_out_of_memory": (
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "(SIGKILL) before its test did; the kernel does that when the machine's memory is full",
+        "",
+    ),
+    "ends_itself": ("os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(5)", "signal 15 (SIGTERM)", ""),
+    "leaves_in_a_thread": (
+        "thread = threading.Thread(target=os._exit, args=(9,))\nthread.start()\nthread.join()",
+        "left with status 9 before its test did; let the body return, raise or call pytest.skip",
+        "",
+    ),
+    "may_not_write": (
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nprint('something')",
+        "OSError in call at test_bodies.py:",
+        "print('something')",
+    ),
+    "writes_everywhere": (
+        "for number in range(3, 64):\n    try:\n        os.write(number, b'no JSON\\n')\n"
+        "    except OSError:\n        pass",
+        "has written into the pipe of its answer; let it write to descriptors that it has opened",
+        "",
+    ),
+    "asks": ("kept = hold(8)\ninput()", "EOFError in call at test_bodies.py:", "input()"),
+    "is_debugged": ("kept = hold(8)\nbreakpoint()", "BdbQuit in call at test_bodies.py:", ""),
+}
+#: Fixtures that bodies ask for.
+ASKED = {
+    "patches_cuda": "monkeypatch",
+    "patches_its_move": "monkeypatch",
+    "deletes_its_folder": "tmp_path",
+    "deletes_all_folders": "tmp_path",
+    "reads_what_it_prints": "capfd",
+}
+
+
+def source():
+    """All of them as one test file."""
+    bodies = {**HARMLESS, **{name: body for name, (body, _, _) in HARMFUL.items()}}
+    parts = [HEAD]
+    for name, body in bodies.items():
+        lines = "".join(f"    {line}\n" for line in body.splitlines())
+        arguments = ASKED.get(name, "")
+        parts.append(f"@pytest.mark.mem_budget(gib=16 / 1024)\ndef test_{name}({arguments}):\n{lines}\n\n")
+    return "".join(parts)

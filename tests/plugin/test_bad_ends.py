@@ -1,0 +1,176 @@
+"""Sessions that are interrupted, cut short, beside each other or without what they need: none turns green."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+#: Stands for the worker, so that a session takes a second: each test's figure is 1 GiB.
+STAND_IN = """
+    from pytest_membudget.estimate import Estimator
+    from pytest_membudget.session import BudgetSession
+
+    PEAKS = ("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes")
+
+    def answer(estimator, request):
+        estimator._has_asked = True
+        if request["key"].endswith("test_interrupted"):
+            raise KeyboardInterrupt
+        report = {
+            "kind": "traced", "rank": 0, "metric": "allocated", "peak": dict.fromkeys(PEAKS, 2**30),
+            "components": {"parameters": 2**30}, "holders": [], "host": None, "assumptions": [],
+            "not_modelled": [], "seconds": 0.0,
+        }
+        return {"outcome": "traced", "report": report}
+
+    Estimator._ask = answer
+    BudgetSession.start_early = lambda session, config: None
+    """
+BUDGETS = """
+    import pytest
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_first(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_interrupted(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_later(): ...
+    """
+OVER = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(8))
+    @pytest.mark.mem_budget(gib=0.5)
+    def test_over(number): ...
+    """
+
+
+def test_an_interrupted_session_keeps_what_was_estimated_before(session_of):
+    run = session_of({"conftest.py": STAND_IN, "test_it.py": BUDGETS}, "--membudget")
+
+    assert run.status == pytest.ExitCode.INTERRUPTED
+    assert [row["verdict"] for row in run.rows.values()] == ["within"]
+    assert run.rows["test_first"]["estimates"][0]["peak"]["allocated_bytes"] == 2**30
+    assert any(line.startswith("1 estimated (1 within, 0 over)") for line in run.summary)
+    assert any(line.endswith("3 not run") for line in run.summary)
+
+
+@pytest.mark.parametrize(
+    ("args", "failed"),
+    [(("--maxfail=3",), 3), (("-x", "-p", "no:cacheprovider"), 1), (("-n4",), 8)],
+    ids=["maxfail", "exitfirst", "four processes"],
+)
+def test_sessions_that_stop_early_or_are_shared_are_red_and_count_the_rest(session_of, args, failed):
+    if "-n4" in args:
+        pytest.importorskip("xdist")
+    run = session_of({"conftest.py": STAND_IN, "test_it.py": OVER}, "--membudget", *args)
+
+    assert run.status == 1, run.out
+    assert list(run.outcomes.values()) == ["failed"] * failed
+    assert len(run.rows) == 8
+    assert any("8 estimated (0 within, 8 over)" in line for line in run.summary)
+    if failed < 8:
+        assert any(line.endswith(f"{8 - failed} not run") for line in run.summary)
+
+
+def test_two_sessions_at_once_in_one_folder_do_not_mix(tmp_path, write_all):
+    body = """
+        import pytest
+        from holding import hold
+
+        @pytest.mark.mem_budget(gib=1)
+        @pytest.mark.parametrize("mib", [256, 512, 2048])
+        def test_it(mib):
+            kept = hold(mib / 1024)
+        """
+    write_all(tmp_path, {"test_it.py": body})
+    command = [sys.executable, "-m", "pytest", "--membudget", "--membudget-report=rep", "-v"]
+    sessions = [
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    ]
+    outs = [session.communicate(timeout=180)[0] for session in sessions]
+
+    for session, out in zip(sessions, outs, strict=True):
+        assert session.returncode == 1, out
+        assert "3 estimated (2 within, 1 over" in out
+        assert "could not be" not in out
+    rows = json.loads((tmp_path / "rep" / "report.json").read_text())["tests"]
+    peaks = [row["estimates"][0]["peak"]["allocated_bytes"] // 2**20 for row in rows]
+    assert peaks == [256, 512, 2048]
+    assert len(list((tmp_path / "rep").iterdir())) == 2
+    assert len(list((tmp_path / "rep" / "snapshots").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        (
+            "2.1.0+cpu",
+            "torch 2.1.0+cpu is too old for the virtual device: it is made for torch 2.11 and later",
+        ),
+        (
+            "9.0.0a0+git1",
+            "torch 9.0.0a0+git1 is not a torch that the virtual device was made for: it has no ",
+        ),
+    ],
+)
+def test_a_torch_of_another_time_fails_each_budget_with_what_to_install(session_of, version, said):
+    files = {
+        "torch/__init__.py": f"__version__ = {version!r}",
+        "test_it.py": """
+            import pytest
+
+            @pytest.mark.mem_budget(gib=1)
+            def test_it(): ...
+
+            def test_plain(): ...
+            """,
+    }
+
+    run = session_of(files, "--membudget")
+
+    assert run.outcomes == {"test_it": "failed", "test_plain": "passed"}, run.out
+    assert run.text("test_it").startswith(said)
+    assert "nstall" in run.text("test_it").splitlines()[0]
+    assert "Traceback" not in run.text("test_it")
+
+
+@pytest.mark.parametrize(
+    ("args", "ini", "status", "said"),
+    [
+        (("--membudget",), "", 4, "unrecognized arguments: --membudget"),
+        ((), 'addopts = "--membudget"', 4, "unrecognized arguments: --membudget"),
+        (("--strict-markers",), "", 2, "'mem_budget' not found in `markers` configuration option"),
+        ((), "strict = true", 2, "'mem_budget' not found in `markers` configuration option"),
+        ((), 'filterwarnings = ["error"]', 2, "Unknown pytest.mark.mem_budget"),
+    ],
+)
+def test_without_the_plugin_nothing_turns_green(session_of, args, ini, status, said):
+    if "strict =" in ini and pytest.version_tuple < (9,):
+        pytest.skip("this pytest has no strict mode")
+    files = {
+        "test_it.py": "import pytest\n@pytest.mark.mem_budget(gib=1)\ndef test_it(): ...\n",
+        "pyproject.toml": f"[tool.pytest.ini_options]\n{ini}\n",
+    }
+
+    run = session_of(files, "-p", "no:membudget", *args, report=False)
+
+    assert run.status == status
+    assert said in run.out + run.err
+
+
+def test_a_conftest_that_raises_ends_the_session_before_any_test(session_of):
+    files = {
+        "conftest.py": "raise RuntimeError('no such cluster')",
+        "test_it.py": "import pytest\n@pytest.mark.mem_budget(gib=1)\ndef test_it(): ...\n",
+    }
+
+    run = session_of(files, "--membudget")
+
+    assert run.status == 4
+    assert "no such cluster" in run.err
+    assert run.report is None

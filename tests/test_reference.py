@@ -1,0 +1,307 @@
+"""The reference has every name that there is, and none that is not: each table against the code."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import pytest_membudget
+from pytest_membudget import assumptions, components, config, gate, marker, marker_help, outcomes, plugin
+from pytest_membudget.budget import Budget
+from pytest_membudget.comparison import comparing, verdicts, waivers
+from pytest_membudget.comparison.matching import Change
+from pytest_membudget.own_gpus import CARD
+from pytest_membudget.report import Holder, MemoryReport, PeakBytes
+from pytest_membudget.reporting import command, figures, json_file, junit
+from pytest_membudget.reporting.document import STATUSES
+from pytest_membudget.reporting.rows import make_row
+from pytest_membudget.scenarios import schema
+from pytest_membudget.user_files.fields import Table
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+SCENARIOS = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
+
+PEAK = PeakBytes(0, 0, 0, 0)
+HOLDER = Holder(1, 1, "inputs", None, None, "aten::empty")
+
+
+def section(title, page=PAGE):
+    """The text below a heading, up to the next one of any level."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#|\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"there is no section {title!r}"
+    return found[1]
+
+
+def documented(title, page=PAGE):
+    """The names in the first column of a section's table."""
+    rows = re.findall(r"^\| (`.*?`(?:, `.*?`)*) \|", section(title, page), re.MULTILINE)
+    names = [name for cell in rows for name in re.findall(r"`([^`]+)`", cell)]
+    assert len(names) == len(set(names)), f"a name stands twice in {title!r}"
+    return set(names)
+
+
+class Options:
+    """Stands for pytest's parser and keeps what it is given."""
+
+    def __init__(self):
+        self.choices = {}
+
+    def getgroup(self, *_):
+        return self
+
+    def addoption(self, name, choices=(), **_):
+        self.choices[name] = choices
+
+
+def options():
+    parser = Options()
+    plugin.pytest_addoption(parser)
+    return parser.choices
+
+
+# The command line and the settings
+
+
+def test_options():
+    assert documented("Options of pytest") == set(options())
+
+
+@pytest.mark.parametrize(("name", "choices"), [(n, c) for n, c in options().items() if c])
+def test_the_words_that_an_option_takes(name, choices):
+    [row] = [line for line in section("Options of pytest").splitlines() if line.startswith(f"| `{name}`")]
+
+    assert set(re.findall(r"`([^`]+)`", row.split("|")[2])) == set(choices)
+
+
+def test_settings():
+    assert documented("Settings") == set(config.Settings.__slots__)
+
+
+def test_keys_of_a_waiver():
+    assert documented("Waivers") == set(waivers._KEYS)
+
+
+def test_fields_of_a_card():
+    assert documented("Cards of your own") == set(CARD.by_name)
+
+
+# The marker and its words
+
+
+def test_arguments_of_the_marker():
+    assert documented("The marker") == set(marker._CHECKS)
+    assert f"`{marker_help.SIGNATURE}`" in section("The marker")
+
+
+def test_components():
+    assert documented("Components") == set(components.COMPONENTS)
+
+
+def test_metrics():
+    assert documented("Metrics") == set(components.METRICS)
+
+
+def test_verdicts():
+    from pytest_membudget import verdict
+
+    assert documented("Verdicts") == {verdict.WITHIN, verdict.OVER, verdict.ERROR, verdict.SKIPPED}
+
+
+def test_states():
+    names = "NEW_OVER STILL_OVER GROWN SHRUNK NEW UNCHANGED NOT_COMPARABLE WAIVED EXPIRED"
+
+    assert documented("States") == {*(getattr(verdicts, name) for name in names.split()), "removed"}
+    assert documented("States") == set(STATUSES)
+
+
+@pytest.mark.parametrize("status", sorted(documented("States") - {"removed"}))
+def test_which_states_fail(status):
+    from pytest_membudget.reporting.rows import exceeds
+
+    [row] = [line for line in section("States").splitlines() if line.startswith(f"| `{status}`")]
+    over = status in ("new-over", "still-over", "waived")
+    fails = exceeds({"verdict": "over" if over else "within", "comparison": {"status": status}})
+
+    assert row.split("|")[-2].strip() == ("yes" if fails else "no")
+
+
+def test_ends_of_tests():
+    ends = [
+        name
+        for name, value in vars(outcomes).items()
+        if inspect.isclass(value) and issubclass(value, pytest.fail.Exception)
+    ]
+
+    assert documented("How a test ends") == set(ends)
+
+
+def test_exit_status():
+    # the sixth is of newer releases of pytest
+    assert documented("Exit status") == {"6", *(str(int(code)) for code in pytest.ExitCode)}
+
+
+# report.json
+
+
+def figure(**more):
+    return MemoryReport("traced", "allocated", PEAK, {}, holders=(HOLDER,), **more).to_json()
+
+
+def row(**more):
+    given = {"nodeid": "a::b", "file": "a", "line": 1, "budget": None, "limit_bytes": None}
+    return make_row(**{**given, "verdict": "within", "reason": "", **more})
+
+
+def comparison():
+    standing = verdicts.Standing(verdicts.GROWN, base=figure(), head=figure())
+    return comparing._comparison(standing)
+
+
+def written(tmp_path, whole):
+    import json
+
+    return json.loads(json_file.write_report(tmp_path, tmp_path, [], comparison=whole).read_text())
+
+
+def compared_whole():
+    plan = comparing.Plan("report.json", stored=comparing.Base())
+    never = comparing.Comparing(plan, None, 1.0, shared=None, is_owner=True)
+    return never.document([], is_whole=True, tells_removed=True)
+
+
+def test_keys_of_the_document(tmp_path):
+    assert documented("The document") == set(written(tmp_path, compared_whole()))
+
+
+@pytest.mark.parametrize("key", ["tool", "torch", "git"])
+def test_keys_inside_the_document(tmp_path, key):
+    [line] = [line for line in section("The document").splitlines() if line.startswith(f"| `{key}`")]
+
+    assert set(re.findall(r"`([^`]+)`", line.split("|")[2])) == set(written(tmp_path, None)[key])
+
+
+def test_keys_of_a_row():
+    # two keys are there only after the test has been measured, and compared
+    assert documented("A row") == {*row(), "measured_on", "comparison"}
+
+
+def test_keys_of_a_budget():
+    assert documented("A budget") == set(Budget(gib=1).to_json())
+
+
+def test_keys_of_a_figure():
+    assert documented("A figure") == set(figure())
+    assert documented("Peaks") == set(figure()["peak"])
+    assert documented("A holder") == set(figure()["holders"][0])
+
+
+def test_keys_of_a_comparison():
+    assert documented("A row's comparison") == set(comparison())
+    assert documented("A finding") == set(Change.__slots__)
+    assert documented("The comparison as a whole") == set(compared_whole())
+
+
+# Other formats
+
+
+def test_properties():
+    full = {**figure(), "peak": {"allocated_bytes": 3}, "components": {"inputs": 3}}
+    both = row(limit_bytes=4, estimates=[full])
+    both["measurements"] = [full]
+    found = {name.replace("inputs", "<component>") for name, _ in figures.figures(both)}
+
+    assert documented("Properties in JUnit files") == found
+
+
+def test_properties_that_the_junit_format_adds():
+    more = re.findall(r'\{PREFIX\}(\w+)"', inspect.getsource(junit))
+
+    assert more
+    assert all(f"`membudget.{name}`" in section("Properties in JUnit files") for name in more)
+
+
+def test_options_of_membudget_report():
+    parser = command._parser()
+    [commands] = [action for action in parser._actions if action.dest != "help"]
+    found = {
+        name
+        for action in commands.choices["report"]._actions
+        for name in action.option_strings
+        if action.dest != "help"
+    }
+
+    assert documented("membudget report") == found
+    assert documented("Formats") == set(command._WRITERS)
+
+
+# Names
+
+
+def test_names_to_import():
+    assert documented("Names to import") == set(pytest_membudget.__all__)
+
+
+def test_arguments_of_assume():
+    assert documented("Arguments of assume") == set(inspect.signature(assumptions.assume).parameters)
+
+
+def test_names_of_steps():
+    steps = pytest.importorskip("pytest_membudget.steps")
+
+    assert documented("Steps") == set(steps.__all__)
+
+
+def test_variables():
+    sources = [path.read_text(encoding="utf-8") for path in Path(plugin.__file__).parent.rglob("*.py")]
+    found = {name for text in sources for name in re.findall(r'"(MEMBUDGET_[A-Z_]*[A-Z])"', text)}
+
+    assert documented("Variables") == found
+
+
+def test_hooks():
+    found = set()
+    for owner in (plugin, gate.Gate, plugin._Skip):
+        for name, function in vars(owner).items():
+            if name.startswith("pytest_") and callable(function):
+                found.add(getattr(function, "pytest_impl", {}).get("specname") or name)
+
+    assert documented("Hooks of pytest") == found
+
+
+# Scenario files, which have a page of their own
+
+
+@pytest.mark.parametrize("title", schema.GROUPS)
+def test_fields_of_scenarios(title):
+    fields = schema.GROUPS[title]
+
+    assert documented(title, SCENARIOS) == {one.name for one in fields}
+    for one in fields:
+        if isinstance(one.kind, Table):
+            assert documented(f"`{one.name}`", SCENARIOS) == set(one.kind.by_name)
+
+
+def test_every_field_of_a_scenario_is_of_a_group_or_the_grid():
+    grouped = {one.name for fields in schema.GROUPS.values() for one in fields}
+
+    assert set(schema.BUDGET.by_name) == {*grouped, schema.GRID.name}
+    assert f"`{schema.GRID.name}`" in section("Grids", SCENARIOS)
+
+
+# Links
+
+
+def test_links_go_somewhere():
+    headings = {
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", PAGE, re.MULTILINE)
+    }
+    links = re.findall(r"\]\(([^)]+)\)", PAGE)
+
+    assert links
+    for link in links:
+        path, _, anchor = link.partition("#")
+        assert not path or (ROOT / "docs" / path).exists(), link
+        assert path or anchor in headings, link

@@ -1,0 +1,79 @@
+"""What a test prints is kept in a file that does not grow without an end, and its last lines are told."""
+
+import os
+
+from pytest_membudget.worker.output_file import OutputFile
+
+
+def print_into(output, text):
+    """Print from a process of its own, as a test does."""
+    pid = os.fork()
+    if pid == 0:
+        output.take_over()
+        os.write(1, text)
+        os.write(2, b"and an error\n")
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def test_both_streams_are_kept_in_their_order():
+    output = OutputFile()
+
+    print_into(output, b"a line\n")
+
+    assert output.last_lines() == "a line\nand an error"
+    output.close()
+
+
+def test_nothing_printed_is_nothing_told():
+    output = OutputFile()
+
+    assert output.last_lines() == ""
+    output.close()
+
+
+def test_of_much_the_last_is_told():
+    output = OutputFile()
+
+    print_into(output, b"".join(b"%d %s\n" % (number, b"x" * 300) for number in range(50)))
+
+    lines = output.last_lines().splitlines()
+    assert len(lines) == 12
+    assert lines[-1] == "and an error"
+    assert lines[-2] == f"49 {'x' * 300}"[:200]
+    output.close()
+
+
+def test_a_large_file_is_cut_and_goes_on_at_its_end():
+    output = OutputFile()
+    size_bytes = 65 * 2**20
+    print_into(output, b"x" * size_bytes + b"\nlast of many\n")
+    output.cut()
+
+    left_bytes = os.fstat(output._file.fileno()).st_size
+    print_into(output, b"after the cut\n")
+
+    assert left_bytes == 8000
+    assert os.fstat(output._file.fileno()).st_size == 8000 + len(b"after the cut\nand an error\n")
+    last = ["last of many", "and an error", "after the cut", "and an error"]
+    assert output.last_lines().splitlines()[-4:] == last
+    output.close()
+
+
+def test_a_small_file_is_not_cut():
+    output = OutputFile()
+    print_into(output, b"small\n")
+
+    output.cut()
+
+    assert output.last_lines() == "small\nand an error"
+    output.close()
+
+
+def test_frames_of_pytest_are_not_told():
+    output = OutputFile()
+
+    print_into(output, b'  File "/env/site-packages/_pytest/runner.py", line 3 in call\n')
+
+    assert output.last_lines() == "and an error"
+    output.close()
