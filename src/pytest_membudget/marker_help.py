@@ -1,4 +1,4 @@
-"""The marker's help line, for ``pytest --markers``; the README has the same text."""
+"""The marker's help line, for ``pytest --markers``; the reference has the same text."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def figures(tmp_path_factory):
 
 
 def test_every_test_has_a_figure_within_its_budget(figures):
-    assert len(figures.rows) >= 38
+    assert len(figures.rows) >= 39
     assert {row["verdict"] for row in figures.rows.values()} == {"within"}
 
 
@@ -109,6 +109,16 @@ def test_a_trainers_step_is_the_plain_loop_and_its_scalars(figures):
 
 def test_a_resumed_training_takes_what_it_took(figures):
     assert figures.peak("test_evaluated_saved_and_resumed") == figures.peak("test_full_fine_tuning")
+
+
+def test_a_compiled_trainer_saves_activations_alone(figures):
+    compiled, eager = figures["test_compiled"], figures["test_full_fine_tuning"]
+
+    for name in ("parameters", "optimizer_states", "workspaces"):
+        assert compiled[name] == eager[name]
+    assert compiled["activations"] < eager["activations"]
+    compiled_at = [text for text in figures.assumptions("test_compiled") if text.startswith("torch.compile")]
+    assert len(compiled_at) == 1  # one graph, as on a GPU
 
 
 def test_a_trainers_own_metrics_take_nothing(figures):

@@ -8,13 +8,13 @@ MIB = 2**20
 
 
 class Watched(os._Environ):
+    @torch._dynamo.disable  # as the cache's, of a package that dynamo does not look into
     def __getitem__(self, key):
-        return str(super().__getitem__(key))  # as the cache's, of a file that dynamo does not look into
+        return str(super().__getitem__(key))
 
 
 def compiled_reader():
     os.environ.__class__ = Watched
-    torch._dynamo.trace_rules.add(__name__)
 
     def region(x):
         return (x + 1) * 2 if os.environ.get("NOT_SET_ANYWHERE") is None else x
