@@ -177,6 +177,19 @@ class _StandIn(types.ModuleType):
         return _nothing
 
 
+def with_random_states(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A mode's dispatch method that also runs operators at a kept random state (checkpointed attention)."""
+    operator: Any = getattr(torch.ops.higher_order, "graphsafe_run_with_rng_state", None)
+
+    def dispatch(mode: Any, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        if func is not operator or operator is None:
+            return original(mode, func, types, args, kwargs)
+        with mode:  # nothing is drawn
+            return args[0](*args[1:], **{key: kwargs[key] for key in kwargs if key != "rng_state"})
+
+    return dispatch
+
+
 def _arguments(name: str, source: object) -> list[str]:
     if not isinstance(source, str):
         return []

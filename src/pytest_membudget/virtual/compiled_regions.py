@@ -23,7 +23,7 @@ from torch import nn
 from ..errors import UnsupportedTorch
 from ..tracking.source import shown_path
 from . import compiled_autograd, compiled_dynamo, compiled_inductor
-from .compiled_code import CompiledCode
+from .compiled_code import CompiledCode, with_random_states
 from .mode import VirtualMode
 from .private import check_parts
 
@@ -132,7 +132,7 @@ class CompiledRegions:
         compiled_inductor.InductorBackend(self._code, self).install()
         modes: Any = VirtualMode
         # between the parts of a region that a graph break cut, dynamo looks at each frame, also at the mode's
-        modes.__torch_dispatch__ = torch._dynamo.disable(modes.__torch_dispatch__)
+        modes.__torch_dispatch__ = torch._dynamo.disable(with_random_states(modes.__torch_dispatch__))
         trace_rules.add(__name__.partition(".")[0])
         compiled_dynamo.introduce_replaced(self._before)
         compiled_dynamo.install_frames(self._keep_eager)
