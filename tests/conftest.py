@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,12 @@ HOLDING = """
 
 
 def pytest_configure(config):
-    """Keep estimates of sessions that say nothing of it out of the user's own folder."""
+    """Keep estimates of sessions that say nothing of it out of the user's own folder.
+
+    What a shell starts in the background ignores Ctrl-C, and so would the sessions that tests interrupt.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "MEMBUDGET_CACHE_DIR" not in os.environ:
         folder = os.environ["MEMBUDGET_CACHE_DIR"] = tempfile.mkdtemp(prefix="membudget-tests-estimates-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
