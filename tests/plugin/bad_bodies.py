@@ -80,6 +80,7 @@ HARMLESS = {
     ),
     "deletes_its_folder": "os.chdir(tmp_path)\nshutil.rmtree(tmp_path)\nkept = hold(8)",
     "deletes_all_folders": "shutil.rmtree(tmp_path.parent.parent)\nkept = hold(8)",
+    "deletes_others_folders": "shutil.rmtree(tmp_path.parent.parent.parent)\nkept = hold(8)",
     "has_nowhere_for_files": "tempfile.tempdir = '/nowhere'\nkept = hold(8)",
     "closes_output": "os.close(1)\nkept = hold(8)",
     "closes_errors": "os.close(2)\nkept = hold(8)",
@@ -168,6 +169,7 @@ ASKED = {
     "patches_its_move": "monkeypatch",
     "deletes_its_folder": "tmp_path",
     "deletes_all_folders": "tmp_path",
+    "deletes_others_folders": "tmp_path",
     "reads_what_it_prints": "capfd",
 }
 

@@ -193,10 +193,15 @@ class ServingPlugin:
 
 
 def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> None:
-    """A base of its own for the test's ``tmp_path``: pytest empties it when it makes it, under the others."""
+    """A base of its own for the test's ``tmp_path``, in a folder of its own: a test may delete what is above.
+
+    pytest empties the base when it makes it, and makes no folder above it.
+    """
     factory: Any = getattr(config, "_tmp_path_factory", None)
     if getattr(factory, "_basetemp", None) is None and hasattr(factory, "_given_basetemp"):
-        factory._given_basetemp = _temporary_folder(scratch, number)
+        folder = _temporary_folder(scratch, number)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        factory._given_basetemp = folder / "base"
 
 
 def _temporary_folder(scratch: str, number: int) -> Path:
