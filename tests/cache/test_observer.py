@@ -251,3 +251,14 @@ def test_a_probe_in_a_class_or_a_pickle_is_what_a_builtin_is_there(seen):
         assert pickle.loads(pickle.dumps(os.stat)) is os.stat
         """
     assert seen(body)["trouble"] == ""
+
+
+def test_a_module_made_of_a_text_has_no_file(seen):
+    """torch's ``_remote_module_non_scriptable`` is one where it was made by a loader of its own."""
+    body = """
+        import sys, types
+
+        made = sys.modules["made"] = types.ModuleType("made")
+        made.__file__ = "<made>.py"
+        """
+    assert seen(body)["trouble"] == ""

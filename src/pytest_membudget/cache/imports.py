@@ -13,9 +13,12 @@ NAMESPACE = "namespace:"
 
 
 def origin_of(file: object, search: object) -> str | None:
-    """How a module is told: by its file, or as a namespace by its folders; None if it has neither."""
+    """How a module is told: by its file, or as a namespace by its folders; None if it has neither.
+
+    A module made of a text (torch's ``<_remote_module_non_scriptable>.py``) has no file, whatever it says.
+    """
     if isinstance(file, str):
-        return os.path.abspath(file)
+        return None if file.startswith("<") else os.path.abspath(file)
     try:
         folders = [os.path.abspath(folder) for folder in search]  # type: ignore[attr-defined]
     except (TypeError, ValueError, KeyError):
