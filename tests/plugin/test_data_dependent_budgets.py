@@ -97,7 +97,10 @@ def test_what_has_no_bound_fails_with_line_operator_and_what_to_write(run):
 
 def test_a_test_that_goes_on_without_it_fails_too(run):
     assert run.outcomes["test_caught"] == "failed"
-    assert "model.py:7 cannot be traced, and the test caught the error" in run.text("test_caught")
+    assert (
+        "model.py:7: aten.repeat_interleave.Tensor cannot be traced. The test caught this error"
+        in run.text("test_caught")
+    )
 
 
 def test_a_mistake_fails_its_test(run):

@@ -268,5 +268,64 @@ def test_an_untraceable_operator_whose_error_the_body_catches_leaves_the_budget_
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*aten.repeat_interleave.Tensor at *cannot be traced, and the test caught the error*"]
+        ["*.py:7: aten.repeat_interleave.Tensor cannot be traced. The test caught this error, *"]
     )
+
+
+def test_what_the_device_refuses_leaves_the_budget_unchecked_where_the_body_catches_it(session_of, both_ways):
+    """On a GPU each of these bodies takes 1 GiB, in what is skipped here."""
+    files = {
+        "test_budgets.py": """
+            import pytest, torch
+
+            def hold():
+                return torch.empty(2**30, dtype=torch.uint8, device="cuda")
+
+            @pytest.mark.mem_budget(gib=0.5)
+            def test_graph():
+                torch.zeros(1, device="cuda")
+                try:
+                    with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                        hold()
+                except Exception:
+                    pass
+
+            @pytest.mark.mem_budget(gib=0.5)
+            def test_pool():
+                torch.zeros(1, device="cuda")
+                try:
+                    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+                        hold()
+                except Exception:
+                    pass
+
+            @pytest.mark.mem_budget(gib=0.5)
+            def test_lazy():
+                torch.zeros(1, device="cuda")
+                try:
+                    torch.nn.LazyLinear(2**14).cuda()(torch.zeros(1, 2**14, device="cuda"))
+                except Exception:
+                    pass
+
+            @pytest.mark.mem_budget(gib=0.5)
+            def test_not_refused():
+                torch.zeros(1, device="cuda")
+                try:
+                    torch.zeros(2, 3, device="cuda") @ torch.zeros(4, 5, device="cuda")
+                except RuntimeError:
+                    pass
+            """,
+    }
+
+    run = session_of(files, "--membudget", *both_ways)
+
+    assert run.outcomes == {
+        "test_graph": "failed", "test_pool": "failed", "test_lazy": "failed", "test_not_refused": "passed"
+    }, run.out  # fmt: skip
+    assert "test_budgets.py:10: torch.cuda.CUDAGraph is not part of the virtual CUDA device" in run.text(
+        "test_graph"
+    )
+    assert "test_budgets.py:19: torch.cuda.MemPool is not part of" in run.text("test_pool")
+    assert "test_budgets.py:28: UninitializedParameter (lazy modules) is not part of" in run.text("test_lazy")
+    for name in ("test_graph", "test_pool", "test_lazy"):
+        assert "The test caught this error, which a run on a GPU does not raise" in run.text(name)

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from ..errors import NotAvailable
 from .attention_choice import (
     CUDNN_OF_TORCH,
     MASK_EXCLUDES_CAUSAL_SINCE,
@@ -30,6 +29,7 @@ from .attention_choice import (
     choose_backend,
     priority_order,
 )
+from .refusals import refusal
 
 aten = torch.ops.aten
 
@@ -154,7 +154,7 @@ def _validate(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask:
     """What ``validate_sdpa_input`` refuses, so that nothing is estimated that cannot run."""
     operands = query, key, value
     if any(operand.is_nested for operand in operands):
-        raise NotAvailable("attention over nested tensors is not part of this release: pad them instead")
+        raise refusal("attention over nested tensors is not part of this release: pad them instead")
     dtypes, devices = [operand.dtype for operand in operands], [operand.device for operand in operands]
     if len(set(dtypes)) > 1 or len(set(devices)) > 1:
         raise RuntimeError(f"query, key and value must share dtype and device, not {dtypes} and {devices}")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..allocator import CachingAllocator
-from ..errors import NotAvailable
 from ..gpus import Gpu
 from ..units import gib_text
+from .refusals import refusal
 
 _Allocator = Callable[[], CachingAllocator]
 
@@ -124,7 +124,7 @@ def refuses(name: str, instead: str) -> Any:
     """
 
     def refuse(*args: object, **kwargs: object) -> Any:
-        raise NotAvailable(
+        raise refusal(
             f"{name} is not part of the virtual CUDA device that budgets are estimated on; {instead}"
         )
 

@@ -49,6 +49,7 @@ from .printing import install_printing
 from .private import check_torch
 from .reads import install_array_reads
 from .recurrent import install_recurrent_layers
+from .refusals import refused
 from .running_eagerly import (
     install_data_parallel,
     install_eager_scripts,
@@ -166,8 +167,8 @@ class VirtualDevice:
         ]
 
     def refused(self) -> list[str]:
-        """Operators of the running test that could not be traced, and where."""
-        return list(self._mode.refused)
+        """What was refused in this process that a GPU would have done, each with its place."""
+        return refused()
 
     def ran_short(self) -> bool:
         """Nobody else takes any of it."""

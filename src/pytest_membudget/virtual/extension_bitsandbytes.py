@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import torch
 
-from ..errors import UnsupportedTorch
-from .cluster.after_import import after_import
+from .after_import import after_import
+from .private import checked
 
 KERNELS: Final = (
     "bitsandbytes' C library computes nothing and allocates nothing: its operators work on tensors that "
@@ -92,15 +92,4 @@ def _page_on_host(module: Any, assume: Callable[[str], None]) -> None:
 
 
 def _checked(change: Callable[[Any], None]) -> Callable[[Any], None]:
-    """``change``, of a module of a bitsandbytes that has the part that it changes."""
-
-    def apply(module: Any) -> None:
-        for name, attribute, purpose in PRIVATE_PARTS:
-            if name == module.__name__ and not hasattr(module, attribute):
-                raise UnsupportedTorch(
-                    "this bitsandbytes is not one that the virtual device was made for: it has no "
-                    f"{name}.{attribute} ({purpose}). Install bitsandbytes 0.50, or a newer pytest-membudget."
-                )
-        change(module)
-
-    return apply
+    return checked(change, PRIVATE_PARTS, "bitsandbytes 0.50")

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from ..errors import NotAvailable
+from .refusals import refusal
 
 _REFUSED = (
     "torch.func's vmap of grad, jacrev and hessian do not work on the virtual CUDA device that budgets are "
@@ -128,7 +128,7 @@ def _refuse_wrapped(module: Any) -> None:
     ) -> Any:
         given = (*outputs, *inputs, *(grad_outputs or ()))
         if any(_is_wrapped(tensor) and tensor.device.type == "cuda" for tensor in given):
-            raise NotAvailable(_REFUSED)
+            raise refusal(_REFUSED)
         if _levels and any(_levels[-1].is_followed(tensor) for tensor in outputs):
             kw["retain_graph"] = True  # one graph serves the transform and what is around it
         return original(outputs, inputs, grad_outputs, **kw)
@@ -143,7 +143,7 @@ def _refuse_batched() -> None:
         if kw.get("is_grads_batched") and any(
             tensor.device.type == "cuda" for tensor in torch.utils._pytree.tree_leaves(outputs)
         ):
-            raise NotAvailable(_REFUSED)
+            raise refusal(_REFUSED)
         return original(outputs, *args, **kw)
 
     torch.autograd.grad = grad

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..errors import NotAvailable
+from .refusals import refusal
 
 #: What ``flex_attention`` calls where nobody compiles it: CUDA runs it, and its backward, by ordinary
 #: operators (``sdpa_dense`` in torch/_higher_order_ops/flex_attention.py, 2.13).
@@ -24,7 +24,7 @@ def dense_kernel(operator: Any) -> Callable[..., Any] | None:
     kernel = operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
     if operator.name() in _BY_ORDINARY_OPERATORS and kernel is not None:
         return kernel
-    raise NotAvailable(
+    raise refusal(
         f"torch.ops.higher_order.{operator.name()} is not part of the virtual CUDA device that "
         "budgets are estimated on; write ordinary operators (if, for)"
     )

@@ -37,6 +37,7 @@ from .ordinal import own_device
 from .plans import INDEX, Plan
 from .python_kernels import run_python_kernel, written_by_pointer
 from .reads import Reads
+from .refusals import note_untraceable
 from .tensor_methods import mark_pinned
 from .unknown_shapes import UnknownShapes
 from .unsupported import refuse_mixed_types
@@ -75,13 +76,11 @@ class VirtualMode(FakeTensorMode):
         self.known = KnownValues()
         self.shapes = UnknownShapes(self.known)
         self._supposed = self.shapes.supposed
-        self.one_hot = OneHot(self.shapes, self.note_refused)
+        self.one_hot = OneHot(self.shapes, note_untraceable)
         self.reads = Reads(self.known, self._supposed)
         self.collectives = Collectives(self.known, self._supposed)
         self._attention = attention
         self._plans: dict[Any, Plan] = {}
-        #: operators that could not be traced, and where; texts, since an error would keep its tensors alive
-        self.refused: list[str] = []
         self._inside = False
         self._operands: Sequence[Any] = ()
 
@@ -160,17 +159,11 @@ class VirtualMode(FakeTensorMode):
         try:
             return self.dispatch(func, types, args, kwargs)
         except _ONLY_IN_A_TRACE:
-            self.note_refused(func)
+            note_untraceable(func)
             raise
         finally:
             self._inside = False
             self._operands = ()  # another reference would keep autograd from working in place
-
-    def note_refused(self, func: Any) -> None:
-        """Remember what a real run would not have raised: the test may go on as no real run would."""
-        code, line = self.tracker.source.find(2) if self.tracker is not None else (None, 0)
-        place = f" at {code.co_filename}:{line}" if code is not None else ""
-        self.refused.append(f"{func}{place}")
 
     def can_run_unsafe_fallback(self, func: Any) -> bool:
         """Whether to run ``func`` on zeros where it has no fake kernel: not where the zeros lie on cuda."""

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from .refusals import note_refusal
+
 _Real = torch.device
 
 
@@ -65,8 +67,10 @@ def check_ordinal(device: object) -> None:
     check_exists(device)
     index, here = index_of(device), _place[0]
     if index is not None and index not in (here.local_rank, -1):
-        raise RuntimeError(
+        reason = (
             f"cuda:{index} is the GPU of another rank: rank {here.rank} of {here.world_size} has "
             f'cuda:{here.local_rank} of its node; write device="cuda", which is the rank\'s own, or the '
             "number in LOCAL_RANK"
         )
+        note_refusal(reason)
+        raise RuntimeError(reason)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
 from ..errors import UnsupportedTorch
+from .refusals import note_refusal
 
 OLDEST = (2, 11)
 
@@ -81,13 +82,40 @@ def check_torch() -> None:
 
 def check_parts(parts: Iterable[tuple[str, str, str]]) -> None:
     """Raise ``UnsupportedTorch`` if this torch lacks one of ``parts``: modules, attribute paths, purposes."""
-    missing = [f"{module}.{path} ({purpose})" for module, path, purpose in parts if not _has(module, path)]
-    if missing:
+    if missing := _missing(parts, importlib.import_module):
         raise UnsupportedTorch(
             f"torch {torch.__version__} is not a torch that the virtual device was made for: it has no "
-            + "; no ".join(missing)
-            + ". Install a torch that this release names as tested, or a newer pytest-membudget."
+            + f"{missing}. Install a torch that this release names as tested, or a newer pytest-membudget."
         )
+
+
+def checked(
+    change: Callable[[Any], None], parts: Iterable[tuple[str, str, str]], releases: str
+) -> Callable[[Any], None]:
+    """``change``, of a module of another package than torch, where that has what it changes.
+
+    ``releases``: those that have, as in ``bitsandbytes 0.50``. What it gives raises ``UnsupportedTorch``. Who
+    imports the module may catch that: it is noted as refused.
+    """
+    name = releases.split()[0]
+
+    def apply(module: Any) -> None:
+        if missing := _missing((part for part in parts if part[0] == module.__name__), lambda _: module):
+            reason = (
+                f"this {name} is not one that the virtual device was made for: it has no {missing}. "
+                f"Install {releases}, or a newer pytest-membudget."
+            )
+            note_refusal(reason)
+            raise UnsupportedTorch(reason)
+        change(module)
+
+    return apply
+
+
+def _missing(parts: Iterable[tuple[str, str, str]], load: Callable[[str], Any]) -> str:
+    return "; no ".join(
+        f"{name}.{path} ({purpose})" for name, path, purpose in parts if not _has(load, name, path)
+    )
 
 
 def torch_release() -> tuple[int, int]:
@@ -101,9 +129,9 @@ def torch_release() -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _has(module: str, path: str) -> bool:
+def _has(load: Callable[[str], Any], module: str, path: str) -> bool:
     try:
-        found: Any = importlib.import_module(module)
+        found = load(module)
         for name in path.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError):

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..errors import NotAvailable
 from .ordinal import check_ordinal
+from .refusals import refusal
 
 #: Set on the storage object, which lives as long as the memory.
 _PINNED, _SHARED, _MEMORY = "_membudget_pinned", "_membudget_shared", "_membudget_memory"
@@ -127,7 +127,7 @@ def _install_storage_address() -> None:
 
 
 def _no_exchange(tensor: torch.Tensor, *args: object, **kwargs: object) -> Any:
-    raise NotAvailable(
+    raise refusal(
         "a tensor without data cannot be handed to another library (DLPack) on the virtual device; "
         "pass Tensor.numpy(), which has plausible values"
     )

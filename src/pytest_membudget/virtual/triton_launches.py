@@ -16,12 +16,13 @@ from typing import Any, Final
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..errors import NotAvailable, UnsupportedTorch
 from ..gpus import Gpu
 from ..units import MIB
-from .cluster.after_import import after_import
+from .after_import import after_import
 from .known_values import KnownValues
 from .ordinal import own_device, own_index
+from .private import checked
+from .refusals import refusal
 from .torch_cuda import device_properties
 
 #: What a benchmark clears before each run, to empty the L2 cache (``get_empty_cache_for_benchmark``).
@@ -54,7 +55,7 @@ class NotCompiled:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        raise NotAvailable(
+        raise refusal(
             f"{self._name}.{attribute} is told by compiling the Triton kernel, which is not done on the "
             "virtual CUDA device that budgets are estimated on; launch it with a grid that does not "
             "depend on it"
@@ -191,7 +192,7 @@ class VirtualDriver:
         }
 
     def __getattr__(self, name: str) -> Any:
-        raise NotAvailable(
+        raise refusal(
             f"triton.runtime.driver.active.{name} is not part of the virtual CUDA device that budgets are "
             "estimated on"
         )
@@ -221,29 +222,4 @@ def _tensors_in(values: Sequence[Any]) -> Iterator[FakeTensor]:
 
 
 def _checked(change: Callable[[Any], None]) -> Callable[[Any], None]:
-    """``change``, of a module of a triton that has the parts that it changes."""
-
-    def apply(module: Any) -> None:
-        missing = [
-            f"{name}.{path} ({purpose})"
-            for name, path, purpose in PRIVATE_PARTS
-            if name == module.__name__ and not _has(module, path)
-        ]
-        if missing:
-            raise UnsupportedTorch(
-                "this triton is not one that the virtual device was made for: it has no "
-                + "; no ".join(missing)
-                + ". Install triton 3.6 to 3.9, or a newer pytest-membudget."
-            )
-        change(module)
-
-    return apply
-
-
-def _has(module: Any, path: str) -> bool:
-    found = module
-    for name in path.split("."):
-        if not hasattr(found, name):
-            return False
-        found = getattr(found, name)
-    return True
+    return checked(change, PRIVATE_PARTS, "triton 3.6 to 3.9")

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..errors import NotAvailable
 from .functional_gradients import install_functional_gradients
+from .refusals import refusal
 
 aten = torch.ops.aten
 
@@ -32,7 +32,7 @@ def install_refusals(note: Callable[[str], None]) -> None:
 
 def _refuse_lazy_modules() -> None:
     def refuse(cls: type, *args: object, **kwargs: object) -> Any:
-        raise NotAvailable(
+        raise refusal(
             f"{cls.__name__} (lazy modules) is not part of the virtual device that budgets are estimated on; "
             "give the module its sizes, as in nn.Linear(in_features, out_features)"
         )

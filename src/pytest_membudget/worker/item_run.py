@@ -61,13 +61,13 @@ class ItemRun:
         }
 
     def _swallowed(self) -> dict[str, Any] | None:
-        """An error that only a trace raises, caught by the test: from there on it was another run."""
+        """An error that only the virtual device raises, caught by a test, which ran on as nowhere else."""
         refused = self._device.refused()
         if not refused:
             return None
         reason = (
-            f"{refused[0]} cannot be traced, and the test caught the error, which a run on a GPU does not "
-            "raise: what followed is not what would run there"
+            f"{refused[0]}. The test caught this error, which a run on a GPU does not raise: what followed "
+            "is not what would run there"
         )
         return {"outcome": "error", "reason": reason}
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from ...tracking.tracker import Tracker
+from ..after_import import after_import
 from ..mode import VirtualMode
 from ..ordinal import take_place
 from ..private import check_parts
-from .after_import import after_import
 from .global_shapes import install_global_shapes
 from .launching import place_of, tell
 from .likeness import Likeness

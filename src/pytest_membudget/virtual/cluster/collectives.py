@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from ...errors import NotAvailable
 from ...tracking.source import SourceFinder
 from ...tracking.tracker import Tracker
 from ..charges import on_cuda
 from ..device_query import called_by_engine
 from ..known_values import KnownValues
 from ..on_host import tensors_in
+from ..refusals import refusal
 from ..supposed_values import SupposedValues
 from .private import done_work, process_group_named, process_group_of
 
@@ -145,7 +145,7 @@ def _given(args: Sequence[Any]) -> Iterator[torch.Tensor]:
 def _check_splits(what: str, tensor: torch.Tensor, splits: Sequence[int]) -> None:
     """As ``c10d::checkSplitSizes`` (torch/csrc/distributed/c10d/Utils.hpp, 2.13)."""
     if splits and sum(splits) != tensor.shape[0]:
-        raise NotAvailable(
+        raise refusal(
             f"all_to_all_single: the {what} split sizes {list(splits)} do not add up to its "
             f"{tensor.shape[0]} rows. If they were read from data, such as a router's counts, they are not "
             "known on the virtual device: write sizes that follow from shapes, as of balanced experts"

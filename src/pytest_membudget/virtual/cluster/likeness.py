@@ -11,8 +11,8 @@ import os
 from typing import Any
 
 from ...tracking.source import SourceFinder, shown_path
+from ..after_import import after_import
 from ..ordinal import Place
-from .after_import import after_import
 from .rank_reads import RankReads
 
 #: With more ranks than this not every one is estimated where the user's code asks for its rank.

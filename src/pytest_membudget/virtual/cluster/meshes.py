@@ -10,8 +10,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.distributed import device_mesh
 
-from ...errors import NotAvailable
 from ..known_values import KnownValues
+from ..refusals import refusal
 
 #: What of a mesh makes or reads tensors.
 _METHODS = (
@@ -66,7 +66,7 @@ def _real(known: KnownValues, value: Any) -> Any:
         return value
     table = known.of(value)
     if table is None:
-        raise NotAvailable(
+        raise refusal(
             "a device mesh is made of a tensor whose numbers are not known on the virtual device; write "
             'init_device_mesh("cuda", shape), or a list of the ranks'
         )

@@ -11,7 +11,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from ...errors import NotAvailable
+from ..refusals import refusal
 
 
 def install_objects() -> None:
@@ -46,7 +46,7 @@ def _scatter_object_list(
     **__: Any,
 ) -> None:
     if scatter_object_input_list is None:
-        raise NotAvailable(_OTHERS.format("scatter_object_list"))
+        raise refusal(_OTHERS.format("scatter_object_list"))
     scatter_object_output_list[0] = scatter_object_input_list[dist.get_rank()]
 
 
@@ -55,7 +55,7 @@ def _send_object_list(*_: Any, **__: Any) -> None:
 
 
 def _recv_object_list(*_: Any, **__: Any) -> int:
-    raise NotAvailable(_OTHERS.format("recv_object_list"))
+    raise refusal(_OTHERS.format("recv_object_list"))
 
 
 _OTHERS = (

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ...errors import NotAvailable
+from ..refusals import refusal
 
 
 def install_pipelines(stage: Any) -> None:
@@ -32,7 +32,7 @@ def install_pipelines(stage: Any) -> None:
 
     def receive(self: Any, src_stage: int) -> Any:
         if src_stage < self.stage_index:
-            raise NotAvailable(
+            raise refusal(
                 f"stage {self.stage_index} of the pipeline is to be told the shapes of its inputs by stage "
                 f"{src_stage}, which is another rank's and not there on the virtual device; give them: "
                 "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
