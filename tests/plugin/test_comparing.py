@@ -42,6 +42,10 @@ STATES = """
     def test_steady():
         hold(0.05)
 
+    @budget(max_growth="70%")
+    def test_allowed():
+        hold(SIZES["allowed"])
+
     @budget(gib=1)
     def test_less():
         hold(SIZES["less"])
@@ -98,14 +102,14 @@ MENDED = """
     """
 BASE = {
     "pyproject.toml": SETTINGS,
-    "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05}\n',
+    "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05, "allowed": 0.05}\n',
     "inner.py": "SIZE = 0.0625\n",
     "test_states.py": STATES + ONLY_BASE,
     "test_mended.py": MENDED.format(line="import nowhere_to_be_found"),
     **story.base_files(),
 }
 HEAD = {
-    "sizes.py": 'SIZES = {"less": 0.3, "over": 0.2}\n',
+    "sizes.py": 'SIZES = {"less": 0.3, "over": 0.2, "allowed": 0.075}\n',
     "inner.py": "SIZE = 0.125\n",
     "test_states.py": STATES + ONLY_HEAD,
     "test_mended.py": MENDED.format(line=""),
@@ -115,6 +119,7 @@ STATES_OF = {
     "test_still_over": ("passed", "still-over"),
     "test_same": ("passed", "unchanged"),
     "test_steady": ("passed", "unchanged"),
+    "test_allowed": ("passed", "unchanged"),
     "test_less": ("passed", "shrunk"),
     "test_new_over": ("failed", "new-over"),
     "test_waived": ("passed", "waived"),
@@ -315,6 +320,12 @@ def test_the_table_has_the_base_and_the_growth(run):
     assert row.endswith("within (grown)")
 
 
+def test_growth_that_is_allowed_is_counted_by_itself(run):
+    [counts] = [line for line in run.summary if " estimated (" in line]
+
+    assert ", 1 grown and allowed," in counts
+
+
 def test_the_report_can_be_read_by_the_command_that_renders_it(run):
     done = subprocess.run(
         [
@@ -421,7 +432,7 @@ def test_without_a_base_growth_alone_is_no_pass_and_says_what_to_run(plain):
 
 def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
     assert plain.outcomes["test_same"] == "passed"
-    assert any("3 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
+    assert any("4 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
 
 
 def test_without_a_base_over_is_over_and_waivers_hold(plain):
