@@ -46,6 +46,12 @@ STATES = """
     def test_allowed():
         hold(SIZES["allowed"])
 
+    @budget(gib=1, max_growth="1%", gpus=2)
+    def test_rank_1_grows_above_rank_0():
+        import torch.distributed as dist  # the process group is there before the body
+
+        hold(SIZES["rank 1"] if dist.get_rank() else 0.0625)
+
     @budget(gib=1)
     def test_less():
         hold(SIZES["less"])
@@ -102,14 +108,14 @@ MENDED = """
     """
 BASE = {
     "pyproject.toml": SETTINGS,
-    "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05, "allowed": 0.05}\n',
+    "sizes.py": 'SIZES = {"less": 0.4, "over": 0.05, "allowed": 0.05, "rank 1": 0.03125}\n',
     "inner.py": "SIZE = 0.0625\n",
     "test_states.py": STATES + ONLY_BASE,
     "test_mended.py": MENDED.format(line="import nowhere_to_be_found"),
     **story.base_files(),
 }
 HEAD = {
-    "sizes.py": 'SIZES = {"less": 0.3, "over": 0.2, "allowed": 0.075}\n',
+    "sizes.py": 'SIZES = {"less": 0.3, "over": 0.2, "allowed": 0.075, "rank 1": 0.125}\n',
     "inner.py": "SIZE = 0.125\n",
     "test_states.py": STATES + ONLY_HEAD,
     "test_mended.py": MENDED.format(line=""),
@@ -120,6 +126,7 @@ STATES_OF = {
     "test_same": ("passed", "unchanged"),
     "test_steady": ("passed", "unchanged"),
     "test_allowed": ("passed", "unchanged"),
+    "test_rank_1_grows_above_rank_0": ("failed", "grown"),
     "test_less": ("passed", "shrunk"),
     "test_new_over": ("failed", "new-over"),
     "test_waived": ("passed", "waived"),
@@ -283,6 +290,14 @@ def test_code_that_a_body_imports_is_the_bases_own(run):
     assert (found["base_bytes"], found["head_bytes"]) == (64 * MIB, 128 * MIB)
 
 
+def test_the_worst_ranks_of_both_sides_are_compared(run):
+    found = comparison(run, "test_rank_1_grows_above_rank_0")
+
+    assert (found["base_bytes"], found["head_bytes"]) == (64 * MIB, 128 * MIB)
+    assert [one["bytes"] for one in found["findings"]] == [64 * MIB]
+    assert "rank 1 of 2" in run.text("test_rank_1_grows_above_rank_0")
+
+
 def test_what_has_shrunk_is_told_with_a_budget_that_is_enough(run):
     assert comparison(run, "test_less")["suggested_gib"] in (0.3, 0.31)
 
@@ -432,7 +447,7 @@ def test_without_a_base_growth_alone_is_no_pass_and_says_what_to_run(plain):
 
 def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
     assert plain.outcomes["test_same"] == "passed"
-    assert any("4 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
+    assert any("5 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
 
 
 def test_without_a_base_over_is_over_and_waivers_hold(plain):
