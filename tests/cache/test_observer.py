@@ -30,6 +30,7 @@ def seen(tmp_path):
     (folder / "package").mkdir(parents=True)
     (folder / "package" / "__init__.py").write_text("from . import inner\n")
     (folder / "package" / "inner.py").write_text("VALUE = 1\n")
+    (folder / "reads.py").write_text("import os\n\n\ndef size():\n    return os.getenv('SIZE', 'a b')\n")
     (folder / "spaces").mkdir()
     (folder / "spaces" / "part.py").write_text("VALUE = 1\n")
     (folder / "data.txt").write_text("1")
@@ -197,6 +198,29 @@ def test_a_variable_that_is_not_set_is_seen(seen):
 
 def test_a_variable_that_nobody_reads_is_none(seen):
     assert "SIZE" not in seen("os.environ.get('OTHER')", SIZE="1")["variables"]
+
+
+UNWATCHED = """
+    import package, reads
+
+    with os.environ.unwatched():
+        assert type(os.environ) is os._Environ
+        reads.size()
+    os.environ.get("AFTERWARDS")
+    """
+
+
+def test_where_reads_are_not_watched_what_the_sources_name_counts_as_read(seen):
+    """As for a region of torch.compile's: dynamo reads variables without calling anything of ours."""
+    found = seen(UNWATCHED)["variables"]
+
+    assert "SIZE" in found
+    assert "AFTERWARDS" in found
+    assert not {"a b", "VALUE"} & set(found)  # no name, and a file that reads none
+
+
+def test_where_all_reads_are_watched_a_name_is_no_read(seen):
+    assert "SIZE" not in seen("import reads")["variables"]
 
 
 def test_a_library_that_hands_on_the_environment_reads_none_of_it(seen, tmp_path):

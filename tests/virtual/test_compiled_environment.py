@@ -4,27 +4,26 @@ import os
 
 import torch
 
+from pytest_membudget.cache.callers import Callers
+from pytest_membudget.cache.environment import was_unwatched, watch_environment
+
 MIB = 2**20
 
 
-class Watched(os._Environ):
-    @torch._dynamo.disable  # as the cache's, of a package that dynamo does not look into
-    def __getitem__(self, key):
-        return str(super().__getitem__(key))
-
-
 def compiled_reader():
-    os.environ.__class__ = Watched
+    watch_environment(Callers())
 
     def region(x):
         return (x + 1) * 2 if os.environ.get("NOT_SET_ANYWHERE") is None else x
 
+    before = was_unwatched()
     result = torch.compile(region, fullgraph=True)(torch.zeros(2**18, device="cuda"))
-    return result.numel(), type(os.environ).__name__, torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    return result.numel(), type(os.environ).__name__, graphs, before, was_unwatched()
 
 
-def test_reading_a_variable_does_not_break_the_graph(trace):
+def test_reading_a_variable_does_not_break_the_graph_and_is_known_to_be_unseen(trace):
     traced = trace(compiled_reader)
 
-    assert traced.value == [2**18, "Watched", 1]
+    assert traced.value == [2**18, "WatchedEnvironment", 1, False, True]
     assert traced.allocated == 2 * MIB  # fused: no sum of its own

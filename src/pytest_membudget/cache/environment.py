@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
 
 from .callers import LIBRARY, PYTEST, Callers
@@ -61,6 +63,7 @@ class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
     _callers: Callers
     _read: dict[str, None]
     _walk: tuple[int, int] | None
+    _was_unwatched: bool
 
     def __getitem__(self, key: str) -> str:
         if isinstance(key, str) and key not in self._read and not key.startswith(_NOT_NOTED):
@@ -72,6 +75,17 @@ class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
         if self._callers.kind() in (LIBRARY, PYTEST):
             self._walk = _place(self._callers.frame())
         return super().__iter__()
+
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """Within, it is Python's own, and nothing is noted: then every name in the sources counts as read."""
+        self._was_unwatched = True
+        watched = self.__class__
+        self.__class__ = os._Environ  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            self.__class__ = watched
 
     def _note(self, key: str) -> None:
         if self._callers.kind() == PYTEST:
@@ -89,8 +103,25 @@ def watch_environment(callers: Callers) -> dict[str, None]:
     read: dict[str, None] = {}
     environment = os.environ
     environment.__class__ = WatchedEnvironment
-    vars(environment).update(_callers=callers, _read=read, _walk=None)
+    vars(environment).update(_callers=callers, _read=read, _walk=None, _was_unwatched=False)
     return read
+
+
+def was_unwatched() -> bool:
+    """Whether variables may have been read that were not noted."""
+    return bool(vars(os.environ).get("_was_unwatched"))
+
+
+def names_in(source: str) -> list[str]:
+    """What the text of a module may read: all its strings that can name variables, where it reads any."""
+    if not any(word in source for word in ("environ", "getenv")):
+        return []
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # not Python's, or of another Python
+        return []
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return sorted({text for text in texts if isinstance(text, str) and text.isidentifier()})
 
 
 def listed_variables(environment: Mapping[str, str], names: Names) -> dict[str, str | None]:

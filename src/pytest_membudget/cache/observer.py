@@ -9,11 +9,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .callers import Callers
-from .environment import watch_environment
+from .environment import names_in, was_unwatched, watch_environment
 from .files import Signature, listing_digest, signature_of
 from .imports import NAMESPACE, origin_of
 from .reach import installed_folders, is_below
@@ -98,12 +98,19 @@ class Observer:
                 "modules": modules,
                 "outside": outside,
                 "missing": list(self._missing),
-                "variables": list(self._variables),
+                "variables": [*self._variables, *self._named_variables()],
                 "paths": [os.path.abspath(path) for path in sys.path if self._counts(os.path.abspath(path))],
                 "trouble": ", ".join(self._trouble),
             }
         finally:
             self._busy.now = False
+
+    def _named_variables(self) -> Iterator[str]:
+        """Those that the seen sources name, where reads were not noted."""
+        for path in self._files if was_unwatched() else ():
+            if path.endswith(".py"):
+                with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                    yield from (name for name in names_in(file.read()) if name not in self._variables)
 
     def _handle(
         self, handler: Callable[[str, tuple[Any, ...]], None], event: str, args: tuple[Any, ...]

@@ -180,7 +180,9 @@ class CompiledRegions:
         is_inductor: bool,
     ) -> Iterator[None]:
         runs = self._code.runs
-        with self._follower.paused(module, optimizers), _plain_environment():
+        # dynamo compiles what reads variables, and breaks off where ``os.environ`` is of another class
+        plain = getattr(os.environ, "unwatched", contextlib.nullcontext)
+        with self._follower.paused(module, optimizers), plain():
             yield
         if is_inductor and self._code.runs == runs:
             self._eager[NOTHING.format(_name(region))] = None
@@ -194,21 +196,6 @@ class CompiledRegions:
         file, line, name = _place_of(graph)
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
         self.note(EAGER.format(f"{name} ({shown_path(file, os.getcwd())}:{line})", reason))
-
-
-@contextlib.contextmanager
-def _plain_environment() -> Iterator[None]:
-    """Within, ``os.environ`` is Python's own: dynamo compiles what reads it, and breaks off at another class.
-
-    Whoever reads variables for a compiled region is not noted then, as far as estimates are kept.
-    """
-    environment: Any = os.environ
-    watched = environment.__class__
-    environment.__class__ = os._Environ
-    try:
-        yield
-    finally:
-        environment.__class__ = watched
 
 
 def _place_of(graph: Any) -> tuple[str, int, str]:
