@@ -63,6 +63,9 @@ def install_inductor(code: CompiledCode) -> None:
     graphs._compile_to_module_lines = lambda graph, source: code.module(source.value)
     sources: Any = PyCodeCache
     sources.load = classmethod(lambda cls, *args, **kwargs: code.template())
+    # a text for debuggers, made for every graph, that starts nvcc: what starts a process is never cached
+    reproductions: Any = importlib.import_module("torch._dynamo.repro.after_aot")
+    reproductions.save_graph_repro = lambda *args, **kwargs: None
 
 
 def _install_card() -> None:
@@ -246,6 +249,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._inductor.compile_fx", "compile_fx", "compiled regions: torch.compile's own backend"),
     ("torch._inductor.graph", "GraphLowering._compile_to_module_lines", "compiled regions: running the code"),
     ("torch._inductor.codecache", "PyCodeCache.load", "compiled regions: kernels from templates"),
+    ("torch._dynamo.repro.after_aot", "save_graph_repro", "compiled regions: no process is started"),
     ("torch._inductor.scheduler", "has_triton", "compiled regions: no Triton is needed"),
     ("torch.utils._triton", "triton_hash_with_backend", "compiled regions: no Triton is needed"),
     (
