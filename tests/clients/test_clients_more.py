@@ -260,7 +260,6 @@ def test_torchao_states_on_the_host(figures):
     ("config", "row_bytes"),
     [
         ("Int8WeightOnlyConfig", 2 + 8),  # a bf16 scale, and a zero point of 64 bits
-        ("Int8DynamicActivationInt8WeightConfig", 2),
         ("Float8WeightOnlyConfig", 4),
     ],
 )
@@ -270,6 +269,17 @@ def test_torchao_quantised_weights(figures, config, row_bytes):
     run = figures(f"test_torchao.py::test_quantised_for_inference[{config}]")
 
     assert run.frozen_parameters == WEIGHTS + row_bytes * BIASES
+
+
+def test_torchao_integer_products_take_less_than_quantising_the_first_weight(figures):
+    """``_int_mm`` makes no copy of its quantised inputs: the peak is before, with both weights in bf16."""
+    if not importlib.metadata.version("torchao").startswith("0.15"):
+        pytest.skip("the scales' types are those of torchao 0.15")
+    run = figures("test_torchao.py::test_quantised_for_inference[Int8DynamicActivationInt8WeightConfig]")
+
+    assert run.parameters == 2 * (WEIGHTS + BIASES)
+    assert run.frozen_parameters == WEIGHTS // 2 + 2 * 4096  # a bf16 scale for each of its rows
+    assert run.workspaces == 0
 
 
 def test_torchao_float8_keeps_parameters_and_states_as_they_are(figures):

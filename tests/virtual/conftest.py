@@ -44,7 +44,8 @@ def device_server():
 def trace(device_server):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the virtual device.
 
-    With ``world_size`` as one ``rank`` of a virtual cluster.
+    With ``world_size`` as one ``rank`` of a virtual cluster. ``workspaces_of``: a release of torch whose
+    cuBLAS workspaces are taken in place of the installed one's.
     """
 
     def run(
@@ -56,6 +57,7 @@ def trace(device_server):
         environ=None,
         rank=0,
         world_size=1,
+        workspaces_of=None,
     ):
         order = {
             "path": body.__code__.co_filename,
@@ -67,6 +69,7 @@ def trace(device_server):
             "environ": environ or {},
             "rank": rank,
             "world_size": world_size,
+            "workspaces_of": workspaces_of,
         }
         device_server.stdin.write(json.dumps(order) + "\n")
         device_server.stdin.flush()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pytest_membudget.gpus import find_gpu
 from pytest_membudget.virtual.device import VirtualDevice
+from pytest_membudget.virtual.workspaces import Workspaces
 from pytest_membudget.worker.jail import run_in_child
 
 
@@ -42,6 +43,9 @@ def load(path):
 def run(device, module, order):
     os.environ.update(order["environ"])
     module.virtual_device = device  # for bodies that look at the device itself
+    if order["workspaces_of"]:
+        release = tuple(order["workspaces_of"])
+        Workspaces.torch_version = property(lambda _: release, lambda _, installed: None)
     ranks = {"rank": order["rank"], "world_size": order["world_size"]}
     device.begin(find_gpu(order["gpu"]), limited=order["limited"], **ranks)
     value = getattr(module, order["name"])(*order["args"])

@@ -29,9 +29,10 @@ def test_uncompiled_flex_attention_holds_the_scores(trace):
     Where the scores' gradient is rounded to bf16 it holds six float32 matrices of scores (before and after
     the modification, the softmax, its gradient, the modification's, that times the scale) and the half-size
     result; key and value repeated for their heads, and value's gradient; the logsumexp and its gradient, the
-    rows' sums; the rows that are masked out; the four ranges of indices.
+    rows' sums; the rows that are masked out; the four ranges of indices. Without a workspace that is taken
+    for products alone, as from 2.15 on: it is larger than all of that.
     """
-    run = trace(flex)
+    run = trace(flex, workspaces_of=(2, 13))
 
     held = 6 * SCORES + SCORES // 2 + 3 * OPERAND + 3 * STATISTICS + B * H * S + 8 * (B + H + 2 * S)
     assert run.value == [B, H, S, D]
@@ -53,6 +54,23 @@ def test_without_gradients_it_runs_too(trace):
 
     assert run.value == [B, H, S, D]
     assert run.allocated > 2 * SCORES
+
+
+def integers():
+    from torch._higher_order_ops.out_dtype import out_dtype
+
+    first = torch.ones(64, 256, device="cuda", dtype=torch.int8)
+    second = torch.ones(256, 128, device="cuda", dtype=torch.int8)
+    result = out_dtype(torch.ops.aten.mm.default, torch.int32, first, second)
+    return [list(result.shape), str(result.dtype)]
+
+
+def test_a_product_of_integers_with_larger_sums_is_one_product(trace):
+    """``out_dtype_dense`` (torch/_higher_order_ops/out_dtype.py, 2.13): ``_int_mm``, and no copies."""
+    run = trace(integers, workspaces_of=(2, 13))
+
+    assert run.value == [[64, 128], "torch.int32"]
+    assert run.allocated == 64 * 256 + 256 * 128 + 64 * 128 * 4
 
 
 def other():

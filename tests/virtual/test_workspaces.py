@@ -49,6 +49,7 @@ def served(release, operators):
         "addmm": (torch.ops.aten.addmm.default, (bias, x, x)),
         "mm on the host": (torch.ops.aten.mm.default, (x.cpu(), x.cpu())),
         "add": (torch.ops.aten.add.Tensor, (x, x)),
+        "integers": (torch.ops.aten._int_mm.default, (x.to(torch.int8), x.to(torch.int8))),
     }
     seen = []
     for name in operators:
@@ -77,6 +78,16 @@ def test_workspaces_are_kept_or_given_back_by_release(trace, release, sizes):
 @pytest.mark.parametrize(("release", "peak"), [((2, 11), SMALL + MIB), ((2, 13), SMALL), ((2, 15), MIB)])
 def test_a_biased_product_alone_takes_what_its_release_gives_cublas_lt(trace, release, peak):
     assert trace(served, release, ["addmm"]).value[0][1] == peak
+
+
+@pytest.mark.parametrize(("release", "peak"), [((2, 11), SMALL), ((2, 13), 0), ((2, 15), 0)])
+def test_a_product_of_integers_is_given_none(trace, release, peak):
+    """``int8_gemm`` hands cuBLASLt none; until 2.11 the handle that it asks for comes with one.
+
+    Whether ``getCurrentCUDABlasLtHandle`` sets the handle up was read in libtorch_cuda's code in the wheels:
+    it jumps to ``getCurrentCUDABlasHandle()`` in 2.11.0, and with ``setup=false`` in 2.13.0 and 2.15.0.
+    """
+    assert trace(served, release, ["integers"]).value[0][1] == peak
 
 
 def test_nothing_is_taken_for_other_operators_or_on_the_host(trace):

@@ -9,9 +9,10 @@ import torch
 
 from .refusals import refusal
 
-#: What ``flex_attention`` calls where nobody compiles it: CUDA runs it, and its backward, by ordinary
-#: operators (``sdpa_dense`` in torch/_higher_order_ops/flex_attention.py, 2.13).
-_BY_ORDINARY_OPERATORS = frozenset({"flex_attention", "flex_attention_backward"})
+#: What CUDA runs by ordinary operators where nobody compiles it: ``flex_attention`` and its backward
+#: (``sdpa_dense`` in torch/_higher_order_ops/flex_attention.py, 2.13), and products of integers with sums of
+#: another type (``out_dtype_dense`` in out_dtype.py there).
+_BY_ORDINARY_OPERATORS = frozenset({"flex_attention", "flex_attention_backward", "out_dtype"})
 
 
 def dense_kernel(operator: Any) -> Callable[..., Any] | None:

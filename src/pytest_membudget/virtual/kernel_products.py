@@ -77,6 +77,7 @@ PRODUCT_RULES: Final[Mapping[Any, Rule]] = {
     aten.mm.default: product,
     aten.addmm.default: product,
     aten.addmm_.default: product,
+    aten._int_mm.default: product,
     aten.bmm.default: batch_product,
     aten.baddbmm.default: batch_product,
     aten.baddbmm_.default: batch_product,

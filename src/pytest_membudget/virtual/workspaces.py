@@ -36,6 +36,8 @@ _CUBLAS = frozenset({
     aten.baddbmm_.default, aten.mv.default, aten.addmv.default, aten.addmv_.default, aten.dot.default,
     aten.vdot.default, aten.addbmm.default, aten._scaled_mm.default,
 })  # fmt: skip
+#: ``int8_gemm`` gives cuBLASLt no workspace. It asks for the handle only: that comes with one until 2.11.
+_INTEGERS = aten._int_mm.default
 _BIASED = frozenset({aten.addmm.default, aten._addmm_activation.default})
 
 #: CUBLASLT_WORKSPACE_SIZE's default, in KiB.
@@ -54,7 +56,7 @@ class Workspaces:
 
     def serve(self, tracker: Tracker, func: Any, name: str, args: Sequence[Any]) -> None:
         """Take what the kernel of ``func`` takes, its output being there already."""
-        if func not in _CUBLAS:
+        if func not in _CUBLAS and not (func is _INTEGERS and self.torch_version <= (2, 11)):
             return
         first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
         if first.device.type != "cuda":
