@@ -13,13 +13,15 @@ class Ranks:
 
     def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
         self.asked = []
+        self.heard = {}
         self._likeness = {"representatives": list(representatives), "rank_assumption": assumption}
         self._sizes = sizes or {}
         self._host = host or {}
         self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
 
-    def __call__(self, rank):
+    def __call__(self, rank, heard):
         self.asked.append(rank)
+        self.heard[rank] = heard
         answer = {
             "outcome": "traced",
             "report": self._report(rank),
@@ -71,6 +73,20 @@ def test_ranks_that_are_named_are_asked_and_no_others():
 
     assert ranks.asked == [0, 5]
     assert assumptions_of(answer)[0] == ["a value is read"]
+
+
+@pytest.mark.parametrize(
+    ("named", "heard"), [(None, {0: "", 7: "said"}), ([5, 0], {0: "", 5: "said"}), ([5, 6], {5: "", 6: ""})]
+)
+def test_the_others_hear_what_rank_0_said_if_it_is_among_those_that_run(named, heard):
+    ranks = Ranks(representatives=[7], rank_0={"said": "said"})
+    told = {}
+
+    budget = Budget(gib=1, gpus=8, ranks=named)
+    answer_of_ranks(budget, ranks, lambda further, said: told.update(dict.fromkeys(further, said)))
+
+    assert ranks.heard == heard
+    assert told == ({rank: said for rank, said in heard.items() if rank} if 0 in heard else {})
 
 
 def test_no_assumption_is_no_line():

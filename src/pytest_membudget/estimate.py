@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,22 +103,24 @@ class Estimator:
             else:
                 answer = answer_of_ranks(
                     budget,
-                    lambda rank: self._ask_rank(request, rank, budget.gpus),
-                    lambda ranks: self._expect_ranks(request, ranks, budget.gpus),
+                    lambda rank, heard: self._ask_rank(_of_rank(request, rank, budget.gpus, heard)),
+                    lambda ranks, heard: self._expect_ranks(
+                        [_of_rank(request, rank, budget.gpus, heard) for rank in ranks]
+                    ),
                 )
         except WorkerFailure as error:
             return _failed(str(error))
         return replace(read_answer(budget, answer), cached=not self._has_asked)
 
-    def _ask_rank(self, request: Mapping[str, Any], rank: int, world_size: int) -> dict[str, Any]:
+    def _ask_rank(self, request: Request) -> dict[str, Any]:
         try:
-            return self._ask(_of_rank(request, rank, world_size))
+            return self._ask(request)
         except WorkerFailure as error:
             return {"outcome": "error", "reason": str(error)}
 
-    def _expect_ranks(self, request: Request, ranks: Iterable[int], world_size: int) -> None:
+    def _expect_ranks(self, requests: Sequence[Request]) -> None:
         if self._order.at_once > 1:
-            self._expected.extendleft([_of_rank(request, rank, world_size) for rank in ranks][::-1])
+            self._expected.extendleft(requests[::-1])
 
     def _ask(self, request: Request) -> dict[str, Any]:
         if request in self._expected:
@@ -252,9 +254,9 @@ def _ident(request: Request) -> Ident:
     return frozenset(request.items())
 
 
-def _of_rank(request: Request, rank: int, world_size: int) -> Request:
-    """``request`` for one of several ranks."""
-    own = {**request, "rank": rank, "world_size": world_size}
+def _of_rank(request: Request, rank: int, world_size: int, heard: str = "") -> Request:
+    """``request`` for one of several ranks; ``heard``: what rank 0 has told it."""
+    own = {**request, "rank": rank, "world_size": world_size, **({"heard": heard} if heard else {})}
     if request["snapshot"] is not None:
         own["snapshot"] = name_of_rank(request["snapshot"], rank)
     return own
@@ -264,7 +266,9 @@ def _first_requests(request: Request, budget: Budget) -> list[Request]:
     """What is asked first for ``request``: whether there will be more depends on the answers."""
     if budget.gpus == 1:
         return [request]
-    return [_of_rank(request, rank, budget.gpus) for rank in budget.named_ranks or [0]]
+    named = budget.named_ranks
+    ranks = [0] if named is None or 0 in named else named  # the others hear what rank 0 says
+    return [_of_rank(request, rank, budget.gpus) for rank in ranks]
 
 
 def _failed(reason: str) -> Estimate:

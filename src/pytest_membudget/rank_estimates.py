@@ -10,30 +10,36 @@ from .machines import GPUS_A_MACHINE
 from .worker.rank_answers import combined, entry
 
 Answer = dict[str, Any]
-#: The answer of one rank's run.
-Ask = Callable[[int], Answer]
+#: The answer of one rank's run, which is given what rank 0 has said, if that ran before.
+Ask = Callable[[int, str], Answer]
 
 
 def answer_of_ranks(
-    budget: Budget, ask: Ask, expect: Callable[[Iterable[int]], None] = lambda ranks: None
+    budget: Budget, ask: Ask, expect: Callable[[Iterable[int], str], None] = lambda ranks, heard: None
 ) -> Answer:
     """The answer of all ranks that ``budget`` is held to, each ``ask``ed once, until one gives no figure.
 
     Where the budget names no ranks, rank 0's run tells which others must be asked so that the worst is known.
-    The rest is alike, which each report says. ``expect`` hears of ranks that will be asked.
-    The keys are those of ``measure_ranks``; ``snapshot_rank`` is the rank that takes most of those that have
-    left a snapshot.
+    The rest is alike, which each report says. ``expect`` is told of ranks that will be asked after rank 0, as
+    ``ask`` is. The keys are those of ``measure_ranks``; ``snapshot_rank`` is the rank that takes most of
+    those that have left a snapshot.
     """
     answers: dict[int, Answer] = {}
-    if budget.named_ranks is not None:
-        _ask_until_trouble(answers, budget.named_ranks, ask)
-        assumption = ""
+    named = budget.named_ranks
+    if named is None or 0 in named:  # before the others, who hear what it says
+        _ask_until_trouble(answers, [0], lambda rank: ask(rank, ""))
+    first = answers.get(0, {})
+    said = first.get("said", "")
+    further = sorted({*(first.get("representatives", ()) if named is None else named)} - {0})
+    if first:
+        expect(further, said)
+    if named is None:
+        assumption = _ask_the_rest(
+            answers, further, budget, lambda rank: ask(rank, said), first.get("rank_assumption", "")
+        )
     else:
-        _ask_until_trouble(answers, [0], ask)
-        first = answers[0]
-        further = sorted(set(first.get("representatives", ())) - {0})
-        expect(further)
-        assumption = _ask_the_rest(answers, further, budget, ask, first.get("rank_assumption", ""))
+        _ask_until_trouble(answers, further, lambda rank: ask(rank, said))
+        assumption = ""
     for answer in answers.values():
         _assume(answer, assumption)
     entries = [entry(rank, answer) for rank, answer in answers.items()]
@@ -41,7 +47,11 @@ def answer_of_ranks(
 
 
 def _ask_the_rest(
-    answers: dict[int, Answer], further: Iterable[int], budget: Budget, ask: Ask, assumption: str
+    answers: dict[int, Answer],
+    further: Iterable[int],
+    budget: Budget,
+    ask: Callable[[int], Answer],
+    assumption: str,
 ) -> str:
     """Ask the ``further`` ranks, and more where a machine's host memory needs them; what is assumed then."""
     _ask_until_trouble(answers, further, ask)
@@ -56,7 +66,9 @@ def _ask_the_rest(
     return f"{assumption}; {counted}" if assumption else counted
 
 
-def _ask_until_trouble(answers: dict[int, Answer], ranks: Iterable[int], ask: Ask) -> None:
+def _ask_until_trouble(
+    answers: dict[int, Answer], ranks: Iterable[int], ask: Callable[[int], Answer]
+) -> None:
     for rank in ranks:
         if any(answer["outcome"] != "traced" for answer in answers.values()):
             return

@@ -18,6 +18,7 @@ class Traced:
         self.value = answer["value"]
         self.representatives = answer["representatives"]
         self.rank_assumption = answer["rank_assumption"]
+        self.said = answer["said"]
         assert sum(self.report.components.values()) == self.report.peak_bytes
 
     def __getattr__(self, component):
@@ -44,8 +45,8 @@ def device_server():
 def trace(device_server):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the virtual device.
 
-    With ``world_size`` as one ``rank`` of a virtual cluster. ``workspaces_of``: a release of torch whose
-    cuBLAS workspaces are taken in place of the installed one's.
+    With ``world_size`` as one ``rank`` of a virtual cluster, which has ``heard`` what rank 0 said.
+    ``workspaces_of``: a release of torch whose cuBLAS workspaces are taken in place of the installed one's.
     """
 
     def run(
@@ -58,6 +59,7 @@ def trace(device_server):
         rank=0,
         world_size=1,
         workspaces_of=None,
+        heard="",
     ):
         order = {
             "path": body.__code__.co_filename,
@@ -70,6 +72,7 @@ def trace(device_server):
             "rank": rank,
             "world_size": world_size,
             "workspaces_of": workspaces_of,
+            "heard": heard,
         }
         device_server.stdin.write(json.dumps(order) + "\n")
         device_server.stdin.flush()

@@ -46,7 +46,7 @@ def run(device, module, order):
     if order["workspaces_of"]:
         release = tuple(order["workspaces_of"])
         Workspaces.torch_version = property(lambda _: release, lambda _, installed: None)
-    ranks = {"rank": order["rank"], "world_size": order["world_size"]}
+    ranks = {"rank": order["rank"], "world_size": order["world_size"], "heard": order["heard"]}
     device.begin(find_gpu(order["gpu"]), limited=order["limited"], **ranks)
     value = getattr(module, order["name"])(*order["args"])
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
@@ -55,6 +55,7 @@ def run(device, module, order):
         **answer,
         "representatives": device.representative_ranks(),
         "rank_assumption": device.rank_assumption(),
+        "said": device.said(),
     }
 
 

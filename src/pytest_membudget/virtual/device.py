@@ -182,15 +182,16 @@ class VirtualDevice:
         """Device memory that was allocated while modules were imported, and is still held."""
         return self.ledger.allocator.allocated_bytes
 
-    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1) -> None:
+    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
         """A test begins on ``gpu``; ``limited``: the allocator runs out of memory where the card would.
 
         What imports have allocated stays: it is there in any process that runs the test. With a
-        ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun.
+        ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun, and rank 0 has ``said``
+        what is ``heard``.
         """
         self.gpu = gpu
         if world_size > 1:
-            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode)
+            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode, heard)
             self._cluster.begin()
         self._limited = limited
         self._mode.charges.move_to(gpu)
@@ -201,6 +202,10 @@ class VirtualDevice:
     def representative_ranks(self) -> list[int]:
         """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
         return self._cluster.representative_ranks() if self._cluster is not None else []
+
+    def said(self) -> str:
+        """After rank 0's run: what it has told the other ranks."""
+        return self._cluster.said() if self._cluster is not None else ""
 
     def rank_assumption(self) -> str:
         """What is taken for granted of the ranks that are no representatives; empty if there are none."""

@@ -58,6 +58,7 @@ class ItemRun:
         return {
             "representatives": device.representative_ranks(),
             "rank_assumption": device.rank_assumption(),
+            "said": device.said(),
         }
 
     def _swallowed(self) -> dict[str, Any] | None:
@@ -130,8 +131,8 @@ class ItemRun:
             threading.excepthook = previous
 
 
-def _place_in(request: dict[str, Any]) -> dict[str, int]:
-    """``rank`` and ``world_size`` of a test that is run as one of several ranks."""
+def _place_in(request: dict[str, Any]) -> dict[str, Any]:
+    """``rank`` and ``world_size`` of a test that is run as one of several ranks, and what rank 0 told it."""
     if request.get("world_size", 1) == 1:
         return {}
-    return {"rank": request["rank"], "world_size": request["world_size"]}
+    return {name: request[name] for name in ("rank", "world_size", "heard") if name in request}

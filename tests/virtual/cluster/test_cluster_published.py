@@ -54,7 +54,8 @@ def replicated(shards_states):
 def test_zero_1_against_replicated_states(trace, shards_states, published_gib):
     # Wedsonlin/assignment2-systems, results/sharded_optimizer_sharded.json and its unsharded twin: 2 GPUs,
     # torch 2.11, peak allocated of the optimizer's step
-    count, peak_bytes = trace(replicated, shards_states, world_size=2, gpu="H100-80GB").value
+    run = trace(replicated, shards_states, world_size=2, gpu="H100-80GB", workspaces_of=(2, 11))
+    count, peak_bytes = run.value
 
     assert count == PARAMETERS_OF_3_4_B
     assert peak_bytes / GIB == pytest.approx(published_gib, rel=0.001)

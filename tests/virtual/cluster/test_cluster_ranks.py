@@ -213,6 +213,76 @@ def test_objects_of_other_ranks_are_this_ones(trace):
     assert trace(objects, world_size=2).value == [[{"rows": 3}, {"rows": 3}], ["a", 7]]
 
 
+def alike():
+    import torch.distributed._functional_collectives as funcol
+
+    def summed(values, op=dist.ReduceOp.SUM):
+        tensor = torch.tensor(values, device="cuda")
+        dist.all_reduce(tensor, op=op)
+        return tensor.tolist()
+
+    ops = dist.ReduceOp
+    rows, whole = torch.tensor([2, 5], device="cuda"), torch.empty(6, dtype=torch.long, device="cuda")
+    dist.all_gather_into_tensor(whole, rows)
+    parts = [torch.empty(2, dtype=torch.long, device="cuda") for _ in range(3)]
+    dist.all_gather(parts, rows)
+    return [
+        summed([1, 3]), summed([0], ops.MAX), summed([4], ops.AVG), summed([2], ops.PRODUCT),
+        summed([7], ops.MIN), whole.tolist(), [part.tolist() for part in parts],
+        funcol.all_reduce(rows, "sum", dist.group.WORLD).tolist(),
+        funcol.all_gather_tensor(rows, 0, dist.group.WORLD).tolist(),
+    ]  # fmt: skip
+
+
+def test_numbers_that_are_known_of_a_rank_are_taken_to_be_those_of_all(trace):
+    """Three ranks. A flag that none of them raises stays down."""
+    run = trace(alike, world_size=3)
+
+    gathered = [2, 5, 2, 5, 2, 5]
+    assert run.value == [[3, 9], [0], [4], [8], [7], gathered, [[2, 5]] * 3, [6, 15], gathered]
+    assert any("reads a int64 value" in text or "reads an int64" in text for text in run.report.assumptions)
+
+
+def told_by_rank_0():
+    """As a script has it: rank 0 reads the configuration, and counts."""
+    rank = dist.get_rank()
+    shared = [{"layers": 3, "name": "a"}, object(), (1, 2)] if rank == 0 else [None] * 3
+    dist.broadcast_object_list(shared, src=0)
+    rows = torch.tensor([5, 7] if rank == 0 else [-1, -1], device="cuda")
+    dist.broadcast(rows, src=0)
+    drawn = torch.rand(2, device="cuda")
+    dist.broadcast(drawn, src=0)
+    pair = dist.new_group([1, 2])
+    if rank:
+        own = torch.tensor([rank], device="cuda")
+        dist.broadcast(own, src=1, group=pair)
+    last = torch.tensor(9 if rank == 0 else 0, device="cuda")
+    dist.broadcast(last, src=0)
+    part = [None]
+    dist.scatter_object_list(part, ["a", "b", "c"] if rank == 0 else None, src=0)
+    return [shared[0], shared[2], rows.tolist(), last.item(), part[0], own.item() if rank else None]
+
+
+def test_the_other_ranks_have_what_rank_0_broadcasts(trace):
+    first = trace(told_by_rank_0, world_size=3)
+    second = trace(told_by_rank_0, rank=2, world_size=3, heard=first.said)
+
+    whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9]
+    assert first.value == [*whole, "a", None]
+    assert second.value == [*whole, "c", 2]  # the pair's own broadcast is not rank 0's
+    assert second.said == ""
+
+
+def test_without_rank_0_a_rank_has_what_is_its_own(trace):
+    with pytest.raises(AssertionError, match="scatter_object_list gives what another rank has"):
+        trace(told_by_rank_0, rank=2, world_size=3)
+
+
+def test_what_nobody_could_use_is_not_handed_on(trace):
+    assert trace(objects, world_size=2).said == '[["0", ["\'a\'", "7"]]]'
+    assert trace(meshes, rank=0, world_size=8).said == ""
+
+
 def exchanged(output_rows, input_rows):
     given, output = torch.ones(8, 256, device="cuda"), torch.empty(sum(output_rows), 256, device="cuda")
     try:

@@ -19,6 +19,8 @@ from ..known_values import KnownValues
 from ..on_host import tensors_in
 from ..refusals import refusal
 from ..supposed_values import SupposedValues
+from .alike_values import alike_result, alike_results
+from .broadcasts import Broadcasts
 from .private import done_work, process_group_named, process_group_of
 
 _c10d = torch.ops.c10d
@@ -56,6 +58,8 @@ class Collectives:
         self._supposed = supposed
         #: by name
         self.groups: dict[str, Group] = {}
+        #: what rank 0 tells the others, where the test has ranks
+        self.broadcasts: Broadcasts | None = None
 
     def run(self, tracker: Tracker, func: Any, name: str, args: Sequence[Any]) -> Any:
         """A collective of ``torch.distributed`` itself: all its tensors are there already.
@@ -69,10 +73,15 @@ class Collectives:
         kept = _is_keepers(sys._getframe(1), tracker.source)
         for tensor in _given(args):
             tracker.note_collective(tensor, kept=kept)
+        if func is _c10d.broadcast_.default and self.broadcasts is not None:
+            self.broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
         if func not in _KEEPING:
+            alike = alike_results(self._known, func, args, self._size(args))
             for tensor in tensors_in(args[0]):
                 self._known.forget(tensor)
                 self._supposed.forget(tensor)
+            for tensor, values in alike:
+                self._known.keep(tensor, values, assumed=True)
             if func is _c10d.alltoall_base_.default and not args[3] and not args[4]:
                 group = next(process_group_of(one) for one in args if isinstance(one, torch.ScriptObject))
                 self._supposed.exchange(args[1], args[0], group.rank(), group.size())
@@ -89,14 +98,21 @@ class Collectives:
         for tensor in tensors_in(result):
             tracker.note_collective(tensor, kept=False)
             self._known.forget(tensor)
+        if isinstance(result, torch.Tensor) and (values := self._alike(name, args)) is not None:
+            self._known.keep(result, values, assumed=True)
         if name == _EXCHANGE and len({*args[1], *args[2]}) == 1:
             group = process_group_named(args[-1])
             self._supposed.exchange(args[0], result, group.rank(), group.size())
 
+    def _alike(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
+        if not self._known.knows(args[0]):
+            return None
+        return alike_result(self._known, name, args, process_group_named(args[-1]).size())
+
     def _see_group(self, name: str, args: Sequence[Any]) -> None:
         devices = {tensor.device.type for tensor in _given(args)}
         for place, boxed in enumerate(args):
-            if isinstance(boxed, torch.ScriptObject) and "ProcessGroup" in str(boxed._type()):
+            if isinstance(boxed, torch.ScriptObject) and _is_group(boxed):
                 group = process_group_of(boxed)
                 _check_devices(group, devices)
                 if "cuda" not in devices:
@@ -109,6 +125,12 @@ class Collectives:
                     seen.peers.update(set(range(group.size())) - {group.rank()})
                 return
 
+    @staticmethod
+    def _size(args: Sequence[Any]) -> int:
+        """How many ranks take part."""
+        boxed = (one for one in args if isinstance(one, torch.ScriptObject) and _is_group(one))
+        return int(process_group_of(next(boxed)).size())
+
     def _see_named(self, args: Sequence[Any]) -> None:
         if args and isinstance(args[-1], (str, torch.ScriptObject)) and any(map(on_cuda, _given(args))):
             group = process_group_named(args[-1])
@@ -116,6 +138,10 @@ class Collectives:
 
     def _group(self, group: Any) -> Group:
         return self.groups.setdefault(group.group_name, Group(group.size()))
+
+
+def _is_group(boxed: torch.ScriptObject) -> bool:
+    return "ProcessGroup" in str(boxed._type())
 
 
 def _flattened_bytes(func: Any, args: Sequence[Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Collectives of Python objects: the other ranks have the same as this one.
+"""Collectives of Python objects: the other ranks have the same as this one, and the others what rank 0 has.
 
 torch sends them as tensors of bytes, whose sizes and contents it reads: on the virtual device they would be
 made up.
@@ -12,13 +12,15 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ..refusals import refusal
+from .broadcasts import Broadcasts
 
 
-def install_objects() -> None:
+def install_objects(broadcasts: Broadcasts) -> None:
     """Let objects be gathered, broadcast and scattered."""
+    sent = _Sent(broadcasts)
     for function in (
-        _all_gather_object, _gather_object, _broadcast_object_list, _scatter_object_list, _send_object_list,
-        _recv_object_list,
+        _all_gather_object, _gather_object, sent.broadcast_object_list, sent.scatter_object_list,
+        _send_object_list, _recv_object_list,
     ):  # fmt: skip
         name = function.__name__.removeprefix("_")
         for module in (dist, c10d):
@@ -35,19 +37,52 @@ def _gather_object(obj: Any, object_gather_list: list[Any] | None = None, *_: An
         object_gather_list[:] = [obj] * len(object_gather_list)
 
 
-def _broadcast_object_list(object_list: list[Any], *_: Any, **__: Any) -> None:
-    """What the source has is what this rank has; on another rank than the source that may be nothing."""
+class _Sent:
+    """Objects that one rank sends to all others."""
+
+    def __init__(self, broadcasts: Broadcasts) -> None:
+        self._broadcasts = broadcasts
+
+    def broadcast_object_list(
+        self,
+        object_list: list[Any],
+        src: int | None = None,
+        group: Any = None,
+        device: Any = None,
+        group_src: int | None = None,
+    ) -> None:
+        """What rank 0 has, where that is known; else what this rank has."""
+        self._broadcasts.objects(_name(group), _root(src, group, group_src), object_list)
+
+    def scatter_object_list(
+        self,
+        scatter_object_output_list: list[Any],
+        scatter_object_input_list: list[Any] | None = None,
+        src: int | None = None,
+        group: Any = None,
+        group_src: int | None = None,
+    ) -> None:
+        """The list of rank 0, where that is known, or this rank's own."""
+        given = [None] * dist.get_world_size(group)
+        root = _root(src, group, group_src)
+        sent = given if scatter_object_input_list is None else scatter_object_input_list
+        self._broadcasts.objects(_name(group), root, sent)
+        own = sent[dist.get_rank(group)]
+        if scatter_object_input_list is None and own is None:
+            raise refusal(_OTHERS.format("scatter_object_list"))
+        scatter_object_output_list[0] = own
 
 
-def _scatter_object_list(
-    scatter_object_output_list: list[Any],
-    scatter_object_input_list: list[Any] | None = None,
-    *_: Any,
-    **__: Any,
-) -> None:
-    if scatter_object_input_list is None:
-        raise refusal(_OTHERS.format("scatter_object_list"))
-    scatter_object_output_list[0] = scatter_object_input_list[dist.get_rank()]
+def _name(group: Any) -> str:
+    whole: Any = dist.group.WORLD
+    return str((group if group is not None else whole).group_name)
+
+
+def _root(src: int | None, group: Any, group_src: int | None) -> int:
+    """The rank in ``group`` that sends, rank 0 if none is named."""
+    if group_src is not None or src is None or group is None:
+        return group_src or src or 0
+    return dist.get_group_rank(group, src)
 
 
 def _send_object_list(*_: Any, **__: Any) -> None:

@@ -12,12 +12,52 @@ from ..refusals import refusal
 def install_pipelines(stage: Any) -> None:
     """Answer for the other ranks in ``stage``, the module ``torch.distributed.pipelining.stage``.
 
-    Whether shapes are inferred is put to the vote of all stages: they vote as this one. Gradients come in
-    the shapes of the outputs. What the stage before sends is known to that rank alone.
+    Gradients come in the shapes of the outputs. What the stage before sends is known to that rank alone.
     """
     kind: Any = stage.PipelineStage
-    if not hasattr(kind, "_warmup_forward_vote"):  # before 2.13 shapes are sent as objects (``objects``)
+    if not hasattr(kind, "_recv_meta"):  # before 2.13 shapes are sent as objects (``objects``)
         return
+
+    def receive(self: Any, src_stage: int) -> Any:
+        if src_stage < self.stage_index:
+            raise refusal(
+                f"stage {self.stage_index} of the pipeline is to be told the shapes of its inputs by stage "
+                f"{src_stage}, which is another rank's and not there on the virtual device; give them: "
+                "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
+            )
+        outputs = self._stage_meta.outputs
+        return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(outputs))
+
+    kind._recv_meta, kind._send_meta = receive, lambda self, meta, dst_stage: None
+    if hasattr(kind, "_warmup_forward_vote"):  # 2.13: each stage votes
+        _vote_as_this_stage(stage, kind)
+
+
+def install_schedules(schedules: Any) -> None:
+    """The same in ``torch.distributed.pipelining.schedules``, where ranks vote from 2.15 on."""
+    kind: Any = schedules._PipelineSchedule
+    original = getattr(kind, "_initialize_pipeline_distributed_state", None)
+    if original is None:
+        return
+
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> Any:
+        distributed: Any = schedules.dist
+        all_reduce = distributed.all_reduce
+
+        def vote(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            return all_reduce(tensor.clone(), *args, **kwargs)  # the outcome is what this rank voted
+
+        distributed.all_reduce = vote
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            distributed.all_reduce = all_reduce
+
+    kind._initialize_pipeline_distributed_state = initialize
+
+
+def _vote_as_this_stage(stage: Any, kind: Any) -> None:
+    """Whether shapes are inferred is put to the vote of all stages: they vote as this one."""
     forward_vote, backward_result = kind._warmup_forward_vote, kind._warmup_backward_result
 
     def vote(self: Any, has_backward: bool, received_acc: Any = None) -> torch.Tensor:
@@ -30,15 +70,4 @@ def install_pipelines(stage: Any) -> None:
         backward_result(self, received_result)
         return self._membudget_vote
 
-    def receive(self: Any, src_stage: int) -> Any:
-        if src_stage < self.stage_index:
-            raise refusal(
-                f"stage {self.stage_index} of the pipeline is to be told the shapes of its inputs by stage "
-                f"{src_stage}, which is another rank's and not there on the virtual device; give them: "
-                "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
-            )
-        outputs = self._stage_meta.outputs
-        return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(outputs))
-
     kind._warmup_forward_vote, kind._warmup_backward_result = vote, result
-    kind._recv_meta, kind._send_meta = receive, lambda self, meta, dst_stage: None

@@ -12,6 +12,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.distributed.distributed_c10d", "_store_based_barrier", "process groups without other processes"),
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
+    ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that all ranks have alike"),
     ("torch._C._distributed_c10d", "_create_work_from_future", "collectives that are done at once"),
     ("torch._C._distributed_c10d", "Work.boxed", "collectives that are done at once"),
     (
@@ -79,6 +80,14 @@ def process_group_of(boxed: Any) -> Any:
     from torch._C._distributed_c10d import ProcessGroup
 
     return ProcessGroup.unbox(boxed)
+
+
+def reduction_of(boxed: Any) -> str:
+    """The name of the reduction in a collective operator's argument: ``SUM``, ``MAX``."""
+    from torch._C._distributed_c10d import ReduceOp
+
+    kinds: Any = ReduceOp.RedOpType
+    return str(kinds(boxed.op()).name)
 
 
 def process_group_named(name: Any) -> Any:

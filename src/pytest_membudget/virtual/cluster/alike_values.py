@@ -1,0 +1,75 @@
+"""What collectives make of numbers that are known of a rank, taken to be the same on all ranks.
+
+Ranks run one program: counters, flags and sizes are mostly alike, and what is not known of the others would
+be made up else. What comes of it counts as assumed, so that a report tells of reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ..known_values import KnownValues
+from .private import reduction_of
+
+_c10d = torch.ops.c10d
+#: Reductions of equal numbers that give the number itself.
+_SAME = frozenset({"AVG", "MIN", "MAX", "BAND", "BOR"})
+
+Given = tuple[torch.Tensor, torch.Tensor]
+
+
+def alike_results(known: KnownValues, func: Any, args: Sequence[Any], size: int) -> list[Given]:
+    """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
+    return [
+        (tensor, values)
+        for tensor, values in _results(known, func, args, size)
+        if values.numel() == tensor.numel()
+    ]
+
+
+def _results(known: KnownValues, func: Any, args: Sequence[Any], size: int) -> Iterator[Given]:
+    if func in (_c10d.allreduce_.default, _c10d.reduce_.default):
+        for tensor in args[0]:
+            values = reduced(_known(known, tensor), reduction_of(args[2]), size)
+            if values is not None:
+                yield tensor, values
+    elif func is _c10d._allgather_base_.default:
+        values = _known(known, args[1])
+        if values is not None and values.numel() * size <= known.most_elements(values.dtype):
+            yield args[0], torch.cat([values.reshape(-1)] * size).reshape(args[0].shape)
+    elif func is _c10d.allgather_.default:
+        for outputs, tensor in zip(args[0], args[1], strict=True):
+            values = _known(known, tensor)
+            if values is not None:
+                yield from ((output, values.clone()) for output in outputs)
+
+
+def alike_result(known: KnownValues, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
+    """What the new tensor of a functional collective holds, where that is known."""
+    if name == "_c10d_functional::all_reduce":
+        return reduced(_known(known, args[0]), str(args[1]).upper(), size)
+    if name == "_c10d_functional::all_gather_into_tensor":
+        values = _known(known, args[0])
+        if values is not None and values.numel() * size <= known.most_elements(values.dtype):
+            return torch.cat([values] * size)
+    return None
+
+
+def _known(known: KnownValues, tensor: torch.Tensor) -> torch.Tensor | None:
+    return known.of(tensor) if tensor.numel() <= known.most_elements(tensor.dtype) else None
+
+
+def reduced(values: torch.Tensor | None, reduction: str, size: int) -> torch.Tensor | None:
+    """``values``, the same on ``size`` ranks, reduced; None for a reduction that is not known."""
+    if values is None:
+        return None
+    if reduction in _SAME:
+        return values.clone()
+    if reduction == "SUM":
+        return (values * size).to(values.dtype)
+    if reduction == "PRODUCT":
+        return (values**size).to(values.dtype)
+    return None

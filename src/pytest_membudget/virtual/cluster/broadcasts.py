@@ -1,0 +1,82 @@
+"""What rank 0 tells the others: numbers and objects that it broadcasts, for the ranks that run after it.
+
+On the virtual device a rank runs alone. What others send is not there, but rank 0 runs first, and the
+numbers that are known of its tensors, and its plain objects, are what a real broadcast would bring. Of what
+is not known the other ranks have what is their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..known_values import KnownValues
+
+#: Most elements of a tensor that are handed on: sizes and lists of numbers, no weights.
+MOST_ELEMENTS = 2**16
+
+#: A broadcast's tensors or objects, each None where it is not known.
+_Said = list[Any]
+
+
+class Broadcasts:
+    """Of each process group what rank 0 has sent, in order: kept on rank 0, taken on the others."""
+
+    def __init__(self, known: KnownValues, rank: int, heard: str) -> None:
+        """``heard``: what ``said`` gave on rank 0, empty if that is not known."""
+        self._known = known
+        self._is_first = rank == 0
+        self._said: list[tuple[str, _Said]] = []
+        self._heard: dict[str, deque[_Said]] = defaultdict(deque)
+        for group, said in json.loads(heard) if heard else ():
+            self._heard[group].append(said)
+
+    def said(self) -> str:
+        """All that this rank has sent, as text; empty unless it is rank 0 and another could use it."""
+        is_of_use = any(one is not None for _, said in self._said for one in said)
+        return json.dumps(self._said) if is_of_use else ""
+
+    def tensors(self, group: str, root: int, tensors: Sequence[torch.Tensor]) -> None:
+        """``tensors`` are broadcast from ``root``, a rank of ``group``."""
+        if self._is_first and root == 0:
+            self._said.append((group, [self._numbers(tensor) for tensor in tensors]))
+            return
+        for tensor, numbers in zip(tensors, self._next(group, root), strict=False):
+            if numbers is not None and numbers[0] == str(tensor.dtype) and numbers[1] == list(tensor.shape):
+                self._known.keep(tensor, torch.tensor(numbers[2], dtype=tensor.dtype).reshape(tensor.shape))
+
+    def objects(self, group: str, root: int, objects: list[Any]) -> None:
+        """``objects`` are broadcast from ``root``, a rank of ``group``: on others they become what it has."""
+        if self._is_first and root == 0:
+            self._said.append((group, [_text(one) for one in objects]))
+            return
+        for place, text in enumerate(self._next(group, root)[: len(objects)]):
+            if text is not None:
+                objects[place] = ast.literal_eval(text)
+
+    def _next(self, group: str, root: int) -> _Said:
+        """What rank 0, which is the first of all its groups, has sent to ``group`` next."""
+        waiting = self._heard[group] if root == 0 else None
+        return waiting.popleft() if waiting else []
+
+    def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:
+        if tensor.numel() > MOST_ELEMENTS or tensor.is_complex() or self._known.is_assumed(tensor):
+            return None
+        values = self._known.of(tensor)
+        if values is None:
+            return None
+        return [str(tensor.dtype), list(tensor.shape), values.reshape(-1).tolist()]
+
+
+def _text(value: Any) -> str | None:
+    """``value`` as a literal of Python's; None for what is none."""
+    text = repr(value)
+    try:
+        return text if ast.literal_eval(text) == value else None
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
