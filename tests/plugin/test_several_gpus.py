@@ -59,6 +59,14 @@ FILES = {
             pinned = torch.empty(2**29 if rank() else 2**28, dtype=torch.uint8, pin_memory=True)
             kept = hold(0.5)
 
+        @pytest.mark.mem_budget(gib=1, gpus=2)
+        def test_rank_0_tells_the_size():
+            import torch.distributed as dist
+
+            told = [0.25 if rank() == 0 else None]
+            dist.broadcast_object_list(told, src=0)
+            kept = hold(told[0] * (1 + rank()))
+
         @pytest.mark.mem_budget(gib=1)
         def test_one_gpu():
             import os
@@ -122,6 +130,11 @@ def test_ranks_that_are_named_are_estimated_and_no_others(run):
     assert peaks(run, "test_two_ranks") == [(1, HALF // 2), (3, 3 * HALF // 2)]
     assert run.rows["test_two_ranks"]["reason"] == "rank 3 of 4: 75% of its budget of 1 GiB"
     assert run.rows["test_two_ranks"]["budget"]["ranks"] == [1, 3]
+
+
+def test_what_rank_0_broadcasts_reaches_the_others(run):
+    assert run.outcomes["test_rank_0_tells_the_size"] == "passed", run.text("test_rank_0_tells_the_size")
+    assert peaks(run, "test_rank_0_tells_the_size") == [(0, HALF // 2), (1, HALF)]
 
 
 def test_a_rank_that_raises_is_named_with_its_line(run):
