@@ -260,3 +260,35 @@ def test_dropout_on_weights_and_on_the_blocks_output(attention):
 
     assert kept["attention dropout mask"].bytes == 23 * 16 * 512 * 512
     assert kept["attention output dropout mask"].bytes == 23 * 512 * 1024
+
+
+#: Tied tables that are embedding alone on a rank or in a task, and a table that two stacks look up.
+WITH_TABLES = {
+    "a classifier": ("bert", "BertForSequenceClassification", {}, {}),
+    "a decoder that classifies": ("gemma", "GemmaForSequenceClassification", {}, {}),
+    "no loss": ("gemma", "GemmaForCausalLM", {}, {"loss": Loss("none")}),
+    "a head": ("gemma", "GemmaForCausalLM", {}, {}),
+    "stages": ("gemma", "GemmaForCausalLM", {}, {"degrees": Degrees(pipeline_parallel_degree=2)}),
+    "two stacks": ("t5", "T5ForConditionalGeneration", {"tie_word_embeddings": False}, {}),
+    "two stacks and a head": ("t5", "T5ForConditionalGeneration", {}, {}),
+}
+
+
+@pytest.mark.parametrize("name", WITH_TABLES)
+def test_every_parameter_has_its_gradient_when_the_optimizer_steps(name):
+    family, architecture, config, settings = WITH_TABLES[name]
+    model = read_config({"model_type": family, "architectures": [architecture], **config})
+
+    for figure in estimate(Job(model, sequence=128, **settings)):
+        sizes = by_component(moment(figure, "optimizer step").terms)
+        assert sizes["gradients"] == sizes["parameters"]
+
+
+def test_a_last_stage_adds_up_its_copy_of_a_tied_table():
+    """With micro-batches its gradient is there from the start, and the one that backward makes goes."""
+    model = read_config({"model_type": "gemma", "architectures": ["GemmaForCausalLM"]})
+    degrees = Degrees(pipeline_parallel_degree=2)
+    last = estimate(Job(model, sequence=128, accumulation=2, degrees=degrees))[-1]
+    sizes = by_component(moment(last, "end of backward").terms)
+
+    assert sizes["gradients"] == sizes["parameters"]

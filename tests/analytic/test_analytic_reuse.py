@@ -99,6 +99,7 @@ OTHER = {
     "adapts": frozenset({"q_proj"}),
     "compute": "fp32",
     "tensor_parallel": 2,
+    "shares_table": True,
     "updates": Job(LLAMA),
 }
 

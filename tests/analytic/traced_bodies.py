@@ -20,9 +20,12 @@ with contextlib.suppress(ImportError):  # the tests skip then
 def build(order):
     """The model of ``order``: its class by name, on the device, in its type."""
     config = getattr(transformers, order["config_class"])(**order["config"])
+    if "attention" in order:
+        config._attn_implementation = order["attention"]
     torch.set_default_dtype(getattr(torch, order.get("dtype", "bfloat16")))
-    with torch.device("cuda"):
-        model = getattr(transformers, order["model_class"])(config)
+    # made on the host and moved, a tied head leaves no place behind that its own weight had
+    with torch.device("cpu" if order.get("moved") else "cuda"):
+        model = getattr(transformers, order["model_class"])(config).cuda()
     torch.set_default_dtype(torch.float32)
     model.train()
     if order.get("checkpointing"):
@@ -200,5 +203,25 @@ def training_with_outputs(order):
     for _ in range(2):
         outputs = model(**batch)
         outputs.loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def sharded_training(order):
+    """Two steps with FSDP2: each layer by itself, embedding and head in the root."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    model = build(order)
+    settings = (
+        {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)} if order.get("mixed") else {}
+    )
+    for layer in model.get_submodule(order["layers"]):
+        fully_shard(layer, **settings)
+    fully_shard(model, **settings)
+    optimizer = torch.optim.AdamW(model.parameters())
+    batch = batch_of(order, model)
+    for _ in range(2):
+        for _ in range(order.get("accumulation", 1)):
+            model(**batch).loss.backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -48,7 +48,8 @@ MODELS = {
     "qwen3": order("Qwen3", "qwen3", head_dim=64),
     "phi3": order("Phi3", "phi3", sliding_window=None),
     "gemma": order("Gemma", "gemma", head_dim=64),
-    "gemma2": order("Gemma2", "gemma2", head_dim=64),
+    # as transformers has it since it refuses SDPA for the scores' soft caps (5.23; 5.20 takes it)
+    "gemma2": order("Gemma2", "gemma2", head_dim=64) | {"attention": "eager"},
     "gemma3": order("Gemma3Text", "gemma3_text", head_dim=64, model_class="Gemma3ForCausalLM"),
     "olmo2": order("Olmo2", "olmo2"),
     "smollm3": order("SmolLM3", "smollm3"),

@@ -160,6 +160,7 @@ def test_every_part_of_a_job_can_be_written(job_of):
         attention: efficient
         offload: [optimizer_states, parameters]
         zeroes_to_none: false
+        expandable_segments: true
         data_parallel: {kind: zero2, bucket_mib: 50}
         data_parallel_replicate_degree: 2
         data_parallel_shard_degree: 4
@@ -175,6 +176,7 @@ def test_every_part_of_a_job_can_be_written(job_of):
     assert job.attention == "efficient"
     assert job.offload == {"optimizer_states", "parameters"}
     assert not job.zeroes_to_none
+    assert job.expandable_segments
     assert job.data_parallel == DataParallel("zero2", bucket_mib=50)
     assert job.degrees.gpus == 8
 

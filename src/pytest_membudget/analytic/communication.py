@@ -46,6 +46,8 @@ class Group:
     """Its whole parameters go after its forward."""
     ranks: int = 0
     """Between how many it is, where this rank's part is cast before it is gathered; 0: where it is not."""
+    each_whole: tuple[tuple[int, int], ...] = ()
+    """Elements of a whole parameter, and how many such there are, kind by kind."""
     accumulates: bool = False
     """Its gradients do not stay: they are added to those that are there, used up, or sent to the host."""
 
@@ -57,6 +59,18 @@ class Group:
     def parameters(self) -> Term:
         """Its whole parameters."""
         return Term(COLLECTIVES, "gathered parameters", self.whole_bytes, "elements*compute", _SOURCE)
+
+    def each_parameter(self) -> tuple[Term, ...]:
+        """The same tensor by tensor."""
+        return tuple(
+            Term(
+                COLLECTIVES,
+                "gathered parameters",
+                bytes_for(elements, self.compute_type) * count,
+                count=count,
+            )
+            for elements, count in self.each_whole
+        )
 
     def flat(self) -> Term:
         """The flat buffer of its gathering."""

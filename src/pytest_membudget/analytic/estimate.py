@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 
-from ..components import COLLECTIVES, GRADIENTS, INPUTS, WORKSPACES
+from ..components import COLLECTIVES, INPUTS, WORKSPACES
 from ..cublas import cublas_workspace_bytes
 from ..errors import UsageMistake
 from ..gpus import find_gpu
 from . import states
-from .communication import Group, sharded
+from .data_parallel import communicating_blocks, groups_of
 from .figures import RankFigure
 from .implementations import blocks_of
 from .implementations.heads import held_logits
 from .implementations.unchecked import unchecked
 from .job import Job
-from .layout import group_of, inventory_for, layer_group, layer_tensors, root_tensors
+from .layout import inventory_for
 from .local_tensors import LocalTensor
-from .moments import Block, Step, moments_of
+from .moments import Step, moments_of
 from .number_types import bytes_for
 from .pipeline import stages_of
 from .sharding import ceil_div, local_tensors, shard_ranks
@@ -30,9 +31,7 @@ from .terms import Term
 _TORCH = (2, 13)
 #: Where no card is named: the common data-centre card's.
 _CAPABILITY = (9, 0)
-_SHARDS_GRADIENTS = ("fsdp2", "zero2", "zero3")
 _SHARDS_STATES = ("zero1", "zero2")
-_ZERO = "arXiv:1910.02054, section 5.2"
 
 
 def estimate(job: Job) -> tuple[RankFigure, ...]:
@@ -67,16 +66,36 @@ def _figure(stage: Stage) -> RankFigure:
         moments=moments_of(step),
         host=_host(tensors, job),
         context_bytes=gpu.context_bytes if gpu else 0,
+        replay=_replay(stage, step, tensors) if has_order(job) else None,
         assumptions=_assumptions(stage),
         not_modelled=(*(states.not_modelled(job) if job.task == "train" else ()), *unchecked(job)),
     )
+
+
+def has_order(job: Job) -> bool:
+    """Whether the order of ``job``'s tensors is known: training on tapes of its own, without offloading."""
+    trains = job.task == "train" and job.implementation != "megatron" and job.teacher is None
+    return trains and not job.offload and job.data_parallel.kind in ("fsdp2", "ddp")
+
+
+def _replay(stage: Stage, step: Step, tensors: Sequence[LocalTensor]) -> Callable[[], int]:
+    """What the allocator reserves, reckoned when it is first asked for: it takes longer than all the rest."""
+
+    @cache
+    def reserved_bytes() -> int:
+        from .replay.step import replayed_bytes  # with the allocator's model: most jobs do without
+
+        groups, root = groups_of(stage, tensors, step.blocks)
+        return replayed_bytes(stage.job, step, tensors, groups, root)
+
+    return reserved_bytes
 
 
 def _step(stage: Stage, tensors: Sequence[LocalTensor]) -> Step:
     job = stage.job
     if job.task == "generate":
         return Step(static=_static(stage, tensors), blocks=blocks_of(stage))
-    blocks, gathered, at_end = _communicating(stage, tensors)
+    blocks, gathered, at_end = communicating_blocks(stage, tensors)
     in_backward = job.optimizer.in_backward
     held = states.gradient_terms(tensors, job) if states.holds_gradients(job) else ()
     logits = held_logits(stage)
@@ -110,12 +129,11 @@ def _as_stepped(tensors: Sequence[LocalTensor], job: Job) -> tuple[LocalTensor, 
     if job.data_parallel.kind not in _SHARDS_STATES:
         return tuple(tensors)
     return tuple(
-        replace(tensor, shape=(ceil_div(tensor.elements, _ranks(tensor, job)),)) for tensor in tensors
+        replace(
+            tensor, shape=(ceil_div(tensor.elements, shard_ranks(job, is_expert=tensor.place == "expert")),)
+        )
+        for tensor in tensors
     )
-
-
-def _ranks(tensor: LocalTensor, job: Job) -> int:
-    return shard_ranks(job, is_expert=tensor.place == "expert")
 
 
 def _inputs(stage: Stage) -> tuple[Term, ...]:
@@ -162,81 +180,6 @@ def _teacher(stage: Stage) -> tuple[Term, ...]:
     whole = Stage(alone, 0, 1, job.teacher.decoder.groups)
     tensors = local_tensors(whole, inventory_for(job.teacher, None))
     return states.parameter_terms([replace(tensor, is_trained=False) for tensor in tensors], alone)
-
-
-def _communicating(
-    stage: Stage, tensors: Sequence[LocalTensor]
-) -> tuple[tuple[Block, ...], tuple[Term, ...], tuple[Term, ...]]:
-    """The blocks with what data parallelism adds; what is gathered all along, and what its end takes."""
-    job = stage.job
-    blocks = blocks_of(stage)
-    if job.data_parallel.kind == "zero2":
-        return tuple(_partitioned(block, stage, tensors) for block in blocks), (), ()
-    if job.data_parallel.kind not in _SHARDS_GRADIENTS or shard_ranks(job) == 1 or job.task != "train":
-        return blocks, (), ()
-    root = group_of(root_tensors(tensors), job, reshards=False)
-    if job.data_parallel.wraps_ends:
-        return sharded(blocks, [_own_group(block, stage, tensors) for block in blocks]), (), ()
-    made = sharded(
-        blocks,
-        [_layers_group(block, stage) for block in blocks],
-        gathered_before=root,
-        keeps_last=job.data_parallel.keeps_last_layer,
-    )
-    ends = tuple(_at_root(block, root) if _number_of(block) is None else block for block in made)
-    # the root's flat buffer is held until the first layer has been copied out
-    beside = (*ends[0].beside_forward, root.flat())
-    ends = (replace(ends[0], before_forward=root.gathering(), beside_forward=beside), *ends[1:])
-    return ends, (root.parameters(),), (*root.reduced(), *root.outputs())
-
-
-def _partitioned(block: Block, stage: Stage, tensors: Sequence[LocalTensor]) -> Block:
-    """ZeRO 2 leaves this rank's part of each gradient."""
-    own = _tensors_of(block, stage, tensors)
-    size_bytes = sum(
-        bytes_for(
-            ceil_div(tensor.elements, _ranks(tensor, stage.job)), states.gradient_type(tensor, stage.job)
-        )
-        * tensor.count
-        for tensor in own
-        if tensor.is_trained
-    )
-    parts = (Term(GRADIENTS, "gradients", size_bytes, "elements/ranks*type", _ZERO),) if size_bytes else ()
-    return replace(block, shards=parts) if own else block
-
-
-def _tensors_of(block: Block, stage: Stage, tensors: Sequence[LocalTensor]) -> list[LocalTensor]:
-    """The parameters of one of ``block``'s layers, or of the end of the model that it is."""
-    number = _number_of(block)
-    if number is not None:
-        return layer_tensors(stage, stage.groups[number][0])
-    return [tensor for tensor in tensors if tensor.layer == block.name]
-
-
-def _at_root(block: Block, root: Group) -> Block:
-    """Embedding and head leave whole gradients until the end; the root's shards go by the head."""
-    return replace(block, shards=root.shards() if block.name == "head" else (), shards_at_end=True)
-
-
-def _layers_group(block: Block, stage: Stage) -> Group | None:
-    number = _number_of(block)
-    return None if number is None else layer_group(stage, stage.groups[number][0])
-
-
-def _number_of(block: Block) -> int | None:
-    """Which of the stage's groups of layers ``block`` is; None for another part of the model."""
-    if not block.name.startswith("layers"):
-        return None
-    return int(block.name.removeprefix("layers") or 0)
-
-
-def _own_group(block: Block, stage: Stage, tensors: Sequence[LocalTensor]) -> Group | None:
-    group = _layers_group(block, stage)
-    if group is not None:
-        return group
-    own = [tensor for tensor in tensors if tensor.layer == block.name]
-    # torchtitan does not reshard the last group: backward wants it at once
-    return group_of(own, stage.job, reshards=None if block.name == "embedding" else False) if own else None
 
 
 def _host(tensors: Sequence[LocalTensor], job: Job) -> tuple[Term, ...]:

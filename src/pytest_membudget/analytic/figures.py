@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from .. import components
 from ..report import Holder, MemoryReport, PeakBytes
 from ..units import MIB
 from .moments import Moment, peak_of
-from .terms import Term
+from .terms import Term, by_component
 
 #: kSmallBuffer and the granularity of cudaMalloc'd segments above it: 2 MiB.
 _SEGMENT_BYTES = 2 * MIB
@@ -31,6 +31,8 @@ class RankFigure:
     nccl_bytes: int = 0
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = ()
+    replay: Callable[[], int] | None = field(default=None, compare=False)
+    """What the caching allocator's model reserves for the step, tensor by tensor; None: no order is known."""
 
     @property
     def peak(self) -> Moment:
@@ -45,6 +47,17 @@ class RankFigure:
 
     @property
     def reserved_bytes(self) -> int:
+        """What the allocator reserves: replayed where the order of tensors is known, else by formula.
+
+        Never below what is allocated. A replay takes some ten times as long as all the rest.
+        """
+        if self.replay is None:
+            return self.least_reserved_bytes
+        allocated_bytes = -(-self.allocated_bytes // _SEGMENT_BYTES) * _SEGMENT_BYTES
+        return max(self.replay(), allocated_bytes)
+
+    @property
+    def least_reserved_bytes(self) -> int:
         """What the allocator must hold for each stream's highest: blocks stay with their stream's pool."""
         highest: Counter[str] = Counter()
         for moment in self.moments:
@@ -61,14 +74,13 @@ def rounding_bytes(terms: Sequence[Term]) -> int:
 
 def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.0) -> MemoryReport:
     """``figure`` as a report that budgets are held to; its components add up to ``metric``'s peak."""
-    peak, reserved = figure.peak, figure.reserved_bytes
+    peak = figure.peak
+    reserved = figure.least_reserved_bytes if metric == "allocated" else figure.reserved_bytes
     terms = peak.terms
     rounding = rounding_bytes(terms)
     allocated = peak.bytes + rounding
     beside = figure.context_bytes + figure.nccl_bytes
-    sums = dict.fromkeys(components.COMPONENTS, 0)
-    for term in terms:
-        sums[term.component] += term.bytes
+    sums = dict.fromkeys(components.COMPONENTS, 0) | by_component(terms)
     sums[components.ROUNDING] = rounding
     if metric != "allocated":
         sums[components.CACHED] = reserved - allocated
@@ -82,16 +94,22 @@ def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.
         holders=_holders(terms),
         rank=figure.rank,
         host=_host_report(figure) if figure.host else None,
-        assumptions=(f"the peak is at: {peak.name}", *figure.assumptions),
+        assumptions=(f"the peak is at: {peak.name}", *_how_reserved(figure, metric), *figure.assumptions),
         not_modelled=figure.not_modelled,
         seconds=seconds,
     )
 
 
+def _how_reserved(figure: RankFigure, metric: str) -> tuple[str, ...]:
+    if metric == "allocated":
+        return ()
+    if figure.replay is None:
+        return ("reserved by formula: the least that the allocator must hold",)
+    return ("reserved: two steps, tensor by tensor, through the model of the allocator",)
+
+
 def _host_report(figure: RankFigure) -> MemoryReport:
-    sums = dict.fromkeys(components.COMPONENTS, 0)
-    for term in figure.host:
-        sums[term.component] += term.bytes
+    sums = dict.fromkeys(components.COMPONENTS, 0) | by_component(figure.host)
     total = sum(sums.values())
     return MemoryReport(
         kind="analytic",

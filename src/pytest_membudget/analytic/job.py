@@ -217,6 +217,8 @@ class Job:
     """A catalogued card: its workspaces and CUDA context."""
     zeroes_to_none: bool = True
     """``zero_grad(set_to_none=True)``, torch's default; False: gradients stay from the first step on."""
+    expandable_segments: bool = False
+    """``PYTORCH_ALLOC_CONF=expandable_segments:True``: what is reserved follows it."""
     compiled: frozenset[Compiled] = frozenset()
     """What ``torch.compile`` has been given, a layer or the loss at a time (the whole model alike)."""
     megatron: MegatronOptions | None = None

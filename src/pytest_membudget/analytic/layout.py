@@ -41,21 +41,22 @@ def layer_tensors(stage: Stage, layer: Layer) -> list[LocalTensor]:
 
 def group_of(tensors: Iterable[LocalTensor], job: Job, *, reshards: bool | None = None) -> Group:
     """``tensors`` as FSDP2 gathers them, each once."""
-    some = list(tensors)
-    trained = [tensor for tensor in some if tensor.is_trained]
+    some = [(tensor, _padded(tensor, job)) for tensor in tensors]
     precision = job.precision
     # added to those that are there, used up at once, or sent to the host
     leaves_none = job.accumulation > 1 or job.optimizer.in_backward or "gradients" in job.offload
+    compute = precision.compute_type if precision.policy == "fsdp" else precision.parameters
     return Group(
-        whole_elements=sum(_padded(tensor, job) * tensor.count for tensor in some),
-        reduced_elements=sum(_padded(tensor, job) * tensor.count for tensor in trained),
-        shard_elements=sum(tensor.elements * tensor.count for tensor in trained),
-        compute_type=precision.compute_type if precision.policy == "fsdp" else precision.parameters,
+        whole_elements=sum(padded * tensor.count for tensor, padded in some),
+        reduced_elements=sum(padded * tensor.count for tensor, padded in some if tensor.is_trained),
+        shard_elements=sum(tensor.elements * tensor.count for tensor, _ in some if tensor.is_trained),
+        compute_type=compute,
         reduce_type=precision.reduce or precision.compute_type,
         gradient_type=precision.parameters,
         reshards=job.data_parallel.reshards_after_forward if reshards is None else reshards,
         # without a policy of its own, or from the host, a part is gathered as it is
         ranks=shard_ranks(job) if precision.policy == "fsdp" and "parameters" not in job.offload else 0,
+        each_whole=tuple((padded, tensor.count) for tensor, padded in some),
         accumulates=leaves_none,
     )
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..units import MIB
-
 Backend = Literal["flash", "fused", "unfused"]
 
 
@@ -62,7 +60,3 @@ class MegatronOptions:
     """``fp8_param_gather``: parameters themselves are 8-bit."""
     cublas_workspace_bytes: int | None = None
     """Of CUBLAS_WORKSPACE_CONFIG (``:4096:8`` is 8 of 4,096 KiB); None: torch's default for the card."""
-
-
-#: CUBLAS_WORKSPACE_CONFIG=:4096:8, which deterministic runs of Megatron-LM set.
-DETERMINISTIC_WORKSPACE_BYTES = 32 * MIB

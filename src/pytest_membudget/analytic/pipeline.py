@@ -54,7 +54,6 @@ def _stage(job: Job, parts: tuple[_Part, ...], number: int, ranks: int) -> Stage
         )
         for part, held in zip(parts[number::pipeline], in_flight, strict=True)
     )
-    encoder = job.model.encoder
     return Stage(
         job=job,
         rank=number * ranks,
@@ -64,7 +63,6 @@ def _stage(job: Job, parts: tuple[_Part, ...], number: int, ranks: int) -> Stage
         has_head=any(chunk.has_head for chunk in chunks),
         in_flight=max(in_flight),
         pipeline_rank=number,
-        encoder_groups=() if encoder is None else encoder.groups,
         chunks=chunks,
     )
 

@@ -7,7 +7,6 @@ computing), ``shape`` what data parallelism leaves of it on the first rank, whic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 
 from .job import Job
@@ -127,8 +126,3 @@ def ceil_div(value: int, parts: int) -> int:
 
 def _split(shape: tuple[int, ...], dim: int, parts: int) -> tuple[int, ...]:
     return (*shape[:dim], ceil_div(shape[dim], parts), *shape[dim + 1 :])
-
-
-def unsharded(tensor: LocalTensor) -> LocalTensor:
-    """``tensor`` as it is when it is gathered."""
-    return replace(tensor, shape=tensor.whole_shape or tensor.shape)

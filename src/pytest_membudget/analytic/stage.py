@@ -44,7 +44,6 @@ class Stage:
     """Micro-batches whose forward has run when the first backward begins. Where chunks differ in it (the
     interleaved schedule): the most of any; ``chunks`` has the exact numbers."""
     pipeline_rank: int = 0
-    encoder_groups: tuple[tuple[Layer, int], ...] = ()
     chunks: tuple[Chunk, ...] = ()
     """Its model chunks in order; one where the schedule is not interleaved."""
 

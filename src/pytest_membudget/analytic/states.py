@@ -19,7 +19,7 @@ from .optimizers.contract import Family, State, formula_of
 from .optimizers.registry import family_of, implementation_of, is_beside
 from .optimizers.running import highest, in_groups, one_by_one, peak_of_rounds
 from .quantised import quantised_storages
-from .terms import Term, total_bytes
+from .terms import Term
 
 #: Elements a block of a foreach kernel takes: kChunkSize, ATen/native/cuda/MultiTensorApply.cuh, torch 2.13.
 _FOREACH_CHUNK = 65536
@@ -252,8 +252,3 @@ def _clipping(tensors: Sequence[LocalTensor], job: Job) -> tuple[Term, ...]:
     stack = Term(TEMPORARIES, "gradient norms stacked", together, "tensors", _CLIP_SOURCE)
     total = Term(TEMPORARIES, "total norm", bytes_for(1, kind), kind, _CLIP_SOURCE)
     return highest([*moments, (*norms, stack, total)])
-
-
-def total_state_bytes(tensors: Sequence[LocalTensor], job: Job) -> int:
-    """All optimizer states, on the card and on the host."""
-    return total_bytes(term for term, _ in _states(tensors, job))

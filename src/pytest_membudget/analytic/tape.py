@@ -36,21 +36,30 @@ __all__ = [
     "backward",
     "before_backward",
     "forward",
+    "incoming_names",
     "recomputed_backward",
 ]
 
 
-def forward(tape: Tape, *, saves: bool = True, kept: Collection[str] = ()) -> Pass:
+def forward(
+    tape: Tape,
+    *,
+    saves: bool = True,
+    kept: Collection[str] = (),
+    live: Live | None = None,
+    hands_over: bool = False,
+) -> Pass:
     """Run ``tape`` forward; without ``saves`` as under ``no_grad``, leaving ``kept`` alone.
 
-    ``kept`` names tensors that stay in any case: what a checkpoint holds on to.
+    ``kept`` names tensors that stay in any case: what a checkpoint holds on to. ``live``: what watches the
+    pass, with nothing in it yet. ``hands_over``: the outputs stay too, saved or not.
     """
-    live = Live()
+    live = live or Live()
     stays = {tensor.name for tensor in (tape.saved(kept) if saves else map(tape.tensor, kept))}
     for tensor in tape.inputs:
         live.take(tensor, tensor.component if tensor.name in stays else TEMPORARIES)
     _run_forward(tape, live, stays, saves=saves)
-    for name in tape.outputs:
+    for name in () if hands_over else tape.outputs:
         if tape.tensor(name).name not in stays:
             live.drop(tape.tensor(name).name)
     return live.result()
@@ -85,9 +94,9 @@ def _run_forward(
                 live.drop(root)
 
 
-def backward(tape: Tape, gradients: Gradients = "kept") -> Pass:
+def backward(tape: Tape, gradients: Gradients = "kept", *, live: Live | None = None) -> Pass:
     """Run ``tape`` backward after a forward that saved."""
-    live = Live()
+    live = live or Live()
     for tensor in tape.saved():
         live.take(tensor, tensor.component)
     _take_incoming(tape, live)
@@ -95,13 +104,15 @@ def backward(tape: Tape, gradients: Gradients = "kept") -> Pass:
     return live.result()
 
 
-def recomputed_backward(tape: Tape, kept: Collection[str], gradients: Gradients = "kept") -> Pass:
+def recomputed_backward(
+    tape: Tape, kept: Collection[str], gradients: Gradients = "kept", *, live: Live | None = None
+) -> Pass:
     """Backward of a checkpointed block: forward again from ``kept``, what the checkpoint held, then backward.
 
     What the checkpoint held is not made again; operators that only make what nothing saves and that come
     after the last that saves are not run again (``torch.utils.checkpoint`` stops early).
     """
-    live = Live()
+    live = live or Live()
     held = [tape.tensor(name) for name in kept]
     for tensor in held:
         live.take(tensor, tensor.component)
@@ -129,6 +140,11 @@ def _until_last_save(tape: Tape) -> Tape:
         made = tuple(tensor for tensor in final.makes if tensor.name in final.saves)
         operators[-1] = replace(final, makes=made)
     return Tape(tape.inputs, tuple(operators), ())
+
+
+def incoming_names(tape: Tape) -> list[str]:
+    """What the gradients of its outputs are called."""
+    return [gradient_name(name) for name in tape.outputs]
 
 
 def _take_incoming(tape: Tape, live: Live) -> None:

@@ -49,21 +49,8 @@ class Backward:
         live = self._live
         if operator.gives_kept:
             self._release(operator)
-        fresh: list[tuple[str, str]] = []
-        for name in dict.fromkeys(operator.reads):
-            if not self._tape.tensor(name).needs_grad:
-                continue
-            key = sources[0] if operator.hands_on else _fresh_key(name, operator, live)
-            if not operator.hands_on:
-                live.take(self._tape.named(name), TEMPORARIES, key)
-            if operator.gives_views:
-                self._views.add(key)
-            fresh.append((name, key))
-        if operator.hands_on and operator.weights and not operator.reads:
-            live.drop(sources[0])  # it becomes the weight's
-        for weight in operator.weights:
-            is_kept = self._gradients == "kept" and weight.joins is None
-            live.take(weight, GRADIENTS if is_kept else TEMPORARIES, gradient_name(weight.name))
+        live.begin(operator)
+        fresh = self._taken(operator, sources)
         name = f"{operator.name} backward"
         live.mark(operator.backward_scratch_bytes, operator.backward_kernel_bytes, name)
         # what was recomputed is dropped as soon as it is unpacked and used
@@ -76,6 +63,33 @@ class Backward:
         handed = {key for _, key in fresh}
         self._drop_unread([key for key in sources if key not in handed])
         return fresh
+
+    def _taken(self, operator: Operator, sources: list[str]) -> list[tuple[str, str]]:
+        """The gradients begin to exist, those of weights too; which are there of what it reads."""
+        live = self._live
+        if operator.weights_first:
+            self._take_weights(operator)
+        fresh: list[tuple[str, str]] = []
+        reads = dict.fromkeys(operator.reads)
+        for name in reversed(reads) if operator.weights_first else reads:
+            if not self._tape.tensor(name).needs_grad:
+                continue
+            key = sources[0] if operator.hands_on else _fresh_key(name, operator, live)
+            if not operator.hands_on:
+                live.take(self._tape.named(name), TEMPORARIES, key)
+            if operator.gives_views:
+                self._views.add(key)
+            fresh.append((name, key))
+        if operator.hands_on and operator.weights and not operator.reads:
+            live.drop(sources[0])  # it becomes the weight's
+        if operator.weights and not operator.weights_first:
+            self._take_weights(operator)
+        return fresh
+
+    def _take_weights(self, operator: Operator) -> None:
+        for weight in operator.weights:
+            is_kept = self._gradients == "kept" and weight.joins is None
+            self._live.take(weight, GRADIENTS if is_kept else TEMPORARIES, gradient_name(weight.name))
 
     def _release(self, operator: Operator) -> None:
         """What it saved goes before the gradients that it made are added to others."""

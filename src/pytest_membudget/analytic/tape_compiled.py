@@ -58,4 +58,5 @@ def _fused(operator: Operator, there: Collection[str]) -> Operator:
         forward_kernel_bytes=0,
         backward_kernel_bytes=0,
         backward_sum_bytes=0,
+        backward_parts=((), (), ()),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..components import TEMPORARIES, WORKSPACES
-from .tape_shapes import Tensor
-from .terms import Term, by_component
+from .tape_shapes import Operator, Tensor
+from .terms import Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,6 @@ class Pass:
     def peak_bytes(self) -> int:
         """At the highest moment."""
         return sum(term.bytes for term in self.peak)
-
-    def end_by_component(self) -> dict[str, int]:
-        """The bytes that it leaves, by component."""
-        return by_component(self.end)
 
 
 class Live:
@@ -52,6 +48,9 @@ class Live:
         term = self._held.pop(name, None)
         if term is not None:
             self._total -= term.bytes
+
+    def begin(self, operator: Operator) -> None:
+        """Its backward begins: what it makes beside its results is made before them."""
 
     def mark(self, scratch_bytes: int = 0, kernel_bytes: int = 0, name: str = "") -> None:
         """See whether this is the highest moment so far, with what is there only now."""

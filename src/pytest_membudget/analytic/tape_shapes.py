@@ -59,6 +59,9 @@ class Operator:
     """The gradients it makes come through a view (a linear layer's, over more than two dimensions): one that
     is there already does not take the sum with another, a new tensor does (``can_accumulate_inplace`` in
     torch/csrc/autograd/input_buffer.cpp)."""
+    weights_first: bool = False
+    """Its backward makes the gradients of weights before those of what it reads: formulas are run in their
+    inputs' alphabetical order (tools/autograd/load_derivatives.py), ``mat2`` before ``self``."""
     forward_scratch_bytes: int = 0
     """There while it runs forward, beside what it makes."""
     backward_scratch_bytes: int = 0
@@ -68,6 +71,9 @@ class Operator:
     backward_sum_bytes: int = 0
     """The same of summing a gradient up to its smaller shape, which the engine does when the operator's
     backward is over (``validate_outputs`` in torch/csrc/autograd/engine.cpp)."""
+    backward_parts: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]] = ((), (), ())
+    """The tensors that ``backward_scratch_bytes``, ``backward_kernel_bytes`` and ``backward_sum_bytes`` are;
+    empty for one each."""
 
 
 class Tape:
@@ -121,7 +127,3 @@ class Tape:
         for root, number in last.items():
             endings[number].append(root)
         return tuple(map(tuple, endings))
-
-    def weight_bytes(self) -> int:
-        """All gradients of weights."""
-        return sum(weight.bytes for operator in self.operators for weight in operator.weights)

@@ -142,6 +142,10 @@ def _zeroes(value: bool, node: Node, mistakes: Mistakes) -> dict[str, Any]:
     return {"zeroes_to_none": value}
 
 
+def _segments(value: bool, node: Node, mistakes: Mistakes) -> dict[str, Any]:
+    return {"expandable_segments": value}
+
+
 #: Other fields, each with what it makes of its value.
 _OTHERS: Mapping[str, Callable[[Any, Node, Mistakes], dict[str, Any]]] = {
     "method": _adapter,
@@ -149,6 +153,7 @@ _OTHERS: Mapping[str, Callable[[Any, Node, Mistakes], dict[str, Any]]] = {
     "offload": _offload,
     "compiled": _compiled,
     "zeroes_to_none": _zeroes,
+    "expandable_segments": _segments,
 }
 
 #: Fields of a scenario that are the budget's, under the same name.

@@ -152,6 +152,12 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         ),
         Field("zeroes_to_none", Flag(), "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
         Field(
+            "expandable_segments",
+            Flag(),
+            "`PYTORCH_ALLOC_CONF=expandable_segments:True`; it changes what is reserved.",
+            "false, as torch has it",
+        ),
+        Field(
             "generate",
             GENERATE,
             "Inference in training's place: a prompt, then tokens one by one.",

@@ -130,28 +130,29 @@ def _fused(
     rows = f"b a {core.queries}"
     if kernel == "efficient":
         rows = f"b a {-(-size(core.queries) // 32) * 32}"
-    forward_bytes, backward_bytes = _kernel_bytes(call, kernel, setting.gpu)
+    forward_bytes, parts = _kernel_bytes(call, kernel, setting.gpu)
     lies_by_heads = core.by_heads and kernel != "efficient"
     out = Value(f"{name} by heads" if lies_by_heads else name, f"b {core.queries} a e", q.kind)
     kept = [Value(f"{name} logsumexp", rows, "fp32")]
     if core.has_mask and bias is None:
         kept.append(Value(f"{name} mask", f"b {core.queries} {core.keys}", q.kind))
     masks = () if bias is None else (bias,)
-    copies = 2 * r.bytes_of(out) if lies_by_heads and kernel == "flash" else 0
-    back = Backward((q, k, v, out, *masks), tuple(kept), kernel_bytes=backward_bytes + copies)
+    if lies_by_heads and kernel == "flash":
+        parts = (*parts, r.bytes_of(out), r.bytes_of(out))  # copies
+    back = Backward((q, k, v, out, *masks), tuple(kept), kernel_parts=parts)
     result = r.run(out.name, (q, k, v, *masks), out.dims, q.kind, back, kernel_bytes=forward_bytes)
     return copy(r, name, result) if lies_by_heads else result
 
 
-def _kernel_bytes(call: AttentionCall, kernel: AttentionKernel, gpu: Gpu) -> tuple[int, int]:
-    """What forward and backward take for themselves."""
+def _kernel_bytes(call: AttentionCall, kernel: AttentionKernel, gpu: Gpu) -> tuple[int, tuple[int, ...]]:
+    """What forward takes for itself, and the tensors that backward does."""
     if kernel == "flash":
-        return sum(flash_attention.forward_bytes(call, gpu)), sum(flash_attention.backward_bytes(call, gpu))
+        return sum(flash_attention.forward_bytes(call, gpu)), tuple(flash_attention.backward_bytes(call, gpu))
     if kernel == "efficient":
         forward, backward = efficient_attention.forward_bytes, efficient_attention.backward_bytes
-        return sum(forward(call, gpu)), sum(backward(call, gpu))
+        return sum(forward(call, gpu)), tuple(backward(call, gpu))
     backward_bytes = cudnn_attention.backward_bytes(call, gpu, _CUDNN_VERSION)
-    return cudnn_attention.forward_bytes(call, gpu), backward_bytes
+    return cudnn_attention.forward_bytes(call, gpu), (backward_bytes,)
 
 
 def _eager(r: Recorder, name: str, q: Value, k: Value, v: Value, core: Core) -> Value:

@@ -28,7 +28,7 @@ def embedding_tape(setting: Setting, model: Model, style: Style, *, dims: str = 
         return r.tape(_dropped(r, hidden, model))
     tokens = r.input("input_ids", dims, "int64", trains=False)
     dim = "i" if width != model.hidden else "h"
-    hidden = embedding(r, "embed_tokens", tokens, "V", dim, joins=model.tied and model.has_head)
+    hidden = embedding(r, "embed_tokens", tokens, "V", dim, joins=setting.shares_table)
     if model.scales_embedding:
         hidden = unary(r, "embed_tokens scaled", hidden)
     if width != model.hidden:

@@ -122,12 +122,12 @@ def _experts(r: Recorder, x: Value, weights: Value, places: Value, shape: Expert
     order = Value("expert order", rows, "int64", trains=False)
     numbers = r.run("expert numbers sorted", (places,), rows, "int64", makes=(order,), kernel_bytes=sorting)
     token_of = r.run("token of each row", (order,), rows, "int64")
-    put = 4 * sorting  # index_put: positions, sorted, their order, a range
+    put = (sorting,) * 4  # index_put: positions, sorted, their order, a range
     chosen = r.run(
-        "tokens by expert", (x, token_of), f"{rows} h", x.kind, Backward((token_of,), kernel_bytes=put)
+        "tokens by expert", (x, token_of), f"{rows} h", x.kind, Backward((token_of,), kernel_parts=put)
     )
     ordered = r.run(
-        "weights by expert", (weights, order), rows, weights.kind, Backward((order,), kernel_bytes=put)
+        "weights by expert", (weights, order), rows, weights.kind, Backward((order,), kernel_parts=put)
     )
     both = _grouped(
         r,
@@ -141,7 +141,7 @@ def _experts(r: Recorder, x: Value, weights: Value, places: Value, shape: Expert
     weighted = scale(r, "rows weighted", down, Value(ordered.name, f"{rows} 1", ordered.kind, ordered.trains))
     back = r.run("rows' old order", (), rows, "int64")
     restored = r.run(
-        "rows in order", (weighted, back), weighted.dims, weighted.kind, Backward((back,), kernel_bytes=put)
+        "rows in order", (weighted, back), weighted.dims, weighted.kind, Backward((back,), kernel_parts=put)
     )
     # the sum's gradient is expanded, and copied to be one of rows
     whole = r.run("rows of tokens", (restored,), restored.dims, restored.kind, view_of=restored)

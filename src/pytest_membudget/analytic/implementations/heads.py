@@ -80,7 +80,8 @@ def loss_blocks(
     if teacher:
         return _distilled(stage, r, hidden, width, teacher)
     if loss.kind == "fused":
-        return [Block("head", r.tape(fused_cross_entropy(r, hidden, "V", width, joins=model.tied)))]
+        loss_value = fused_cross_entropy(r, hidden, "V", width, joins=r.setting.shares_table)
+        return [Block("head", r.tape(loss_value))]
     logits = logits_of(r, hidden, model, width, loss.chunks if loss.kind == "chunked" else 1)
     if loss.kind == "chunked":
         result = chunked_cross_entropy(r, logits)
@@ -96,9 +97,9 @@ def logits_of(r: Recorder, hidden: Value, model: Model, width: str, chunks: int)
     """The head over all tokens, or over each chunk of them."""
     parts = [hidden] if chunks == 1 else chunks_of(r, hidden, chunks)
     if chunks == 1:
-        whole = linear(r, "lm_head", hidden, "V", width, bias=model.head_bias, joins=model.tied)
+        whole = linear(r, "lm_head", hidden, "V", width, bias=model.head_bias, joins=r.setting.shares_table)
         return [squeezed(r, whole) if model.final_softcap else whole]
-    weight = shared_weight(r, "lm_head", f"V {width}", joins=model.tied)
+    weight = shared_weight(r, "lm_head", f"V {width}", joins=r.setting.shares_table)
     found = [
         linear(r, f"lm_head chunk {number}", part, "V", width, bias=model.head_bias, weight=weight)
         for number, part in enumerate(parts)

@@ -9,7 +9,7 @@ bitsandbytes' ``Linear4bit`` and ``Linear8bitLt`` (nn/modules.py and autograd/_f
 from __future__ import annotations
 
 from ..tape import Tensor
-from .kernels import column_sum_bytes, embedding_backward_bytes
+from .kernels import column_sum, embedding_backward
 from .operators import add, cast, dropout, unary
 from .recorder import END, Backward, Joins, Recorder, Value
 
@@ -78,12 +78,18 @@ def product(
         reads.append(weight)
         saves += [weight] if x.trains else []
     saves += [x] if trains else []
-    sums = 0
+    sums: tuple[int, ...] = ()
     if bias and trains:
         weights.append(r.weight(f"{name}.bias", outputs, stored))
         element = r.bytes("1", kind)
-        sums = column_sum_bytes(r.sizes.bytes(rows), r.sizes.bytes(outputs), element, setting.gpu)
-    back = Backward(tuple(saves), weights=tuple(weights), gives_views=not flat, sum_bytes=sums)
+        sums = column_sum(r.sizes.bytes(rows), r.sizes.bytes(outputs), element, setting.gpu)
+    back = Backward(
+        tuple(saves),
+        weights=tuple(weights),
+        gives_views=not flat,
+        weights_first=not bias,  # ``mm``: mat2, self; with a bias ``addmm``: mat1, mat2, self
+        sum_parts=sums,
+    )
     return r.run(name, reads, f"{rows} {outputs}", kind, back)
 
 
@@ -155,6 +161,6 @@ def embedding(
     gradient = r.weight(f"{name}.weight", f"{rows} {width}", setting.stored, joins="ends" if joins else None)
     element = r.bytes("1", setting.stored)
     count, table, columns = (r.sizes.bytes(dims) for dims in (tokens.dims, rows, width))
-    kernel = embedding_backward_bytes(count, table, columns, element, setting.gpu)
-    back = Backward((tokens,) if saves_rows else (), weights=(gradient,), kernel_bytes=kernel)
+    kernel = embedding_backward(count, table, columns, element, setting.gpu)
+    back = Backward((tokens,) if saves_rows else (), weights=(gradient,), kernel_parts=kernel)
     return r.run(name, (tokens,), f"{tokens.dims} {width}", setting.stored, back)

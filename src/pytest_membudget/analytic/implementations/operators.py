@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .kernels import column_sum_bytes
+from .kernels import column_sum
 from .recorder import Backward, Recorder, Value, wider
 
 Saves = Literal["input", "result", "nothing"]
@@ -16,7 +16,8 @@ def unary(
     """An operator on each element; ``scratch``: how many tensors like it its backward makes on the way."""
     result = Value(name, x.dims, kind or x.kind)
     kept = {"input": (x,), "result": (result,), "nothing": ()}[saves]
-    return r.run(name, (x,), x.dims, result.kind, Backward(kept, scratch_bytes=scratch * r.bytes_of(x)))
+    parts = (r.bytes_of(x),) * scratch
+    return r.run(name, (x,), x.dims, result.kind, Backward(kept, scratch_parts=parts))
 
 
 def cast(r: Recorder, name: str, x: Value, kind: str) -> Value:
@@ -34,8 +35,8 @@ def multiply(r: Recorder, name: str, one: Value, other: Value) -> Value:
     """``one * other`` of the same dimensions, in the wider of their types."""
     kind = wider(one.kind, other.kind)
     saves = (*((other,) if one.trains else ()), *((one,) if other.trains else ()))
-    narrower = sum(r.bytes(one.dims, kind) for value in (one, other) if value.trains and value.kind != kind)
-    return r.run(name, (one, other), one.dims, kind, Backward(saves, scratch_bytes=narrower))
+    wide = [r.bytes(one.dims, kind) for value in (one, other) if value.trains and value.kind != kind]
+    return r.run(name, (one, other), one.dims, kind, Backward(saves, scratch_parts=tuple(wide)))
 
 
 def scale(r: Recorder, name: str, x: Value, small: Value) -> Value:
@@ -43,8 +44,8 @@ def scale(r: Recorder, name: str, x: Value, small: Value) -> Value:
     kind = wider(x.kind, small.kind)
     saves = (*((small,) if x.trains else ()), *((x,) if small.trains else ()))
     whole = r.bytes(x.dims, kind)
-    scratch = (whole if small.trains else 0) + (whole if x.trains and x.kind != kind else 0)
-    return r.run(name, (x, small), x.dims, kind, Backward(saves, scratch_bytes=scratch))
+    number = int(small.trains) + int(x.trains and x.kind != kind)
+    return r.run(name, (x, small), x.dims, kind, Backward(saves, scratch_parts=(whole,) * number))
 
 
 def add(r: Recorder, name: str, one: Value, other: Value) -> Value:
@@ -74,7 +75,7 @@ def weigh(
         (x,),
         weights=(r.weight(f"{name}.weight", width, stored),),
         scratch_bytes=r.bytes(x.dims, kind),
-        sum_bytes=column_sum_bytes(rows, r.sizes.bytes(width), r.bytes("1", kind), r.setting.gpu),
+        sum_parts=column_sum(rows, r.sizes.bytes(width), r.bytes("1", kind), r.setting.gpu),
     )
     return r.run(name, (x,), x.dims, kind, back)
 

@@ -44,9 +44,13 @@ class Backward:
     hands_on: bool = False
     gives_views: bool = False
     gives_kept: bool = False
+    weights_first: bool = False
     scratch_bytes: int = 0
+    """One tensor; ``scratch_parts`` are several."""
+    scratch_parts: tuple[int, ...] = ()
     kernel_bytes: int = 0
-    sum_bytes: int = 0
+    kernel_parts: tuple[int, ...] = ()
+    sum_parts: tuple[int, ...] = ()
 
 
 NOTHING = Backward()
@@ -120,6 +124,7 @@ class Recorder:
             back, kept = NOTHING, sum(self.bytes_of(value) for value in back.keeps)
             scratch_bytes += kept
         made = [self._tensor(value, view_of) for value in (result, *makes)]
+        scratch, kernel, sums = back.scratch_parts, back.kernel_parts, back.sum_parts
         self._operators.append(
             Operator(
                 name,
@@ -131,11 +136,13 @@ class Recorder:
                 hands_on=back.hands_on,
                 gives_views=back.gives_views,
                 gives_kept=back.gives_kept,
+                weights_first=back.weights_first,
                 forward_scratch_bytes=scratch_bytes,
-                backward_scratch_bytes=back.scratch_bytes,
+                backward_scratch_bytes=sum(scratch) if scratch else back.scratch_bytes,
                 forward_kernel_bytes=kernel_bytes,
-                backward_kernel_bytes=back.kernel_bytes,
-                backward_sum_bytes=back.sum_bytes,
+                backward_kernel_bytes=sum(kernel) if kernel else back.kernel_bytes,
+                backward_sum_bytes=sum(sums) if sums else 0,
+                backward_parts=(scratch, kernel, sums),
             )
         )
         return result

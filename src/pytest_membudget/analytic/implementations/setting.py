@@ -45,6 +45,8 @@ class Setting:
     compute: str = "bf16"
     """Type that quantised weights are computed in."""
     tensor_parallel: int = 1
+    shares_table: bool = False
+    """This rank's embedding and head are one weight: backward adds their gradients up."""
     updates: Job | None = None
     """The job whose optimizer uses each gradient as soon as it is there; None: none does."""
 
@@ -107,8 +109,16 @@ def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = No
         adapts=adapted_names(model, adapter),
         compute=compute,
         tensor_parallel=degrees.tensor_parallel_degree,
+        shares_table=_shares_table(stage, model),
         updates=job if job.optimizer.in_backward else None,
     )
+
+
+def _shares_table(stage: Stage, model: Model) -> bool:
+    """A tied table is shared where there is a head to share it with: not in a classifier, nor between stages
+    (each has a copy of its own)."""
+    has_head = model.has_head and not model.classes and stage.job.loss.kind != "none"
+    return model.tied and has_head and stage.has_embedding and stage.has_head
 
 
 def card_of(job: Job) -> Gpu:

@@ -134,7 +134,7 @@ def _turned(r: Recorder, q: Value, k: Value) -> tuple[Value, Value]:
 def _embedding(setting: Setting, model: Model) -> Tape:
     r = Recorder(setting, V=-(-model.vocab // setting.tensor_parallel))
     tokens = r.input("tokens", "b s", "int64", trains=False)
-    rows = embedding(r, "tok_embeddings", tokens, "V", "h", joins=model.tied)
+    rows = embedding(r, "tok_embeddings", tokens, "V", "h", joins=setting.shares_table)
     return r.tape(scattered(r, "tok_embeddings", rows))
 
 
