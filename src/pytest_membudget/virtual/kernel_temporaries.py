@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..gpus import Gpu
+from .extension_torchvision import TORCHVISION_RULES
 from .kernel_batch_norms import BATCH_NORM_RULES
 from .kernel_convolutions import CONVOLUTION_RULES
 from .kernel_copies import COPY_RULES
@@ -31,7 +32,7 @@ from .recurrent_kernels import RECURRENT_RULES
 
 def kernel_temporaries(func: Any, args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
     """Sizes in bytes of what ``func``'s kernel holds at once at its own peak, beside inputs and outputs."""
-    rule = RULES.get(func)
+    rule = RULES.get(func) or EXTENSION_RULES.get(func.name())
     if rule is None or gpu.backend != "cuda":
         return []
     return [size for size in rule(args, kwargs, result, gpu) if size]
@@ -54,5 +55,8 @@ RULES: Final[Mapping[Any, Rule]] = {
     **ELEMENTWISE_RULES,
     **RECURRENT_RULES,
 }
+
+#: By name: an extension's operators are there once it is imported.
+EXTENSION_RULES: Final[Mapping[str, Rule]] = {**TORCHVISION_RULES}
 
 KERNELS: Final = frozenset(RULES)

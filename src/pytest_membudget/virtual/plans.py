@@ -11,7 +11,7 @@ from .cuda_kernels import has_cuda_kernel
 from .detours import DETOURED
 from .higher_order import dense_kernel
 from .kept_results import KEPT
-from .kernel_temporaries import KERNELS
+from .kernel_temporaries import EXTENSION_RULES, KERNELS
 from .known_shapes import shape_rule_of
 from .learning import lesson_of
 from .one_hot import ONE_HOT
@@ -76,7 +76,7 @@ class Plan:
         # pytorch/pytorch); its kernel for fakes makes another tensor
         self.waits = self.name.startswith("_c10d_functional::wait_tensor")
         self.attention = operator in ATTENTION_KERNELS
-        self.kernel = operator in KERNELS
+        self.kernel = operator in KERNELS or self.name in EXTENSION_RULES
         self.keeps_losses = operator in KEPT
         self.detoured = operator in DETOURED
         self.hands_over = operator in _HANDS_OVER_GRADIENT

@@ -25,12 +25,6 @@ class Bound(NamedTuple):
     taken: str
 
 
-def bound_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
-    """The largest shapes of what ``operator`` gives, or those told; None if no bound is known."""
-    rule = _BOUNDS.get(operator)
-    return None if rule is None else rule(args, kwargs)
-
-
 def what_to_write(operator: Any) -> str:
     """What to write instead of ``operator``, the shape of whose result no bound is known for."""
     return _REMEDIES.get(
@@ -42,7 +36,7 @@ def what_to_write(operator: Any) -> str:
 
 def trues(elements: int) -> tuple[int, str]:
     """How many of a mask's ``elements`` are taken to be true, and the text for that."""
-    return _share(elements, "true_fraction", "true everywhere", "true in")
+    return share_of(elements, "true_fraction", "true everywhere", "true in")
 
 
 def _nonzero(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
@@ -140,10 +134,11 @@ def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
     """``dtype``: equal ones are found wherever they are, so that no type has more than its values."""
     values = 2 ** (8 * dtype.itemsize) if dtype is not None and dtype.itemsize == 1 else elements
     most = min(elements, 2 if dtype is torch.bool else values)
-    return _share(most, "distinct_fraction", "all different", "different in")
+    return share_of(most, "distinct_fraction", "all different", "different in")
 
 
-def _share(elements: int, name: str, worst: str, share: str) -> tuple[int, str]:
+def share_of(elements: int, name: str, worst: str, share: str) -> tuple[int, str]:
+    """How many of ``elements`` there are at ``worst``, or by the share told as ``name``; and the text."""
     fraction = told(name)
     if fraction is None:
         return elements, f"{worst}, the worst case (pytest_membudget.assume({name}=...) tells otherwise)"
@@ -168,7 +163,8 @@ _REMEDIES: Mapping[Any, str] = {
     ),
 }
 
-_BOUNDS: Mapping[Any, Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]] = {
+#: ``rule(args, kwargs)``: the largest shapes of what an operator gives, or those told; None if none is known.
+BOUNDS: Mapping[Any, Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]] = {
     aten.nonzero.default: _nonzero,
     aten.masked_select.default: _masked_select,
     aten._unique2.default: _unique,

@@ -14,6 +14,7 @@ from ..tracking.source import shown_path
 from ..units import gib_text
 from .kernel_bounds import BOUNDS, Unmodelled, none_known
 from .kernel_layouts import Args
+from .kernel_temporaries import EXTENSION_RULES
 
 #: Namespaces of operators whose kernels are PyTorch's own: the table of hidden bytes speaks for them.
 _OWN: Final = frozenset({
@@ -31,7 +32,7 @@ def unmodelled_of(operator: Any) -> Unmodelled | None:
     known = BOUNDS.get(operator)
     if known is not None or not isinstance(operator, torch._ops.OpOverload):
         return known
-    return None if is_own(operator) else _EXTENSION
+    return None if is_own(operator) or operator.name() in EXTENSION_RULES else _EXTENSION
 
 
 def is_own(operator: torch._ops.OpOverload) -> bool:
