@@ -70,7 +70,7 @@ class Llama(nn.Module):
         self.layers = nn.ModuleList([Block(hidden, heads, kv_heads, inner) for _ in range(layers)])
         self.norm = nn.RMSNorm(hidden)
         self.output = nn.Linear(hidden, vocab, bias=False)
-        angles = torch.ones(length, hidden // heads // 2)
+        angles = torch.ones(length, hidden // heads // 2, dtype=torch.float32)  # polar takes no bf16
         self.turns = nn.Buffer(torch.polar(angles, angles), persistent=False)
         self.mode = mode
 

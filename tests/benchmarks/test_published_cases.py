@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_membudget.virtual.private import torch_release
+
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%, equal (\d+)%, over (\d+)%")
 
@@ -16,6 +18,8 @@ LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%
 )
 def test_the_estimates_are_what_was_measured(family, figures):
     pytest.importorskip("transformers")
+    if torch_release() >= (2, 15):
+        pytest.skip("measured with releases that keep cuBLAS's workspaces: torch 2.15 frees them at once")
     command = [sys.executable, "-m", "benchmarks.accuracy", "--family", family]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

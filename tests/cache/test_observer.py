@@ -232,6 +232,16 @@ def test_a_library_that_hands_on_the_environment_reads_none_of_it(seen, tmp_path
     assert "OTHER" in found["variables"]
 
 
+def test_a_library_may_hand_it_on_in_a_loop_that_python_has_specialised(seen):
+    """Where Python 3.12 is in such a loop differs by the loop's cache, from its second round on."""
+    variables = {f"SIZE_{number}": "1" for number in range(64)}
+    library = "import packaging; code = compile({!r}, packaging.__file__, 'exec'); exec(code)"
+    copying = "import os\nfor _ in range(8): copied = dict((key, text) for key, text in os.environ.items())"
+    found = seen(library.format(copying), **variables)
+
+    assert not variables.keys() & set(found["variables"])
+
+
 def test_the_environment_is_what_it_was(seen):
     body = """
         assert os.environ["SIZE"] == "1" and len(os.environ) == len(dict(os.environ))

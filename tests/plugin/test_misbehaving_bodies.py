@@ -33,7 +33,7 @@ BODIES = {
     "interrupts": ("hold(8)\nraise KeyboardInterrupt", "KeyboardInterrupt in the test at test_bodies.py:"),
     "raises": ("hold(8)\nraise ValueError('no such layer')", "ValueError in call at test_bodies.py:"),
     "raises_without_source": (
-        "exec('def made(): raise ValueError(1)')\nlocals()['made']()",
+        "made = {}\nexec('def raising(): raise ValueError(1)', made)\nmade['raising']()",
         "ValueError in call at test_bodies.py:",
     ),
     "raises_much": ("raise ValueError('line\\n' * 100)", "(and 88 lines more)"),

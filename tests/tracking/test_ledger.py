@@ -4,6 +4,9 @@ Blocks are multiples of 512 bytes; small ones share segments of 2 MiB, those of 
 of their own in whole 2 MiB (PyTorch 2.11, ``c10/core/AllocatorConfig.h``).
 """
 
+import concurrent.futures
+import sys
+
 import pytest
 
 from pytest_membudget.allocator import CachingAllocator, OutOfMemory
@@ -156,3 +159,70 @@ def test_a_birth_that_the_device_cannot_serve_changes_nothing():
     assert ledger.live == {1: first}
     assert (ledger.births, ledger.clock) == (1, 1)
     assert ledger.allocated_peak.totals.allocated_bytes == MIB
+
+
+class Meanwhile(CachingAllocator):
+    """In which something happens while a block is being found."""
+
+    happens = None
+
+    def allocate(self, size_bytes, stream=0):
+        if self.happens is not None:
+            self.happens()
+        return super().allocate(size_bytes, stream)
+
+
+def test_a_death_within_a_birth_waits_for_its_end():
+    """Of cyclic garbage, or in another thread: the block that is being found must not be lost on the way."""
+    ledger = Ledger(Meanwhile())
+    born(ledger, 1, 1000)
+    allocated = []
+
+    def die():
+        ledger.allocator.happens = None
+        ledger.died(1)
+        allocated.append(ledger.allocator.allocated_bytes)
+
+    ledger.allocator.happens = die
+    second = born(ledger, 2, 2000)
+
+    assert allocated == [1024]
+    assert ledger.live == {2: second}
+    assert (ledger.allocator.allocated_bytes, ledger.allocator.peak_allocated_bytes) == (2048, 3072)
+
+
+def test_a_birth_within_a_birth_is_none_the_less_one():
+    ledger = Ledger(Meanwhile())
+
+    def finalize():
+        ledger.allocator.happens = None
+        born(ledger, 2, 100)
+        ledger.died(2)
+
+    ledger.allocator.happens = finalize
+    first = born(ledger, 1, 1000)
+
+    assert ledger.live == {1: first}
+    assert ledger.allocator.allocated_bytes == 1024
+
+
+def test_births_and_deaths_of_many_threads_come_out_even(ledger):
+    """A switch of threads between any two lines of the allocator's."""
+
+    def work(number):
+        for turn in range(300):
+            key = number * 1000 + turn
+            born(ledger, key, 512 * (1 + turn % 7))
+            ledger.died(key)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+    finally:
+        sys.setswitchinterval(before)
+
+    assert not ledger.live
+    assert ledger.births == 1200
+    assert ledger.allocator.allocated_bytes == 0

@@ -178,7 +178,7 @@ def test_a_gradient_with_a_graph_keeps_what_its_own_backward_needs(trace):
 
     1 MiB each, and backward's workspace.
     """
-    traced = trace(penalised)
+    traced = trace(penalised, workspaces_of=(2, 13))
 
     workspace = -(-WORKSPACE // MIB) - 1
     assert traced.value == [3 + workspace, [True, True]]
@@ -250,7 +250,7 @@ def parametrized(how):
     ],
 )
 def test_parametrizations_hold_parameters_and_buffers(trace, how, parameters, buffers, workspaces):
-    traced = trace(parametrized, how)
+    traced = trace(parametrized, how, workspaces_of=(2, 13))
 
     assert (traced.parameters, traced.buffers) == (parameters, buffers)
     assert traced.value[2] == 1 + workspaces * WORKSPACE // MIB  # and the gradient
@@ -267,7 +267,9 @@ def inferred(how):
 @pytest.mark.parametrize("how", ["no_grad", "inference_mode"])
 def test_inference_holds_a_layers_input_and_output(trace, how):
     """The batch, which the caller's frame holds, a hidden tensor and the next; the workspace."""
-    assert trace(inferred, how).value == [3 + WORKSPACE // MIB, False, how == "inference_mode"]
+    traced = trace(inferred, how, workspaces_of=(2, 13))
+
+    assert traced.value == [3 + WORKSPACE // MIB, False, how == "inference_mode"]
 
 
 def made_on_the_default_device(how):

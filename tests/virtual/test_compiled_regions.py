@@ -160,7 +160,7 @@ def not_compiled():
     host(torch.randn(8, 8))
     torch.compile(chain, mode="reduce-overhead")(one_mib())
     skipped = nn.Sequential(nn.Linear(512, 512, device="cuda"))
-    skipped.compile()  # PyTorch passes over frames of its own modules
+    skipped.compile()  # PyTorch before 2.15 passes over frames of its own modules
     skipped(one_mib())
 
 
@@ -319,7 +319,9 @@ def test_the_report_says_what_was_compiled_and_how(run):
     line = chain.__code__.co_firstlineno + 1
     assert told[0].startswith(f"torch.compile: test_compiled_regions.py:{line} in chain: saved tensors and ")
     assert "min-cut partitioner" in told[0]
-    assert "PyTorch compiled nothing of Sequential" in told[-1]
+    # 2.15 compiles frames of its own modules, which 2.11 and 2.13 pass over
+    assert ("PyTorch compiled nothing of Sequential" in told[-1]) == (torch_release() < (2, 15))
+    assert any("more regions: likewise" in line for line in told)
 
 
 def test_what_is_not_modelled_is_named(run):

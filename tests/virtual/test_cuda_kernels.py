@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from pytest_membudget.virtual.cuda_kernels import WHOLE_ON_CUDA
+from pytest_membudget.virtual.private import torch_release
 
 MIB = 2**20
 
@@ -69,4 +70,8 @@ def fused_step(name, options):
 )
 def test_a_fused_step_allocates_nothing(trace, name, options):
     """After the first, which makes the states."""
-    assert trace(fused_step, name, options).value == 0
+    if name == "Adagrad" and torch_release() <= (2, 11):
+        with pytest.raises(AssertionError, match="requires all the params to be floating point Tensors"):
+            trace(fused_step, name, options)
+    else:
+        assert trace(fused_step, name, options).value == 0

@@ -72,7 +72,7 @@ def check(trace, optimizer, make, *, shapes=SHAPES, kinds=None, steps=2, **optio
         asked = replace(asked, optimizer=replace(asked.optimizer, in_backward=True))
     some = tensors(shapes, kinds)
 
-    traced = trace(stepped, shapes, kinds, make, steps, *options.values())
+    traced = trace(stepped, shapes, kinds, make, steps, *options.values(), workspaces_of=(2, 13))
 
     on_card, on_host, _ = traced.value
     assert total_bytes(states.state_terms(some, asked)) == on_card == traced.optimizer_states

@@ -52,6 +52,8 @@ _EVERY_TIME = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 #: Of this plugin's own: where estimates are kept, and whose base a session is.
 _SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_LOOKOUT")
 _NOT_NOTED = (*_EVERY_TIME, *_SAYS_NOTHING)
+#: Bytes of an instruction or of an entry of its cache, in Python's bytecode.
+_CODE_UNIT = 2
 
 
 class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
@@ -90,12 +92,17 @@ class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
     def _note(self, key: str) -> None:
         if self._callers.kind() == PYTEST:
             return
-        if self._walk is None or self._walk != _place(self._callers.frame()):
+        if self._walk is None or not _is_same(self._walk, _place(self._callers.frame())):
             self._read[key] = None
 
 
 def _place(frame: FrameType | None) -> tuple[int, int]:
     return (id(frame), frame.f_lasti) if frame is not None else (0, 0)
+
+
+def _is_same(walk: tuple[int, int], place: tuple[int, int]) -> bool:
+    """Python 3.12 has a loop over a generator at the loop's cache (2 bytes on) once it has specialised it."""
+    return walk[0] == place[0] and abs(walk[1] - place[1]) <= _CODE_UNIT
 
 
 def watch_environment(callers: Callers) -> dict[str, None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 import stat
 import sys
 import tempfile
@@ -200,6 +201,9 @@ class Observer:
                     supports.add(probe)
             if hasattr(os, "supports_effective_ids") and original in os.supports_effective_ids:
                 os.supports_effective_ids.add(probe)
+        accessor = getattr(pathlib, "_NormalAccessor", None)  # Python 3.10's own name for os.stat
+        if accessor is not None:
+            accessor.stat = os.stat
 
     def _probed(self, path: Any) -> None:
         self._handle(self._asked, "os.stat", (path,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -43,6 +45,9 @@ class Ledger:
 
     ``clock`` counts births, deaths and marks. A mark is a moment at which what the forward left over is
     taken up: a backward begins, or a recomputation hands on to its backward.
+
+    A storage may die at any line: in another thread, or as cyclic garbage is collected while a block is being
+    found for another one. Its block is given back when nobody is at the allocator.
     """
 
     def __init__(self, allocator: CachingAllocator) -> None:
@@ -58,12 +63,27 @@ class Ledger:
         self.births = 0
         #: told of every record that has ended
         self.on_death: Callable[[Record], None] | None = None
+        self._turn = threading.RLock()
+        #: a birth or a death is under way, of whoever has the turn: a death within it has to wait
+        self._busy = False
+        self._dead: deque[Record] = deque()
 
     def born(self, key: int, record: Record, stream: int = 0) -> None:
         """A storage of ``record.requested_bytes`` now exists under ``key``.
 
         Raises the allocator's ``OutOfMemory`` where the device is full; nothing is recorded then.
         """
+        try:
+            with self._turn:
+                was_busy, self._busy = self._busy, True  # finalizers may allocate
+                try:
+                    self._bear(key, record, stream)
+                finally:
+                    self._busy = was_busy
+        finally:
+            self._bury()
+
+    def _bear(self, key: int, record: Record, stream: int) -> None:
         record.block = self.allocator.allocate(record.requested_bytes, stream)
         self.clock += 1
         self.births += 1
@@ -78,7 +98,28 @@ class Ledger:
 
     def died(self, key: int) -> None:
         """The storage under ``key`` is gone."""
-        record = self.live.pop(key)
+        self._dead.append(self.live.pop(key))
+        self._bury()
+
+    def _bury(self) -> None:
+        """Take the dead out, unless somebody is at the allocator, who then does it."""
+        while self._dead and not self._busy and self._turn.acquire(blocking=False):
+            try:
+                self._end_all()
+            finally:
+                self._turn.release()
+
+    def _end_all(self) -> None:
+        if self._busy:  # another thread was, until this one had its turn; or this one, in a finalizer
+            return
+        self._busy = True
+        try:
+            while self._dead:
+                self._end(self._dead.popleft())
+        finally:
+            self._busy = False
+
+    def _end(self, record: Record) -> None:
         self.allocator.free(record.block)
         self.clock += 1
         record.death = self.clock

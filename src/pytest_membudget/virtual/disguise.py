@@ -26,6 +26,10 @@ class _NotAFakeTensor(torch.Tensor):
 class _DisguisedPackage(ModuleType):
     """``torch._subclasses``, whose ``FakeTensor`` depends on who asks."""
 
+    def __getattr__(self, name: str) -> Any:
+        """For what is not there. As it is, Python 3.14 does not read names in loops past the properties."""
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
     @property
     def FakeTensor(self) -> type:  # noqa: N802 - the name of the class it stands for
         """The real class for torch itself and for us, the other one for everybody else."""

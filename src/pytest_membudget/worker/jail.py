@@ -6,6 +6,7 @@ import faulthandler
 import os
 import selectors
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -26,6 +27,8 @@ _PATIENCE = 1.0
 _INTERVAL = 0.2
 #: Calls of a traceback that are told, the innermost.
 _CALLS = 6
+#: From Python 3.14 on a crash tells the interpreter's own calls too, and what was printed has no room then.
+_PYTHON_ONLY: dict[str, Any] = {"c_stack": False} if sys.version_info >= (3, 14) else {}
 
 
 class SessionGone(Exception):  # noqa: N818 - it is what has happened
@@ -60,7 +63,7 @@ def _serve_as_child(
         os.setpgid(0, 0)  # so that what the test starts ends with it
         end_with_parent()
         output.take_over()
-        faulthandler.enable(2, all_threads=False)  # where it is when it crashes
+        faulthandler.enable(2, all_threads=False, **_PYTHON_ONLY)  # where it is when it crashes
         tell_when_asked(last_words)
         try:
             answer = body()

@@ -16,21 +16,38 @@ def install_pipelines(stage: Any) -> None:
     """
     kind: Any = stage.PipelineStage
     if not hasattr(kind, "_recv_meta"):  # before 2.13 shapes are sent as objects (``objects``)
+        _refuse_inference_of_later_stages(kind)
         return
 
     def receive(self: Any, src_stage: int) -> Any:
         if src_stage < self.stage_index:
-            raise refusal(
-                f"stage {self.stage_index} of the pipeline is to be told the shapes of its inputs by stage "
-                f"{src_stage}, which is another rank's and not there on the virtual device; give them: "
-                "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
-            )
+            raise _not_told(self.stage_index)
         outputs = self._stage_meta.outputs
         return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(outputs))
 
     kind._recv_meta, kind._send_meta = receive, lambda self, meta, dst_stage: None
     if hasattr(kind, "_warmup_forward_vote"):  # 2.13: each stage votes
         _vote_as_this_stage(stage, kind)
+
+
+def _not_told(stage_index: int) -> Exception:
+    return refusal(
+        f"stage {stage_index} of the pipeline is to be told the shapes of its inputs by stage "
+        f"{stage_index - 1}, which is another rank's and not there on the virtual device; give them: "
+        "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
+    )
+
+
+def _refuse_inference_of_later_stages(kind: Any) -> None:
+    original = kind._shape_inference
+
+    def infer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        ranks = self.stage_index_to_group_rank
+        if not self.is_first and ranks[self.stage_index - 1] != self.group_rank:
+            raise _not_told(self.stage_index)
+        return original(self, *args, **kwargs)
+
+    kind._shape_inference = infer
 
 
 def install_schedules(schedules: Any) -> None:
