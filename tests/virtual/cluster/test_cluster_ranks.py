@@ -278,6 +278,22 @@ def test_without_rank_0_a_rank_has_what_is_its_own(trace):
         trace(told_by_rank_0, rank=2, world_size=3)
 
 
+def large():
+    weight = torch.ones(2**20, device="cuda")
+    dist.broadcast(weight, src=0)
+    state = {"weight": torch.rand(4, device="cuda"), "rows": list(range(2**17))}
+    dist.broadcast_object_list([state, float("nan"), {"a": [1, {2.5}]}], src=0)
+
+
+def test_weights_and_objects_that_are_no_plain_data_are_not_handed_on(trace):
+    """A text of the first object would be long, and read its tensors; equal weights go as their one value."""
+    run = trace(large, world_size=2)
+
+    ones = '["0", [["torch.float32", [1048576], 1]]]'
+    assert run.said == f'[{ones}, ["0", [null, null, "{{\'a\': [1, {{2.5}}]}}"]]]'
+    assert not any("reads" in text for text in run.report.assumptions)
+
+
 def test_what_nobody_could_use_is_not_handed_on(trace):
     assert trace(objects, world_size=2).said == '[["0", ["\'a\'", "7"]]]'
     assert trace(meshes, rank=0, world_size=8).said == ""

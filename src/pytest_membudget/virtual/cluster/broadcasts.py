@@ -17,8 +17,11 @@ import torch
 
 from ..known_values import KnownValues
 
-#: Most elements of a tensor that are handed on: sizes and lists of numbers, no weights.
-MOST_ELEMENTS = 2**16
+#: Most elements of a tensor and most parts of an object that are handed on: sizes, numbers, settings.
+_MOST_ELEMENTS = 2**16
+#: What a literal of Python's can be made of.
+_ATOMS = (type(None), bool, int, float, complex, str, bytes)
+_LISTS = (list, tuple, set)
 
 #: A broadcast's tensors or objects, each None where it is not known.
 _Said = list[Any]
@@ -47,8 +50,12 @@ class Broadcasts:
             self._said.append((group, [self._numbers(tensor) for tensor in tensors]))
             return
         for tensor, numbers in zip(tensors, self._next(group, root), strict=False):
-            if numbers is not None and numbers[0] == str(tensor.dtype) and numbers[1] == list(tensor.shape):
+            if numbers is None or numbers[:2] != [str(tensor.dtype), list(tensor.shape)]:
+                continue
+            if isinstance(numbers[2], list):
                 self._known.keep(tensor, torch.tensor(numbers[2], dtype=tensor.dtype).reshape(tensor.shape))
+            else:
+                self._known.note(tensor, numbers[2])
 
     def objects(self, group: str, root: int, objects: list[Any]) -> None:
         """``objects`` are broadcast from ``root``, a rank of ``group``: on others they become what it has."""
@@ -65,18 +72,40 @@ class Broadcasts:
         return waiting.popleft() if waiting else []
 
     def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:
-        if tensor.numel() > MOST_ELEMENTS or tensor.is_complex() or self._known.is_assumed(tensor):
+        """Type, shape, and all values or the one that all are."""
+        if tensor.is_complex() or self._known.is_assumed(tensor):
             return None
-        values = self._known.of(tensor)
-        if values is None:
-            return None
-        return [str(tensor.dtype), list(tensor.shape), values.reshape(-1).tolist()]
+        numbers: Any = self._known.uniform(tensor)
+        if numbers is None:
+            values = self._known.of(tensor) if tensor.numel() <= _MOST_ELEMENTS else None
+            if values is None:
+                return None
+            numbers = values.reshape(-1).tolist()
+        return [str(tensor.dtype), list(tensor.shape), numbers]
 
 
 def _text(value: Any) -> str | None:
-    """``value`` as a literal of Python's; None for what is none."""
+    """``value`` as a literal of Python's; None for what is none, or large."""
+    if not _is_plain(value):
+        return None
     text = repr(value)
     try:
         return text if ast.literal_eval(text) == value else None
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # not a number, or deeply nested
         return None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether ``value`` is data alone: the text of anything else may be long, and may read tensors."""
+    waiting = [value]
+    for _ in range(_MOST_ELEMENTS):
+        if not waiting:
+            return True
+        one = waiting.pop()
+        if type(one) is dict:
+            waiting += [*one, *one.values()]
+        elif type(one) in _LISTS:
+            waiting += one
+        elif type(one) not in _ATOMS:
+            return False
+    return False
