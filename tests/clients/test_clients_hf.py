@@ -5,18 +5,11 @@ One run of the gate over these files; skipped where the libraries are not instal
 """
 
 import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 NEEDED = ("accelerate", "datasets", "peft", "transformers", "triton", "trl")
 ABSENT = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-FILES = [f"clients/test_{name}.py" for name in ("trainer", "accelerate", "peft", "trl")]
 
 pytestmark = pytest.mark.skipif(
     bool(ABSENT), reason=f"not installed: {', '.join(ABSENT)} (clients/requirements-hf.txt)"
@@ -67,21 +60,8 @@ class Figures:
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("clients")
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "pytest", "--membudget", f"--membudget-report={folder}",
-            "-W", "default", *FILES,
-        ],
-        cwd=ROOT,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:]
-    return Figures(json.loads((folder / "report.json").read_text())["tests"])
+def figures(rows_of):
+    return Figures(rows_of("trainer", "accelerate", "peft", "trl"))
 
 
 def test_every_test_has_a_figure_within_its_budget(figures):

@@ -6,11 +6,7 @@ are installed: the tox environment ``clients-more``.
 
 import importlib.metadata
 import importlib.util
-import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +16,6 @@ pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-more has them)"
 )
 
-ROOT = Path(__file__).parents[2]
 FILES = ("lightning", "torchtune", "bitsandbytes", "torchao", "liger", "triton", "flex_attention")
 
 KIB, MIB = 2**10, 2**20
@@ -43,16 +38,9 @@ class Figures:
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory):
+def figures(rows_of):
     """``figures("test_liger.py::test_layers")`` of one run of all files."""
-    folder = tmp_path_factory.mktemp("report")
-    files = [f"clients/test_{name}.py" for name in FILES]
-    command = [sys.executable, "-m", "pytest", "-W", "default", "-p", "no:cacheprovider", "--membudget"]
-    options = [f"--membudget-report={folder}", "--membudget-measure=off", "--membudget-cache=off"]
-    run = subprocess.run([*command, *options, *files], cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
-    entries = json.loads((folder / "report.json").read_text())["tests"]
-    by_name = {entry["nodeid"].removeprefix("clients/"): entry for entry in entries}
+    by_name = {row["nodeid"].removeprefix("clients/"): row for row in rows_of(*FILES)}
     return lambda name: Figures(by_name[name])
 
 

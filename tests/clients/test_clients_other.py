@@ -1,10 +1,6 @@
 """What clients/test_diffusers.py, test_deepspeed.py and test_fla.py come to, held to arithmetic by hand."""
 
 import importlib.util
-import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +9,6 @@ pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-other has them)"
 )
 
-ROOT = Path(__file__).parents[2]
-FILES = ("test_diffusers.py", "test_deepspeed.py", "test_fla.py")
 MIB = 2**20
 #: of four blocks, each of two linears between 1024 and 4096
 NUMBERS = 4 * (2 * 1024 * 4096 + 4096 + 1024)
@@ -36,16 +30,9 @@ class Figures:
 
 
 @pytest.fixture(scope="module")
-def figures(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
-    options = ["-W", "default", "-p", "no:cacheprovider", "--membudget", "--membudget-cache=off"]
-    files = [f"clients/{name}" for name in FILES]
-    command = [sys.executable, "-m", "pytest", *options, f"--membudget-report={folder}", *files]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
-    entries = json.loads((folder / "report.json").read_text())["tests"]
-    by_name = {entry["nodeid"].rpartition("::")[2]: entry for entry in entries}
-    return lambda name: Figures(by_name[name])
+def figures(rows_of):
+    rows = {row["nodeid"].rpartition("::")[2]: row for row in rows_of("diffusers", "deepspeed", "fla")}
+    return lambda name: Figures(rows[name])
 
 
 def test_a_denoiser_has_fp32_weights_and_two_states(figures):

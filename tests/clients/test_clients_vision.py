@@ -1,10 +1,6 @@
 """What clients/test_vision.py comes to, held to arithmetic by hand and published counts."""
 
 import importlib.util
-import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,27 +9,13 @@ pytestmark = pytest.mark.skipif(
     bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (tox -e clients-vision has them)"
 )
 
-ROOT = Path(__file__).parents[2]
 #: torchvision's documentation of its models: resnet50, fasterrcnn_resnet50_fpn.
 RESNET_50, FASTER_RCNN = 25_557_032, 41_755_286
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
-    options = ["-W", "ignore", "-p", "no:cacheprovider", "--membudget", "--membudget-cache=off"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *options,
-        f"--membudget-report={folder}",
-        "clients/test_vision.py",
-    ]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
-    entries = json.loads((folder / "report.json").read_text())["tests"]
-    return {entry["nodeid"].rpartition("::")[2]: entry["estimates"][0] for entry in entries}
+def rows(rows_of):
+    return {row["nodeid"].rpartition("::")[2]: row["estimates"][0] for row in rows_of("vision")}
 
 
 @pytest.mark.parametrize("memory_format", ["nchw", "nhwc"])

@@ -1,0 +1,37 @@
+"""What the gate says of files in ``clients/``: one session of it, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def rows_of(tmp_path_factory):
+    """``rows_of("trainer", "peft")``: report.json's rows for clients/test_trainer.py and test_peft.py."""
+
+    def run(*names):
+        folder = tmp_path_factory.mktemp("report")
+        files = [f"clients/test_{name}.py" for name in names]
+        options = [
+            "--membudget",
+            f"--membudget-report={folder}",
+            "--membudget-measure=off",
+            "--membudget-cache=off",
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-W", "default", "-p", "no:cacheprovider", *options, *files],
+            cwd=ROOT,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+        return json.loads((folder / "report.json").read_text())["tests"]
+
+    return run
