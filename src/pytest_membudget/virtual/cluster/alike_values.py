@@ -24,46 +24,46 @@ Given = tuple[torch.Tensor, torch.Tensor]
 def alike_results(known: KnownValues, func: Any, args: Sequence[Any], size: int) -> list[Given]:
     """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
     return [
-        (tensor, values)
+        (tensor, values.reshape(tensor.shape))
         for tensor, values in _results(known, func, args, size)
-        if values.numel() == tensor.numel()
+        if values is not None and values.numel() == tensor.numel()
     ]
 
 
-def _results(known: KnownValues, func: Any, args: Sequence[Any], size: int) -> Iterator[Given]:
+def _results(
+    known: KnownValues, func: Any, args: Sequence[Any], size: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
     if func in (_c10d.allreduce_.default, _c10d.reduce_.default):
         for tensor in args[0]:
-            values = reduced(_known(known, tensor), reduction_of(args[2]), size)
-            if values is not None:
-                yield tensor, values
+            yield tensor, _reduced(known, tensor, reduction_of(args[2]), size)
     elif func is _c10d._allgather_base_.default:
-        values = _known(known, args[1])
-        if values is not None and values.numel() * size <= known.most_elements(values.dtype):
-            yield args[0], torch.cat([values.reshape(-1)] * size).reshape(args[0].shape)
+        yield args[0], _gathered(known, args[1], size)
     elif func is _c10d.allgather_.default:
         for outputs, tensor in zip(args[0], args[1], strict=True):
-            values = _known(known, tensor)
-            if values is not None:
-                yield from ((output, values.clone()) for output in outputs)
+            for output in outputs:
+                yield output, _reduced(known, tensor, "AVG", size)
 
 
 def alike_result(known: KnownValues, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
     """What the new tensor of a functional collective holds, where that is known."""
     if name == "_c10d_functional::all_reduce":
-        return reduced(_known(known, args[0]), str(args[1]).upper(), size)
+        return _reduced(known, args[0], str(args[1]).upper(), size)
     if name == "_c10d_functional::all_gather_into_tensor":
-        values = _known(known, args[0])
-        if values is not None and values.numel() * size <= known.most_elements(values.dtype):
-            return torch.cat([values] * size)
+        return _gathered(known, args[0], size)
     return None
 
 
-def _known(known: KnownValues, tensor: torch.Tensor) -> torch.Tensor | None:
-    return known.of(tensor) if tensor.numel() <= known.most_elements(tensor.dtype) else None
+def _gathered(known: KnownValues, tensor: torch.Tensor, size: int) -> torch.Tensor | None:
+    """``tensor`` of each of ``size`` ranks, one behind the other."""
+    if tensor.numel() * size > known.most_elements(tensor.dtype):
+        return None
+    values = known.of(tensor)
+    return None if values is None else torch.cat([values] * size)
 
 
-def reduced(values: torch.Tensor | None, reduction: str, size: int) -> torch.Tensor | None:
-    """``values``, the same on ``size`` ranks, reduced; None for a reduction that is not known."""
+def _reduced(known: KnownValues, tensor: torch.Tensor, reduction: str, size: int) -> torch.Tensor | None:
+    """``tensor``, the same on ``size`` ranks, reduced; None where it or the reduction is not known."""
+    values = known.of(tensor) if tensor.numel() <= known.most_elements(tensor.dtype) else None
     if values is None:
         return None
     if reduction in _SAME:

@@ -76,7 +76,7 @@ class Collectives:
         if func is _c10d.broadcast_.default and self.broadcasts is not None:
             self.broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
         if func not in _KEEPING:
-            alike = alike_results(self._known, func, args, self._size(args))
+            alike = self._alike_results(func, args)
             for tensor in tensors_in(args[0]):
                 self._known.forget(tensor)
                 self._supposed.forget(tensor)
@@ -104,6 +104,12 @@ class Collectives:
             group = process_group_named(args[-1])
             self._supposed.exchange(args[0], result, group.rank(), group.size())
 
+    def _alike_results(self, func: Any, args: Sequence[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        if not any(map(self._known.knows, _given(args))):
+            return []
+        boxed = next(one for one in args if isinstance(one, torch.ScriptObject) and _is_group(one))
+        return alike_results(self._known, func, args, process_group_of(boxed).size())
+
     def _alike(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
         if not self._known.knows(args[0]):
             return None
@@ -124,12 +130,6 @@ class Collectives:
                 elif operator.startswith("alltoall"):
                     seen.peers.update(set(range(group.size())) - {group.rank()})
                 return
-
-    @staticmethod
-    def _size(args: Sequence[Any]) -> int:
-        """How many ranks take part."""
-        boxed = (one for one in args if isinstance(one, torch.ScriptObject) and _is_group(one))
-        return int(process_group_of(next(boxed)).size())
 
     def _see_named(self, args: Sequence[Any]) -> None:
         if args and isinstance(args[-1], (str, torch.ScriptObject)) and any(map(on_cuda, _given(args))):

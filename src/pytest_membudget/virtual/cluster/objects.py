@@ -63,12 +63,11 @@ class _Sent:
         group_src: int | None = None,
     ) -> None:
         """The list of rank 0, where that is known, or this rank's own."""
-        given = [None] * dist.get_world_size(group)
-        root = _root(src, group, group_src)
-        sent = given if scatter_object_input_list is None else scatter_object_input_list
-        self._broadcasts.objects(_name(group), root, sent)
+        given = scatter_object_input_list
+        sent = [None] * dist.get_world_size(group) if given is None else [*given]
+        self._broadcasts.objects(_name(group), _root(src, group, group_src), sent)
         own = sent[dist.get_rank(group)]
-        if scatter_object_input_list is None and own is None:
+        if given is None and own is None:
             raise refusal(_OTHERS.format("scatter_object_list"))
         scatter_object_output_list[0] = own
 
