@@ -14,10 +14,9 @@ import torch
 
 from ..gpus import Gpu
 from .kernel_layouts import Args, Rule, tensor_bytes
-from .known_shapes import Shape
-from .shape_bounds import Bound, share_of
+from .known_shapes import NMS, Shape
+from .shape_bounds import Bound, BoundRule, share_of
 
-NMS: Final = "torchvision::nms"
 #: Boxes whose overlaps with one are the bits of a number of 64.
 _BITS: Final = 64
 _LONG: Final = 8
@@ -39,3 +38,4 @@ def nms_memory(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> 
 
 
 TORCHVISION_RULES: Final[Mapping[str, Rule]] = {NMS: nms_memory}
+TORCHVISION_BOUNDS: Final[Mapping[str, BoundRule]] = {NMS: kept_boxes}

@@ -38,11 +38,12 @@ def shape_rule_of(operator: Any) -> Rule | None:
     """The rule for an operator whose shapes depend on data; None for any other."""
     if operator in _RULES:
         return _RULES[operator]
-    return partial(_as_computed, operator) if operator in _COMPUTED or _is_named(operator) else None
+    is_computed = operator in _COMPUTED or _name_of(operator) == NMS
+    return partial(_as_computed, operator) if is_computed else None
 
 
-def _is_named(operator: Any) -> bool:
-    return isinstance(operator, torch._ops.OpOverload) and operator.name() in _COMPUTED_BY_NAME
+def _name_of(operator: Any) -> str:
+    return operator.name() if isinstance(operator, torch._ops.OpOverload) else ""
 
 
 def masks_among(indices: Sequence[Any]) -> bool:
@@ -101,9 +102,10 @@ _RULES: dict[Any, Rule] = {
     aten.masked_select.default: _masked_select,
 }
 
+#: torchvision's, by name: it is there once torchvision is imported (``extension_torchvision``).
+NMS = "torchvision::nms"
+
 #: All of their arguments must be known; the shapes are those of the host's own results.
-#: Extensions' operators, which are there once the extension is imported: ``extension_torchvision``.
-_COMPUTED_BY_NAME = frozenset({"torchvision::nms"})
 _COMPUTED = frozenset({
     aten._unique2.default, aten.unique_consecutive.default, aten.unique_dim.default,
     aten.unique_dim_consecutive.default, aten.bincount.default, aten.repeat_interleave.Tensor,

@@ -25,6 +25,10 @@ class Bound(NamedTuple):
     taken: str
 
 
+#: ``rule(args, kwargs)``: the largest shapes of what an operator gives, or those told; None if none is known.
+BoundRule = Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]
+
+
 def what_to_write(operator: Any) -> str:
     """What to write instead of ``operator``, the shape of whose result no bound is known for."""
     return _REMEDIES.get(
@@ -163,8 +167,7 @@ _REMEDIES: Mapping[Any, str] = {
     ),
 }
 
-#: ``rule(args, kwargs)``: the largest shapes of what an operator gives, or those told; None if none is known.
-BOUNDS: Mapping[Any, Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]] = {
+BOUNDS: Mapping[Any, BoundRule] = {
     aten.nonzero.default: _nonzero,
     aten.masked_select.default: _masked_select,
     aten._unique2.default: _unique,

@@ -15,12 +15,12 @@ import torch
 
 from ..assumptions import told
 from ..tracking.source import SourceFinder, shown_path
-from .extension_torchvision import NMS, kept_boxes
+from .extension_torchvision import TORCHVISION_BOUNDS
 from .known_shapes import Rule, Shape
 from .known_values import KnownValues
 from .on_host import tensors_in
 from .routing import Chosen
-from .shape_bounds import BOUNDS, Bound
+from .shape_bounds import BOUNDS
 from .supposed_values import Choice, SupposedValues
 
 
@@ -59,7 +59,8 @@ class UnknownShapes:
             if shapes is not None:
                 self._list(operator, "what its draws of random numbers are taken to give")
                 return shapes
-        bound = _bound_of(operator, args, kwargs)
+        bound_rule = BOUNDS.get(operator) or TORCHVISION_BOUNDS.get(operator.name())
+        bound = bound_rule(args, kwargs) if bound_rule is not None else None
         if bound is None:
             return None
         self._list(operator, bound.taken)
@@ -95,11 +96,6 @@ class UnknownShapes:
 
     def _place(self) -> tuple[CodeType | None, int]:
         return self.source.find(3) if self.source is not None else (None, 0)
-
-
-def _bound_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
-    rule = kept_boxes if operator.name() == NMS else BOUNDS.get(operator)
-    return None if rule is None else rule(args, kwargs)
 
 
 def _text(line: _Line, times: int, root: str) -> str:
