@@ -18,19 +18,19 @@ _refused: Final[list[str]] = []
 
 def refusal(text: str) -> NotAvailable:
     """The error to raise where the device has no counterpart for what the test asks for; it is noted."""
-    note_refusal(text, 3)
+    note_refusal(text)
     return NotAvailable(text)
 
 
-def note_refusal(text: str, depth: int = 2) -> None:
-    """Remember that an error with ``text`` is raised; the user's line is ``depth`` frames up or further."""
-    code, line = _source().find(depth)
+def note_refusal(text: str) -> None:
+    """Remember that an error with ``text`` is raised, and for which line of the user's."""
+    code, line = _source().find()
     _refused.append(text if code is None else f"{code.co_filename}:{line}: {text}")
 
 
 def note_untraceable(operator: object) -> None:
     """Remember that the error of an ``operator`` without a trace is raised."""
-    note_refusal(f"{operator} cannot be traced", 3)
+    note_refusal(f"{operator} cannot be traced")
 
 
 def refused() -> list[str]:
