@@ -6,7 +6,7 @@ There is no CUDA here: each function of ``torch.cuda`` that the device calls say
 import pytest
 import torch
 
-from pytest_membudget.measured.device import CudaDevice, measured_peaks
+from pytest_membudget.measured.device import CudaDevice, allocators_peaks
 
 MIB = 2**20
 
@@ -22,13 +22,13 @@ STATS = {
 
 
 def test_the_peaks_are_those_of_the_allocators_statistics():
-    peaks = measured_peaks(STATS, outside_bytes=0)
+    peaks = allocators_peaks(STATS, outside_bytes=0)
 
     assert (peaks.allocated_bytes, peaks.active_bytes, peaks.reserved_bytes) == (7 * MIB, 8 * MIB, 20 * MIB)
 
 
 def test_device_memory_has_what_lies_beside_the_allocator():
-    assert measured_peaks(STATS, outside_bytes=500 * MIB).device_bytes == 520 * MIB
+    assert allocators_peaks(STATS, outside_bytes=500 * MIB).device_bytes == 520 * MIB
 
 
 @pytest.fixture

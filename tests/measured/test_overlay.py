@@ -4,7 +4,7 @@ from pytest_membudget import components
 from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.histories.reading import Snapshot
-from pytest_membudget.measured.overlay import overlay
+from pytest_membudget.measured.overlay import Seen, overlay
 from pytest_membudget.measured.sightings import Sighting
 from pytest_membudget.measured.states import State, StateLog
 from pytest_membudget.tracking.classify import component_of
@@ -42,8 +42,7 @@ def ledger(events, states, sightings=()):
     )
     return overlay(
         snapshot,
-        states,
-        sightings,
+        Seen(states, sightings),
         users_line=lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
     )
 

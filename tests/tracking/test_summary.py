@@ -243,7 +243,7 @@ def measured(allocated_bytes, reserved_bytes=40 * MIB):
 
 
 def test_what_the_device_had_more_than_the_ledger_is_told_as_unattributed(step):
-    report = step.report(measured=measured(24 * MIB + 2560 + 5000))
+    report = step.report(kind="measured", peaks=measured(24 * MIB + 2560 + 5000))
 
     assert (report.kind, report.peak_bytes) == ("measured", 24 * MIB + 2560 + 5000)
     assert report.components["unattributed"] == 5000
@@ -252,7 +252,7 @@ def test_what_the_device_had_more_than_the_ledger_is_told_as_unattributed(step):
 
 
 def test_what_the_device_had_less_is_taken_off_the_rounding(step):
-    report = step.report(measured=measured(24 * MIB + 2560 - 512))
+    report = step.report(kind="measured", peaks=measured(24 * MIB + 2560 - 512))
 
     assert report.components["unattributed"] == 0
     assert report.components["rounding"] == 24 + 424 + 412 - 512

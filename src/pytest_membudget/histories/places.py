@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -74,12 +75,19 @@ def operator_of(frames: Frames) -> str:
         name = str(frame["name"])
         if name.startswith("aten::"):
             return name.partition(" ")[0].replace(".", "_")
-        called = _OPERATOR.search(name)
+        called = _operator_in(name)
         if called is not None:
-            found = found or f"aten::{called.group(1)}"
-            if not _ALLOCATING.match(called.group(1)):
-                return f"aten::{called.group(1)}"
+            found = found or f"aten::{called}"
+            if not _ALLOCATING.match(called):
+                return f"aten::{called}"
     return found
+
+
+@functools.cache
+def _operator_in(name: str) -> str | None:
+    """The operator that the C++ function ``name`` is of; a history has each name thousands of times."""
+    called = _OPERATOR.search(name)
+    return called.group(1) if called is not None else None
 
 
 def _is_python(frame: Mapping[str, Any]) -> bool:

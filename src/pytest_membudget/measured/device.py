@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from ..allocator import AllocatorSettings, CachingAllocator
-from ..errors import UsageMistake
 from ..gpus import Gpu
-from ..histories.reading import Frames, snapshot_from
 from ..report import MemoryReport, PeakBytes
-from ..tracking.hidden_code import users_source
-from ..tracking.ledger import Ledger
 from ..tracking.summary import memory_report
-from .observer import Observer
-from .overlay import overlay
+from .recorded_run import RecordedRun
 from .sightings import storage_address
-
-#: Events that the allocator keeps: more than any step has, and an end to what a test can fill.
-_MOST_EVENTS = 2_000_000
 
 
 def made_for(order: Mapping[str, Any]) -> CudaDevice:
@@ -39,10 +29,7 @@ class CudaDevice:
 
     def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
-        self._address_of = address_of
-        self._observer: Observer | None = None
-        self._source = users_source()
-        self._began = 0.0
+        self._run = RecordedRun(address_of)
         self._content: dict[str, Any] | None = None
 
     @property
@@ -84,67 +71,29 @@ class CudaDevice:
 
         Of several ranks' processes each has its device already.
         """
-        torch.cuda.init()
-        torch.cuda.reset_peak_memory_stats()
-        # C++ stacks too: they name the operator, and tell libraries' workspaces from tensors
-        torch.cuda.memory._record_memory_history(
-            "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
-        )
-        # only now: telling the allocator anything before CUDA is there fails
-        self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of)
-        self._observer.install()
-        self._began = time.perf_counter()
+        self._run.begin()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended: what it took."""
-        torch.cuda.synchronize()
-        seconds = time.perf_counter() - self._began
-        observer = self._begun()
-        observer.remove()
-        stats = torch.cuda.memory_stats()
-        outside_bytes = _outside_bytes(stats)
-        self._content = torch.cuda.memory._snapshot()
-        ledger = self._ledger(self._content, observer)
-        torch.cuda.memory._record_memory_history(None)
+        recorded = self._run.end()
+        self._content = recorded.snapshot
+        outside_bytes = _outside_bytes(recorded.stats)
         return memory_report(
-            ledger,
+            recorded.ledger,
             metric=metric,
             context_bytes=outside_bytes,
             root=root,
-            seconds=seconds,
-            measured=measured_peaks(stats, outside_bytes),
+            seconds=recorded.seconds,
+            kind="measured",
+            peaks=allocators_peaks(recorded.stats, outside_bytes),
         )
-
-    def _begun(self) -> Observer:
-        if self._observer is None:
-            raise RuntimeError("a measurement ends that has not begun")
-        return self._observer
 
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` had it at its end."""
         return self._content
 
-    def _ledger(self, content: Any, observer: Observer) -> Ledger:
-        try:
-            snapshot = snapshot_from(content, torch.cuda.current_device(), "the run's history")
-        except UsageMistake:  # nothing was allocated
-            return Ledger(CachingAllocator(AllocatorSettings()))
-        return overlay(
-            snapshot,
-            observer.log.states,
-            observer.sightings.seen,
-            users_line=self._users_line,
-        )
 
-    def _users_line(self, frames: Frames) -> tuple[str, int] | None:
-        for frame in frames:
-            filename = str(frame["filename"])
-            if filename.endswith(".py") and self._source.shows_file(filename):
-                return filename, int(frame["line"])
-        return None
-
-
-def measured_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
+def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
     """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: held beside the allocator."""
     reserved_bytes = stats.get("reserved_bytes.all.peak", 0)
     return PeakBytes(

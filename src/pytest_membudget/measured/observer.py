@@ -6,6 +6,8 @@ backward's first nodes, allocate nothing and keep no tensor.
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch import nn
 from ..tracking.modules import ModuleStack
 from ..tracking.record import Phase
 from ..tracking.roles import RoleBook
+from .forward_modules import ForwardModules
 from .sightings import LateSightings, storage_address
 from .states import State, StateLog
 
@@ -33,6 +36,7 @@ class Observer:
         self.sightings = LateSightings(lambda: self.log.current, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self.sightings, self._changed)
+        self.forward = ForwardModules()
         self._run_backward: Any = None
 
     def install(self) -> None:
@@ -55,7 +59,8 @@ class Observer:
     def _backward(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The engine's run: its threads are told the state too, which they do not share with the caller."""
         self.log.renew()
-        handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]
+        begins = functools.partial(self._backward_begins, threading.get_ident())
+        handles = [node.register_prehook(begins) for node in _nodes_of(outputs)]
         self.sightings.note_mark()
         try:
             return self._run_backward(outputs, *args, **kwargs)
@@ -65,7 +70,8 @@ class Observer:
             self.roles.see_gradients()
             self._changed()
 
-    def _backward_begins(self, gradients: object) -> None:
+    def _backward_begins(self, caller: int, gradients: object) -> None:
+        self.forward.backward_begins(torch._C._current_graph_task_id(), caller)
         self.log.enter(State(Phase.BACKWARD))
 
     def _root_called(self, module: nn.Module) -> None:
@@ -78,7 +84,10 @@ class Observer:
             self.sightings.note_mark()
 
     def _changed(self) -> None:
-        self.log.enter(State(self._phase(), self.modules.path, self.modules.root_call))
+        phase, module = self._phase(), self.modules.path
+        self.log.enter(State(phase, module, self.modules.root_call))
+        if phase in (Phase.FORWARD, Phase.RECOMPUTE):
+            self.forward.entered(module)
 
     def _phase(self) -> Phase:
         task = torch._C._current_graph_task_id()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from .. import components
 from ..allocator import CachingAllocator
@@ -12,6 +13,7 @@ from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
 from ..tracking.record import Phase, Record
 from ..tracking.role_rules import has_gradient, note_role
+from .allocation_calls import TakeCall
 from .sightings import Sighting
 from .states import State
 
@@ -19,17 +21,24 @@ from .states import State
 UsersLine = Callable[[Frames], tuple[str, int] | None]
 
 
-def overlay(
-    snapshot: Snapshot,
-    states: Sequence[State],
-    sightings: Sequence[Sighting],
-    users_line: UsersLine,
-) -> Ledger:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen while a run went on."""
+
+    states: Sequence[State]
+    sightings: Sequence[Sighting]
+    take_call: TakeCall = lambda address: None
+    """Who asked for the block at an address, each call once, in order."""
+    module_of: Callable[[int, int], str | None] = lambda node, graph_task: None
+    """The module that made a node of autograd, by the node's number and that of its backward."""
+
+
+def overlay(snapshot: Snapshot, seen: Seen, users_line: UsersLine) -> Ledger:
     """The ledger of a run whose history is ``snapshot``, from its first event on.
 
     An event's metadata is the number of its state; without one nobody knows what made it: ``unattributed``.
     """
-    played = _Played(snapshot, states, sightings, users_line)
+    played = _Played(snapshot, seen, users_line)
     for number in range(len(snapshot.history.events)):
         played.play(number)
     played.see_all()
@@ -37,17 +46,12 @@ def overlay(
 
 
 class _Played:
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        states: Sequence[State],
-        sightings: Sequence[Sighting],
-        users_line: UsersLine,
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, seen: Seen, users_line: UsersLine) -> None:
         self.ledger = Ledger(CachingAllocator(snapshot.history.settings))
         self._snapshot = snapshot
-        self._states = states
-        self._sightings = list(sightings)
+        self._seen = seen
+        self._states = seen.states
+        self._sightings = seen.sightings
         self._next = 0
         self._users_line = users_line
         self._state = 0
@@ -117,12 +121,22 @@ class _Played:
             record.role = components.WORKSPACES
         elif not is_known:
             record.role = components.UNATTRIBUTED
-        line = self._users_line(frames)
-        if line is not None:
-            record.code, record.line = _Place(line[0]), line[1]
+        self._place(record, event.address, frames)
         if event.address in self.ledger.live:  # its end is missing
             self.ledger.died(event.address)
         self.ledger.born(event.address, record, event.stream)
+
+    def _place(self, record: Record, address: int, frames: Frames) -> None:
+        """Give ``record`` the user's line, and in backward the module of the forward."""
+        call = self._seen.take_call(address)
+        if call is None:
+            line = self._users_line(frames)
+            if line is not None:
+                record.code, record.line = _Place(line[0]), line[1]
+            return
+        record.code, record.line, record.node = call.code, call.line, call.node
+        if call.node is not None and record.module is None:
+            record.module = self._seen.module_of(call.node, call.graph_task)
 
     def _is_last_of_its_kind(self, number: int) -> bool:
         events = self._snapshot.history.events

@@ -49,14 +49,15 @@ def memory_report(
     holders: int = 40,
     rank: int = 0,
     host: MemoryReport | None = None,
-    measured: PeakBytes | None = None,
+    kind: str = "traced",
+    peaks: PeakBytes | None = None,
     lives: Lives | None = None,
 ) -> MemoryReport:
     """The figure of one rank: the peak of ``metric`` and who was alive then.
 
     ``context_bytes`` is the CUDA context's size and ``nccl_bytes`` what NCCL takes, both beside the
     allocator; ``host``: the rank's host memory; ``root`` is the folder that paths are shown relative to.
-    ``measured``: the device's own peaks, which the report has then; what the ledger does not account for is
+    ``peaks``: the device's own, which the report has then; what the ledger does not account for is
     ``unattributed``. ``lives``: of the ledger's storages; the report has a timeline then.
     """
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
@@ -64,13 +65,13 @@ def memory_report(
     beside = {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes}
     own = _peaks(ledger, sum(beside.values()))
     sums = _components(alive, peak, metric, beside)
-    if measured is not None:
-        missing_bytes = int(getattr(measured, f"{metric}_bytes") - getattr(own, f"{metric}_bytes"))
+    if peaks is not None:
+        missing_bytes = int(getattr(peaks, f"{metric}_bytes") - getattr(own, f"{metric}_bytes"))
         sums[components.UNATTRIBUTED if missing_bytes > 0 else components.ROUNDING] += missing_bytes
     return MemoryReport(
-        kind="traced" if measured is None else "measured",
+        kind=kind,
         metric=metric,
-        peak=own if measured is None else measured,
+        peak=own if peaks is None else peaks,
         components=sums,
         holders=_holders(alive, root, holders),
         rank=rank,

@@ -1,0 +1,99 @@
+"""A run on a CUDA device, recorded by PyTorch's own allocator: its peaks, its history, and what was seen.
+
+The same for a card that is there and for one that is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..allocator import AllocatorSettings, CachingAllocator
+from ..errors import UsageMistake
+from ..histories.reading import Frames, snapshot_from
+from ..tracking.hidden_code import users_source
+from ..tracking.ledger import Ledger
+from ..tracking.source import SourceFinder
+from .allocation_calls import AllocationCalls
+from .observer import Observer
+from .overlay import Seen, overlay
+from .sightings import storage_address
+
+#: Events that the allocator keeps: more than any step has, and an end to what a test can fill.
+_MOST_EVENTS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What one run left."""
+
+    ledger: Ledger
+    stats: Mapping[str, int]
+    """``torch.cuda.memory_stats`` at its end."""
+    snapshot: dict[str, Any]
+    """``torch.cuda.memory._snapshot`` at its end."""
+    seconds: float
+
+
+class RecordedRun:
+    """Records the work of this process on its current device, from ``begin`` to ``end``."""
+
+    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
+        """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
+        self._address_of = address_of
+        self.source: SourceFinder = users_source()
+        self._calls = AllocationCalls(self.source)
+        self._observer: Observer | None = None
+        self._began = 0.0
+
+    @property
+    def observer(self) -> Observer:
+        """What follows the run."""
+        if self._observer is None:
+            raise RuntimeError("a run ends that has not begun")
+        return self._observer
+
+    def begin(self) -> None:
+        """From here on the allocator keeps its history, and peaks start anew."""
+        torch.cuda.init()
+        torch.cuda.reset_peak_memory_stats()
+        # C++ stacks too: they name the operator, and tell libraries' workspaces from tensors
+        torch.cuda.memory._record_memory_history(
+            "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
+        )
+        self._calls.install()
+        # only now: telling the allocator anything before CUDA is there fails
+        self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of)
+        self._observer.install()
+        self._began = time.perf_counter()
+
+    def end(self) -> Recorded:
+        """The run has ended: what it left."""
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - self._began
+        self.observer.remove()
+        self._calls.remove()
+        stats = torch.cuda.memory_stats()
+        content = torch.cuda.memory._snapshot()
+        torch.cuda.memory._record_memory_history(None)
+        return Recorded(self._ledger(content), stats, content, seconds)
+
+    def _ledger(self, content: Any) -> Ledger:
+        try:
+            snapshot = snapshot_from(content, torch.cuda.current_device(), "the run's history")
+        except UsageMistake:  # nothing was allocated
+            return Ledger(CachingAllocator(AllocatorSettings()))
+        log, sightings = self.observer.log, self.observer.sightings
+        seen = Seen(log.states, sightings.seen, self._calls.take, self.observer.forward.module_of)
+        return overlay(snapshot, seen, self._users_line)
+
+    def _users_line(self, frames: Frames) -> tuple[str, int] | None:
+        for frame in frames:
+            filename = str(frame["filename"])
+            if filename.endswith(".py") and self.source.shows_file(filename):
+                return filename, int(frame["line"])
+        return None
