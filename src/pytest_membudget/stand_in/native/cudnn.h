@@ -1,0 +1,41 @@
+/* What the cudnn*.c share: the real cuDNN, and what a handle is here. */
+#ifndef MEMBUDGET_CUDNN_H
+#define MEMBUDGET_CUDNN_H
+
+#include <stdbool.h>
+
+#include "libraries.h"
+
+/* cudnnStatus_t (cudnn_graph.h of cuDNN 9.26) */
+enum {
+    CUDNN_SUCCESS = 0,
+    CUDNN_NOT_INITIALIZED = 1001,
+    CUDNN_BAD_PARAM = 2000,
+    CUDNN_NOT_SUPPORTED = 3000,
+    CUDNN_HOST_ALLOCATION_FAILED = 4003,
+    CUDNN_EXECUTION_FAILED_CUDART = 5003,
+};
+
+/* The real library's handle holds what it found out about the GPU. The stand-in's begins with zeros in that
+   place: the real size functions that are passed it find neither a pointer nor a GPU in it. */
+enum { CUDNN_OPAQUE_BYTES = 1 << 16 };
+
+struct cudnn_handle {
+    unsigned char zeros[CUDNN_OPAQUE_BYTES];
+    void *stream;
+};
+
+/* A function of the cuDNN that this process loaded; it refuses where there is none. The caller says with a
+   cast what it takes: an empty parameter list would promote float to double. */
+void *cudnn_real(const char *name);
+
+/* The real library is about to be asked for memory: the report names its version. */
+void cudnn_was_asked(void);
+
+/* cudnnGetVersion() of the real library, as 92600. */
+size_t cudnn_release(void);
+
+/* The device-properties descriptor of a card, which the real library plans for; NULL where it takes none. */
+void *cudnn_device_properties(int device);
+
+#endif

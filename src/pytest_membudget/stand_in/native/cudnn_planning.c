@@ -1,0 +1,132 @@
+/* cuDNN's graph (backend) API: convolutions, attention and norms, planned by the real library.
+
+   The real library finalizes a heuristics or plan descriptor for a handle, which needs the driver, or for a
+   device-properties descriptor, which does not (since 9.8). So attributes that are handles are left out, and
+   the current card's description is put in before such a descriptor is finalized. Descriptors, attributes and
+   everything else are the real library's; executing a plan does nothing.
+
+   Constants and prototypes: cudnn_graph.h of cuDNN 9.26. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "cudnn.h"
+
+enum { TYPE_HANDLE = 0, TYPE_BACKEND_DESCRIPTOR = 15 }; /* cudnnBackendAttributeType_t */
+
+/* cudnnBackendDescriptorType_t */
+enum { ENGINE_DESCRIPTOR = 2, ENGINEHEUR_DESCRIPTOR = 4, EXECUTION_PLAN_DESCRIPTOR = 5 };
+
+/* cudnnBackendAttributeName_t: the device of each of them */
+enum { ENGINEHEUR_DEVICEPROP = 204, EXECUTION_PLAN_DEVICEPROP = 407, ENGINE_DEVICEPROP = 1307 };
+
+/* Releases that plan without a driver: the first that takes a device's description, and the first whose
+   engines open the driver again (9.27 and 9.28 were tried; they plan nothing). */
+enum { FIRST_WITH_DEVICEPROP = 90800, FIRST_WITH_DRIVER = 92700 };
+
+/* Descriptors that were created and not yet finalized, and the attribute that names their device. */
+struct unfinished {
+    void *descriptor;
+    int device_attribute;
+    struct unfinished *next;
+};
+
+static pthread_mutex_t unfinished_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct unfinished *unfinished;
+
+static int device_attribute_of(int kind) {
+    switch (kind) {
+    case ENGINE_DESCRIPTOR: return ENGINE_DEVICEPROP;
+    case ENGINEHEUR_DESCRIPTOR: return ENGINEHEUR_DEVICEPROP;
+    case EXECUTION_PLAN_DESCRIPTOR: return EXECUTION_PLAN_DEVICEPROP;
+    default: return 0;
+    }
+}
+
+static bool remember(void *descriptor, int device_attribute) {
+    struct unfinished *entry = malloc(sizeof *entry);
+    if (!entry) return false;
+    pthread_mutex_lock(&unfinished_lock);
+    *entry = (struct unfinished){descriptor, device_attribute, unfinished};
+    unfinished = entry;
+    pthread_mutex_unlock(&unfinished_lock);
+    return true;
+}
+
+/* The attribute that names the device of `descriptor`, 0 where it needs none; it is asked for once. */
+static int forget(void *descriptor) {
+    int device_attribute = 0;
+    pthread_mutex_lock(&unfinished_lock);
+    for (struct unfinished **link = &unfinished; *link; link = &(*link)->next) {
+        struct unfinished *entry = *link;
+        if (entry->descriptor != descriptor) continue;
+        device_attribute = entry->device_attribute;
+        *link = entry->next;
+        free(entry);
+        break;
+    }
+    pthread_mutex_unlock(&unfinished_lock);
+    return device_attribute;
+}
+
+static int destroy(void *descriptor) {
+    int (*real)(void *) = cudnn_real("cudnnBackendDestroyDescriptor");
+    return real(descriptor);
+}
+
+EXPORTED int cudnnBackendCreateDescriptor(int kind, void **descriptor) {
+    int (*real)(int, void **) = cudnn_real("cudnnBackendCreateDescriptor");
+    int status = real(kind, descriptor);
+    int device_attribute = device_attribute_of(kind);
+    if (status || !device_attribute || remember(*descriptor, device_attribute)) return status;
+    destroy(*descriptor);
+    return CUDNN_HOST_ALLOCATION_FAILED;
+}
+
+EXPORTED int cudnnBackendDestroyDescriptor(void *descriptor) {
+    forget(descriptor);
+    return destroy(descriptor);
+}
+
+EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t count, const void *values) {
+    int (*real)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
+    if (type == TYPE_HANDLE) return CUDNN_SUCCESS;
+    bool names_device =
+        name == ENGINE_DEVICEPROP || name == ENGINEHEUR_DEVICEPROP || name == EXECUTION_PLAN_DEVICEPROP;
+    if (names_device) forget(descriptor); /* the caller's own description stays */
+    return real(descriptor, name, type, count, values);
+}
+
+static int set_device(void *descriptor, int device_attribute) {
+    int (*set)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
+    void *device = cudnn_device_properties(current_device());
+    if (!device) return CUDNN_NOT_SUPPORTED;
+    return set(descriptor, device_attribute, TYPE_BACKEND_DESCRIPTOR, 1, &device);
+}
+
+/* Many plans are refused as a matter of course, and the caller goes on to the next. A release that can plan
+   nothing is reported, since a caller would blame the operation. */
+static void report_release(void) {
+    size_t release = cudnn_release();
+    if (release < FIRST_WITH_DEVICEPROP) not_modelled("cudnnBackendFinalize (before 9.8 cuDNN plans only on a GPU)");
+    if (release >= FIRST_WITH_DRIVER) not_modelled("cudnnBackendFinalize (from 9.27 on cuDNN plans only with a driver)");
+}
+
+EXPORTED int cudnnBackendFinalize(void *descriptor) {
+    int (*real)(void *) = cudnn_real("cudnnBackendFinalize");
+    int device_attribute = forget(descriptor);
+    if (!device_attribute) return real(descriptor);
+    cudnn_was_asked();
+    int status = set_device(descriptor, device_attribute);
+    if (!status) status = real(descriptor);
+    if (status) report_release();
+    return status;
+}
+
+/* The workspace is the caller's; what a plan computes is not. */
+EXPORTED int cudnnBackendExecute(void *handle, void *plan, void *variant_pack) {
+    (void)plan, (void)variant_pack;
+    return handle ? CUDNN_SUCCESS : CUDNN_BAD_PARAM;
+}
+
+REFUSED(cudnnBackendPopulateCudaGraph, CUDNN_NOT_SUPPORTED)
+REFUSED(cudnnBackendUpdateCudaGraph, CUDNN_NOT_SUPPORTED)
