@@ -214,7 +214,7 @@ class VirtualDevice:
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended: what it took."""
         self._tracker.roles.see_gradients()
-        nccl = nccl_share(self.gpu, self._mode.collectives.groups.values(), metric)
+        nccl = nccl_share(self.gpu, self._mode.collectives.groups.seen.values(), metric)
         return memory_report(
             self.ledger,
             metric=metric,
@@ -240,6 +240,7 @@ class VirtualDevice:
             rank=place().rank,
             host=host_report(self._tracker.host, root=root, rank=place().rank),
             lives=self._lives,
+            device="fake",
         )
 
     def snapshot(self) -> dict[str, Any] | None:

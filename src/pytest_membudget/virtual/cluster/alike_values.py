@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..known_values import KnownValues
+from .numbers import Numbers
 from .private import reduction_of
 
 _c10d = torch.ops.c10d
@@ -21,7 +21,7 @@ _SAME = frozenset({"AVG", "MIN", "MAX", "BAND", "BOR"})
 Given = tuple[torch.Tensor, torch.Tensor]
 
 
-def alike_results(known: KnownValues, func: Any, args: Sequence[Any], size: int) -> list[Given]:
+def alike_results(known: Numbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
     """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
     return [
         (tensor, values.reshape(tensor.shape))
@@ -31,7 +31,7 @@ def alike_results(known: KnownValues, func: Any, args: Sequence[Any], size: int)
 
 
 def _results(
-    known: KnownValues, func: Any, args: Sequence[Any], size: int
+    known: Numbers, func: Any, args: Sequence[Any], size: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
     if func in (_c10d.allreduce_.default, _c10d.reduce_.default):
         for tensor in args[0]:
@@ -44,7 +44,7 @@ def _results(
                 yield output, _reduced(known, tensor, "AVG", size)
 
 
-def alike_result(known: KnownValues, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
+def alike_result(known: Numbers, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
     """What the new tensor of a functional collective holds, where that is known."""
     if name == "_c10d_functional::all_reduce":
         return _reduced(known, args[0], str(args[1]).upper(), size)
@@ -53,7 +53,7 @@ def alike_result(known: KnownValues, name: str, args: Sequence[Any], size: int) 
     return None
 
 
-def _gathered(known: KnownValues, tensor: torch.Tensor, size: int) -> torch.Tensor | None:
+def _gathered(known: Numbers, tensor: torch.Tensor, size: int) -> torch.Tensor | None:
     """``tensor`` of each of ``size`` ranks, one behind the other."""
     if tensor.numel() * size > known.most_elements(tensor.dtype):
         return None
@@ -61,7 +61,7 @@ def _gathered(known: KnownValues, tensor: torch.Tensor, size: int) -> torch.Tens
     return None if values is None else torch.cat([values] * size)
 
 
-def _reduced(known: KnownValues, tensor: torch.Tensor, reduction: str, size: int) -> torch.Tensor | None:
+def _reduced(known: Numbers, tensor: torch.Tensor, reduction: str, size: int) -> torch.Tensor | None:
     """``tensor``, the same on ``size`` ranks, reduced; None where it or the reduction is not known."""
     values = known.of(tensor) if tensor.numel() <= known.most_elements(tensor.dtype) else None
     if values is None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..known_values import KnownValues
+from .numbers import Numbers
 
 #: Most elements of a tensor and most parts of an object that are handed on: sizes, numbers, settings.
 _MOST_ELEMENTS = 2**16
@@ -30,7 +30,7 @@ _Said = list[Any]
 class Broadcasts:
     """Of each process group what rank 0 has sent, in order: kept on rank 0, taken on the others."""
 
-    def __init__(self, known: KnownValues, rank: int, heard: str) -> None:
+    def __init__(self, known: Numbers, rank: int, heard: str) -> None:
         """``heard``: what ``said`` gave on rank 0, empty if that is not known."""
         self._known = known
         self._is_first = rank == 0

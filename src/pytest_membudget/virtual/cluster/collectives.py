@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import torch
 
-from ...tracking.source import SourceFinder
 from ...tracking.tracker import Tracker
 from ..charges import on_cuda
-from ..device_query import called_by_engine
 from ..known_values import KnownValues
 from ..on_host import tensors_in
 from ..refusals import refusal
 from ..supposed_values import SupposedValues
 from .alike_values import alike_result, alike_results
 from .broadcasts import Broadcasts
+from .groups import Groups, check_devices
+from .keepers import is_keepers
 from .private import done_work, process_group_named, process_group_of
 
 _c10d = torch.ops.c10d
-#: Code that keeps buffers for its collectives alone: what it hands to one is such a buffer.
-_KEEPERS = tuple(
-    os.path.join("torch", *path)
-    for path in (
-        ("distributed", "fsdp", ""),
-        ("distributed", "algorithms", ""),
-        ("nn", "parallel", "distributed.py"),
-    )
-)
-
-
 #: The functional ``all_to_all_single``.
 _EXCHANGE = "_c10d_functional::all_to_all_single"
 
 #: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
 _KEEPING = frozenset({_c10d.broadcast_.default, _c10d.send.default, _c10d.barrier.default})
-
-
-@dataclass(slots=True)
-class Group:
-    """A process group that has communicated: its size, and the ranks it sends to and receives from."""
-
-    size: int
-    peers: set[int] = field(default_factory=set)
 
 
 class Collectives:
@@ -56,8 +34,7 @@ class Collectives:
     def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
         self._known = known
         self._supposed = supposed
-        #: by name
-        self.groups: dict[str, Group] = {}
+        self.groups = Groups()
         #: what rank 0 tells the others, where the test has ranks
         self.broadcasts: Broadcasts | None = None
 
@@ -70,7 +47,7 @@ class Collectives:
             for what, tensor, splits in (("output", args[0], args[3]), ("input", args[1], args[4])):
                 _check_splits(what, tensor, splits)
         self._see_group(name.partition("::")[2], args)
-        kept = _is_keepers(sys._getframe(1), tracker.source)
+        kept = is_keepers(sys._getframe(1), tracker.source)
         for tensor in _given(args):
             tracker.note_collective(tensor, kept=kept)
         if func is _c10d.broadcast_.default and self.broadcasts is not None:
@@ -120,24 +97,15 @@ class Collectives:
         for place, boxed in enumerate(args):
             if isinstance(boxed, torch.ScriptObject) and _is_group(boxed):
                 group = process_group_of(boxed)
-                _check_devices(group, devices)
-                if "cuda" not in devices:
-                    return  # gloo's
-                seen = self._group(group)
-                operator = name.partition(".")[0]
-                if operator in ("send", "recv_"):
-                    seen.peers.add(int(args[place + 1]))
-                elif operator.startswith("alltoall"):
-                    seen.peers.update(set(range(group.size())) - {group.rank()})
+                check_devices(group, devices)
+                if "cuda" in devices:  # else it is gloo's
+                    peer = args[place + 1] if place + 1 < len(args) else None
+                    self.groups.note_operator(group, name.partition(".")[0], peer)
                 return
 
     def _see_named(self, args: Sequence[Any]) -> None:
         if args and isinstance(args[-1], (str, torch.ScriptObject)) and any(map(on_cuda, _given(args))):
-            group = process_group_named(args[-1])
-            self._group(group)
-
-    def _group(self, group: Any) -> Group:
-        return self.groups.setdefault(group.group_name, Group(group.size()))
+            self.groups.note(process_group_named(args[-1]))
 
 
 def _is_group(boxed: torch.ScriptObject) -> bool:
@@ -176,21 +144,3 @@ def _check_splits(what: str, tensor: torch.Tensor, splits: Sequence[int]) -> Non
             f"{tensor.shape[0]} rows. If they were read from data, such as a router's counts, they are not "
             "known on the virtual device: write sizes that follow from shapes, as of balanced experts"
         )
-
-
-def _check_devices(group: Any, devices: set[str]) -> None:
-    """As ``ProcessGroup::getBackend`` (torch/csrc/distributed/c10d/ProcessGroup.cpp, 2.13)."""
-    served = {device.type for device in group._device_types}
-    for device in devices - served:
-        raise RuntimeError(f"No backend type associated with device type {device}")
-
-
-def _is_keepers(frame: FrameType | None, source: SourceFinder) -> bool:
-    """Whether code that keeps buffers for its collectives asked for this one: FSDP, DDP in Python or C++."""
-    if called_by_engine(frame):
-        return True
-    while frame is not None and not source.shows(frame.f_code):
-        if any(part in frame.f_code.co_filename for part in _KEEPERS):
-            return True
-        frame = frame.f_back
-    return False

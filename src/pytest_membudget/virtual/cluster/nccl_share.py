@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...gpus import Gpu
 from ...nccl import Communicator, nccl_memory
 from ...units import gib_text
-from .collectives import Group
+from .groups import Group
 from .launching import NODE_GPUS
 
 

@@ -22,10 +22,14 @@ def install_objects(broadcasts: Broadcasts) -> None:
         _all_gather_object, _gather_object, sent.broadcast_object_list, sent.scatter_object_list,
         _send_object_list, _recv_object_list,
     ):  # fmt: skip
-        name = function.__name__.removeprefix("_")
-        for module in (dist, c10d):
-            if hasattr(module, name):
-                setattr(module, name, function)
+        put(function.__name__.removeprefix("_"), function)
+
+
+def put(name: str, function: Any) -> None:
+    """Make ``function`` what ``torch.distributed`` has under ``name``."""
+    for module in (dist, c10d):
+        if hasattr(module, name):
+            setattr(module, name, function)
 
 
 def _all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:

@@ -1,0 +1,78 @@
+"""One rank of many on the stand-in: the process is told who it is, and torch.distributed answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import torch
+
+from ...tracking.source import SourceFinder
+from ...virtual.after_import import after_import
+from ...virtual.cluster.broadcasts import Broadcasts
+from ...virtual.cluster.groups import Group
+from ...virtual.cluster.launching import place_of, tell
+from ...virtual.cluster.likeness import Likeness
+from ...virtual.cluster.numbers import Numbers
+from ...virtual.cluster.objects import install_objects
+from ...virtual.cluster.pipelines import install_pipelines, install_schedules
+from ...virtual.ordinal import take_place
+from .collectives import Collectives, NoteCollective
+from .gathered import install_gathered
+from .memory_numbers import MemoryNumbers
+from .process_groups import ProcessGroups
+
+
+class StandInRanks:
+    """The ranks that the running test is one of."""
+
+    def __init__(
+        self,
+        rank: int,
+        world_size: int,
+        source: SourceFinder,
+        note_collective: NoteCollective,
+        heard: str = "",
+        numbers: Numbers | None = None,
+    ) -> None:
+        """``note_collective(tensor, kept=...)`` is told of the tensors of collectives, each time.
+
+        ``heard``: what rank 0 has ``said``, if it ran before. ``numbers``: what is known of tensors; without,
+        whatever small tensors hold.
+        """
+        self.place = place_of(rank, world_size, os.environ)
+        self._likeness = Likeness(self.place, source)
+        numbers = numbers or MemoryNumbers()
+        self._broadcasts = Broadcasts(numbers, rank, heard)
+        self._note_collective = note_collective
+        self._collectives = Collectives(source, note_collective, numbers, self._broadcasts)
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """The process groups that have communicated on cards, for ``nccl_share``."""
+        return self._collectives.groups.seen
+
+    def begin(self) -> None:
+        """From here on the process is the rank, for good: with its GPU, in a process group of all ranks."""
+        take_place(self.place)
+        tell(self.place, os.environ)
+        torch.cuda.set_device(self.place.local_rank)
+        self._collectives.install()
+        install_gathered(self._note_collective)
+        install_objects(self._broadcasts)
+        after_import("torch.distributed.pipelining.stage", install_pipelines)
+        after_import("torch.distributed.pipelining.schedules", install_schedules)
+        ProcessGroups(self.place).begin()
+        self._likeness.watch()
+
+    def representative_ranks(self) -> list[int]:
+        """After rank 0's run: the ranks beside it that must be estimated, so that the worst is known."""
+        return self._likeness.representative_ranks()
+
+    def said(self) -> str:
+        """What rank 0 has told the others, for their ``heard``."""
+        return self._broadcasts.said()
+
+    def rank_assumption(self) -> str:
+        """What is taken for granted of the ranks that are not estimated; empty if there are none."""
+        return self._likeness.assumption()
