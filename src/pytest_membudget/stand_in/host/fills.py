@@ -1,0 +1,136 @@
+"""Large host tensors that are filled or copied: no pages are touched where what is there need not be known.
+
+Random numbers are not drawn, zeros are fresh pages, and a copy of what was not computed is not made. All else
+is written as always, and what was hollow before is not any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from .kernel_calls import KernelCall
+from .memory import HostMemory
+
+#: From here on a tensor is large: what the stand-in's runtime copies to a card is smaller.
+LARGE_BYTES: Final = 1 << 20
+#: From here on a tensor of one value other than zero is not written.
+_LARGE_UNIFORM_BYTES: Final = 1 << 26
+
+_DRAWS: Final = (
+    "normal_", "uniform_", "random_", "random_.from", "random_.to", "bernoulli_.float", "bernoulli_.Tensor",
+    "exponential_", "log_normal_", "cauchy_", "geometric_",
+)  # fmt: skip
+#: Where large tensors are filled; ``copy_`` too.
+NAMES: Final = (*_DRAWS, "zero_", "fill_.Scalar", "fill_.Tensor", "copy_")
+
+Kernel = Callable[..., Any]
+
+
+class Fills:
+    """The operators that fill, for host tensors; ``on_hollow`` is called when a tensor becomes hollow."""
+
+    def __init__(self, memory: HostMemory, on_hollow: Callable[[], None]) -> None:
+        self._memory = memory
+        self._on_hollow = on_hollow
+
+    def replacement(self, name: str, kernel: KernelCall) -> Kernel:
+        """What runs instead of ``kernel``, the operator ``name``'s for host tensors."""
+        if name in _DRAWS:
+            return self._draw(kernel)
+        if name == "zero_":
+            return self._zero(kernel)
+        return self._copy(kernel) if name == "copy_" else self._fill(kernel)
+
+    def make_hollow(self, tensor: torch.Tensor) -> None:
+        """The values of ``tensor`` are not computed."""
+        self._memory.set_hollow(tensor, True)
+        self._on_hollow()
+
+    def _draw(self, kernel: KernelCall) -> Kernel:
+        def draw(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            is_float = tensor.is_floating_point() or tensor.is_complex()
+            if tensor.nbytes < LARGE_BYTES or not is_float or not self._memory.holds(tensor):
+                self._written(tensor)
+                result: torch.Tensor = kernel(keys, (tensor, *args), kwargs)
+                return result
+            self.make_hollow(tensor)
+            return tensor
+
+        return draw
+
+    def _zero(self, kernel: KernelCall) -> Kernel:
+        def zero(keys: Any, tensor: torch.Tensor) -> torch.Tensor:
+            self._written(tensor)
+            if tensor.nbytes < LARGE_BYTES or not _is_dense(tensor) or not self._memory.zero(tensor):
+                kernel(keys, (tensor,), {})
+            return tensor
+
+        return zero
+
+    def _fill(self, kernel: KernelCall) -> Kernel:
+        def fill(keys: Any, tensor: torch.Tensor, value: Any) -> torch.Tensor:
+            self._written(tensor)
+            if tensor.nbytes >= LARGE_BYTES:
+                if _is_dense(tensor) and _is_zero(value) and self._memory.zero(tensor):
+                    return tensor
+                if tensor.nbytes >= _LARGE_UNIFORM_BYTES and self._memory.holds(tensor):
+                    self.make_hollow(tensor)
+                    return tensor
+            kernel(keys, (tensor, value), {})
+            return tensor
+
+        return fill
+
+    def _copy(self, kernel: KernelCall) -> Kernel:
+        memory = self._memory
+
+        def copy(keys: Any, target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
+            if not _on_host(target) or not _on_host(source):
+                return kernel(keys, (target, source, non_blocking), {})
+            is_hollow = memory.is_hollow(source)
+            if is_hollow:
+                self.make_hollow(target)
+            else:
+                self._written(target)
+            if target.nbytes >= LARGE_BYTES and memory.holds(target):
+                if is_hollow:
+                    return target
+                if _is_dense(target) and _is_dense(source) and memory.is_untouched(source):
+                    memory.zero(target)
+                    return target
+            return kernel(keys, (target, source, non_blocking), {})
+
+        return copy
+
+    def _written(self, tensor: torch.Tensor) -> None:
+        """All of ``tensor`` is written: if that is all of its storage, what was hollow is not any more."""
+        if self._memory.hollow_blocks.value and tensor.nbytes == tensor.untyped_storage().nbytes():
+            self._memory.set_hollow(tensor, False)
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements are all that lies between its first byte and its last."""
+    if tensor.layout is not torch.strided:
+        return False
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _on_host(value: object) -> bool:
+    """Whether ``value`` is a tensor there, and no number: torch copies those too."""
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether all bits of ``value`` in a tensor are zero; -0.0 has a sign."""
+    number = value.item() if _on_host(value) else value
+    return not isinstance(number, torch.Tensor) and number == 0 and not str(number).startswith("-")

@@ -1,0 +1,158 @@
+"""Operators on hollow host tensors: their results are made and not computed, and are hollow too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from .fills import LARGE_BYTES, NAMES, Fills, Kernel
+from .kernel_calls import KernelCall
+from .memory import HostMemory
+from .shapes import host_tensors, result_shapes, tensors_in
+
+#: Operators that decide by what a tensor holds: reads, which are answered elsewhere and listed; and those
+#: that change what a tensor's storage is.
+_EXEMPT: Final = frozenset(
+    (
+        "_local_scalar_dense", "_pin_memory", "_unique", "_unique2", "equal", "is_set_to", "masked_select",
+        "nonzero", "nonzero_static", "resize_", "resize_as_", "set_", "unique_consecutive", "unique_dim",
+        "unique_dim_consecutive",
+    )
+)  # fmt: skip
+
+
+class HollowTensors:
+    """The operators of host tensors, replaced for the rest of the process by ``install``.
+
+    What fills is replaced at once. All others follow when the first tensor becomes hollow: a process that has
+    none computes as always.
+    """
+
+    def __init__(self, memory: HostMemory) -> None:
+        self._memory = memory
+        self._fills = Fills(memory, self._follow_operators)
+        self._library: Any = torch.library.Library("aten", "IMPL")
+        self._follows = False
+
+    def install(self) -> None:
+        """Replace what fills."""
+        for name in NAMES:
+            if _is_known(name):
+                self._replace(name, self._fills.replacement(name, _kernel_of(name)))
+
+    def _follow_operators(self) -> None:
+        if self._follows:
+            return
+        self._follows = True
+        for name in _computing():
+            self._replace(name, self._computing(_overload(name), _kernel_of(name)))
+
+    def _replace(self, name: str, function: Kernel) -> None:
+        self._library.impl(name, function, "CPU", with_keyset=True)
+
+    def _computing(self, operator: Any, compute: KernelCall) -> Kernel:
+        memory, count = self._memory, self._memory.hollow_blocks
+        written = _written_arguments(operator)
+
+        def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            if not count.value or compute.is_again():
+                return compute(keys, args, kwargs)
+            if not any(memory.is_hollow(tensor) for tensor in host_tensors((args, kwargs))):
+                return compute(keys, args, kwargs)
+            return self._skip(operator, written, lambda: compute(keys, args, kwargs), args, kwargs)
+
+        return run
+
+    def _skip(
+        self, operator: Any, written: list[Any], compute: Callable[[], Any], args: Any, kwargs: Any
+    ) -> Any:
+        """The results of ``operator`` on hollow tensors; small ones are computed from what is there."""
+        targets = [_argument(index, name, args, kwargs) for index, name in written]
+        if not any(tensor.nbytes >= LARGE_BYTES for tensor in host_tensors((args, kwargs))):
+            results = compute()
+        else:
+            try:
+                results = self._unwritten(operator, targets, args, kwargs)
+            except (NotImplementedError, RuntimeError):  # its shape depends on what the tensors hold
+                results = compute()
+        for tensor in host_tensors((targets, results)):
+            self._fills.make_hollow(tensor)
+        return results
+
+    def _unwritten(self, operator: Any, targets: list[Any], args: Any, kwargs: Any) -> Any:
+        if targets and not operator._schema.name.endswith("out") and not operator._overloadname.endswith("out"):
+            _count_steps(operator, args)
+            return _returned(operator, targets)
+        shapes = result_shapes(operator, args, kwargs)
+        if not targets:
+            return tree_map_only(torch.Tensor, _empty_like, shapes)
+        for target, shape in zip(host_tensors(targets), tensors_in(shapes), strict=True):
+            if target.shape != shape.shape:
+                target.resize_(shape.shape)
+        return _returned(operator, targets)
+
+
+def _computing() -> Iterator[str]:
+    """The names of the operators that compute host tensors from others."""
+    for qualified in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = qualified.partition("::")
+        if namespace != "aten" or name in NAMES or name.partition(".")[0] in _EXEMPT:
+            continue
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(qualified, "CPU"):
+            continue
+        schema = _overload(name)._schema
+        takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
+        if takes_tensors and not _gives_views(schema):
+            yield name
+
+
+def _gives_views(schema: Any) -> bool:
+    aliases = [argument.alias_info for argument in (*schema.arguments, *schema.returns)]
+    return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _is_known(name: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel(f"aten::{name}"))
+
+
+def _kernel_of(name: str) -> KernelCall:
+    return KernelCall(_overload(name), torch.library.get_kernel(f"aten::{name}", "CPU"))
+
+
+def _overload(name: str) -> Any:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+def _written_arguments(operator: Any) -> list[tuple[int, str]]:
+    arguments = enumerate(operator._schema.arguments)
+    return [
+        (index, argument.name)
+        for index, argument in arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+
+
+def _argument(index: int, name: str, args: Any, kwargs: Any) -> Any:
+    return kwargs[name] if name in kwargs else args[index] if index < len(args) else None
+
+
+def _returned(operator: Any, targets: list[Any]) -> Any:
+    count = len(operator._schema.returns)
+    if count == 0:
+        return None
+    return targets[0] if count == 1 else tuple(targets[:count])
+
+
+def _count_steps(operator: Any, args: Any) -> None:
+    """A fused optimizer counts its steps, whose numbers are small and stay real."""
+    names = [argument.name for argument in operator._schema.arguments]
+    if "state_steps" in names and len(args) > names.index("state_steps"):
+        torch._foreach_add_(args[names.index("state_steps")], 1)
+
+
+def _empty_like(shape: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(shape.shape, shape.stride(), dtype=shape.dtype, device="cpu")

@@ -1,0 +1,33 @@
+/* The span of addresses that tensors' host memory is taken from. */
+#ifndef MEMBUDGET_HOST_SPAN_H
+#define MEMBUDGET_HOST_SPAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Lies at the beginning of each block. */
+struct host_block {
+    size_t bytes; /* as asked for; 0: nobody's */
+    struct host_block *next; /* the next free block of this size */
+    int has_page; /* memory begins a page later, or else HEADER_BYTES later */
+    int is_pinned;
+    int is_hollow;
+};
+
+/* Memory of a new block; NULL where the span has no room. */
+void *span_take(size_t bytes, size_t alignment, int is_pinned);
+void span_give(void *address);
+
+/* Whether `address` lies in the span: cheap, for every free of the process. */
+int span_holds(const void *address);
+
+/* The live block that `address` lies in, or NULL. */
+struct host_block *span_block(const void *address);
+void *block_address(struct host_block *block);
+
+void span_set_hollow(struct host_block *block, int is_hollow);
+int *span_hollow_count(void);
+int span_zero(void *address, size_t bytes);
+int span_is_untouched(const void *address, size_t bytes);
+
+#endif
