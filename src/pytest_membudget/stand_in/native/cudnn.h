@@ -16,12 +16,12 @@ enum {
     CUDNN_EXECUTION_FAILED_CUDART = 5003,
 };
 
-/* The real library's handle holds what it found out about the GPU. The stand-in's begins with zeros in that
-   place: the real size functions that are passed it find neither a pointer nor a GPU in it. */
-enum { CUDNN_OPAQUE_BYTES = 1 << 16 };
+/* What the real size functions are passed in place of a handle of their own; beyond what cudnn_handles.c
+   describes it is zeros, in which they find no pointer. */
+enum { CUDNN_DESCRIPTION_BYTES = 1 << 16 };
 
 struct cudnn_handle {
-    unsigned char zeros[CUDNN_OPAQUE_BYTES];
+    unsigned char description[CUDNN_DESCRIPTION_BYTES];
     void *stream;
 };
 
@@ -37,5 +37,8 @@ size_t cudnn_release(void);
 
 /* The device-properties descriptor of a card, which the real library plans for; NULL where it takes none. */
 void *cudnn_device_properties(int device);
+
+/* What the states of dropout's generator take. */
+size_t cudnn_dropout_states_bytes(const struct card *card);
 
 #endif

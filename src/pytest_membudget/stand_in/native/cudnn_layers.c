@@ -1,8 +1,8 @@
 /* cuDNN's older API, as libtorch and others still call it: batch norm, dropout, CTC loss, pooling, spatial
    transformer, softmax and the rest.
 
-   Descriptors need no handle and are the real library's. Sizes of batch norm's buffers are the real library's
-   too: it reads them off the descriptors, given a handle full of zeros (tried with 9.19 and 9.26).
+   Descriptors need no handle and are the real library's. Sizes are the real library's too: it computes them
+   from the descriptors and the card (cudnn_handles.c).
 
    Prototypes: cudnn_ops.h, cudnn_adv.h and cudnn_cnn.h of cuDNN 9.26. */
 #include "cudnn.h"
@@ -75,4 +75,20 @@ EXPORTED int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void *handle, 
         cudnn_real("cudnnGetBatchNormalizationTrainingExReserveSpaceSize");
     cudnn_was_asked();
     return real(handle, mode, operation, activation, x, bytes);
+}
+
+EXPORTED int cudnnGetCTCLossWorkspaceSize(void *handle, void *probabilities, void *gradients, const int *labels,
+                                          const int *label_lengths, const int *input_lengths, int algorithm,
+                                          void *loss, size_t *bytes) {
+    int (*real)(void *, void *, void *, const int *, const int *, const int *, int, void *, size_t *) =
+        cudnn_real("cudnnGetCTCLossWorkspaceSize");
+    cudnn_was_asked();
+    return real(handle, probabilities, gradients, labels, label_lengths, input_lengths, algorithm, loss, bytes);
+}
+
+EXPORTED int cudnnGetCTCLossWorkspaceSize_v8(void *handle, int algorithm, void *loss, void *probabilities,
+                                             void *gradients, size_t *bytes) {
+    int (*real)(void *, int, void *, void *, void *, size_t *) = cudnn_real("cudnnGetCTCLossWorkspaceSize_v8");
+    cudnn_was_asked();
+    return real(handle, algorithm, loss, probabilities, gradients, bytes);
 }

@@ -34,6 +34,7 @@ void *cudnn_real(const char *name) {
     return (void *)refuse;
 }
 
+/* Only after `load` has run or begun. */
 size_t cudnn_release(void) {
     size_t (*get_version)(void) = library ? dlsym(library, "cudnnGetVersion") : NULL;
     return get_version ? get_version() : 0;

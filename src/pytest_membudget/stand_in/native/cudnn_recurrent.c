@@ -1,22 +1,24 @@
 /* cuDNN's recurrent layers and their dropout: sizes without running anything.
 
-   The real library computes the sizes from the descriptors; what it is given in place of a handle is zeros.
+   The real library computes the sizes from the descriptors and the card (cudnn_handles.c).
 
    Prototypes: cudnn_adv.h and cudnn_ops.h of cuDNN 9.26. */
 #include "cudnn.h"
 
-enum { ALGO_STANDARD = 0 }; /* cudnnRNNAlgo_t */
-
-/* The dropout generator's states. Read off the answers of cuDNN 9.26 for described handles: one state of 48
-   bytes (curandState: curand_kernel.h) for every second thread that the GPU holds at once, in blocks of 256. */
+/* One state of 48 bytes (curandState: curand_kernel.h) for every second thread that the card holds at once, in
+   blocks of 256: read off what cuDNN 9.19 and 9.26 answer for handles of several made-up GPUs. */
 enum { STATE_BYTES = 48, STATES_PER_BLOCK = 256 };
+
+size_t cudnn_dropout_states_bytes(const struct card *card) {
+    size_t states = (size_t)card->multiprocessors * (size_t)card->threads_per_multiprocessor / 2;
+    size_t blocks = (states + STATES_PER_BLOCK - 1) / STATES_PER_BLOCK;
+    return blocks * STATES_PER_BLOCK * STATE_BYTES;
+}
 
 EXPORTED int cudnnDropoutGetStatesSize(void *handle, size_t *bytes) {
     const struct card *card = card_at(current_device());
     if (!handle || !bytes || !card) return CUDNN_BAD_PARAM;
-    size_t threads = (size_t)card->multiprocessors * (size_t)card->threads_per_multiprocessor / 2;
-    size_t blocks = (threads + STATES_PER_BLOCK - 1) / STATES_PER_BLOCK;
-    *bytes = blocks * STATES_PER_BLOCK * STATE_BYTES;
+    *bytes = cudnn_dropout_states_bytes(card);
     return CUDNN_SUCCESS;
 }
 
@@ -50,52 +52,17 @@ EXPORTED int cudnnGetRNNWeightParams(void *handle, void *rnn, int32_t layer, siz
     return real(handle, rnn, layer, space_bytes, space, linear_layer, matrix, matrix_address, bias, bias_address);
 }
 
-/* A descriptor as `rnn`, with the standard algorithm; NULL where the real library refuses. */
-static void *with_standard_algorithm(void *rnn, int *algorithm) {
-    int (*get)(void *, int *, int *, int *, int *, int *, int *, int *, int *, int32_t *, int32_t *, int32_t *,
-               int32_t *, void **, uint32_t *) = cudnn_real("cudnnGetRNNDescriptor_v8");
-    int (*set)(void *, int, int, int, int, int, int, int, int, int32_t, int32_t, int32_t, int32_t, void *,
-               uint32_t) = cudnn_real("cudnnSetRNNDescriptor_v8");
-    int (*create)(void **) = cudnn_real("cudnnCreateRNNDescriptor");
-    int (*destroy)(void *) = cudnn_real("cudnnDestroyRNNDescriptor");
-    int cell, bias, direction, input, type, precision, math;
-    int32_t input_size, hidden_size, projection_size, layers;
-    uint32_t flags;
-    void *dropout, *standard;
-    if (get(rnn, algorithm, &cell, &bias, &direction, &input, &type, &precision, &math, &input_size, &hidden_size,
-            &projection_size, &layers, &dropout, &flags))
-        return NULL;
-    if (create(&standard)) return NULL;
-    if (!set(standard, ALGO_STANDARD, cell, bias, direction, input, type, precision, math, input_size, hidden_size,
-             projection_size, layers, dropout, flags))
-        return standard;
-    destroy(standard);
-    return NULL;
-}
-
 /* The real library writes both sizes and then fails, because it wants to know the current GPU; sizes that it
    did not write are not known. */
-static int ask_sizes(void *handle, void *rnn, int mode, void *x, size_t *workspace_bytes, size_t *reserve_bytes) {
+EXPORTED int cudnnGetRNNTempSpaceSizes(void *handle, void *rnn, int mode, void *x, size_t *workspace_bytes,
+                                       size_t *reserve_bytes) {
     int (*real)(void *, void *, int, void *, size_t *, size_t *) = cudnn_real("cudnnGetRNNTempSpaceSizes");
     size_t workspace = SIZE_MAX, reserve = SIZE_MAX;
+    cudnn_was_asked();
     int status = real(handle, rnn, mode, x, &workspace, &reserve);
     if (status && status != CUDNN_EXECUTION_FAILED_CUDART) return status;
     if (workspace == SIZE_MAX || reserve == SIZE_MAX) return status ? status : CUDNN_NOT_SUPPORTED;
     if (workspace_bytes) *workspace_bytes = workspace;
     if (reserve_bytes) *reserve_bytes = reserve;
     return CUDNN_SUCCESS;
-}
-
-EXPORTED int cudnnGetRNNTempSpaceSizes(void *handle, void *rnn, int mode, void *x, size_t *workspace_bytes,
-                                       size_t *reserve_bytes) {
-    int (*destroy)(void *) = cudnn_real("cudnnDestroyRNNDescriptor");
-    cudnn_was_asked();
-    int algorithm = ALGO_STANDARD;
-    void *standard = with_standard_algorithm(rnn, &algorithm);
-    if (!standard) return CUDNN_BAD_PARAM;
-    int status = ask_sizes(handle, standard, mode, x, workspace_bytes, reserve_bytes);
-    destroy(standard);
-    if (!status && algorithm != ALGO_STANDARD)
-        not_modelled("cudnnGetRNNTempSpaceSizes (persistent algorithms: the standard one's sizes)");
-    return status;
 }
