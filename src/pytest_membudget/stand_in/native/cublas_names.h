@@ -1,5 +1,6 @@
-/* cuBLAS's functions by what they do to memory. Names: cublas_api.h, cublas.h and cublasXt.h of CUDA 12.6 to 13.2;
-   each name stands for its 64-bit form too (the suffix _64), which has the same arguments in the same places. */
+/* cuBLAS's functions by what they do to memory. Names: cublas_api.h, cublas.h and cublasXt.h of CUDA 12.6
+   to 13.2; each name stands for its 64-bit form too (the suffix _64), which has the same arguments in the
+   same places. */
 #ifndef MEMBUDGET_CUBLAS_NAMES_H
 #define MEMBUDGET_CUBLAS_NAMES_H
 
@@ -11,59 +12,59 @@
 
 /* The result goes into a vector or matrix that the caller allocated; there is no other output. Temporary
    memory comes from the workspace set with cublasSetWorkspace. */
-#define BLAS_COMPUTES_ONLY(X)                                                                                  \
-    /* matrix by matrix */                                                                                     \
-    FOUR_BLAS(X, gemm_v2) FOUR_BLAS(X, gemmBatched) FOUR_BLAS(X, gemmStridedBatched)                           \
-    FOUR_BLAS(X, symm_v2) FOUR_BLAS(X, syrk_v2) FOUR_BLAS(X, syr2k_v2) FOUR_BLAS(X, syrkx)                     \
-    COMPLEX_BLAS(X, hemm_v2) COMPLEX_BLAS(X, herk_v2) COMPLEX_BLAS(X, her2k_v2) COMPLEX_BLAS(X, herkx)         \
-    FOUR_BLAS(X, trmm_v2) FOUR_BLAS(X, trsm_v2) FOUR_BLAS(X, trsmBatched) FOUR_BLAS(X, geam) FOUR_BLAS(X, dgmm) \
-    X(cublasHgemm) X(cublasHgemmBatched) X(cublasHgemmStridedBatched) X(cublasSgemmEx) X(cublasCgemmEx)        \
-    X(cublasGemmEx) X(cublasGemmBatchedEx) X(cublasGemmStridedBatchedEx) X(cublasGemmGroupedBatchedEx)         \
-    REAL_BLAS(X, gemmGroupedBatched) COMPLEX_BLAS(X, gemm3m)                                                   \
-    /* matrix by vector */                                                                                     \
-    FOUR_BLAS(X, gemv_v2) FOUR_BLAS(X, gemvBatched) FOUR_BLAS(X, gemvStridedBatched) FOUR_BLAS(X, symv_v2)     \
-    FOUR_BLAS(X, trmv_v2) FOUR_BLAS(X, trsv_v2) FOUR_BLAS(X, syr_v2) FOUR_BLAS(X, syr2_v2)                     \
-    REAL_BLAS(X, ger_v2) COMPLEX_BLAS(X, geru_v2) COMPLEX_BLAS(X, gerc_v2)                                     \
-    COMPLEX_BLAS(X, hemv_v2) COMPLEX_BLAS(X, her_v2) COMPLEX_BLAS(X, her2_v2)                                  \
-    /* vector by vector, in place */                                                                           \
-    FOUR_BLAS(X, axpy_v2) FOUR_BLAS(X, copy_v2) FOUR_BLAS(X, scal_v2) FOUR_BLAS(X, swap_v2)                    \
-    X(cublasCsscal_v2) X(cublasZdscal_v2) FOUR_BLAS(X, rot_v2) X(cublasCsrot_v2) X(cublasZdrot_v2)             \
-    REAL_BLAS(X, rotm_v2) X(cublasAxpyEx) X(cublasScalEx) X(cublasCopyEx) X(cublasSwapEx)                      \
-    /* rotations' coefficients: left as the caller has them */                                                 \
+#define BLAS_COMPUTES_ONLY(X)                                                                              \
+    /* matrix by matrix */                                                                                 \
+    FOUR_BLAS(X, gemm_v2) FOUR_BLAS(X, gemmBatched) FOUR_BLAS(X, gemmStridedBatched) FOUR_BLAS(X, symm_v2) \
+    FOUR_BLAS(X, syrk_v2) FOUR_BLAS(X, syr2k_v2) FOUR_BLAS(X, syrkx) COMPLEX_BLAS(X, hemm_v2)              \
+    COMPLEX_BLAS(X, herk_v2) COMPLEX_BLAS(X, her2k_v2) COMPLEX_BLAS(X, herkx) FOUR_BLAS(X, trmm_v2)        \
+    FOUR_BLAS(X, trsm_v2) FOUR_BLAS(X, trsmBatched) FOUR_BLAS(X, geam) FOUR_BLAS(X, dgmm) X(cublasHgemm)   \
+    X(cublasHgemmBatched) X(cublasHgemmStridedBatched) X(cublasSgemmEx) X(cublasCgemmEx) X(cublasGemmEx)   \
+    X(cublasGemmBatchedEx) X(cublasGemmStridedBatchedEx) X(cublasGemmGroupedBatchedEx)                     \
+    REAL_BLAS(X, gemmGroupedBatched) COMPLEX_BLAS(X, gemm3m)                                               \
+    /* matrix by vector */                                                                                 \
+    FOUR_BLAS(X, gemv_v2) FOUR_BLAS(X, gemvBatched) FOUR_BLAS(X, gemvStridedBatched) FOUR_BLAS(X, symv_v2) \
+    FOUR_BLAS(X, trmv_v2) FOUR_BLAS(X, trsv_v2) FOUR_BLAS(X, syr_v2) FOUR_BLAS(X, syr2_v2)                 \
+    REAL_BLAS(X, ger_v2) COMPLEX_BLAS(X, geru_v2) COMPLEX_BLAS(X, gerc_v2) COMPLEX_BLAS(X, hemv_v2)        \
+    COMPLEX_BLAS(X, her_v2) COMPLEX_BLAS(X, her2_v2)                                                       \
+    /* vector by vector, in place */                                                                       \
+    FOUR_BLAS(X, axpy_v2) FOUR_BLAS(X, copy_v2) FOUR_BLAS(X, scal_v2) FOUR_BLAS(X, swap_v2)                \
+    X(cublasCsscal_v2) X(cublasZdscal_v2) FOUR_BLAS(X, rot_v2) X(cublasCsrot_v2) X(cublasZdrot_v2)         \
+    REAL_BLAS(X, rotm_v2) X(cublasAxpyEx) X(cublasScalEx) X(cublasCopyEx) X(cublasSwapEx)                  \
+    /* rotations' coefficients: left as the caller has them */                                             \
     FOUR_BLAS(X, rotg_v2) REAL_BLAS(X, rotmg_v2)
 
 /* Known to the vendor's library, called by no PyTorch: refused by name. The old interface without a handle,
    multi-GPU cublasXt (which allocates and copies on its own), packed and banded matrices. */
-#define BLAS_NOT_MODELLED(X)                                                                                   \
-    X(cublasInit) X(cublasShutdown) X(cublasAlloc) X(cublasFree) X(cublasGetError) X(cublasSetKernelStream)    \
-    FOUR_BLAS(X, gemm) FOUR_BLAS(X, gemv) FOUR_BLAS(X, axpy) FOUR_BLAS(X, copy) FOUR_BLAS(X, scal)             \
-    FOUR_BLAS(X, swap) FOUR_BLAS(X, symm) FOUR_BLAS(X, syrk) FOUR_BLAS(X, syr2k) FOUR_BLAS(X, trmm)            \
-    FOUR_BLAS(X, trsm) FOUR_BLAS(X, trmv) FOUR_BLAS(X, trsv) REAL_BLAS(X, dot) REAL_BLAS(X, nrm2)              \
-    FOUR_BLAS(X, gbmv_v2) FOUR_BLAS(X, tbmv_v2) FOUR_BLAS(X, tbsv_v2) FOUR_BLAS(X, tpmv_v2)                    \
-    FOUR_BLAS(X, tpsv_v2) FOUR_BLAS(X, tpttr) FOUR_BLAS(X, trttp) REAL_BLAS(X, sbmv_v2) REAL_BLAS(X, spmv_v2)  \
-    REAL_BLAS(X, spr_v2) REAL_BLAS(X, spr2_v2) COMPLEX_BLAS(X, hbmv_v2) COMPLEX_BLAS(X, hpmv_v2)               \
-    COMPLEX_BLAS(X, hpr_v2) COMPLEX_BLAS(X, hpr2_v2) X(cublasCgemm3mEx) X(cublasCgemm3mBatched)                \
-    X(cublasCgemm3mStridedBatched) X(cublasCherkEx) X(cublasCherk3mEx) X(cublasCsyrkEx) X(cublasCsyrk3mEx)     \
-    X(cublasNrm2Ex) X(cublasAsumEx) X(cublasIamaxEx) X(cublasIaminEx) X(cublasDotcEx) X(cublasRotEx)           \
-    X(cublasRotgEx) X(cublasRotmEx) X(cublasRotmgEx) X(cublasUint8gemmBias)                                    \
-    X(cublasHSHgemvBatched) X(cublasHSHgemvStridedBatched) X(cublasHSSgemvBatched)                             \
-    X(cublasHSSgemvStridedBatched) X(cublasTSSgemvBatched) X(cublasTSSgemvStridedBatched)                      \
-    X(cublasTSTgemvBatched) X(cublasTSTgemvStridedBatched)                                                     \
-    X(cublasXtCreate) X(cublasXtDestroy) X(cublasXtDeviceSelect) X(cublasXtGetNumBoards) X(cublasXtMaxBoards)  \
-    X(cublasXtSetBlockDim) X(cublasXtGetBlockDim) X(cublasXtSetCpuRatio) X(cublasXtSetCpuRoutine)              \
-    X(cublasXtSetPinningMemMode) X(cublasXtGetPinningMemMode)                                                  \
-    FOUR_TYPES(X, cublasXt, gemm) FOUR_TYPES(X, cublasXt, symm) FOUR_TYPES(X, cublasXt, syrk)                  \
-    FOUR_TYPES(X, cublasXt, syr2k) FOUR_TYPES(X, cublasXt, syrkx) FOUR_TYPES(X, cublasXt, trmm)                \
-    FOUR_TYPES(X, cublasXt, trsm) FOUR_TYPES(X, cublasXt, spmm) X(cublasXtChemm) X(cublasXtZhemm)              \
-    X(cublasXtCherk) X(cublasXtZherk) X(cublasXtCher2k) X(cublasXtZher2k) X(cublasXtCherkx) X(cublasXtZherkx)  \
-    X(cublasLoggerConfigure) X(cublasSetLoggerCallback) X(cublasGetLoggerCallback)                             \
-    X(cublasSetEnvironmentMode) X(cublasGetEnvironmentMode)                                                    \
-    X(cublasSetEmulationStrategy) X(cublasGetEmulationStrategy)                                                \
-    X(cublasSetEmulationSpecialValuesSupport) X(cublasGetEmulationSpecialValuesSupport)                        \
-    X(cublasSetFixedPointEmulationMantissaControl) X(cublasGetFixedPointEmulationMantissaControl)              \
-    X(cublasSetFixedPointEmulationMaxMantissaBitCount) X(cublasGetFixedPointEmulationMaxMantissaBitCount)      \
-    X(cublasSetFixedPointEmulationMantissaBitOffset) X(cublasGetFixedPointEmulationMantissaBitOffset)          \
-    X(cublasSetFixedPointEmulationMantissaBitCountPointer)                                                     \
+#define BLAS_NOT_MODELLED(X)                                                                               \
+    X(cublasInit) X(cublasShutdown) X(cublasAlloc) X(cublasFree) X(cublasGetError)                         \
+    X(cublasSetKernelStream) FOUR_BLAS(X, gemm) FOUR_BLAS(X, gemv) FOUR_BLAS(X, axpy) FOUR_BLAS(X, copy)  \
+    FOUR_BLAS(X, scal) FOUR_BLAS(X, swap) FOUR_BLAS(X, symm) FOUR_BLAS(X, syrk) FOUR_BLAS(X, syr2k)        \
+    FOUR_BLAS(X, trmm) FOUR_BLAS(X, trsm) FOUR_BLAS(X, trmv) FOUR_BLAS(X, trsv) REAL_BLAS(X, dot)         \
+    REAL_BLAS(X, nrm2) FOUR_BLAS(X, gbmv_v2) FOUR_BLAS(X, tbmv_v2) FOUR_BLAS(X, tbsv_v2)                  \
+    FOUR_BLAS(X, tpmv_v2) FOUR_BLAS(X, tpsv_v2) FOUR_BLAS(X, tpttr) FOUR_BLAS(X, trttp)                    \
+    REAL_BLAS(X, sbmv_v2) REAL_BLAS(X, spmv_v2) REAL_BLAS(X, spr_v2) REAL_BLAS(X, spr2_v2)                \
+    COMPLEX_BLAS(X, hbmv_v2) COMPLEX_BLAS(X, hpmv_v2) COMPLEX_BLAS(X, hpr_v2) COMPLEX_BLAS(X, hpr2_v2)     \
+    X( cublasCgemm3mEx) X(cublasCgemm3mBatched) X(cublasCgemm3mStridedBatched) X(cublasCherkEx)            \
+    X(cublasCherk3mEx) X(cublasCsyrkEx) X( cublasCsyrk3mEx) X(cublasNrm2Ex) X(cublasAsumEx)                \
+    X(cublasIamaxEx) X(cublasIaminEx) X(cublasDotcEx) X(cublasRotEx) X(cublasRotgEx) X(cublasRotmEx)       \
+    X(cublasRotmgEx) X( cublasUint8gemmBias) X(cublasHSHgemvBatched) X(cublasHSHgemvStridedBatched)        \
+    X(cublasHSSgemvBatched) X(cublasHSSgemvStridedBatched) X(cublasTSSgemvBatched)                         \
+    X( cublasTSSgemvStridedBatched) X(cublasTSTgemvBatched) X(cublasTSTgemvStridedBatched)                 \
+    X(cublasXtCreate) X(cublasXtDestroy) X(cublasXtDeviceSelect) X( cublasXtGetNumBoards)                  \
+    X(cublasXtMaxBoards) X(cublasXtSetBlockDim) X(cublasXtGetBlockDim) X(cublasXtSetCpuRatio)              \
+    X( cublasXtSetCpuRoutine) X(cublasXtSetPinningMemMode) X(cublasXtGetPinningMemMode)                    \
+    FOUR_TYPES(X, cublasXt, gemm) FOUR_TYPES(X, cublasXt, symm) FOUR_TYPES(X, cublasXt, syrk)             \
+    FOUR_TYPES(X, cublasXt, syr2k) FOUR_TYPES(X, cublasXt, syrkx) FOUR_TYPES(X, cublasXt, trmm)           \
+    FOUR_TYPES(X, cublasXt, trsm) FOUR_TYPES(X, cublasXt, spmm) X( cublasXtChemm) X(cublasXtZhemm)         \
+    X(cublasXtCherk) X(cublasXtZherk) X(cublasXtCher2k) X(cublasXtZher2k) X( cublasXtCherkx)               \
+    X(cublasXtZherkx) X(cublasLoggerConfigure) X(cublasSetLoggerCallback) X(cublasGetLoggerCallback)       \
+    X( cublasSetEnvironmentMode) X(cublasGetEnvironmentMode) X(cublasSetEmulationStrategy)                 \
+    X( cublasGetEmulationStrategy) X(cublasSetEmulationSpecialValuesSupport)                               \
+    X(cublasGetEmulationSpecialValuesSupport) X( cublasSetFixedPointEmulationMantissaControl)              \
+    X(cublasGetFixedPointEmulationMantissaControl) X( cublasSetFixedPointEmulationMaxMantissaBitCount)     \
+    X(cublasGetFixedPointEmulationMaxMantissaBitCount) X(cublasSetFixedPointEmulationMantissaBitOffset)    \
+    X(cublasGetFixedPointEmulationMantissaBitOffset)                                                       \
+    X(cublasSetFixedPointEmulationMantissaBitCountPointer)                                                 \
     X(cublasGetFixedPointEmulationMantissaBitCountPointer)
 
 #endif

@@ -14,8 +14,9 @@
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 }; /* cublasStatus_t */
 
-/* cublasLtMatmulHeuristicResult_t: the algorithm (8 words of 64 bits), the bytes of workspace, a status, the
-   waves, 4 reserved integers: 96 bytes. A number above zero of waves is what a product that runs has. */
+/* cublasLtMatmulHeuristicResult_t: the algorithm (8 words of 64 bits), the bytes of workspace, a status,
+   the waves, 4 reserved integers: 96 bytes. A number above zero of waves is what a product that runs has.
+ */
 struct heuristic_result {
     uint64_t algorithm[8];
     size_t workspace_bytes;
@@ -25,14 +26,15 @@ struct heuristic_result {
 };
 _Static_assert(sizeof(struct heuristic_result) == 96, "cublasLtMatmulHeuristicResult_t has 96 bytes");
 
-/* Which release it is decides what PyTorch does (CUDABlas.cpp, ScaledBlas.cpp): the real library, which torch has
-   loaded, answers; the function does not touch a driver. The real one is not in the global scope, so it is
-   looked up by name. */
-EXPORTED size_t cublasLtGetVersion(void) {
+/* Which release it is decides what PyTorch does (CUDABlas.cpp, ScaledBlas.cpp): the real library, which
+   torch has loaded, answers; the function does not touch a driver. The real one is not in the global scope,
+   so it is looked up by name. */
+EXPORTED size_t cublasLtGetVersion(void)
+{
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     for (size_t index = 0; index < sizeof names / sizeof *names; ++index) {
         void *library = dlopen(names[index], RTLD_NOW | RTLD_NOLOAD);
-        size_t (*version)(void) = library ? (size_t(*)(void))dlsym(library, "cublasLtGetVersion") : NULL;
+        size_t (*version)(void) = library ? (size_t (*)(void))dlsym(library, "cublasLtGetVersion") : NULL;
         if (version) return version();
     }
     not_modelled("cublasLtGetVersion");
@@ -40,64 +42,72 @@ EXPORTED size_t cublasLtGetVersion(void) {
 }
 
 /* libraryPropertyType: 0 major, 1 minor, 2 patch, of major * 10000 + minor * 100 + patch. */
-EXPORTED int cublasLtGetProperty(int property, int *value) {
+EXPORTED int cublasLtGetProperty(int property, int *value)
+{
     int version = (int)cublasLtGetVersion();
     *value = property == 0 ? version / 10000 : property == 1 ? version / 100 % 100 : version % 100;
     return SUCCESS;
 }
 
-EXPORTED int cublasLtCreate(void **handle) {
+EXPORTED int cublasLtCreate(void **handle)
+{
     *handle = new_handle();
     return SUCCESS;
 }
 
 /* Descriptors are only handed back to functions that compute: nothing is kept of them. */
-EXPORTED int cublasLtMatmulDescCreate(void **descriptor, int compute_type, int scale_type) {
+EXPORTED int cublasLtMatmulDescCreate(void **descriptor, int compute_type, int scale_type)
+{
     *descriptor = new_handle();
     return SUCCESS;
 }
 
-EXPORTED int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns, int64_t ld) {
+EXPORTED int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns,
+                                        int64_t ld)
+{
     *layout = new_handle();
     return SUCCESS;
 }
 
-EXPORTED int cublasLtMatrixTransformDescCreate(void **descriptor, int scale_type) {
+EXPORTED int cublasLtMatrixTransformDescCreate(void **descriptor, int scale_type)
+{
     *descriptor = new_handle();
     return SUCCESS;
 }
 
-EXPORTED int cublasLtMatmulPreferenceCreate(void **preference) {
+EXPORTED int cublasLtMatmulPreferenceCreate(void **preference)
+{
     *preference = new_handle();
     return SUCCESS;
 }
 
-#define LT_COMPUTES_ONLY(X)                                                                                    \
-    X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatrixTransform)                                            \
-    X(cublasLtMatmulDescInit_internal) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute)          \
-    X(cublasLtMatrixLayoutInit_internal) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute)    \
-    X(cublasLtMatrixTransformDescInit_internal) X(cublasLtMatrixTransformDescDestroy)                          \
-    X(cublasLtMatrixTransformDescSetAttribute) X(cublasLtMatmulPreferenceInit_internal)                        \
-    X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)                                 \
-    X(cublasLtMatmulAlgoConfigSetAttribute) X(cublasLtHeuristicsCacheSetCapacity)                              \
+#define LT_COMPUTES_ONLY(X)                                                                                \
+    X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatrixTransform) X(cublasLtMatmulDescInit_internal)     \
+    X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutInit_internal)    \
+    X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute)                                     \
+    X(cublasLtMatrixTransformDescInit_internal) X(cublasLtMatrixTransformDescDestroy)                      \
+    X(cublasLtMatrixTransformDescSetAttribute) X(cublasLtMatmulPreferenceInit_internal)                    \
+    X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)                             \
+    X(cublasLtMatmulAlgoConfigSetAttribute) X(cublasLtHeuristicsCacheSetCapacity)                          \
     X(cublasLtLoggerSetLevel) X(cublasLtLoggerSetMask) X(cublasLtLoggerForceDisable)
 LT_COMPUTES_ONLY(COMPUTES_ONLY)
 
 /* Getters of what is not kept, and what no PyTorch calls. */
-#define LT_NOT_MODELLED(X)                                                                                     \
-    X(cublasLtMatmulDescGetAttribute) X(cublasLtMatrixLayoutGetAttribute)                                      \
-    X(cublasLtMatrixTransformDescGetAttribute) X(cublasLtMatmulPreferenceGetAttribute)                         \
-    X(cublasLtMatmulAlgoCapGetAttribute) X(cublasLtHeuristicsCacheGetCapacity)                                 \
-    X(cublasLtLoggerOpenFile) X(cublasLtLoggerSetFile) X(cublasLtLoggerSetCallback)                            \
-    X(cublasLtGroupedMatrixLayoutCreate) X(cublasLtGroupedMatrixLayoutInit_internal)                           \
-    X(cublasLtEmulationDescCreate) X(cublasLtEmulationDescDestroy) X(cublasLtEmulationDescGetAttribute)        \
+#define LT_NOT_MODELLED(X)                                                                                 \
+    X(cublasLtMatmulDescGetAttribute) X(cublasLtMatrixLayoutGetAttribute)                                  \
+    X(cublasLtMatrixTransformDescGetAttribute) X(cublasLtMatmulPreferenceGetAttribute)                     \
+    X(cublasLtMatmulAlgoCapGetAttribute) X(cublasLtHeuristicsCacheGetCapacity) X(cublasLtLoggerOpenFile)   \
+    X(cublasLtLoggerSetFile) X(cublasLtLoggerSetCallback) X(cublasLtGroupedMatrixLayoutCreate)             \
+    X(cublasLtGroupedMatrixLayoutInit_internal) X(cublasLtEmulationDescCreate)                             \
+    X(cublasLtEmulationDescDestroy) X(cublasLtEmulationDescGetAttribute)                                   \
     X(cublasLtEmulationDescInit_internal) X(cublasLtEmulationDescSetAttribute)
 #define LT_REFUSED(name) REFUSED(name, NOT_SUPPORTED)
 LT_NOT_MODELLED(LT_REFUSED)
 
-EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c, void *d,
-                                            void *preference, int asked, struct heuristic_result *results,
-                                            int *given) {
+EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
+                                            void *d, void *preference, int asked,
+                                            struct heuristic_result *results, int *given)
+{
     if (asked < 1) return INVALID_VALUE;
     memset(results, 0, sizeof *results);
     results->waves = 1;
@@ -106,7 +116,8 @@ EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void 
 }
 
 EXPORTED int cublasLtMatmulAlgoCheck(void *handle, void *operation, void *a, void *b, void *c, void *d,
-                                     const void *algorithm, struct heuristic_result *result) {
+                                     const void *algorithm, struct heuristic_result *result)
+{
     memset(result, 0, sizeof *result);
     memcpy(result->algorithm, algorithm, sizeof result->algorithm);
     result->waves = 1;
@@ -114,31 +125,36 @@ EXPORTED int cublasLtMatmulAlgoCheck(void *handle, void *operation, void *a, voi
 }
 
 /* One algorithm, number 0. */
-EXPORTED int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int a, int b, int c, int d, int asked,
-                                      int *ids, int *given) {
+EXPORTED int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int a, int b, int c, int d,
+                                      int asked, int *ids, int *given)
+{
     if (asked < 1) return INVALID_VALUE;
     ids[0] = 0;
     *given = 1;
     return SUCCESS;
 }
 
-EXPORTED int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a, int b, int c, int d, int id,
-                                    uint64_t *algorithm) {
+EXPORTED int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a, int b, int c, int d,
+                                    int id, uint64_t *algorithm)
+{
     memset(algorithm, 0, sizeof(uint64_t[8]));
     return SUCCESS;
 }
 
-EXPORTED int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value, size_t bytes,
-                                                  size_t *written) {
+EXPORTED int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value,
+                                                  size_t bytes, size_t *written)
+{
     if (value) memset(value, 0, bytes);
     if (written) *written = bytes;
     return SUCCESS;
 }
 
-EXPORTED const char *cublasLtGetStatusName(int status) {
+EXPORTED const char *cublasLtGetStatusName(int status)
+{
     return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
 
-EXPORTED const char *cublasLtGetStatusString(int status) {
+EXPORTED const char *cublasLtGetStatusString(int status)
+{
     return status == SUCCESS ? "success" : "not modelled by pytest-membudget's stand-in for cuBLASLt";
 }

@@ -1,24 +1,32 @@
 /* cuFFT: plans and their work areas.
 
-   PyTorch plans with cufftXtMakePlanMany after cufftSetAutoAllocation(plan, 0), allocates the returned work size with
-   its own caching allocator at each call and passes it with cufftSetWorkArea (aten/src/ATen/native/cuda/
-   CuFFTPlanCache.h and SpectralOps.cpp, torch 2.11 to 2.15). The work size is the one figure that matters here,
-   and the vendor publishes no rule for it (see work_bytes), so every plan is recorded as not modelled.
-   Prototypes: cufft.h and cufftXt.h of CUDA 12.6 to 13.2. */
+   PyTorch plans with cufftXtMakePlanMany after cufftSetAutoAllocation(plan, 0), allocates the returned work
+   size with its own caching allocator at each call and passes it with cufftSetWorkArea
+   (aten/src/ATen/native/cuda/ CuFFTPlanCache.h and SpectralOps.cpp, torch 2.11 to 2.15). The work size is
+   the one figure that matters here, and the vendor publishes no rule for it (see work_bytes), so every plan
+   is recorded as not modelled. Prototypes: cufft.h and cufftXt.h of CUDA 12.6 to 13.2. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "libraries.h"
 
-enum { SUCCESS = 0, INVALID_PLAN = 1, ALLOC_FAILED = 2, INVALID_TYPE = 3, NOT_SUPPORTED = 16 }; /* cufftResult */
+enum {
+    SUCCESS = 0,
+    INVALID_PLAN = 1,
+    ALLOC_FAILED = 2,
+    INVALID_TYPE = 3,
+    NOT_SUPPORTED = 16
+}; /* cufftResult */
 
-/* A cufftHandle is an int: an index of this table, whose entry is the plan's work size. Handles are not used
-   again, as PyTorch's plan cache keeps a plan until the process ends or the cache is full (4,095 plans). */
+/* A cufftHandle is an int: an index of this table, whose entry is the plan's work size. Handles are not
+   used again, as PyTorch's plan cache keeps a plan until the process ends or the cache is full (4,095
+   plans). */
 static size_t *plan_work_bytes;
 static int plan_count, plan_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-EXPORTED int cufftCreate(int *plan) {
+EXPORTED int cufftCreate(int *plan)
+{
     int result = ALLOC_FAILED;
     pthread_mutex_lock(&lock);
     if (plan_count == plan_room) {
@@ -35,7 +43,8 @@ EXPORTED int cufftCreate(int *plan) {
     return result;
 }
 
-static int keep_work_bytes(int plan, size_t bytes) {
+static int keep_work_bytes(int plan, size_t bytes)
+{
     int result = INVALID_PLAN;
     pthread_mutex_lock(&lock);
     if (plan >= 0 && plan < plan_count) plan_work_bytes[plan] = bytes, result = SUCCESS;
@@ -43,7 +52,8 @@ static int keep_work_bytes(int plan, size_t bytes) {
     return result;
 }
 
-EXPORTED int cufftGetSize(int plan, size_t *work_size) {
+EXPORTED int cufftGetSize(int plan, size_t *work_size)
+{
     int result = INVALID_PLAN;
     pthread_mutex_lock(&lock);
     if (plan >= 0 && plan < plan_count) *work_size = plan_work_bytes[plan], result = SUCCESS;
@@ -51,12 +61,17 @@ EXPORTED int cufftGetSize(int plan, size_t *work_size) {
     return result;
 }
 
-/* One copy of the signals in complex numbers, what is stored of them: n/2 + 1 of the last dimension where one
-   side is real. That is the figure recorded for two-dimensional transforms of complex64 (arrayfire, issue 1443:
-   100 x 100 to 100 x 1500, 80,000 to 1,200,000 B, 8 B each element). Whether a transform takes none (small ones,
-   in shared memory), one or several (large prime factors) is not published: the documentation (cuFFT 13.2) bounds
-   it at 8 complex elements for each of the signal's. */
-static size_t work_bytes(int rank, const long long *sizes, size_t complex_bytes, int half_is_stored, long long batch) {
+/* One copy of the signals in complex numbers, what is stored of them: n/2 + 1 of the last dimension where
+   one side is real. It fits what is recorded in public:
+   - complex64, 100 x 100 to 100 x 1500: 80,000 to 1,200,000 B (arrayfire, issue 1443, CUDA 7.5);
+   - complex64, 512 x 512: 2 MiB; 32 of them: 64 MiB (CUDA.jl, issue 894, CUDA 11);
+   - float64 to complex128, 10 of 100,000,000: 8,000,000,160 B (exojax, issue 277, CUDA 11).
+   Short signals of one dimension, which fit into shared memory, may take none, and lengths with large prime
+   factors take more; neither is published. The documentation (cuFFT 13.2) bounds all by 8 complex elements
+   for each of the signal's. */
+static size_t work_bytes(int rank, const long long *sizes, size_t complex_bytes, int half_is_stored,
+                         long long batch)
+{
     size_t elements = (size_t)batch;
     for (int dimension = 0; dimension < rank; ++dimension) {
         int halved = half_is_stored && dimension == rank - 1;
@@ -66,12 +81,16 @@ static size_t work_bytes(int rank, const long long *sizes, size_t complex_bytes,
 }
 
 /* cudaDataType, library_types.h. */
-static int is_complex(int type) { return type == 4 || type == 5 || type == 6 || type == 15; }
+static int is_complex(int type)
+{
+    return type == 4 || type == 5 || type == 6 || type == 15;
+}
 
 EXPORTED int cufftXtGetSizeMany(int plan, int rank, long long *sizes, long long *inembed, long long istride,
                                 long long idist, int input_type, long long *onembed, long long ostride,
                                 long long odist, int output_type, long long batch, size_t *work_size,
-                                int execution_type) {
+                                int execution_type)
+{
     if (!is_complex(execution_type)) return INVALID_TYPE;
     not_modelled("cufftXtMakePlanMany");
     int half_is_stored = !is_complex(input_type) || !is_complex(output_type);
@@ -79,32 +98,33 @@ EXPORTED int cufftXtGetSizeMany(int plan, int rank, long long *sizes, long long 
     return SUCCESS;
 }
 
-EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long *inembed, long long istride,
-                                 long long idist, int input_type, long long *onembed, long long ostride,
-                                 long long odist, int output_type, long long batch, size_t *work_size,
-                                 int execution_type) {
-    int result = cufftXtGetSizeMany(plan, rank, sizes, inembed, istride, idist, input_type, onembed, ostride,
-                                    odist, output_type, batch, work_size, execution_type);
+EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long *inembed,
+                                 long long istride, long long idist, int input_type, long long *onembed,
+                                 long long ostride, long long odist, int output_type, long long batch,
+                                 size_t *work_size, int execution_type)
+{
+    int result = cufftXtGetSizeMany(plan, rank, sizes, inembed, istride, idist, input_type, onembed,
+                                    ostride, odist, output_type, batch, work_size, execution_type);
     return result == SUCCESS ? keep_work_bytes(plan, *work_size) : result;
 }
 
 /* What a plan is told and what runs it: the work area and the output are the caller's allocations. */
-#define FFT_COMPUTES_ONLY(X)                                                                                   \
-    X(cufftDestroy) X(cufftSetAutoAllocation) X(cufftSetStream) X(cufftSetWorkArea) X(cufftXtExec)             \
+#define FFT_COMPUTES_ONLY(X)                                                                               \
+    X(cufftDestroy) X(cufftSetAutoAllocation) X(cufftSetStream) X(cufftSetWorkArea) X(cufftXtExec)         \
     X(cufftExecC2C) X(cufftExecR2C) X(cufftExecC2R) X(cufftExecZ2Z) X(cufftExecD2Z) X(cufftExecZ2D)
 FFT_COMPUTES_ONLY(COMPUTES_ONLY)
 
 /* Called by no PyTorch: plans that allocate their own work area, estimates, several GPUs, callbacks. */
-#define FFT_NOT_MODELLED(X)                                                                                    \
-    X(cufftPlan1d) X(cufftPlan2d) X(cufftPlan3d) X(cufftPlanMany) X(cufftMakePlan1d) X(cufftMakePlan2d)        \
-    X(cufftMakePlan3d) X(cufftMakePlanMany) X(cufftMakePlanMany64) X(cufftEstimate1d) X(cufftEstimate2d)       \
-    X(cufftEstimate3d) X(cufftEstimateMany) X(cufftGetSize1d) X(cufftGetSize2d) X(cufftGetSize3d)              \
-    X(cufftGetSizeMany) X(cufftGetSizeMany64) X(cufftSetPlanPropertyInt64) X(cufftGetPlanPropertyInt64)        \
-    X(cufftResetPlanProperty) X(cufftXtClearCallback) X(cufftXtExecDescriptor) X(cufftXtExecDescriptorC2C)     \
-    X(cufftXtExecDescriptorC2R) X(cufftXtExecDescriptorD2Z) X(cufftXtExecDescriptorR2C)                        \
-    X(cufftXtExecDescriptorZ2D) X(cufftXtExecDescriptorZ2Z) X(cufftXtFree) X(cufftXtMakePlanGuru64)            \
-    X(cufftXtMalloc) X(cufftXtMemcpy) X(cufftXtQueryPlan) X(cufftXtSetCallback)                                \
-    X(cufftXtSetCallbackSharedSize) X(cufftXtSetGPUs) X(cufftXtSetJITCallback) X(cufftXtSetWorkArea)           \
+#define FFT_NOT_MODELLED(X)                                                                                \
+    X(cufftPlan1d) X(cufftPlan2d) X(cufftPlan3d) X(cufftPlanMany) X(cufftMakePlan1d) X(cufftMakePlan2d)    \
+    X(cufftMakePlan3d) X(cufftMakePlanMany) X(cufftMakePlanMany64) X(cufftEstimate1d) X(cufftEstimate2d)   \
+    X(cufftEstimate3d) X(cufftEstimateMany) X(cufftGetSize1d) X(cufftGetSize2d) X(cufftGetSize3d)          \
+    X(cufftGetSizeMany) X(cufftGetSizeMany64) X(cufftSetPlanPropertyInt64) X(cufftGetPlanPropertyInt64)    \
+    X(cufftResetPlanProperty) X(cufftXtClearCallback) X(cufftXtExecDescriptor) X(cufftXtExecDescriptorC2C) \
+    X(cufftXtExecDescriptorC2R) X(cufftXtExecDescriptorD2Z) X(cufftXtExecDescriptorR2C)                    \
+    X(cufftXtExecDescriptorZ2D) X(cufftXtExecDescriptorZ2Z) X(cufftXtFree) X(cufftXtMakePlanGuru64)        \
+    X(cufftXtMalloc) X(cufftXtMemcpy) X(cufftXtQueryPlan) X(cufftXtSetCallback)                            \
+    X(cufftXtSetCallbackSharedSize) X(cufftXtSetGPUs) X(cufftXtSetJITCallback) X(cufftXtSetWorkArea)       \
     X(cufftXtSetWorkAreaPolicy)
 #define FFT_REFUSED(name) REFUSED(name, NOT_SUPPORTED)
 FFT_NOT_MODELLED(FFT_REFUSED)

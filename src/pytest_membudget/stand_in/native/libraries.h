@@ -8,48 +8,61 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /* The four element types of BLAS and LAPACK names: float, double, float complex, double complex. */
-#define FOUR_TYPES(X, prefix, name) X(prefix##S##name) X(prefix##D##name) X(prefix##C##name) X(prefix##Z##name)
+#define FOUR_TYPES(X, prefix, name) \
+    X(prefix##S##name) X(prefix##D##name) X(prefix##C##name) X(prefix##Z##name)
 
 /* LAPACK routines that have one name for real numbers and another for complex ones. */
-#define REAL_AND_COMPLEX(X, prefix, real, complex)                                                             \
+#define REAL_AND_COMPLEX(X, prefix, real, complex) \
     X(prefix##S##real) X(prefix##D##real) X(prefix##C##complex) X(prefix##Z##complex)
 
-/* A function that only computes: it writes its result into memory that the caller allocated, so that success
-   without doing anything changes no memory. Its arguments are not declared: both calling conventions let a
-   function ignore what it is passed. 0 is the success of all four libraries. */
-#define COMPUTES_ONLY(name) EXPORTED int name(void) { return 0; }
+/* A function that only computes: it writes its result into memory that the caller allocated, so that
+   success without doing anything changes no memory. Its arguments are not declared: both calling
+   conventions let a function ignore what it is passed. 0 is the success of all four libraries. */
+#define COMPUTES_ONLY(name) \
+    EXPORTED int name(void) \
+    {                       \
+        return 0;           \
+    }
 
-/* A function of the vendor's library that PyTorch does not call and that nobody has modelled. It is exported
-   all the same: the real one would be called with the stand-in's handles otherwise. */
-#define REFUSED(name, status)                                                                                  \
-    EXPORTED int name(void) {                                                                                  \
-        not_modelled(#name);                                                                                   \
-        return status;                                                                                         \
+/* A function of the vendor's library that PyTorch does not call and that nobody has modelled. It is
+   exported all the same: the real one would be called with the stand-in's handles otherwise. */
+#define REFUSED(name, status) \
+    EXPORTED int name(void)   \
+    {                         \
+        not_modelled(#name);  \
+        return status;        \
     }
 
 /* "no error" for each matrix: PyTorch reads these, sometimes on the host. Device memory is readable and
    writable from the host here, so one function does for both. */
-static inline void write_no_errors(int *info, int64_t count) {
+static inline void write_no_errors(int *info, int64_t count)
+{
     for (int64_t index = 0; info && index < count; ++index) info[index] = 0;
 }
 
 /* Row exchanges of an LU factorization that exchanged nothing: 1, 2, ..., n (LAPACK counts from 1). A zero
    would be an index before the first row to whatever follows the pivots. */
-static inline void write_no_exchanges(int *pivots, int64_t rows, int64_t matrices) {
-    for (int64_t index = 0; pivots && index < rows * matrices; ++index) pivots[index] = (int)(index % rows) + 1;
+static inline void write_no_exchanges(int *pivots, int64_t rows, int64_t matrices)
+{
+    for (int64_t index = 0; pivots && index < rows * matrices; ++index)
+        pivots[index] = (int)(index % rows) + 1;
 }
 
 /* Bytes of one element of a cudaDataType (library_types.h, CUDA 12.6 and 13.2), 0 where it is another. */
-static inline size_t data_type_bytes(int type) {
+static inline size_t data_type_bytes(int type)
+{
     switch (type) {
-    case 0: return 4;           /* CUDA_R_32F */
-    case 1: return 8;           /* CUDA_R_64F */
-    case 2: case 14: return 2;  /* CUDA_R_16F, CUDA_R_16BF */
-    case 3: case 28: return 1;  /* CUDA_R_8I, CUDA_R_8F_E4M3 */
-    case 4: return 8;           /* CUDA_C_32F */
-    case 5: return 16;          /* CUDA_C_64F */
-    case 6: case 15: return 4;  /* CUDA_C_16F, CUDA_C_16BF */
-    case 10: return 4;          /* CUDA_R_32I */
+    case 0: return 4; /* CUDA_R_32F */
+    case 1: return 8; /* CUDA_R_64F */
+    case 2:
+    case 14: return 2; /* CUDA_R_16F, CUDA_R_16BF */
+    case 3:
+    case 28: return 1; /* CUDA_R_8I, CUDA_R_8F_E4M3 */
+    case 4: return 8;  /* CUDA_C_32F */
+    case 5: return 16; /* CUDA_C_64F */
+    case 6:
+    case 15: return 4; /* CUDA_C_16F, CUDA_C_16BF */
+    case 10: return 4; /* CUDA_R_32I */
     default: return 0;
     }
 }
