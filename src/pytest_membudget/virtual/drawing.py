@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .known_values import KnownValues, is_whole, plausible
+from .known_values import KnownValues, plausible
 
 aten = torch.ops.aten
 
@@ -47,7 +47,7 @@ def _uniform(
 ) -> None:
     low = args[1] if len(args) > 1 else 0.0
     high = args[2] if len(args) > 2 else 1.0
-    if result.numel() == 1 and is_whole(result):
+    if result.numel() == 1 and known.is_whole(result):
         known.note(result, (low + high) / 2, assumed=True)
 
 
@@ -76,7 +76,7 @@ def _whole_like_between(
 
 
 def _random(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: torch.Tensor) -> None:
-    if not is_whole(result):
+    if not known.is_whole(result):
         return
     if len(args) == 1:
         # any number at all: a seed that nobody gave, and on which nothing depends

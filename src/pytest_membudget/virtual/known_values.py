@@ -1,6 +1,6 @@
-"""What is known of the values in fake tensors, by storage.
+"""What is known of the values in tensors without data, by storage.
 
-A fake tensor holds no data, yet many values follow from the program alone: positions, masks made from
+Such a tensor holds nothing that was computed, yet many values follow from the program alone: positions, masks made from
 shapes, token ids given in the test, a GradScaler's ``found_inf``. A small tensor's values are kept in a real
 host storage beside it; of a tensor whose elements are all the same, that one value. ``learning`` says what
 each operator does to them.
@@ -9,7 +9,8 @@ each operator does to them.
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -31,12 +32,72 @@ _REAL = (torch.Tensor, torch.nn.Parameter)
 class Entry(NamedTuple):
     """What is known of one storage."""
 
-    storage: weakref.ref[Any]
+    #: gives the storage as long as it lives
+    storage: Callable[[], Any]
     #: the storage's elements as a flat host tensor, or the one value of them all
     values: torch.Tensor | Scalar
     dtype: torch.dtype
     #: plausible only: a draw of random numbers, or what was computed from one
     assumed: bool
+    #: how many elements from the storage's start on this is about: all, where its size can be asked for
+    count: int
+
+
+class Storages(Protocol):
+    """How the tensors without data, and the storages they lie in, are told from each other."""
+
+    def follows(self, tensor: torch.Tensor) -> bool:
+        """Whether ``tensor`` is without data: any other on the host is real."""
+
+    def key(self, tensor: torch.Tensor) -> int:
+        """A number that no other living storage has."""
+
+    def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
+        """Whether ``entry``, found by the key, is about ``tensor``'s elements."""
+
+    def is_whole(self, tensor: torch.Tensor) -> bool:
+        """Whether ``tensor`` is all of its storage, each element once."""
+
+    def elements(self, tensor: torch.Tensor) -> int:
+        """How many elements of its type the storage of ``tensor``, which is whole, has."""
+
+    def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
+        """Gives the storage as long as it lives; ``gone`` is called with this when it is no more."""
+
+    def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
+        """``values``, to be kept for the whole storage, as they are kept."""
+
+
+class FakeStorages:
+    """The storages of fake tensors."""
+
+    def follows(self, tensor: torch.Tensor) -> bool:
+        """Whether it is fake."""
+        return isinstance(tensor, FakeTensor)
+
+    def key(self, tensor: torch.Tensor) -> int:
+        """The storage's own address."""
+        return tensor.untyped_storage()._cdata
+
+    def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
+        """Another storage may have taken the address of a dead one."""
+        return entry.storage() is tensor.untyped_storage()
+
+    def is_whole(self, tensor: torch.Tensor) -> bool:
+        """By its size in bytes."""
+        return is_whole(tensor)
+
+    def elements(self, tensor: torch.Tensor) -> int:
+        """By its size in bytes."""
+        return tensor.untyped_storage().nbytes() // tensor.itemsize
+
+    def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
+        """A weak one."""
+        return weakref.ref(tensor.untyped_storage(), gone)
+
+    def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
+        """There is no memory to write them to."""
+        return values
 
 
 class KnownValues:
@@ -45,8 +106,10 @@ class KnownValues:
     #: Inputs larger than this are not computed with, uniform or not.
     most_input_elements = 2**20
 
-    def __init__(self) -> None:
+    def __init__(self, storages: Storages | None = None) -> None:
+        self.storages: Storages = FakeStorages() if storages is None else storages
         self._entries: dict[int, Entry] = {}
+        self._many = _MANY
 
     def most_elements(self, dtype: torch.dtype) -> int:
         """How many elements a tensor of ``dtype`` may have to be computed beside the fake run."""
@@ -56,10 +119,11 @@ class KnownValues:
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The values of ``tensor`` as a real host tensor of its shape, if they are known; read only."""
-        if not isinstance(tensor, FakeTensor):
+        if not self.storages.follows(tensor):
             return tensor.detach() if type(tensor) in _REAL and tensor.device.type == "cpu" else None
-        if tensor.constant is not None:
-            return tensor.constant
+        constant: torch.Tensor | None = getattr(tensor, "constant", None)
+        if constant is not None:
+            return constant
         entry = self._entry(tensor)
         if entry is None:
             return None
@@ -71,9 +135,9 @@ class KnownValues:
 
     def knows(self, tensor: torch.Tensor) -> bool:
         """Whether something is known of ``tensor``; cheaper than ``of``, which may still give None."""
-        if not isinstance(tensor, FakeTensor):
+        if not self.storages.follows(tensor):
             return type(tensor) in _REAL
-        return tensor.constant is not None or self._entry(tensor) is not None
+        return self._entry(tensor) is not None or getattr(tensor, "constant", None) is not None
 
     def uniform(self, tensor: torch.Tensor) -> Scalar | None:
         """The one value of all elements of ``tensor``, if that is what is known of it."""
@@ -101,7 +165,7 @@ class KnownValues:
 
     def keep(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
         """``tensor``, which is all of its storage, holds ``values``: a host tensor that nobody else has."""
-        if not is_whole(tensor):
+        if not self.is_whole(tensor):
             return
         count = tensor.numel()
         if values.stride() != tensor.stride() or values.untyped_storage().nbytes() != count * values.itemsize:
@@ -115,43 +179,59 @@ class KnownValues:
         if entry is not None and entry.dtype is tensor.dtype:
             return entry.values
         constant = getattr(tensor, "constant", None)
-        return constant.reshape(1) if constant is not None and is_whole(tensor) else None
+        return constant.reshape(1) if constant is not None and self.is_whole(tensor) else None
 
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
         """``tensor``'s values for an operator to write to, ``assumed`` from then on if it says so."""
-        if not isinstance(tensor, FakeTensor) or (entry := self._entry(tensor)) is None:
+        if not self.storages.follows(tensor) or (entry := self._entry(tensor)) is None:
             return None
         values = entry.values
         if not isinstance(values, torch.Tensor):
-            count = tensor.untyped_storage().nbytes() // entry.dtype.itemsize
-            if count > self.most_elements(entry.dtype):
+            if entry.count > self.most_elements(entry.dtype):
                 return None
-            values = torch.full((count,), values, dtype=entry.dtype)
+            values = torch.full((entry.count,), values, dtype=entry.dtype, device="cpu")
+            values = self._placed(tensor, values)
         if values is not entry.values or assumed:
-            self._entries[tensor.untyped_storage()._cdata] = entry._replace(
+            self._entries[self.storages.key(tensor)] = entry._replace(
                 values=values, assumed=entry.assumed or assumed
             )
-        return _seen_as(tensor, values)
+        return _seen_as(tensor, values)  # type: ignore[arg-type] # a tensor's place is a tensor
+
+    def is_whole(self, tensor: torch.Tensor) -> bool:
+        """Whether ``tensor`` is all of its storage, each element once."""
+        if not self.storages.is_whole(tensor):
+            return False
+        entry = self._entry(tensor)
+        return entry is None or entry.count * entry.dtype.itemsize <= tensor.numel() * tensor.itemsize
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Nothing is known of ``tensor``'s storage any more."""
         if self._entries:
-            self._entries.pop(tensor.untyped_storage()._cdata, None)
+            self._entries.pop(self.storages.key(tensor), None)
 
     def _entry(self, tensor: torch.Tensor) -> Entry | None:
         if not self._entries:
             return None
-        storage = tensor.untyped_storage()
-        entry = self._entries.get(storage._cdata)
-        return entry if entry is not None and entry.storage() is storage else None
+        entry = self._entries.get(self.storages.key(tensor))
+        return entry if entry is not None and self.storages.holds(entry, tensor) else None
 
     def _enter(self, tensor: torch.Tensor, values: torch.Tensor | Scalar, assumed: bool) -> None:
-        storage = tensor.untyped_storage()
-        if len(self._entries) > _MANY:
+        if len(self._entries) > self._many:
             self._entries = {
                 key: entry for key, entry in self._entries.items() if entry.storage() is not None
             }
-        self._entries[storage._cdata] = Entry(weakref.ref(storage), values, tensor.dtype, assumed)
+            self._many = max(_MANY, 2 * len(self._entries))
+        storages = self.storages
+        self._entries[storages.key(tensor)] = Entry(
+            storages.reference(tensor),
+            self._placed(tensor, values),
+            tensor.dtype,
+            assumed,
+            storages.elements(tensor),
+        )
+
+    def _placed(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
+        return self.storages.written(tensor, values)
 
 
 def is_whole(tensor: torch.Tensor) -> bool:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .drawing import drawing_of
-from .known_values import KnownValues, Scalar, is_whole
+from .known_values import KnownValues, Scalar
 from .on_host import NotKnown, OnHost
 
 aten = torch.ops.aten
@@ -124,14 +123,14 @@ class _Writes:
     def __call__(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> None:
-        if self._operator in _OVERWRITES and is_whole(args[0]):
+        if self._operator in _OVERWRITES and known.is_whole(args[0]):
             _overwrite(known, args, _OVERWRITES[self._operator])
             return
         targets = args[0] if self._operator is _UNSCALE else list(self._targets(args, kwargs))
-        if any(known.knows(target) for target in targets) and not self._run(known, targets, args, kwargs):
+        if not any(known.knows(target) for target in targets) or not self._run(known, targets, args, kwargs):
             for target in targets:
                 known.forget(target)
-        if self._operator in _DECIDES and is_whole(args[0]):
+        if self._operator in _DECIDES and known.is_whole(args[0]):
             _note_decided(known, args, _DECIDES[self._operator], args[0])
         if self._draw is not None:
             self._draw(known, args, kwargs, result)
@@ -199,14 +198,14 @@ class _Computes:
             return False
         values = values if isinstance(values, (list, tuple)) else (values,)
         for fake, one in zip(fakes, values, strict=True):
-            if isinstance(fake, FakeTensor) and one.dtype is fake.dtype and one.shape == fake.shape:
+            if known.storages.follows(fake) and one.dtype is fake.dtype and one.shape == fake.shape:
                 known.keep(fake, one, assumed=host.assumed)
         return True
 
     def _on_one_element(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> bool:
-        if not isinstance(result, FakeTensor):
+        if not isinstance(result, torch.Tensor) or not known.storages.follows(result):
             return False
         host = OnHost(known, uniform=True)
         try:

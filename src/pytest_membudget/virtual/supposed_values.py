@@ -8,13 +8,11 @@ other read: the token that a model samples stays unknown.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .known_values import Entry, KnownValues, Scalar
 from .on_host import tensors_in
@@ -60,7 +58,7 @@ class SupposedValues(KnownValues):
     most_input_elements = 2 * _MOST_ELEMENTS
 
     def __init__(self, known: KnownValues) -> None:
-        super().__init__()
+        super().__init__(known.storages)
         self._known = known
         self._choices: dict[int, frozenset[Choice]] = {}
         self._current: frozenset[Choice] = frozenset()
@@ -87,7 +85,7 @@ class SupposedValues(KnownValues):
         """What is supposed of the tensors among ``values`` has decided something: the report tells."""
         for tensor in tensors_in(values):
             if self._own(tensor) is not None:
-                self.used.update(dict.fromkeys(self._choices[tensor.untyped_storage()._cdata]))
+                self.used.update(dict.fromkeys(self._choices[self.storages.key(tensor)]))
 
     def learn(
         self,
@@ -99,7 +97,7 @@ class SupposedValues(KnownValues):
     ) -> None:
         """``operator`` ran on something supposed, and ``lesson`` is what it does to values."""
         found = [*tensors_in((*args, *kwargs.values()))]
-        keys = [one.untyped_storage()._cdata for one in found if self._own(one) is not None]
+        keys = [self.storages.key(one) for one in found if self._own(one) is not None]
         self._current = frozenset().union(*(self._choices[key] for key in keys))
         self._is_count = counts(operator)
         if operator in _SCATTERS:
@@ -131,41 +129,43 @@ class SupposedValues(KnownValues):
         """Ranks have sent each other parts of ``given``; each is taken to have sent as this one has."""
         values = self.of(given) if self.concerns(given) else None
         if values is not None and values.dim() and values.shape[0] % size == 0:
-            self._current = self._choices[given.untyped_storage()._cdata]
+            self._current = self._choices[self.storages.key(given)]
             self._is_count = self.is_assumed(given)
             self.keep(received, torch.cat(size * [values.chunk(size)[rank]]))
 
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
         """``tensor``'s values for an operator to write to: of what is known a copy."""
         entry = self._entry(tensor)
-        if isinstance(tensor, FakeTensor) and entry is not None and self._own(tensor) is None:
+        follows = self.storages.follows(tensor)
+        if follows and entry is not None and self._own(tensor) is None:
             values = entry.values.clone() if isinstance(entry.values, torch.Tensor) else entry.values
-            self._put(tensor, values, entry.dtype, assumed)
-        elif isinstance(tensor, FakeTensor) and entry is not None:
-            self._put(tensor, entry.values, entry.dtype, entry.assumed or assumed)
+            self._put(tensor, entry._replace(values=values, assumed=assumed))
+        elif follows and entry is not None:
+            self._put(tensor, entry._replace(assumed=entry.assumed or assumed))
         return super().writable(tensor, assumed=assumed)
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Nothing is supposed of ``tensor``'s storage any more."""
-        key = tensor.untyped_storage()._cdata
+        key = self.storages.key(tensor)
         self._entries.pop(key, None)
         self._choices.pop(key, None)
 
     def _own(self, tensor: torch.Tensor) -> Entry | None:
-        return super()._entry(tensor) if isinstance(tensor, FakeTensor) and self._entries else None
+        return super()._entry(tensor) if self._entries and self.storages.follows(tensor) else None
 
     def _entry(self, tensor: torch.Tensor) -> Entry | None:
         return self._own(tensor) or self._known._entry(tensor)
 
     def _enter(self, tensor: torch.Tensor, values: torch.Tensor | Scalar, assumed: bool) -> None:
-        self._put(tensor, values, tensor.dtype, assumed or self._is_count)
+        count = self.storages.elements(tensor)
+        self._put(tensor, Entry(lambda: None, values, tensor.dtype, assumed or self._is_count, count))
 
-    def _put(
-        self, tensor: torch.Tensor, values: torch.Tensor | Scalar, dtype: torch.dtype, assumed: bool
-    ) -> None:
+    def _placed(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
+        return values  # what is supposed is no content of the storage
+
+    def _put(self, tensor: torch.Tensor, entry: Entry) -> None:
         """Values may be large: they are let go of with their storage."""
-        storage = tensor.untyped_storage()
-        key, entries, choices = storage._cdata, self._entries, self._choices
+        key, entries, choices = self.storages.key(tensor), self._entries, self._choices
 
         def gone(reference: object) -> None:
             entry = entries.get(key)
@@ -174,4 +174,4 @@ class SupposedValues(KnownValues):
                 choices.pop(key, None)
 
         choices[key] = self._current | choices.get(key, frozenset())
-        entries[key] = Entry(weakref.ref(storage, gone), values, dtype, assumed)
+        entries[key] = entry._replace(storage=self.storages.reference(tensor, gone))
