@@ -1,0 +1,123 @@
+/* Copies and fills. Small ones are made, as memory of the cards is memory of this process too; large ones
+   that touch a card are not, so that what is only reserved stays without pages. */
+#include <string.h>
+
+#include "answers.h"
+#include "contexts.h"
+#include "errors.h"
+#include "host.h"
+#include "memory.h"
+#include "streams.h"
+
+EXPORTED size_t stand_in_most_copied_bytes(void)
+{
+    return MOST_COPIED_BYTES;
+}
+
+static int is_made(const void *to, const void *from, size_t bytes)
+{
+    return bytes <= MOST_COPIED_BYTES || !(is_on_card(to) || is_on_card(from));
+}
+
+int copy_memory(void *to, const void *from, size_t bytes)
+{
+    if (bytes && is_on_card(from) && !is_on_card(to) && answer_copy(to, bytes))
+        return SUCCESS;
+    if (bytes && is_made(to, from, bytes))
+        memmove(to, from, bytes);
+    else if (bytes)
+        host_made_hollow(to);
+    return SUCCESS;
+}
+
+int copy_rectangle(struct rectangle of)
+{
+    if (of.height && of.width <= MOST_COPIED_BYTES / of.height)
+        for (size_t row = 0; row < of.height; row++)
+            memmove(of.to + row * of.to_pitch, of.from + row * of.from_pitch, of.width);
+    else if (!is_on_card(of.to) && !is_on_card(of.from))
+        for (size_t row = 0; row < of.height; row++)
+            memmove(of.to + row * of.to_pitch, of.from + row * of.from_pitch, of.width);
+    else
+        host_made_hollow(of.to);
+    return SUCCESS;
+}
+
+int fill_memory(void *to, const void *pattern, size_t pattern_bytes, size_t count)
+{
+    if (count > MOST_COPIED_BYTES / pattern_bytes)
+        return SUCCESS;
+    for (size_t index = 0; index < count; index++)
+        memcpy((char *)to + index * pattern_bytes, pattern, pattern_bytes);
+    return SUCCESS;
+}
+
+static int copied_in(void *stream, void *to, const void *from, size_t bytes)
+{
+    use_runtime();
+    note_work(stream);
+    return runtime_result(copy_memory(to, from, bytes));
+}
+
+EXPORTED int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
+{
+    return copied_in(NULL, to, from, bytes);
+}
+
+EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
+{
+    return copied_in(stream, to, from, bytes);
+}
+
+EXPORTED int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+    return copied_in(NULL, to, from, bytes);
+}
+
+EXPORTED int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
+                                 void *stream)
+{
+    return copied_in(stream, to, from, bytes);
+}
+
+EXPORTED int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                               size_t height, int kind, void *stream)
+{
+    use_runtime();
+    note_work(stream);
+    return copy_rectangle((struct rectangle){to, from, to_pitch, from_pitch, width, height});
+}
+
+EXPORTED int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                          size_t height, int kind)
+{
+    return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL);
+}
+
+EXPORTED int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream)
+{
+    unsigned char byte = (unsigned char)value;
+    use_runtime();
+    note_work(stream);
+    return runtime_result(fill_memory(to, &byte, 1, bytes));
+}
+
+EXPORTED int cudaMemset(void *to, int value, size_t bytes)
+{
+    return cudaMemsetAsync(to, value, bytes, NULL);
+}
+
+EXPORTED int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height, void *stream)
+{
+    use_runtime();
+    note_work(stream);
+    if (height && width <= MOST_COPIED_BYTES / height)
+        for (size_t row = 0; row < height; row++)
+            memset((char *)to + row * pitch, value, width);
+    return SUCCESS;
+}
+
+EXPORTED int cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height)
+{
+    return cudaMemset2DAsync(to, pitch, value, width, height, NULL);
+}

@@ -1,0 +1,221 @@
+/* Modules and their functions, which are loaded, looked at and launched, and never run.
+
+   Source of prototypes and constants: CUDA Driver API 13.2, "Module Management", "Library Management",
+   "Execution Control", "Occupancy", "Tensor Map Object Management". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "contexts.h"
+#include "errors.h"
+#include "launches.h"
+#include "memory.h"
+
+/* A variable of a module is as large as this: its size stands in the module's code, which is not read. */
+#define VARIABLE_BYTES MIB
+
+/* CUfunction_attribute */
+enum { THREADS, SHARED, CONSTANT, LOCAL, REGISTER_COUNT, PTX_VERSION, BINARY_VERSION, CACHE_MODE, DYNAMIC_SHARED,
+       CARVEOUT, ATTRIBUTES = 16 };
+
+static int load(void **loaded)
+{
+    use_runtime();
+    *loaded = new_handle();
+    return SUCCESS;
+}
+
+EXPORTED int cuModuleLoad(void **module, const char *file)
+{
+    return load(module);
+}
+
+EXPORTED int cuModuleLoadData(void **module, const void *image)
+{
+    return load(module);
+}
+
+EXPORTED int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values)
+{
+    return load(module);
+}
+
+EXPORTED int cuModuleLoadFatBinary(void **module, const void *binary)
+{
+    return load(module);
+}
+
+EXPORTED int cuModuleUnload(void *module)
+{
+    return SUCCESS;
+}
+
+EXPORTED int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+    return load(function);
+}
+
+EXPORTED int cuModuleGetLoadingMode(int *mode)
+{
+    *mode = 2; /* lazy, the default since CUDA 12.2 */
+    return SUCCESS;
+}
+
+EXPORTED int cuLibraryLoadData(void **library, const void *code, void *options, void *values, unsigned count,
+                               void *library_options, void *library_values, unsigned library_count)
+{
+    return load(library);
+}
+
+EXPORTED int cuLibraryUnload(void *library)
+{
+    return SUCCESS;
+}
+
+EXPORTED int cuLibraryGetKernel(void **kernel, void *library, const char *name)
+{
+    return load(kernel);
+}
+
+EXPORTED int cuKernelGetFunction(void **function, void *kernel)
+{
+    *function = kernel;
+    return SUCCESS;
+}
+
+EXPORTED int cuLibraryGetModule(void **module, void *library)
+{
+    *module = library;
+    return SUCCESS;
+}
+
+static int function_attribute(int *value, int attribute, int device)
+{
+    const struct card *card = card_at(device);
+    if (!card || attribute < 0 || attribute >= ATTRIBUTES)
+        return INVALID_VALUE;
+    switch (attribute) {
+    case THREADS: *value = 1024; break;
+    case REGISTER_COUNT: *value = REGISTERS; break;
+    case PTX_VERSION: case BINARY_VERSION: *value = 10 * card->major + card->minor; break;
+    case DYNAMIC_SHARED: *value = (int)card->shared_bytes_per_block_optin; break;
+    case CARVEOUT: *value = -1; break;
+    default: *value = 0; /* static shared, constant and local memory: none */
+    }
+    return SUCCESS;
+}
+
+EXPORTED int cuFuncGetAttribute(int *value, int attribute, void *function)
+{
+    return function_attribute(value, attribute, current_device());
+}
+
+EXPORTED int cuKernelGetAttribute(int *value, int attribute, void *kernel, int device)
+{
+    return function_attribute(value, attribute, device);
+}
+
+EXPORTED int cuFuncSetAttribute(void *function, int attribute, int value)
+{
+    return SUCCESS;
+}
+
+EXPORTED int cuKernelSetAttribute(int attribute, int value, void *kernel, int device)
+{
+    return SUCCESS;
+}
+
+EXPORTED int cuFuncSetCacheConfig(void *function, int config)
+{
+    return SUCCESS;
+}
+
+EXPORTED int cuFuncLoad(void *function)
+{
+    return SUCCESS;
+}
+
+EXPORTED int cuFuncIsLoaded(int *state, void *function)
+{
+    *state = 1;
+    return SUCCESS;
+}
+
+EXPORTED int cuFuncGetModule(void **module, void *function)
+{
+    return load(module);
+}
+
+EXPORTED int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                            unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+                            void **arguments, void **extra)
+{
+    return launch(stream);
+}
+
+EXPORTED int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                       void *stream, void **arguments)
+{
+    return launch(stream);
+}
+
+/* CUlaunchConfig: grid and block by three words each, shared memory, then the stream at byte 32 */
+EXPORTED int cuLaunchKernelEx(const char *config, void *function, void **arguments, void **extra)
+{
+    void *stream;
+    memcpy(&stream, config + 32, sizeof stream);
+    return launch(stream);
+}
+
+EXPORTED int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *function, int threads,
+                                                                  size_t shared_bytes, unsigned flags)
+{
+    *blocks = blocks_per_multiprocessor(threads, shared_bytes);
+    return SUCCESS;
+}
+
+EXPORTED int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
+                                                         size_t shared_bytes)
+{
+    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared_bytes, 0);
+}
+
+EXPORTED int cuOccupancyMaxPotentialBlockSize(int *grid, int *block, void *function, void *shared_of_block,
+                                              size_t shared_bytes, int limit)
+{
+    int threads = limit > 0 && limit < 1024 ? limit : 1024, blocks = blocks_per_multiprocessor(threads, shared_bytes);
+    *block = threads;
+    *grid = (blocks ? blocks : 1) * card_at(current_device())->multiprocessors;
+    return SUCCESS;
+}
+
+/* Clusters of two blocks at most, one for two multiprocessors: a cautious figure that only tuning looks at. */
+EXPORTED int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *config)
+{
+    *clusters = card_at(current_device())->multiprocessors / 2;
+    return SUCCESS;
+}
+
+EXPORTED int cuOccupancyMaxPotentialClusterSize(int *blocks, void *function, const void *config)
+{
+    *blocks = 8; /* the largest that is portable (CUDA C++ Programming Guide 13, "Thread Block Clusters") */
+    return SUCCESS;
+}
+
+/* A variable of a module: its memory is the context's, and not counted. */
+EXPORTED int cuModuleGetGlobal_v2(void **address, size_t *bytes, void *module, const char *name)
+{
+    if (bytes)
+        *bytes = VARIABLE_BYTES;
+    return address ? take_memory(current_device(), VARIABLE_BYTES, 0, POOL_MEMORY, NULL, address) : SUCCESS;
+}
+
+#define TENSOR_MAP(name)                                   \
+    EXPORTED int name(void *map)                           \
+    {                                                      \
+        memset(map, 0, 128); /* CUtensorMap is opaque */   \
+        return SUCCESS;                                    \
+    }
+TENSOR_MAP(cuTensorMapEncodeTiled)
+TENSOR_MAP(cuTensorMapEncodeIm2col)
+TENSOR_MAP(cuTensorMapEncodeIm2colWide)

@@ -1,0 +1,174 @@
+/* Device memory: one region of reserved address space for all cards, without pages until something is written.
+
+   Addresses ascend and are used again only when the region is through, so that a run repeats exactly:
+   PyTorch's allocator orders blocks of one size by address (BlockComparatorSize, CUDACachingAllocator.cpp). */
+#define _GNU_SOURCE
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include "errors.h"
+#include "ranges.h"
+
+/* cudaMalloc hands out memory in pages of 2 MiB; several smaller allocations share one on a real card. PyTorch's
+   allocator asks for multiples of 2 MiB only (kSmallBuffer, kRoundLarge; c10/core/CachingDeviceAllocator.h). */
+#define PAGE_BYTES (2 * MIB)
+/* Far from where Linux puts programs, heaps and libraries with 47 and 48 bits of address space. */
+#define REGION_START ((uintptr_t)0x200000000000)
+#define MOST_REGION_BYTES ((size_t)1 << 45)
+#define LEAST_REGION_BYTES ((size_t)1 << 38)
+
+static size_t region_bytes;
+static uintptr_t next_address = REGION_START;
+static struct ranges taken;
+static size_t used_bytes[128];
+
+/* The largest region that the system gives: limits of address space (ulimit -v) may make it smaller. */
+static int reserve_region(void)
+{
+    for (size_t bytes = MOST_REGION_BYTES; !region_bytes && bytes >= LEAST_REGION_BYTES; bytes /= 2) {
+        void *got = mmap((void *)REGION_START, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (got == (void *)REGION_START) {
+            /* one written byte is not to cost a huge page, and core files are to stay small */
+            madvise(got, bytes, MADV_NOHUGEPAGE);
+            madvise(got, bytes, MADV_DONTDUMP);
+            region_bytes = bytes;
+        } else if (got != MAP_FAILED)
+            munmap(got, bytes);
+    }
+    return region_bytes != 0;
+}
+
+/* The first gap of `bytes`; 0 if there is none. */
+static uintptr_t first_gap(size_t bytes)
+{
+    uintptr_t start = REGION_START;
+    for (size_t index = 0; index < taken.count; index++) {
+        if (taken.sorted[index].start - start >= bytes)
+            return start;
+        start = taken.sorted[index].start + taken.sorted[index].bytes;
+    }
+    return REGION_START + region_bytes - start >= bytes ? start : 0;
+}
+
+static uintptr_t choose_address(size_t bytes)
+{
+    if (bytes <= REGION_START + region_bytes - next_address) {
+        uintptr_t chosen = next_address;
+        next_address += bytes;
+        return chosen;
+    }
+    return first_gap(bytes);
+}
+
+int take_capacity(int device, size_t bytes)
+{
+    const struct card *card = card_at(device);
+    if (!card)
+        return INVALID_DEVICE;
+    if (bytes > card->capacity_bytes || used_bytes[device] > card->capacity_bytes - bytes)
+        return OUT_OF_MEMORY;
+    used_bytes[device] += bytes;
+    return SUCCESS;
+}
+
+void give_back_capacity(int device, size_t bytes)
+{
+    used_bytes[device] -= bytes;
+}
+
+static int take_locked(struct range range, void **address)
+{
+    if (!reserve_region())
+        return OPERATING_SYSTEM;
+    int error = take_capacity(range.device, range.counted_bytes);
+    if (error)
+        return error;
+    range.start = choose_address(range.bytes);
+    if (!range.start || !add_range(&taken, range)) {
+        give_back_capacity(range.device, range.counted_bytes);
+        return OPERATING_SYSTEM;
+    }
+    *address = (void *)range.start;
+    return SUCCESS;
+}
+
+int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind kind, void *owner, void **address)
+{
+    *address = NULL;
+    if (bytes > MOST_REGION_BYTES)
+        return OUT_OF_MEMORY;
+    if (!bytes)
+        return SUCCESS; /* as the runtime: no address, no error */
+    bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    struct range range = {.bytes = bytes, .counted_bytes = counted_bytes, .device = device, .kind = kind,
+                          .owner = owner};
+    if (kind == DEVICE_MEMORY)
+        range.counted_bytes = bytes;
+    lock_state();
+    int error = take_locked(range, address);
+    unlock_state();
+    return error;
+}
+
+static void describe(const struct range *range, struct memory *memory)
+{
+    memory->start = range->start;
+    memory->bytes = range->bytes;
+    memory->device = range->device;
+    memory->kind = (enum memory_kind)range->kind;
+    memory->owner = range->owner;
+    memory->counted_bytes = range->counted_bytes;
+}
+
+int release_memory(void *address, struct memory *released)
+{
+    struct memory memory;
+    lock_state();
+    struct range *range = find_range(&taken, (uintptr_t)address);
+    int known = range && range->start == (uintptr_t)address;
+    if (known) {
+        describe(range, &memory);
+        give_back_capacity(range->device, range->counted_bytes);
+        remove_range(&taken, range);
+        forget_contents(memory.start, memory.bytes);
+    }
+    unlock_state();
+    if (known && released)
+        *released = memory;
+    return known ? SUCCESS : INVALID_VALUE;
+}
+
+int find_memory(const void *address, struct memory *found)
+{
+    lock_state();
+    struct range *range = find_range(&taken, (uintptr_t)address);
+    if (range)
+        describe(range, found);
+    unlock_state();
+    return range != NULL;
+}
+
+void forget_contents(uintptr_t start, size_t bytes)
+{
+    madvise((void *)start, bytes, MADV_DONTNEED);
+}
+
+void memory_info(int device, size_t *free_bytes, size_t *total_bytes)
+{
+    const struct card *card = card_at(device);
+    lock_state();
+    size_t usable = card->total_bytes - card->context_bytes;
+    if (card->capacity_bytes < usable)
+        usable = card->capacity_bytes;
+    *free_bytes = usable > used_bytes[device] ? usable - used_bytes[device] : 0;
+    *total_bytes = card->total_bytes;
+    unlock_state();
+}
+
+int is_on_card(const void *address)
+{
+    uintptr_t offset = (uintptr_t)address - REGION_START;
+    return (uintptr_t)address >= REGION_START && offset < region_bytes;
+}

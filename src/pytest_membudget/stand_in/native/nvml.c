@@ -1,0 +1,162 @@
+/* NVML as far as PyTorch asks: devices, names and memory.
+
+   Source of prototypes, offsets and constants: NVML API Reference Guide, release 580. What is not here is not
+   found, and torch.cuda's utilisation, temperature and clocks say so. */
+#include <stdio.h>
+#include <string.h>
+
+#include "errors.h"
+#include "memory.h"
+#include "properties.h"
+
+/* nvmlReturn_t */
+enum { NVML_SUCCESS = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
+
+static int device_of(const void *handle)
+{
+    return (int)(uintptr_t)handle - 1;
+}
+
+EXPORTED int nvmlInit_v2(void)
+{
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlInit(void)
+{
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlInitWithFlags(unsigned flags)
+{
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlShutdown(void)
+{
+    return NVML_SUCCESS;
+}
+
+EXPORTED const char *nvmlErrorString(int error)
+{
+    return error == NVML_SUCCESS ? "Success" : error == NVML_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
+}
+
+EXPORTED int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    *count = (unsigned)card_count();
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle)
+{
+    *handle = (void *)((uintptr_t)index + 1);
+    return card_at((int)index) ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+}
+
+EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle)
+{
+    char own[32];
+    for (int device = 0; device < card_count(); device++) {
+        bus_id(own, sizeof own, device);
+        if (strstr(text, own + 5)) /* without the domain, which NVML writes with eight digits */
+            return nvmlDeviceGetHandleByIndex_v2((unsigned)device, handle);
+    }
+    return NVML_NOT_FOUND;
+}
+
+EXPORTED int nvmlDeviceGetIndex(void *handle, unsigned *index)
+{
+    *index = (unsigned)device_of(handle);
+    return card_at(device_of(handle)) ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+}
+
+EXPORTED int nvmlDeviceGetName(void *handle, char *name, unsigned length)
+{
+    if (!card_at(device_of(handle)))
+        return NVML_INVALID_ARGUMENT;
+    snprintf(name, length, "%s", card_at(device_of(handle))->name);
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetUUID(void *handle, char *text, unsigned length)
+{
+    unsigned char u[16];
+    if (!card_at(device_of(handle)))
+        return NVML_INVALID_ARGUMENT;
+    device_uuid(u, device_of(handle));
+    snprintf(text, length, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetHandleByUUID(const char *text, void **handle)
+{
+    char own[64];
+    for (unsigned index = 0; !nvmlDeviceGetHandleByIndex_v2(index, handle); index++)
+        if (!nvmlDeviceGetUUID(*handle, own, sizeof own) && !strcmp(own, text))
+            return NVML_SUCCESS;
+    return NVML_NOT_FOUND;
+}
+
+EXPORTED int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3])
+{
+    size_t free_bytes, total_bytes;
+    if (!card_at(device_of(handle)))
+        return NVML_INVALID_ARGUMENT;
+    memory_info(device_of(handle), &free_bytes, &total_bytes);
+    info[0] = total_bytes;
+    info[1] = free_bytes;
+    info[2] = total_bytes - free_bytes;
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor)
+{
+    const struct card *card = card_at(device_of(handle));
+    if (!card)
+        return NVML_INVALID_ARGUMENT;
+    *major = card->major;
+    *minor = card->minor;
+    return NVML_SUCCESS;
+}
+
+/* PyTorch's out-of-memory message leaves out what the process has in use where NVML knows no processes
+   (reportProcessMemoryInfo, CUDACachingAllocator.cpp). */
+EXPORTED int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, void *infos)
+{
+    *count = 0;
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *status)
+{
+    *status = 1; /* NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED */
+    return NVML_SUCCESS;
+}
+
+EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, void *infos)
+{
+    return nvmlDeviceGetComputeRunningProcesses(handle, count, infos);
+}
+
+EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, int *type)
+{
+    return NVML_NOT_SUPPORTED;
+}
+
+EXPORTED int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *handle, unsigned link, void *info)
+{
+    return NVML_NOT_SUPPORTED;
+}
+
+EXPORTED int nvmlDeviceGetGpuFabricInfoV(void *handle, void *info)
+{
+    return NVML_NOT_SUPPORTED;
+}
+
+EXPORTED int nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+    *version = cuda_version();
+    return NVML_SUCCESS;
+}

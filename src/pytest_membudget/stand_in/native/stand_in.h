@@ -1,0 +1,54 @@
+/* What the stand-in's libraries share: the cards, device memory, and the record of what is not modelled.
+
+   Everything here is hidden from other libraries (-fvisibility=hidden); what PyTorch and others call is
+   declared EXPORTED. Integers stand where the vendor's headers have enumerations, and pointers where they
+   have handles: calling conventions do not tell them apart (System V x86-64 psABI, AAPCS64). */
+#ifndef MEMBUDGET_STAND_IN_H
+#define MEMBUDGET_STAND_IN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+struct card {
+    char name[128];
+    size_t total_bytes;
+    int major, minor; /* compute capability */
+    int multiprocessors;
+    size_t shared_bytes_per_block_optin;
+    size_t shared_bytes_per_multiprocessor;
+    size_t l2_bytes;
+    int threads_per_multiprocessor;
+    int blocks_per_multiprocessor;
+    int clock_khz, memory_clock_khz;
+    int memory_bus_bits;
+    size_t context_bytes;  /* what the process takes beside its allocations */
+    size_t capacity_bytes; /* allocations together may not take more */
+};
+
+int card_count(void);
+/* NULL where there is no such card. */
+const struct card *card_at(int device);
+/* The calling thread's, as cudaSetDevice left it. */
+int current_device(void);
+
+/* A function that nobody has thought about was called, or one whose memory is not known: each name once.
+   Python reads the names with stand_in_not_modelled() and lists them in the report. */
+void not_modelled(const char *function);
+
+/* What this process's PyTorch was built for, as CUDART_VERSION writes it: 12060, 13020. */
+int cuda_version(void);
+
+/* One lock for all state of these libraries. It is held for a few instructions, never across a call of
+   another library's function, and is not recursive; a child of fork() finds it free. */
+void lock_state(void);
+void unlock_state(void);
+
+/* Whether `address` lies in the memory of a card. */
+int is_on_card(const void *address);
+
+/* A value that is no other handle's. */
+void *new_handle(void);
+
+#endif

@@ -1,0 +1,35 @@
+/* Streams, events and captures. A null stream, and the runtime's constants for the default streams, are legal. */
+#ifndef MEMBUDGET_STAND_IN_STREAMS_H
+#define MEMBUDGET_STAND_IN_STREAMS_H
+
+#include <stddef.h>
+
+struct graph;
+
+struct capture {
+    unsigned long long id;
+    struct graph *graph;
+    void *origin;   /* the stream that began it, and has to end it */
+    int active;
+    int invalidated;
+};
+
+struct stream {
+    int device;
+    int priority;
+    unsigned flags;
+    unsigned long long id;
+    struct capture *capture; /* may have ended since */
+};
+
+/* NULL for a default stream. */
+struct stream *stream_at(void *stream);
+/* The capture that is going on in `stream`; NULL if there is none. */
+struct capture *capture_of(void *stream);
+/* A launch, copy or fill in `stream`: a node of the graph that is being captured there, else nothing. */
+void note_work(void *stream);
+/* An error where `stream` captures: waiting for it invalidates the capture. */
+int wait_for_stream(void *stream);
+
+
+#endif
