@@ -22,6 +22,7 @@ enum { CUDNN_DESCRIPTION_BYTES = 1 << 16 };
 
 struct cudnn_handle {
     unsigned char description[CUDNN_DESCRIPTION_BYTES];
+    bool is_described;
     void *stream;
 };
 
@@ -34,6 +35,9 @@ void cudnn_was_asked(void);
 
 /* cudnnGetVersion() of the real library, as 92600. */
 size_t cudnn_release(void);
+
+/* As above, for a size that may depend on the card: one that this cuDNN does not find in the handle is reported. */
+void cudnn_was_asked_with(const struct cudnn_handle *handle);
 
 /* The device-properties descriptor of a card, which the real library plans for; NULL where it takes none. */
 void *cudnn_device_properties(int device);

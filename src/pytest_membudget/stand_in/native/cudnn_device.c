@@ -16,12 +16,14 @@ enum {
     TYPE_CHAR = 24,                 /* cudnnBackendAttributeType_t */
 };
 
+enum { JSON_BYTES = 1024 };
+
 /* What no field of `struct card` has is a limit of the CUDA C++ Programming Guide ("Technical Specifications
    per Compute Capability"), the same from 7.0 to 12.0, or a neutral value. The version of the driver is that of
    the oldest one for CUDA 13. */
-static int describe(const struct card *card, char *json, size_t size) {
-    return snprintf(
-        json, size,
+static bool describe(const struct card *card, char *json) {
+    int length = snprintf(
+        json, JSON_BYTES,
         "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
         "\"multiProcessorCount\":%d,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
         "\"maxSharedMemoryPerBlockOptin\":%zu,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
@@ -32,15 +34,14 @@ static int describe(const struct card *card, char *json, size_t size) {
         card->multiprocessors, card->shared_bytes_per_block_optin, card->blocks_per_multiprocessor,
         card->threads_per_multiprocessor, card->clock_khz, card->memory_clock_khz, card->l2_bytes,
         card->major * 100 + card->minor * 10, card->total_bytes);
+    return length > 0 && length < JSON_BYTES;
 }
 
-static void *create(const struct card *card) {
+static void *create(const char *json) {
     int (*create_descriptor)(int, void **) = cudnn_real("cudnnBackendCreateDescriptor");
     int (*set)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
     int (*finalize)(void *) = cudnn_real("cudnnBackendFinalize");
     int (*destroy)(void *) = cudnn_real("cudnnBackendDestroyDescriptor");
-    char json[2048];
-    describe(card, json, sizeof json);
     void *descriptor = NULL;
     if (create_descriptor(DEVICEPROP_DESCRIPTOR, &descriptor)) return NULL;
     if (set(descriptor, JSON_REPRESENTATION, TYPE_CHAR, (int64_t)strlen(json), json) || finalize(descriptor)) {
@@ -50,18 +51,40 @@ static void *create(const struct card *card) {
     return descriptor;
 }
 
-void *cudnn_device_properties(int device) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static void **descriptors; /* one a card, made when first needed, never destroyed */
-    const struct card *card = card_at(device);
-    if (!card) return NULL;
-    pthread_mutex_lock(&lock);
-    if (!descriptors) descriptors = calloc((size_t)card_count(), sizeof *descriptors);
-    void *descriptor = NULL;
-    if (descriptors) {
-        if (!descriptors[device]) descriptors[device] = create(card);
-        descriptor = descriptors[device];
+/* Descriptors are made when first needed and never destroyed: plans refer to them. They are found by what they
+   say, since a test may change the cards of a process. */
+struct described {
+    struct described *next;
+    void *descriptor;
+    char json[JSON_BYTES];
+};
+
+static pthread_mutex_t descriptions_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct described *descriptions;
+
+/* The lock is held. */
+static void *find_or_create(const char *json) {
+    for (struct described *known = descriptions; known; known = known->next)
+        if (!strcmp(known->json, json)) return known->descriptor;
+    struct described *made = calloc(1, sizeof *made);
+    if (!made) return NULL;
+    strcpy(made->json, json);
+    made->descriptor = create(json);
+    if (!made->descriptor) {
+        free(made);
+        return NULL;
     }
-    pthread_mutex_unlock(&lock);
+    made->next = descriptions;
+    descriptions = made;
+    return made->descriptor;
+}
+
+void *cudnn_device_properties(int device) {
+    const struct card *card = card_at(device);
+    char json[JSON_BYTES];
+    if (!card || !describe(card, json)) return NULL;
+    pthread_mutex_lock(&descriptions_lock);
+    void *descriptor = find_or_create(json);
+    pthread_mutex_unlock(&descriptions_lock);
     return descriptor;
 }

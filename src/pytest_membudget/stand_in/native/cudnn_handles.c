@@ -48,11 +48,17 @@ EXPORTED int cudnnCreate(struct cudnn_handle **handle) {
     if (!*handle) return CUDNN_HOST_ALLOCATION_FAILED;
     for (size_t index = 0; index < sizeof layouts / sizeof *layouts; ++index) {
         describe(*handle, card, layouts[index]);
-        if (is_understood(*handle, card)) return CUDNN_SUCCESS;
+        (*handle)->is_described = is_understood(*handle, card);
+        if ((*handle)->is_described) return CUDNN_SUCCESS;
     }
     memset((*handle)->description, 0, sizeof (*handle)->description);
-    not_modelled("cudnnCreate (this cuDNN's sizes of batch norm, CTC loss and recurrent layers)");
     return CUDNN_SUCCESS;
+}
+
+void cudnn_was_asked_with(const struct cudnn_handle *handle) {
+    cudnn_was_asked();
+    if (handle && !handle->is_described)
+        not_modelled("cudnnCreate (what this cuDNN's batch norm, CTC loss and recurrent layers take on this card)");
 }
 
 EXPORTED int cudnnDestroy(struct cudnn_handle *handle) {

@@ -56,7 +56,7 @@ EXPORTED int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
     void *handle, int mode, int operation, void *x, void *z, void *y, void *scale, void *activation, size_t *bytes) {
     int (*real)(void *, int, int, void *, void *, void *, void *, void *, size_t *) =
         cudnn_real("cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize");
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     return real(handle, mode, operation, x, z, y, scale, activation, bytes);
 }
 
@@ -65,7 +65,7 @@ EXPORTED int cudnnGetBatchNormalizationBackwardExWorkspaceSize(void *handle, int
                                                                void *activation, size_t *bytes) {
     int (*real)(void *, int, int, void *, void *, void *, void *, void *, void *, void *, size_t *) =
         cudnn_real("cudnnGetBatchNormalizationBackwardExWorkspaceSize");
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     return real(handle, mode, operation, x, y, dy, dz, dx, scale, activation, bytes);
 }
 
@@ -73,7 +73,7 @@ EXPORTED int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void *handle, 
                                                                   void *activation, void *x, size_t *bytes) {
     int (*real)(void *, int, int, void *, void *, size_t *) =
         cudnn_real("cudnnGetBatchNormalizationTrainingExReserveSpaceSize");
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     return real(handle, mode, operation, activation, x, bytes);
 }
 
@@ -82,13 +82,13 @@ EXPORTED int cudnnGetCTCLossWorkspaceSize(void *handle, void *probabilities, voi
                                           void *loss, size_t *bytes) {
     int (*real)(void *, void *, void *, const int *, const int *, const int *, int, void *, size_t *) =
         cudnn_real("cudnnGetCTCLossWorkspaceSize");
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     return real(handle, probabilities, gradients, labels, label_lengths, input_lengths, algorithm, loss, bytes);
 }
 
 EXPORTED int cudnnGetCTCLossWorkspaceSize_v8(void *handle, int algorithm, void *loss, void *probabilities,
                                              void *gradients, size_t *bytes) {
     int (*real)(void *, int, void *, void *, void *, size_t *) = cudnn_real("cudnnGetCTCLossWorkspaceSize_v8");
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     return real(handle, algorithm, loss, probabilities, gradients, bytes);
 }

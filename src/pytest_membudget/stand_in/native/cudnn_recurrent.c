@@ -40,7 +40,7 @@ EXPORTED int cudnnSetDropoutDescriptor(void *dropout, void *handle, float probab
 
 EXPORTED int cudnnGetRNNWeightSpaceSize(void *handle, void *rnn, size_t *bytes) {
     int (*real)(void *, void *, size_t *) = cudnn_real("cudnnGetRNNWeightSpaceSize");
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     return real(handle, rnn, bytes);
 }
 
@@ -58,7 +58,7 @@ EXPORTED int cudnnGetRNNTempSpaceSizes(void *handle, void *rnn, int mode, void *
                                        size_t *reserve_bytes) {
     int (*real)(void *, void *, int, void *, size_t *, size_t *) = cudnn_real("cudnnGetRNNTempSpaceSizes");
     size_t workspace = SIZE_MAX, reserve = SIZE_MAX;
-    cudnn_was_asked();
+    cudnn_was_asked_with(handle);
     int status = real(handle, rnn, mode, x, &workspace, &reserve);
     if (status && status != CUDNN_EXECUTION_FAILED_CUDART) return status;
     if (workspace == SIZE_MAX || reserve == SIZE_MAX) return status ? status : CUDNN_NOT_SUPPORTED;
