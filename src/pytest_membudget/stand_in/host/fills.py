@@ -30,11 +30,10 @@ Kernel = Callable[..., Any]
 
 
 class Fills:
-    """The operators that fill, for host tensors; ``on_hollow`` is called when a tensor becomes hollow."""
+    """The operators that fill, for host tensors."""
 
-    def __init__(self, memory: HostMemory, on_hollow: Callable[[], None]) -> None:
+    def __init__(self, memory: HostMemory) -> None:
         self._memory = memory
-        self._on_hollow = on_hollow
 
     def replacement(self, name: str, kernel: KernelCall) -> Kernel:
         """What runs instead of ``kernel``, the operator ``name``'s for host tensors."""
@@ -44,11 +43,6 @@ class Fills:
             return self._zero(kernel)
         return self._copy(kernel) if name == "copy_" else self._fill(kernel)
 
-    def make_hollow(self, tensor: torch.Tensor) -> None:
-        """The values of ``tensor`` are not computed."""
-        self._memory.set_hollow(tensor, True)
-        self._on_hollow()
-
     def _draw(self, kernel: KernelCall) -> Kernel:
         def draw(keys: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
             is_float = tensor.is_floating_point() or tensor.is_complex()
@@ -56,7 +50,7 @@ class Fills:
                 self._written(tensor)
                 result: torch.Tensor = kernel(keys, (tensor, *args), kwargs)
                 return result
-            self.make_hollow(tensor)
+            self._memory.set_hollow(tensor, True)
             return tensor
 
         return draw
@@ -64,7 +58,7 @@ class Fills:
     def _zero(self, kernel: KernelCall) -> Kernel:
         def zero(keys: Any, tensor: torch.Tensor) -> torch.Tensor:
             self._written(tensor)
-            if tensor.nbytes < LARGE_BYTES or not _is_dense(tensor) or not self._memory.zero(tensor):
+            if tensor.nbytes < LARGE_BYTES or not is_dense(tensor) or not self._memory.zero(tensor):
                 kernel(keys, (tensor,), {})
             return tensor
 
@@ -74,10 +68,10 @@ class Fills:
         def fill(keys: Any, tensor: torch.Tensor, value: Any) -> torch.Tensor:
             self._written(tensor)
             if tensor.nbytes >= LARGE_BYTES:
-                if _is_dense(tensor) and _is_zero(value) and self._memory.zero(tensor):
+                if is_dense(tensor) and _is_zero(value) and self._memory.zero(tensor):
                     return tensor
                 if tensor.nbytes >= _LARGE_UNIFORM_BYTES and self._memory.holds(tensor):
-                    self.make_hollow(tensor)
+                    self._memory.set_hollow(tensor, True)
                     return tensor
             kernel(keys, (tensor, value), {})
             return tensor
@@ -92,13 +86,13 @@ class Fills:
                 return kernel(keys, (target, source, non_blocking), {})
             is_hollow = memory.is_hollow(source)
             if is_hollow:
-                self.make_hollow(target)
+                memory.set_hollow(target, True)
             else:
                 self._written(target)
             if target.nbytes >= LARGE_BYTES and memory.holds(target):
                 if is_hollow:
                     return target
-                if _is_dense(target) and _is_dense(source) and memory.is_untouched(source):
+                if is_dense(target) and is_dense(source) and memory.is_untouched(source):
                     memory.zero(target)
                     return target
             return kernel(keys, (target, source, non_blocking), {})
@@ -111,7 +105,7 @@ class Fills:
             self._memory.set_hollow(tensor, False)
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """Whether its elements are all that lies between its first byte and its last."""
     if tensor.layout is not torch.strided:
         return False

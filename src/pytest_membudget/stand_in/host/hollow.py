@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-from .fills import LARGE_BYTES, NAMES, Fills, Kernel
+from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .kernel_calls import KernelCall
 from .memory import HostMemory
 from .shapes import host_tensors, result_shapes, tensors_in
@@ -22,18 +23,20 @@ _EXEMPT: Final = frozenset(
         "unique_dim_consecutive",
     )
 )  # fmt: skip
+#: Zeros times a number are zeros.
+_SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar)
 
 
 class HollowTensors:
     """The operators of host tensors, replaced for the rest of the process by ``install``.
 
-    What fills is replaced at once. All others follow when the first tensor becomes hollow: a process that has
-    none computes as always.
+    What fills is replaced at once; all others by ``follow_operators``, before anything can be hollow. A process
+    that has no large host tensor computes as always.
     """
 
     def __init__(self, memory: HostMemory) -> None:
         self._memory = memory
-        self._fills = Fills(memory, self._follow_operators)
+        self._fills = Fills(memory)
         self._library: Any = torch.library.Library("aten", "IMPL")
         self._follows = False
 
@@ -43,7 +46,8 @@ class HollowTensors:
             if _is_known(name):
                 self._replace(name, self._fills.replacement(name, _kernel_of(name)))
 
-    def _follow_operators(self) -> None:
+    def follow_operators(self) -> None:
+        """There is a large tensor, which may become hollow: replace all that computes."""
         if self._follows:
             return
         self._follows = True
@@ -56,15 +60,26 @@ class HollowTensors:
     def _computing(self, operator: Any, compute: KernelCall) -> Kernel:
         memory, count = self._memory, self._memory.hollow_blocks
         written = _written_arguments(operator)
+        scales = operator in _SCALING
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if not count.value or compute.is_again():
+            if compute.is_again():
+                return compute(keys, args, kwargs)
+            if scales and self._is_scaled_zero(*args):
+                return args[0]
+            if not count.value:
                 return compute(keys, args, kwargs)
             if not any(memory.is_hollow(tensor) for tensor in host_tensors((args, kwargs))):
                 return compute(keys, args, kwargs)
             return self._skip(operator, written, lambda: compute(keys, args, kwargs), args, kwargs)
 
         return run
+
+    def _is_scaled_zero(self, tensor: torch.Tensor, factor: object) -> bool:
+        """Whether ``tensor`` is large, zero, and stays so: an optimizer's new states, before the gradients."""
+        if tensor.nbytes < LARGE_BYTES or not isinstance(factor, (int, float)) or not math.isfinite(factor):
+            return False
+        return factor >= 0 and is_dense(tensor) and self._memory.is_untouched(tensor)
 
     def _skip(
         self, operator: Any, written: list[Any], compute: Callable[[], Any], args: Any, kwargs: Any
@@ -79,7 +94,7 @@ class HollowTensors:
             except (NotImplementedError, RuntimeError):  # its shape depends on what the tensors hold
                 results = compute()
         for tensor in host_tensors((targets, results)):
-            self._fills.make_hollow(tensor)
+            self._memory.set_hollow(tensor, True)
         return results
 
     def _unwritten(self, operator: Any, targets: list[Any], args: Any, kwargs: Any) -> Any:

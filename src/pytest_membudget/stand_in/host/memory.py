@@ -12,7 +12,9 @@ import torch
 
 from ...errors import UsageMistake
 
-_Birth: Any = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+_Birth: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+#: Events that are taken out at a time.
+_TAKEN: Final = 256
 
 
 class What(IntEnum):
@@ -21,33 +23,33 @@ class What(IntEnum):
     PAGEABLE = 0
     PINNED = 1
     FREED = 2
-    REGISTERED = 3
-    UNREGISTERED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class HostEvent:
-    """A birth, a death, or a change of one block of host memory."""
+    """A birth or a death of one block of host memory."""
 
     what: What
     address: int
     size_bytes: int
-    """As it was asked for; 0 of a death."""
-    state: int
-    """What the thread said that it was in; -1: nothing."""
+    """As it was asked for; of a birth alone."""
+
+    @property
+    def is_birth(self) -> bool:
+        """Whether the block is new."""
+        return self.what is not What.FREED
 
 
 class _RawEvent(ctypes.Structure):
     _fields_ = (
         ("address", ctypes.c_uint64),
         ("bytes", ctypes.c_uint64),
-        ("what", ctypes.c_int32),
-        ("state", ctypes.c_int32),
+        ("what", ctypes.c_int64),
     )
 
 
 class HostMemory:
-    """What the preloaded library knows of tensors' host memory, and what it is told of it.
+    """What the preloaded library knows of tensors' host memory, and what it can be asked to do.
 
     Raises ``UsageMistake`` in a process that was started without it.
     """
@@ -89,25 +91,27 @@ class HostMemory:
         """Whether nobody has written to the pages of a dense ``tensor``: it is zero."""
         return bool(self._library.stand_in_host_is_untouched(tensor.data_ptr(), tensor.nbytes))
 
-    def set_state(self, number: int) -> None:
-        """This thread's events carry ``number`` from here on."""
-        self._library.stand_in_host_set_state(number)
-
     def record(self, on_birth: Callable[[int], None], from_bytes: int) -> None:
-        """Keep all events from here on; ``on_birth`` is called with the number of each large one.
+        """Keep all events from here on; ``on_birth`` is called with the address of each large block.
 
         It is called in threads of Python's alone, and not while it runs.
         """
         self._on_birth = _Birth(on_birth)
         self._library.stand_in_host_record(self._on_birth, from_bytes)
 
-    def stop(self) -> list[HostEvent]:
-        """Keep no more events; those so far."""
+    def stop(self) -> None:
+        """Keep no more events."""
         self._library.stand_in_host_stop()
-        count = ctypes.c_size_t()
-        first = self._library.stand_in_host_events(ctypes.byref(count))
-        raw = (first[index] for index in range(count.value))
-        return [HostEvent(What(event.what), event.address, event.bytes, event.state) for event in raw]
+
+    def take_events(self) -> list[HostEvent]:
+        """The events since the last call, oldest first."""
+        room = (_RawEvent * _TAKEN)()
+        events: list[HostEvent] = []
+        while True:
+            count = self._library.stand_in_host_take_events(room, _TAKEN)
+            events += [HostEvent(What(raw.what), raw.address, raw.bytes) for raw in room[:count]]
+            if count < _TAKEN:
+                return events
 
 
 def _storage_address(tensor: torch.Tensor) -> int:
@@ -121,8 +125,7 @@ _FUNCTIONS: Final = (
     ("stand_in_host_hollow_blocks", (), ctypes.POINTER(ctypes.c_int)),
     ("stand_in_host_zero", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
     ("stand_in_host_is_untouched", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
-    ("stand_in_host_set_state", (ctypes.c_int32,), None),
     ("stand_in_host_record", (_Birth, ctypes.c_size_t), None),
     ("stand_in_host_stop", (), None),
-    ("stand_in_host_events", (ctypes.POINTER(ctypes.c_size_t),), ctypes.POINTER(_RawEvent)),
+    ("stand_in_host_take_events", (ctypes.POINTER(_RawEvent), ctypes.c_size_t), ctypes.c_size_t),
 )

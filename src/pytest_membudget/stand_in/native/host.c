@@ -94,15 +94,16 @@ int host_unpinned(void *address) {
     return 1;
 }
 
-void host_registered(const void *address, int pinned) {
-    struct host_block *block = span_block(address);
-    if (block && block->is_pinned != pinned) {
-        block->is_pinned = pinned;
-        events_add(pinned ? EVENT_REGISTERED : EVENT_UNREGISTERED, block_address(block), block->bytes);
-    }
+void host_registered(const void *address, size_t bytes, int is_pinned) {
+    if (!span_holds(address)) /* a tensor's is counted as it is */
+        events_add(is_pinned ? EVENT_PINNED : EVENT_FREED, address, bytes);
 }
 
-void host_made_hollow(const void *address) { stand_in_host_set_hollow(address, 1); }
+void host_made_hollow(const void *address) {
+    struct host_block *block = span_block(address);
+    if (block)
+        span_set_hollow(block, 1);
+}
 
 /* For Python (stand_in/host/memory.py). */
 

@@ -6,9 +6,10 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 
-typedef void (*birth_function)(int64_t number);
+typedef void (*birth_function)(const void *address);
 typedef void *(*thread_state_function)(void);
 
 #define FIRST_ROOM ((size_t)4096)
@@ -17,11 +18,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int is_recording;
 static struct host_event *events;
-static size_t count, room;
+/* Of the events in their room: the first that was not taken, and the end. */
+static size_t first, end, room;
 static size_t noted_bytes;
 static birth_function on_birth;
 static thread_state_function python_thread;
-static __thread int32_t state __attribute__((tls_model("initial-exec"))) = -1;
 static __thread int is_noting __attribute__((tls_model("initial-exec")));
 
 static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
@@ -30,7 +31,7 @@ static void follow_forks(void) { pthread_atfork(lock_for_fork, unlock_after_fork
 
 /* Without malloc, which may be at work in the calling thread. */
 static int make_room(void) {
-    if (count < room)
+    if (end < room)
         return 1;
     size_t more = room ? room * 2 : FIRST_ROOM;
     size_t bytes = more * sizeof *events;
@@ -44,38 +45,38 @@ static int make_room(void) {
 }
 
 /* Python's function is called in threads alone that Python knows: others have no line of the user's. */
-static void note_birth(int64_t number, size_t bytes) {
+static void note_birth(const void *address, size_t bytes) {
     if (!on_birth || bytes < noted_bytes || is_noting || !python_thread || !python_thread())
         return;
     is_noting = 1;
-    on_birth(number);
+    on_birth(address);
     is_noting = 0;
 }
 
 void events_add(int what, const void *address, size_t bytes) {
-    int64_t number = -1;
+    int is_kept = 0;
     if (!atomic_load_explicit(&is_recording, memory_order_relaxed))
         return;
     pthread_mutex_lock(&lock);
     if (is_recording && make_room()) {
-        number = (int64_t)count++;
-        events[number] = (struct host_event){(uint64_t)(uintptr_t)address, bytes, what, state};
+        events[end++] = (struct host_event){(uint64_t)(uintptr_t)address, bytes, what};
+        is_kept = 1;
     }
     pthread_mutex_unlock(&lock);
-    if (number < 0)
-        not_modelled("host memory: an event that was not recorded");
-    else if (what == EVENT_PAGEABLE || what == EVENT_PINNED)
-        note_birth(number, bytes);
+    if (!is_kept)
+        not_modelled("host memory: a tensor that was not recorded");
+    else if (what != EVENT_FREED)
+        note_birth(address, bytes);
 }
 
-/* From here on events are kept; `on_birth` is called with the number of each birth of `noted_bytes` or more. */
+/* From here on events are kept; `function` is called with each birth of `from_bytes` or more. */
 EXPORTED void stand_in_host_record(birth_function function, size_t from_bytes) {
     pthread_once(&once, follow_forks);
     pthread_mutex_lock(&lock);
     python_thread = (thread_state_function)dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
     on_birth = function;
     noted_bytes = from_bytes;
-    count = 0;
+    first = end = 0;
     is_recording = 1;
     pthread_mutex_unlock(&lock);
 }
@@ -87,11 +88,14 @@ EXPORTED void stand_in_host_stop(void) {
     pthread_mutex_unlock(&lock);
 }
 
-/* The events so far; they stay until the next stand_in_host_record. */
-EXPORTED const struct host_event *stand_in_host_events(size_t *number) {
-    *number = count;
-    return events;
+/* Takes the oldest events out, as many as `most`; how many there were. */
+EXPORTED size_t stand_in_host_take_events(struct host_event *taken, size_t most) {
+    pthread_mutex_lock(&lock);
+    size_t count = end - first < most ? end - first : most;
+    memcpy(taken, events + first, count * sizeof *events);
+    first += count;
+    if (first == end)
+        first = end = 0;
+    pthread_mutex_unlock(&lock);
+    return count;
 }
-
-/* The calling thread's later events carry this number. */
-EXPORTED void stand_in_host_set_state(int32_t number) { state = number; }

@@ -5,19 +5,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EVENT_PAGEABLE, EVENT_PINNED, EVENT_FREED, EVENT_REGISTERED, EVENT_UNREGISTERED };
+enum { EVENT_PAGEABLE, EVENT_PINNED, EVENT_FREED };
 
-/* Read by Python (stand_in/host/memory.py) as it lies. */
+/* Read by Python (stand_in/host/memory.py). */
 struct host_event {
     uint64_t address;
     uint64_t bytes;
-    int32_t what;
-    int32_t state; /* what the thread was in: stand_in_host_set_state; -1: nobody said */
+    int64_t what;
 };
 
 void events_add(int what, const void *address, size_t bytes);
-
-/* For other libraries, and for Python. */
-void stand_in_host_set_hollow(const void *address, int is_hollow);
 
 #endif
