@@ -26,6 +26,8 @@ TABLE = "[tool.membudget]"
 #: The card that is modelled where nobody names one. Its size limits nothing then.
 DEFAULT_GPU = "H100-80GB"
 AUTO, OFF, REQUIRE = "auto", "off", "require"
+STAND_IN, FAKE = "stand-in", "fake"
+DEVICES = (AUTO, STAND_IN, FAKE)
 MEASURES = (AUTO, OFF, REQUIRE)
 ON, REFRESH = "on", "refresh"
 CACHES = (ON, OFF, REFRESH)
@@ -43,6 +45,8 @@ class Settings:
     timeout: float = DEFAULT_TIMEOUT
     processes: int | None = None
     """How many tests are estimated at once; None: as many as there are processors for this process."""
+    device: str = AUTO
+    """What estimates are made on: ``stand-in``, ``fake``, or ``auto`` for the first wherever it can run."""
     measure: str = AUTO
     """``auto``: where CUDA is; ``off``; ``require``: a budget that was not measured fails."""
     cache: str = ON
@@ -112,6 +116,8 @@ def _checked(where: str, key: str, value: object) -> object:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, METRICS))}")
     if key == "measure" and value not in MEASURES:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, MEASURES))}")
+    if key == "device" and value not in DEVICES:
+        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, DEVICES))}")
     if key == "cache" and value not in CACHES:
         raise UsageMistake(f"{where}: write one of {', '.join(map(repr, CACHES))}")
     if key == "max_disagreement" and not _is_percentage(value):

@@ -95,7 +95,10 @@ class Gate:
         measuring = "measures nothing" if self._settings.measure == OFF else "measures where CUDA is"
         plan = self._comparing.plan
         base = plan.commit.shown if plan.commit is not None else plan.text
-        return f"membudget: estimates on a virtual {card}; {measuring}" + (base and f"; compares with {base}")
+        device = self._session.device
+        return f"membudget: estimates on a {device.name} {card} ({device.why}); {measuring}" + (
+            base and f"; compares with {base}"
+        )
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:

@@ -32,6 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the card for budgets that name none, e.g. H100-80GB, RTX-4090",
     )
     group.addoption(
+        "--membudget-device",
+        choices=("auto", "stand-in", "fake"),
+        default=None,
+        help="estimate by PyTorch's own CUDA code on a card that is not there (stand-in: needs a CUDA build "
+        "of torch, no GPU), by fake tensors (fake: any build), or by the first that can run (auto, the "
+        "default)",
+    )
+    group.addoption(
         "--membudget-measure",
         choices=("auto", "off", "require"),
         default=None,
@@ -72,7 +80,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     settings = _settings(config)
     folder = config.getoption("membudget_report")
-    gate = Gate(config, settings, folder, _plan(config, settings))
+    try:
+        gate = Gate(config, settings, folder, _plan(config, settings))
+    except UsageMistake as error:
+        raise pytest.UsageError(str(error)) from error
     if config.pluginmanager.register(gate, "membudget-gate") is None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
 
@@ -103,8 +114,8 @@ def _settings(config: pytest.Config) -> Any:
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
         _announce_own_gpus(config, pyproject)
-        asked = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "measure", "cache")}
-        return load_settings(pyproject, asked)
+        names = ("gpu", "device", "measure", "cache")
+        return load_settings(pyproject, {name: config.getoption(f"membudget_{name}") for name in names})
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error
 

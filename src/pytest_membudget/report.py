@@ -94,6 +94,8 @@ class MemoryReport:
     seconds: float = 0.0
     timeline: Timeline | None = None
     """Memory over the run, where a report was asked for."""
+    device: str = ""
+    """What it was run on: ``stand-in``, ``fake`` or ``cuda``; empty where nothing was run."""
 
     @property
     def peak_bytes(self) -> int:
@@ -116,6 +118,7 @@ class MemoryReport:
             "not_modelled": list(self.not_modelled),
             "seconds": round(self.seconds, 3),
             "timeline": self.timeline.to_json() if self.timeline is not None else None,
+            "device": self.device,
         }
 
     @classmethod
@@ -133,4 +136,5 @@ class MemoryReport:
             not_modelled=tuple(data["not_modelled"]),
             seconds=data["seconds"],
             timeline=Timeline.from_json(data["timeline"]) if data.get("timeline") is not None else None,
+            device=data.get("device", ""),
         )

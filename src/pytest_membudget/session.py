@@ -17,11 +17,13 @@ from .cache.estimates import EstimateCache
 from .cache.idle import remember_idle, was_idle
 from .cache.session_cache import cache_of
 from .config import DEFAULT_GPU, OFF, REQUIRE, Settings
+from .device_choice import choose_device
 from .errors import MembudgetError
-from .estimate import Estimate, Estimator, capacity_of
+from .estimate import Estimate, capacity_of
+from .estimators import Estimators
 from .host_room import processors
 from .item_names import file_name_of, key_of, name_of_rank, nodeid_of
-from .launch import CUDA, Order, WorkerStart
+from .launch import CUDA, Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
 from .measure import Measurer, NotMeasured
@@ -68,18 +70,19 @@ class BudgetSession:
         """``report_folder``: where each estimated test leaves a snapshot; None for none.
 
         ``compares``: there is a base; without one a budget of growth alone is not checked.
+        Raises ``UsageMistake`` where the device that is asked for cannot be had.
         """
         self.settings = settings
+        #: what estimates are made on
+        self.device = choose_device(settings.device)
         self._compares = compares
         self._report_folder = report_folder
         self._args = args
         self._dir = start_dir
         self._files: list[str] = []
-        self._estimator: Estimator | None = None
+        self._estimators: Estimators | None = None
         self._config: pytest.Config | None = None
-        self._cache: EstimateCache | None = None
         self._measurer: Measurer | None = None
-        self._start: WorkerStart | None = None
         self._session_config: pytest.Config | None = None
         self._is_planned = False
 
@@ -89,8 +92,8 @@ class BudgetSession:
         self._config = marked[0].config if marked else None
         bodies = [item for item in marked if not isinstance(item, ScenarioItem)]
         self._files = list(dict.fromkeys(str(item.path) for item in bodies))
-        if not bodies:
-            self._stop_early()
+        if not bodies and self._estimators is not None:
+            self._estimators.stop_early()
         self._is_planned = True
         return marked
 
@@ -150,13 +153,7 @@ class BudgetSession:
         self._session_config = config
         if not was_idle(self.settings, config):
             with suppress(OSError):  # no room for it: a later start will tell, if one is needed
-                self._start = WorkerStart(replace(self._order(), observes=self.settings.cache != OFF))
-
-    def _stop_early(self) -> None:
-        """End what was started early, if no worker has come of it."""
-        if self._start is not None:
-            self._start.close(0)
-            self._start = None
+                self._estimates().start_early(observes=self.settings.cache != OFF)
 
     def _expect(self, items: Sequence[pytest.Item]) -> None:
         for item in items:
@@ -166,26 +163,24 @@ class BudgetSession:
                 budget = read_budget(_marks(item), self.settings.marker_defaults())
                 if self._compares or not budget.is_of_growth_alone:
                     snapshot = self._snapshot_path(item)
-                    self._estimates().expect(key_of(item), str(item.path), budget, snapshot)
+                    estimator = self._estimates().for_budget(budget)
+                    estimator.expect(key_of(item), str(item.path), budget, snapshot)
 
     def close(self) -> None:
         """End the workers."""
-        self._stop_early()
         if self._session_config is not None and self._is_planned:
-            has_worked = self._estimator is not None and self._estimator.has_worked
+            has_worked = self._estimators is not None and self._estimators.has_worked
             remember_idle(self.settings, self._session_config, is_idle=not has_worked)
             self._session_config = None
-        for worker in (self._estimator, self._measurer):
-            if worker is not None:
-                worker.close()
-        self._estimator = self._measurer = None
-        if self._cache is not None:
-            self._cache.close()
+        for workers in (self._estimators, self._measurer):
+            if workers is not None:
+                workers.close()
+        self._measurer = None
 
     @property
     def cache_trouble(self) -> str:
         """Why estimates could not be kept; empty if they could."""
-        return self._cache.trouble if self._cache is not None else ""
+        return self._estimators.cache_trouble if self._estimators is not None else ""
 
     def _make_row(self, item: pytest.Item) -> Row:
         file, line = place_of(item)
@@ -199,7 +194,8 @@ class BudgetSession:
                 return _row(item, file, line, budget, Estimate(Verdict(SKIPPED, _NOT_COMPARED)))
             beside = self._analytic(item, budget)
             snapshot = self._snapshot_path(item)
-            estimate = self._estimates().estimate(key_of(item), str(item.path), budget, snapshot)
+            estimator = self._estimates().for_budget(budget)
+            estimate = estimator.estimate(key_of(item), str(item.path), budget, snapshot)
             if estimate.reports:
                 estimate = replace(estimate, reports=(*estimate.reports, *beside))
             return _row(item, file, line, budget, estimate)
@@ -225,14 +221,15 @@ class BudgetSession:
             return None
         return os.path.abspath(self._report_folder / _snapshot_name(item))
 
-    def _estimates(self) -> Estimator:
-        if self._estimator is None:
-            order = self._order()
-            if self._cache is None and self._config is not None and self.settings.cache != OFF:
-                self._cache = cache_of(self._config, self.settings, order)
-            start, self._start = self._start, None
-            self._estimator = Estimator(order, self._cache, start)
-        return self._estimator
+    def _estimates(self) -> Estimators:
+        if self._estimators is None:
+            self._estimators = Estimators(self._order, self.device, self._cache_for)
+        return self._estimators
+
+    def _cache_for(self, order: Order) -> EstimateCache | None:
+        if self._config is None or self.settings.cache == OFF:
+            return None
+        return cache_of(self._config, self.settings, order)
 
     def _measures(self) -> Measurer:
         if self._measurer is None:

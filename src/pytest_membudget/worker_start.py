@@ -15,7 +15,10 @@ import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from .gpus import find_gpu
 from .process_start import start_process
+from .stand_in.building import Built
+from .stand_in.environment import stand_in_environment
 
 #: What a worker process runs.
 _WORKER = "pytest_membudget.worker.__main__"
@@ -23,6 +26,7 @@ _WORKER = "pytest_membudget.worker.__main__"
 _FAREWELL = 2.0
 #: What makes a worker's device, ``module:function`` of the order.
 VIRTUAL = "pytest_membudget.virtual.device:made_for"
+STAND_IN = "pytest_membudget.stand_in.device:made_for"
 CUDA = "pytest_membudget.measured.device:made_for"
 
 
@@ -43,6 +47,10 @@ class Order:
     """Whether it records what snapshots of its tests tell."""
     device: str = VIRTUAL
     """What makes its device."""
+    libraries: Built | None = None
+    """Of the stand-in."""
+    cards: int = 1
+    """How many cards a process sees on the stand-in."""
     visible: str | None = None
     """The only CUDA device that it is to see; None: those that the session sees."""
     observes: bool = False
@@ -121,6 +129,10 @@ def _has_any(path: str, names: Collection[str]) -> bool:
 def _environment(order: Order) -> dict[str, str]:
     if order.device == VIRTUAL:
         return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    if order.libraries is not None:
+        environment = {"TORCH_SYMBOLIZE_MODE": "fast", **os.environ}
+        card = find_gpu(order.gpu)
+        return stand_in_environment(order.libraries, card, order.cards, environment, unlimited=True)
     environment = {
         # the allocator's own functions are local symbols, which the default mode cannot name (2.11)
         "TORCH_SYMBOLIZE_MODE": "fast",

@@ -36,6 +36,12 @@ class _Order(Protocol):
     def gpu(self) -> str: ...
 
     @property
+    def device(self) -> str: ...
+
+    @property
+    def cards(self) -> int: ...
+
+    @property
     def dir(self) -> str: ...
 
     @property
@@ -55,6 +61,11 @@ def _ini_of(path: Path | None) -> dict[str, Any]:
     return {"file": str(path), "settings": found}
 
 
+def _cards_of(order: _Order) -> dict[str, Any]:
+    """What tests find while they are imported."""
+    return {"import_gpu": order.gpu, "device": order.device, "cards": order.cards}
+
+
 def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> EstimateCache:
     """The cache for the estimates of a session whose workers are started for ``order``."""
     root = str(config.rootpath)
@@ -65,7 +76,7 @@ def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> Estima
             names,
             files,
             options=vars(config.option),
-            settings={"import_gpu": order.gpu, **{k: v for k, v in written.items() if k not in _JUDGING}},
+            settings={**_cards_of(order), **{k: v for k, v in written.items() if k not in _JUDGING}},
             ini=_ini_of(config.inipath),
             arguments=[os.path.normpath(str(arg).partition("::")[0]) for arg in config.args],
             folder=order.dir,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..config import FAKE
 from ..growth import Growth, parse_growth
 from ..reporting.rows import peak_bytes, worst_estimate, worst_measurement
 from ..units import GIB, gib_text
@@ -204,11 +205,19 @@ def _maker_differs(
             return f"the base was measured on {before or 'a card it does not name'}, the head on {now}"
         if theirs.torch is None or theirs.alloc_conf is None:
             return "the base's report does not say which torch and allocator settings it was measured with"
+    now, before = (_device_of(figure) for figure in figures)
+    if now != before:
+        return f"the base was estimated on the {before} device, the head on the {now} device"
     if theirs.torch is not None and theirs.torch != ours.torch:
         return f"the base's torch is {theirs.torch}, the head's is {ours.torch}"
     if theirs.alloc_conf is not None and theirs.alloc_conf != ours.alloc_conf:
         return f"the base's allocator settings are {theirs.alloc_conf!r}, the head's are {ours.alloc_conf!r}"
     return ""
+
+
+def _device_of(figure: Figure) -> str:
+    """What the figure was made on; reports that do not say are from versions with one device."""
+    return str(figure.get("device") or (FAKE if figure["kind"] == "traced" else ""))
 
 
 def _listed(figures: Mapping[str, Figure]) -> str:

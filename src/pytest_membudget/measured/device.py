@@ -85,6 +85,7 @@ class CudaDevice:
             root=root,
             seconds=recorded.seconds,
             kind="measured",
+            device="cuda",
             peaks=allocators_peaks(recorded.stats, outside_bytes),
         )
 

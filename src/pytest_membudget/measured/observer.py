@@ -6,8 +6,6 @@ backward's first nodes, allocate nothing and keep no tensor.
 
 from __future__ import annotations
 
-import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +15,7 @@ from torch import nn
 from ..tracking.modules import ModuleStack
 from ..tracking.record import Phase
 from ..tracking.roles import RoleBook
-from .forward_modules import ForwardModules
+from .backward_modules import BackwardModules
 from .sightings import LateSightings, storage_address
 from .states import State, StateLog
 
@@ -36,11 +34,14 @@ class Observer:
         self.sightings = LateSightings(lambda: self.log.current, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self.sightings, self._changed)
-        self.forward = ForwardModules()
+        self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._run_backward: Any = None
+        #: that the running nodes of a backward were made in
+        self._node_module: str | None = None
 
     def install(self) -> None:
         """Start to follow."""
+        self._backward_modules.install()
         self.modules.install()
         self.roles.install()
         graph: Any = torch.autograd.graph
@@ -51,6 +52,7 @@ class Observer:
     def remove(self) -> None:
         """Stop, with a last look at the gradients."""
         self.roles.see_gradients()
+        self._backward_modules.remove()
         self.modules.remove()
         self.roles.remove()
         for module in _engine_callers():
@@ -59,8 +61,7 @@ class Observer:
     def _backward(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The engine's run: its threads are told the state too, which they do not share with the caller."""
         self.log.renew()
-        begins = functools.partial(self._backward_begins, threading.get_ident())
-        handles = [node.register_prehook(begins) for node in _nodes_of(outputs)]
+        handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]
         self.sightings.note_mark()
         try:
             return self._run_backward(outputs, *args, **kwargs)
@@ -70,9 +71,17 @@ class Observer:
             self.roles.see_gradients()
             self._changed()
 
-    def _backward_begins(self, caller: int, gradients: object) -> None:
-        self.forward.backward_begins(torch._C._current_graph_task_id(), caller)
+    def _backward_begins(self, gradients: object) -> None:
+        self._node_module = None
         self.log.enter(State(Phase.BACKWARD))
+
+    def _here(self) -> State:
+        """Where a backward is while it runs the nodes that are made now."""
+        return State(Phase.BACKWARD, self.modules.path)
+
+    def _node_runs(self, made_in: State) -> None:
+        self._node_module = made_in.module
+        self.log.enter(made_in)
 
     def _root_called(self, module: nn.Module) -> None:
         self.modules.name_children(module)
@@ -85,9 +94,9 @@ class Observer:
 
     def _changed(self) -> None:
         phase, module = self._phase(), self.modules.path
+        if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node goes on
+            module = self._node_module
         self.log.enter(State(phase, module, self.modules.root_call))
-        if phase in (Phase.FORWARD, Phase.RECOMPUTE):
-            self.forward.entered(module)
 
     def _phase(self) -> Phase:
         task = torch._C._current_graph_task_id()

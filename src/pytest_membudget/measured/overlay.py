@@ -13,7 +13,6 @@ from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
 from ..tracking.record import Phase, Record
 from ..tracking.role_rules import has_gradient, note_role
-from .allocation_calls import TakeCall
 from .sightings import Sighting
 from .states import State
 
@@ -27,10 +26,6 @@ class Seen:
 
     states: Sequence[State]
     sightings: Sequence[Sighting]
-    take_call: TakeCall = lambda address: None
-    """Who asked for the block at an address, each call once, in order."""
-    module_of: Callable[[int, int], str | None] = lambda node, graph_task: None
-    """The module that made a node of autograd, by the node's number and that of its backward."""
 
 
 def overlay(snapshot: Snapshot, seen: Seen, users_line: UsersLine) -> Ledger:
@@ -49,7 +44,6 @@ class _Played:
     def __init__(self, snapshot: Snapshot, seen: Seen, users_line: UsersLine) -> None:
         self.ledger = Ledger(CachingAllocator(snapshot.history.settings))
         self._snapshot = snapshot
-        self._seen = seen
         self._states = seen.states
         self._sightings = seen.sightings
         self._next = 0
@@ -121,22 +115,12 @@ class _Played:
             record.role = components.WORKSPACES
         elif not is_known:
             record.role = components.UNATTRIBUTED
-        self._place(record, event.address, frames)
+        line = self._users_line(frames)
+        if line is not None:
+            record.code, record.line = _Place(line[0]), line[1]
         if event.address in self.ledger.live:  # its end is missing
             self.ledger.died(event.address)
         self.ledger.born(event.address, record, event.stream)
-
-    def _place(self, record: Record, address: int, frames: Frames) -> None:
-        """Give ``record`` the user's line, and in backward the module of the forward."""
-        call = self._seen.take_call(address)
-        if call is None:
-            line = self._users_line(frames)
-            if line is not None:
-                record.code, record.line = _Place(line[0]), line[1]
-            return
-        record.code, record.line, record.node = call.code, call.line, call.node
-        if call.node is not None and record.module is None:
-            record.module = self._seen.module_of(call.node, call.graph_task)
 
     def _is_last_of_its_kind(self, number: int) -> bool:
         events = self._snapshot.history.events

@@ -18,7 +18,6 @@ from ..histories.reading import Frames, snapshot_from
 from ..tracking.hidden_code import users_source
 from ..tracking.ledger import Ledger
 from ..tracking.source import SourceFinder
-from .allocation_calls import AllocationCalls
 from .observer import Observer
 from .overlay import Seen, overlay
 from .sightings import storage_address
@@ -46,7 +45,6 @@ class RecordedRun:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
         self._address_of = address_of
         self.source: SourceFinder = users_source()
-        self._calls = AllocationCalls(self.source)
         self._observer: Observer | None = None
         self._began = 0.0
 
@@ -65,7 +63,6 @@ class RecordedRun:
         torch.cuda.memory._record_memory_history(
             "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
         )
-        self._calls.install()
         # only now: telling the allocator anything before CUDA is there fails
         self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of)
         self._observer.install()
@@ -76,7 +73,6 @@ class RecordedRun:
         torch.cuda.synchronize()
         seconds = time.perf_counter() - self._began
         self.observer.remove()
-        self._calls.remove()
         stats = torch.cuda.memory_stats()
         content = torch.cuda.memory._snapshot()
         torch.cuda.memory._record_memory_history(None)
@@ -88,8 +84,7 @@ class RecordedRun:
         except UsageMistake:  # nothing was allocated
             return Ledger(CachingAllocator(AllocatorSettings()))
         log, sightings = self.observer.log, self.observer.sightings
-        seen = Seen(log.states, sightings.seen, self._calls.take, self.observer.forward.module_of)
-        return overlay(snapshot, seen, self._users_line)
+        return overlay(snapshot, Seen(log.states, sightings.seen), self._users_line)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
         for frame in frames:

@@ -81,6 +81,7 @@ _FIGURE_MORE: dict[str, tuple[Shape, Callable[[], Any]]] = {
     "not_modelled": _with(ListOf(_LINES), list),
     "seconds": _with(Number(), float),
     "timeline": _with(Maybe(_TIMELINE), _none),
+    "device": _with(Text(20), str),
 }
 _HOST = Keys(_FIGURE_KEYS, _FIGURE_MORE)
 _FIGURE = Keys(_FIGURE_KEYS, {**_FIGURE_MORE, "host": _with(Maybe(_HOST), _none)})

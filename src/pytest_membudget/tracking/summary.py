@@ -50,6 +50,7 @@ def memory_report(
     rank: int = 0,
     host: MemoryReport | None = None,
     kind: str = "traced",
+    device: str = "",
     peaks: PeakBytes | None = None,
     lives: Lives | None = None,
 ) -> MemoryReport:
@@ -70,6 +71,7 @@ def memory_report(
         sums[components.UNATTRIBUTED if missing_bytes > 0 else components.ROUNDING] += missing_bytes
     return MemoryReport(
         kind=kind,
+        device=device,
         metric=metric,
         peak=own if peaks is None else peaks,
         components=sums,

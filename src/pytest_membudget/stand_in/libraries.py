@@ -1,0 +1,33 @@
+"""What this process asks of the stand-in's libraries, which were loaded before torch."""
+
+from __future__ import annotations
+
+import ctypes
+
+
+class StandInLibraries:
+    """The exported functions of ``libmembudget_stand_in.so`` (``native/``), found among all loaded ones."""
+
+    def __init__(self) -> None:
+        self._own = ctypes.CDLL(None)
+        self._own.stand_in_set_cards.argtypes = [ctypes.c_char_p]
+        self._own.stand_in_not_modelled.restype = ctypes.c_void_p
+        self._own.stand_in_free_text.argtypes = [ctypes.c_void_p]
+
+    def card_count(self) -> int:
+        """How many cards this process has."""
+        count = ctypes.c_int()
+        self._own.cudaGetDeviceCount(ctypes.byref(count))
+        return count.value
+
+    def set_cards(self, text: str) -> None:
+        """From here on the cards are those of ``text`` (``environment.cards_text``)."""
+        if self._own.stand_in_set_cards(text.encode()) != 0:
+            raise RuntimeError(f"the stand-in does not take these cards: {text}")
+
+    def not_modelled(self) -> list[str]:
+        """The functions that were called and whose memory is not known."""
+        text = self._own.stand_in_not_modelled()
+        names = ctypes.string_at(text).decode().split("\n")
+        self._own.stand_in_free_text(text)
+        return [name for name in names if name]
