@@ -20,8 +20,8 @@ from ...virtual.cluster.alike_values import alike_results
 from ...virtual.cluster.broadcasts import Broadcasts
 from ...virtual.cluster.groups import Groups
 from ...virtual.cluster.keepers import is_keepers
-from ...virtual.cluster.numbers import Numbers
 from ...virtual.cluster.private import process_group_of
+from .memory_numbers import RankNumbers
 
 _c10d = torch.ops.c10d
 #: Devices whose tensors the process groups of a rank serve.
@@ -40,7 +40,7 @@ class Collectives:
         self,
         source: SourceFinder,
         note_collective: NoteCollective,
-        numbers: Numbers,
+        numbers: RankNumbers,
         broadcasts: Broadcasts,
     ) -> None:
         self.groups = Groups()
@@ -67,7 +67,7 @@ class Collectives:
         func = getattr(_c10d, operator).default
 
         def run(keys: Any, *args: Any) -> Any:
-            known = self._before(operator, func, args, sys._getframe(1))
+            known = self._before(operator, func, args, sys._getframe().f_back)
             result = original.call_boxed(keys, *args)
             self._after(operator, args, known)
             return result
@@ -100,6 +100,9 @@ class Collectives:
             with _Aside():
                 for tensor, values in known:
                     self._numbers.keep(tensor, values, assumed=True)
+                if operator == "alltoall_base_" and len({*args[3], *args[4]}) < 2:
+                    group = process_group_of(args[2])
+                    self._numbers.exchange(args[1], args[0], group.rank(), group.size())
 
 
 class _Aside:

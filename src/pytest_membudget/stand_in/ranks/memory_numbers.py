@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Protocol
 
 import torch
 
-from ...virtual.cluster.numbers import Number
+from ...virtual.cluster.numbers import Number, Numbers
 
 #: Elements of a tensor that is followed: counters, sizes, flags, lists of ids.
 _MOST_ELEMENTS = 2**16
+
+
+class RankNumbers(Numbers, Protocol):
+    """What a rank's collectives ask of known numbers."""
+
+    def exchange(self, given: torch.Tensor, received: torch.Tensor, rank: int, size: int) -> None:
+        """Ranks have sent each other equal parts of ``given``; each is taken to have sent as this one."""
 
 
 class MemoryNumbers:
@@ -52,6 +60,12 @@ class MemoryNumbers:
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Memory stays what it is."""
+
+    def exchange(self, given: torch.Tensor, received: torch.Tensor, rank: int, size: int) -> None:
+        """Write the part that is meant for this rank, as often as there are ranks."""
+        values = self.of(given)
+        if values is not None and values.dim() and values.shape[0] % size == 0 and self.knows(received):
+            self.keep(received, torch.cat(size * [values.chunk(size)[rank]]), assumed=True)
 
 
 def host_view(tensor: torch.Tensor) -> torch.Tensor:

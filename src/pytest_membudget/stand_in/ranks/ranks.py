@@ -13,14 +13,14 @@ from ...virtual.cluster.broadcasts import Broadcasts
 from ...virtual.cluster.groups import Group
 from ...virtual.cluster.launching import place_of, tell
 from ...virtual.cluster.likeness import Likeness
-from ...virtual.cluster.numbers import Numbers
 from ...virtual.cluster.objects import install_objects
 from ...virtual.cluster.pipelines import install_pipelines, install_schedules
 from ...virtual.ordinal import take_place
 from .collectives import Collectives, NoteCollective
 from .gathered import install_gathered
-from .memory_numbers import MemoryNumbers
+from .memory_numbers import MemoryNumbers, RankNumbers
 from .process_groups import ProcessGroups
+from .reducers import install_reducers
 
 
 class StandInRanks:
@@ -33,7 +33,7 @@ class StandInRanks:
         source: SourceFinder,
         note_collective: NoteCollective,
         heard: str = "",
-        numbers: Numbers | None = None,
+        numbers: RankNumbers | None = None,
     ) -> None:
         """``note_collective(tensor, kept=...)`` is told of the tensors of collectives, each time.
 
@@ -59,6 +59,7 @@ class StandInRanks:
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()
         install_gathered(self._note_collective)
+        install_reducers()
         install_objects(self._broadcasts)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)

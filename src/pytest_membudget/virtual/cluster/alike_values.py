@@ -33,11 +33,14 @@ def alike_results(known: Numbers, func: Any, args: Sequence[Any], size: int) -> 
 def _results(
     known: Numbers, func: Any, args: Sequence[Any], size: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
-    if func in (_c10d.allreduce_.default, _c10d.reduce_.default):
+    if func in (_c10d.allreduce_.default, _c10d.allreduce_coalesced_.default, _c10d.reduce_.default):
         for tensor in args[0]:
             yield tensor, _reduced(known, tensor, reduction_of(args[2]), size)
     elif func is _c10d._allgather_base_.default:
         yield args[0], _gathered(known, args[1], size)
+    elif func is _c10d.allgather_into_tensor_coalesced_.default:
+        for output, tensor in zip(args[0], args[1], strict=True):
+            yield output, _gathered(known, tensor, size)
     elif func is _c10d.allgather_.default:
         for outputs, tensor in zip(args[0], args[1], strict=True):
             for output in outputs:

@@ -51,7 +51,7 @@ class RankReads:
 
         @functools.wraps(original)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            self._asked(sys._getframe(1))
+            self._asked(sys._getframe().f_back)  # none on a thread of the engine's
             return original(*args, **kwargs)
 
         setattr(owner, name, watched)
