@@ -4,9 +4,6 @@
 
 #include "stand_in.h"
 
-/* Most arguments are not looked at, and naming each only to say so would hide the few that are. */
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
 /* The four element types of BLAS and LAPACK names: float, double, float complex, double complex. */
 #define FOUR_TYPES(X, prefix, name) \
     X(prefix##S##name) X(prefix##D##name) X(prefix##C##name) X(prefix##Z##name)

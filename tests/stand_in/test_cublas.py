@@ -1,0 +1,128 @@
+"""cuBLAS on the stand-in: products take no memory but PyTorch's, handles keep what they are told."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+#: PyTorch's workspace of a handle on an A100: ":4096:2:16:8" in KiB (CublasHandlePool.cpp, torch 2.11 to 2.15).
+WORKSPACE_BYTES = (4096 * 2 + 16 * 8) * 1024
+N = 64
+
+
+def first_product():
+    import torch
+
+    a = torch.zeros(N, N, device="cuda")
+    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    product = a @ a
+    return torch.cuda.memory_stats()["requested_bytes.all.peak"] - before, product.shape[0]
+
+
+def test_the_first_product_takes_its_result_and_the_workspace_of_the_handle(stand_in):
+    assert stand_in(first_product) == [N * N * 4 + WORKSPACE_BYTES, N]
+
+
+#: Products with their backward, beyond cuBLAS's workspace: every family of cuBLAS and cuBLASLt that ATen calls.
+PRODUCTS = {
+    "mm": lambda torch, x: x @ x,
+    "bmm": lambda torch, x: torch.bmm(x.expand(3, N, N), x.expand(3, N, N)),
+    "mv": lambda torch, x: torch.mv(x, x[0]),
+    "dot": lambda torch, x: torch.dot(x[0], x[1]),
+    "linear": lambda torch, x: torch.nn.functional.linear(x, x, x[0]),
+    "addmm": lambda torch, x: torch.addmm(x, x, x, alpha=0.5, beta=2),
+    "solve_triangular": lambda torch, x: torch.linalg.solve_triangular(x, x, upper=True),
+}
+
+
+def product(name, dtype):
+    import torch
+    from allocations import not_modelled
+
+    x = torch.zeros(N, N, device="cuda", dtype=getattr(torch, dtype), requires_grad=True)
+    PRODUCTS[name](torch, x).sum().abs().backward()
+    return list(x.grad.shape), not_modelled()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "bfloat16"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_run_forward_and_backward(stand_in, name, dtype):
+    if (name, dtype) == ("solve_triangular", "bfloat16"):
+        pytest.skip("ATen has no triangular solve of bfloat16")
+
+    assert stand_in(product, name, dtype) == [[N, N], []]
+
+
+def absolute():
+    import torch
+    from allocations import peak_of
+
+    x = torch.zeros(2**20, device="cuda", dtype=torch.complex64)
+    kept = []
+    return peak_of(lambda: kept.append(x.abs()))
+
+
+def test_the_absolute_value_of_complex_numbers_has_a_complex_temporary(stand_in):
+    """ATen computes complex numbers and copies their real part (UnaryOps.cpp, unary_op_impl_with_complex_to_float_out).
+
+    So 64 MiB of complex64 peak at 64 + 32 + 64 = 160 MiB, not at 96.
+    """
+    assert stand_in(absolute) == 2**20 * 4 + 2**20 * 8
+
+
+def versions():
+    import ctypes
+
+    import torch
+
+    library = ctypes.CDLL(None)
+    library.cublasLtGetVersion.restype = ctypes.c_size_t
+    major = ctypes.c_int()
+    library.cublasGetProperty(0, ctypes.byref(major))
+    loaded = Path("/proc/self/maps").read_text()
+    return library.cublasLtGetVersion(), major.value, re.findall(r"libcublasLt\.so\.(\d+)", loaded), torch.__version__
+
+
+def test_the_version_is_that_of_the_library_that_torch_has_loaded(stand_in):
+    version, major, loaded, _ = stand_in(versions)
+
+    assert version // 10000 == major
+    assert set(loaded) == {str(major)}
+
+
+def handle_state():
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    handles = [ctypes.c_void_p(), ctypes.c_void_p()]
+    for handle in handles:
+        library.cublasCreate_v2(ctypes.byref(handle))
+    library.cublasSetPointerMode_v2(handles[0], 1)
+    library.cublasSetMathMode(handles[1], 3)
+    answers = []
+    for handle in handles:
+        pointer_mode, math_mode = ctypes.c_int(-1), ctypes.c_int(-1)
+        library.cublasGetPointerMode_v2(handle, ctypes.byref(pointer_mode))
+        library.cublasGetMathMode(handle, ctypes.byref(math_mode))
+        answers.append((pointer_mode.value, math_mode.value))
+        library.cublasDestroy_v2(handle)
+    return answers
+
+
+def test_a_handle_keeps_what_it_is_told_and_no_other_does(stand_in):
+    assert stand_in(handle_state) == [[1, 0], [0, 3]]
+
+
+def refused():
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    return library.cublasXtCreate(None), library.cublasSgbmv_v2_64()
+
+
+def test_what_nobody_modelled_is_refused_by_name(stand_in):
+    not_supported = 15  # CUBLAS_STATUS_NOT_SUPPORTED
+
+    statuses = stand_in(refused, not_modelled=["cublasXtCreate", "cublasSgbmv_v2_64"])
+
+    assert statuses == [not_supported, not_supported]

@@ -1,0 +1,122 @@
+"""torch.linalg on the stand-in: it runs, requests what ATen allocates, and names the workspaces nobody knows."""
+
+import pytest
+
+N = 64
+MATRIX = N * N * 4
+#: One matrix's status, an int32.
+INFO = 4
+#: LAPACK's block of 32 columns, which stands in for a workspace that is not published (cusolver_sizes.c).
+BLOCK_OF_COLUMNS = N * 32 * 4
+
+#: Each forward alone: what ATen allocates at its peak (BatchLinearAlgebra.cpp and BatchLinearAlgebraLib.cpp), and the
+#: sizes that it asks cuSOLVER for.
+FORWARD = {
+    # the factor, its status, the workspace
+    "cholesky": (MATRIX + INFO + BLOCK_OF_COLUMNS, ["cusolverDnXpotrf_bufferSize"]),
+    # the factors, the pivots (int32), the status, the workspace
+    "lu_factor": (MATRIX + N * 4 + INFO + BLOCK_OF_COLUMNS, ["cusolverDnSgetrf_bufferSize"]),
+    # Q and the matrix that becomes R, tau, a status, the workspace of one of two steps
+    "qr": (
+        2 * MATRIX + N * 4 + INFO + BLOCK_OF_COLUMNS,
+        ["cusolverDnSorgqr_bufferSize", "cusolverDnXgeqrf_bufferSize"],
+    ),
+    # the eigenvectors, the eigenvalues, the status, LAPACK's xSYEVD: 1 + 6n + 2n**2 elements
+    "eigh": (MATRIX + N * 4 + INFO + (1 + 6 * N + 2 * N**2) * 4, ["cusolverDnXsyevBatched_bufferSize"]),
+    # U, V, the singular values, a copy of the input, the status, LAPACK's xGESVJ: m + n elements
+    "svd": (3 * MATRIX + N * 4 + INFO + (N + N) * 4, ["cusolverDnSgesvdj_bufferSize"]),
+}
+
+
+def forward(name):
+    import torch
+    from allocations import not_modelled, peak_of
+
+    x = torch.zeros(N, N, device="cuda")
+    kept = []
+    peak_bytes = peak_of(lambda: kept.append(getattr(torch.linalg, name)(x)))
+    return peak_bytes, not_modelled()
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_a_factorization_takes_what_aten_allocates_and_the_workspace_that_stands_in(stand_in, name):
+    expected_bytes, asked = FORWARD[name]
+
+    peak_bytes, names = stand_in(forward, name, not_modelled=asked)
+
+    assert names == asked
+    assert peak_bytes == expected_bytes
+
+
+#: Forward and backward; `names`: of how many a workspace is not known, at least one of each.
+BOTH = {
+    "svd": lambda linalg, x: linalg.svd(x, full_matrices=False),
+    "eigh": lambda linalg, x: linalg.eigh(x + x.mH),
+    "qr": lambda linalg, x: linalg.qr(x),
+    "cholesky": lambda linalg, x: linalg.cholesky(x @ x.mH),
+    "inv": lambda linalg, x: linalg.inv(x),
+    "solve": lambda linalg, x: linalg.solve(x, x),
+    "lstsq": lambda linalg, x: linalg.lstsq(x, x).solution,
+    "lu": lambda linalg, x: linalg.lu(x),
+    "det": lambda linalg, x: linalg.det(x),
+    "ldl_factor": lambda linalg, x: linalg.ldl_factor(x).LD.detach().requires_grad_() * x,
+    "householder_product": lambda linalg, x: linalg.householder_product(x, x[..., 0]),
+}
+
+
+def both(name, count):
+    import torch
+    from allocations import not_modelled
+
+    shape = (count, N, N) if count else (N, N)
+    x = torch.zeros(*shape, device="cuda", requires_grad=True)
+    results = BOTH[name](torch.linalg, x)
+    results = results if isinstance(results, tuple) else (results,)
+    sum(result.sum() for result in results if result.is_floating_point()).backward()
+    return list(x.grad.shape), not_modelled()
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_forward_and_backward_run_and_the_unknown_workspaces_are_named(stand_in, name):
+    every_size = [f"cusolverDn{kind}_bufferSize" for kind in ("Sgetrf", "Sgesvdj", "Sorgqr", "Sormqr", "Ssytrf")]
+    every_size += [f"cusolverDn{kind}_bufferSize" for kind in ("Xgeqrf", "Xpotrf", "XsyevBatched")]
+
+    shape, names = stand_in(both, name, 0, not_modelled=every_size)
+
+    assert shape == [N, N]
+    assert names
+
+
+@pytest.mark.parametrize("name", ["cholesky", "inv", "solve", "lu", "det"])
+def test_batches_are_factorized_by_cublas_and_magma_which_ask_for_no_workspace(stand_in, name):
+    shape, names = stand_in(both, name, 4)
+
+    assert shape == [4, N, N]
+    assert names == []
+
+
+def own_wishes():
+    """cuSOLVER's own interface, as an extension would call it."""
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    size = ctypes.c_int()
+    library.cusolverDnCheevjBatched_bufferSize(None, 1, 0, 4, None, 4, None, ctypes.byref(size), None, 512)
+    sizes = [size.value]
+    library.cusolverDnCheevjBatched_bufferSize(None, 1, 0, 4, None, 4, None, ctypes.byref(size), None, 2_047_171)
+    sizes.append(size.value)
+    library.cusolverDnCheevjBatched_bufferSize(None, 1, 0, 2, None, 2, None, ctypes.byref(size), None, 2_078_879)
+    sizes.append(size.value)
+    return sizes, library.cusolverDnXgesvdp(), library.cusolverSpCreate()
+
+
+def test_recorded_sizes_are_met_and_what_nobody_modelled_is_refused_by_name(stand_in):
+    asked = ["cusolverDnCheevjBatched_bufferSize", "cusolverDnXgesvdp", "cusolverSpCreate"]
+
+    sizes, *statuses = stand_in(own_wishes, not_modelled=asked)
+
+    # cupy's issue 7261: 1,028 + 1,049 elements for each 4 x 4 matrix; 2,078,879 of 2 x 2 are the most under 2**31
+    assert sizes[0] == 1_028 + 512 * 1_049
+    assert sizes[1] == 2_147_483_407
+    assert 2**31 - 1 - sizes[2] < 1_033
+    assert statuses == [9, 9]  # CUSOLVER_STATUS_NOT_SUPPORTED
