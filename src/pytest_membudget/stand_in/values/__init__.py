@@ -1,0 +1,1 @@
+"""Known and assumed values of tensors on the stand-in's cards."""

@@ -1,0 +1,32 @@
+"""What the next copies from a card to the host are answered (``native/answers.c``)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+_BYTES = 8
+
+
+class Answers:
+    """Counts that ATen's own code copies to the host: its kernels have written none."""
+
+    def __init__(self) -> None:
+        own = ctypes.CDLL(None)
+        self._answer = own.stand_in_answer_copy
+        self._answer.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        self._drop = own.stand_in_drop_answers
+
+    def give(self, answer: bytes) -> None:
+        """A later copy of at most as many bytes in this thread gives the first of ``answer``."""
+        if self._answer(answer, len(answer)) != 0:
+            raise RuntimeError("the stand-in takes no more answers")
+
+    def give_numbers(self, numbers: Sequence[int]) -> None:
+        """Later copies of one whole number each, of any size, give ``numbers``."""
+        for number in numbers:
+            self.give(number.to_bytes(_BYTES, "little", signed=True))
+
+    def drop(self) -> int:
+        """Answers that nobody asked for are given no more; how many they were."""
+        return int(self._drop())

@@ -1,0 +1,75 @@
+"""What is known, supposed and assumed of the tensors on the cards, kept as operators run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...tracking.source import SourceFinder
+from ...virtual.known_shapes import Shape
+from ...virtual.known_values import KnownValues, Scalar
+from ...virtual.reads import Reads
+from ...virtual.unknown_shapes import UnknownShapes
+from .card_storages import CardStorages
+from .plans import Plan
+
+#: Larger copies to the host are none that code decides by, and would take host memory.
+_MOST_READ = 2**20
+
+
+class Following:
+    """Values by storage, with the list of what was taken for granted of them."""
+
+    def __init__(self, source: SourceFinder) -> None:
+        self.known = KnownValues(CardStorages())
+        self.shapes = UnknownShapes(self.known)
+        self.supposed = self.shapes.supposed
+        self.reads = Reads(self.known, self.supposed)
+        self.reads.source = self.shapes.source = source
+
+    def made(self, result: Any) -> None:
+        """``result`` is a new tensor, or several: their memory was another's before."""
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
+                self.known.forget(tensor)
+                self.supposed.forget(tensor)
+
+    def saw(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """An operator ran."""
+        if plan.makes:
+            self.made(result)
+        lesson = plan.lesson
+        if lesson is None:
+            return
+        # sparse tensors have no storage, and nothing is known of them
+        with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
+            if self.supposed.concerns((*args, *kwargs.values())):
+                self.supposed.learn(lesson, plan.operator, args, kwargs, result)
+            lesson(self.known, args, kwargs, result)
+            if plan.chooses:
+                self.shapes.see_choice(plan.operator, args, kwargs, result)
+            elif plan.counts_trues:
+                self.reads.see_count(args[0], result)
+
+    def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
+        """What a read of data gives."""
+        with torch._C.DisableTorchFunction():
+            return self.reads.answer(operator, args, kwargs)
+
+    def read_into(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """``source`` was copied to ``target`` on the host, where code may do anything with it."""
+        if 0 < source.numel() <= _MOST_READ:
+            with torch._C.DisableTorchFunction():
+                target.copy_(self.reads.array(source))
+
+    def shapes_of(
+        self, operator: Any, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[Shape] | None:
+        """The shapes of what ``operator`` gives; None where they have no bound."""
+        if plan.shape_rule is None:
+            return None
+        with torch._C.DisableTorchFunction():
+            return self.shapes.of(operator, plan.shape_rule, args, kwargs)

@@ -1,0 +1,193 @@
+"""Functions around PyTorch's CUDA kernels, which follow what is known of values.
+
+Each calls the kernel, which allocates as on a card, and then has what is known of the results noted. They are
+registered for the CUDA key alone, below autograd: nothing above sees another program.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
+
+from ...virtual.refusals import note_untraceable
+from .answers import Answers
+from .counted_sizes import COUNTED
+from .following import Following
+from .original_kernels import Kernel, original_kernel
+from .plans import COMPOSITE, EMPTY, Plan, operator_of
+
+aten = torch.ops.aten
+
+_ITEM = aten._local_scalar_dense.default
+_COPY = aten.copy_.default
+
+
+class _Nesting(threading.local):
+    """How many kernels are running inside each other: what one does by others is its own affair.
+
+    ``at::zeros`` in a kernel makes zeros that the kernel then overwrites.
+    """
+
+    depth = 0
+
+
+class Kernels:
+    """Registers the functions, for as long as it lives."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._answers = Answers()
+        self._nesting = _Nesting()
+        self._registered: set[str] = set()
+        self._library = torch.library.Library("aten", "IMPL")
+
+    def register(self) -> None:
+        """From here on all of aten's kernels for CUDA are followed."""
+        names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
+        own = [name for name in names if name.startswith("aten::")]
+        for name in dict.fromkeys([*own, *(operator.name() for operator in COMPOSITE)]):
+            operator = operator_of(name)
+            if name not in self._registered and not operator.is_view:
+                function = self._around(operator, original_kernel(name, operator))
+                self._library.impl(name.removeprefix("aten::"), function, "CUDA")
+                self._registered.add(name)
+
+    def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function`` with kernels that nobody follows: what it computes decides nothing."""
+        nesting = self._nesting
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            nesting.depth += _UNFOLLOWED
+            try:
+                return function(*args, **kwargs)
+            finally:
+                nesting.depth -= _UNFOLLOWED
+
+        return run
+
+    def _around(self, operator: Any, kernel: Kernel) -> Kernel:
+        if operator in EMPTY:
+            return self._making(kernel)
+        if operator is _COPY:
+            return self._copying(kernel, Plan(operator))
+        if operator is _ITEM:
+            return self._reading(operator, kernel)
+        plan = Plan(operator)
+        if plan.reads:
+            return self._comparing(operator, kernel)
+        if operator in COUNTED:
+            return self._sizing(operator, kernel, plan)
+        return self._computing(kernel, plan)
+
+    def _computing(self, kernel: Kernel, plan: Plan) -> Kernel:
+        nesting, following = self._nesting, self._following
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if nesting.depth:
+                return kernel(*args, **kwargs)
+            nesting.depth = 1
+            try:
+                result = kernel(*args, **kwargs)
+                following.saw(plan, args, kwargs, result)
+            except BaseException as error:
+                args = kwargs = None  # type: ignore[assignment] # the traceback must not keep tensors alive
+                raise error.with_traceback(None)  # noqa: B904 - the same error
+            finally:
+                nesting.depth = 0
+            return result
+
+        return run
+
+    def _making(self, kernel: Kernel) -> Kernel:
+        nesting, following = self._nesting, self._following
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            result = kernel(*args, **kwargs)
+            if not nesting.depth:
+                following.made(result)
+            return result
+
+        return run
+
+    def _copying(self, kernel: Kernel, plan: Plan) -> Kernel:
+        copy = self._computing(kernel, plan)
+        nesting, following = self._nesting, self._following
+
+        def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
+            if nesting.depth or target.is_cuda:
+                return copy(target, source, *args)
+            nesting.depth = 1
+            try:
+                kernel(target, source, *args)
+                following.read_into(target, source)
+            finally:
+                nesting.depth = 0
+            return target
+
+        return run
+
+    def _reading(self, operator: Any, kernel: Kernel) -> Kernel:
+        nesting, following = self._nesting, self._following
+
+        def run(tensor: torch.Tensor) -> Any:
+            if nesting.depth:
+                return kernel(tensor)
+            return following.answer(operator, (tensor,), {})
+
+        return run
+
+    def _comparing(self, operator: Any, kernel: Kernel) -> Kernel:
+        """The kernel computes a mask, and reads whether it is true throughout."""
+        nesting, following, answers = self._nesting, self._following, self._answers
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if nesting.depth:
+                return kernel(*args, **kwargs)
+            nesting.depth = 1
+            try:
+                found = following.answer(operator, args, kwargs)
+                answers.give_numbers([int(found)])
+                kernel(*args, **kwargs)
+            finally:
+                answers.drop()
+                nesting.depth = 0
+            return found
+
+        return run
+
+    def _sizing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
+        """Whoever calls it, also another kernel: ``x[mask]`` calls ``nonzero``."""
+        nesting, following, answers = self._nesting, self._following, self._answers
+        counted = COUNTED[operator]
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if nesting.depth >= _UNFOLLOWED or kwargs.get("output_size") is not None or not args[0].numel():
+                return kernel(*args, **kwargs)
+            nesting.depth += 1
+            try:
+                shapes = following.shapes_of(operator, plan, args, kwargs)
+                if shapes is None:
+                    note_untraceable(operator)
+                    raise DynamicOutputShapeException(operator)
+                for answer in counted(args, shapes):
+                    answers.give(answer)
+                result = kernel(*args, **kwargs)
+                first = result[0] if isinstance(result, tuple) else result
+                if tuple(first.shape) != shapes[0].sizes:
+                    raise RuntimeError(f"{operator} did not take the size {shapes[0].sizes}: {tuple(first.shape)}")
+                if nesting.depth == 1:
+                    following.saw(plan, args, kwargs, result)
+            finally:
+                answers.drop()
+                nesting.depth -= 1
+            return result
+
+        return run
+
+
+#: Nesting at which nothing is followed.
+_UNFOLLOWED = 1000

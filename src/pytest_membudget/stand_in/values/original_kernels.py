@@ -1,0 +1,86 @@
+"""PyTorch's own CUDA kernels, called from the functions that are registered in their place.
+
+``torch.library.get_kernel`` gives them (since 2.9), and calls them with values that the dispatcher passes:
+a Python number in the place of a tensor is turned into the tensor that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Kernel = Callable[..., Any]
+
+_NUMBERS = (bool, int, float, complex)
+_MOST_NUMBERS = 4096
+_NOTHING = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
+#: What a thread starts with, outside of any kernel: ``default_included_set`` (c10/core/DispatchKeySet.h, 2.15).
+_OUTSIDE = torch._C.DispatchKeySet(torch._C.DispatchKey.BackendSelect) | torch._C.DispatchKeySet(
+    torch._C.DispatchKey.ADInplaceOrView
+)
+_CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+
+
+def original_kernel(name: str, operator: Any) -> Kernel:
+    """The kernel that ``operator``, called ``name``, has for CUDA now."""
+    call = torch.library.get_kernel(name, "CUDA").call_boxed
+    positions = _tensor_positions(operator)
+    if len(positions) < 2:  # a lone tensor is what the kernel was chosen by, and no number
+
+        def plain(*args: Any, **kwargs: Any) -> Any:
+            return call(_CUDA, *args, **kwargs)
+
+        return plain
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        for position in positions:
+            if position < len(args) and type(args[position]) in _NUMBERS:
+                args = with_tensors(args, positions)
+                break
+        return call(_CUDA, *args, **kwargs)
+
+    return kernel
+
+
+def with_tensors(args: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
+    """``args`` with tensors for the numbers at ``positions``."""
+    return tuple(
+        _tensor_of(value) if index in positions and type(value) in _NUMBERS else value
+        for index, value in enumerate(args)
+    )
+
+
+def _tensor_positions(operator: Any) -> tuple[int, ...]:
+    return tuple(
+        index
+        for index, argument in enumerate(operator._schema.arguments)
+        if not argument.kwarg_only and str(argument.type) in ("Tensor", "Optional[Tensor]")
+    )
+
+
+_made: dict[tuple[type, Any], torch.Tensor] = {}
+
+
+def _tensor_of(number: Any) -> torch.Tensor:
+    """A "wrapped number", whose type does not decide the result's: ``x * 2.0`` stays in half precision.
+
+    Autograd keeps the one that ``tensor * number`` is called with, and gives it back.
+    """
+    key = (type(number), number)
+    tensor = _made.get(key)
+    if tensor is None:
+        dtype = torch.complex64 if isinstance(number, complex) else torch.float32
+        with (
+            torch._C.DisableTorchFunction(),
+            torch.inference_mode(False),
+            torch._C._ForceDispatchKeyGuard(_OUTSIDE, _NOTHING),
+            torch.enable_grad(),
+        ):
+            one = torch.ones((), dtype=dtype, device="cpu", requires_grad=True)
+            tensor = (one * number).grad_fn._saved_other  # type: ignore[union-attr]
+        if len(_made) >= _MOST_NUMBERS:
+            _made.clear()
+        _made[key] = tensor
+    return tensor

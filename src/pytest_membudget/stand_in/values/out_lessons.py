@@ -1,0 +1,74 @@
+"""What operators with ``out=`` do to values.
+
+Many of PyTorch's operators allocate their result and have the kernel for ``out=`` fill it: ``arange``,
+``logical_and``. Their lesson is that of the operator without ``out``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from ...virtual.drawing import drawing_of
+from ...virtual.known_values import KnownValues
+from ...virtual.learning import Lesson, lesson_of
+
+#: What operators that make a tensor take, and those with ``out`` have from it.
+_OF_NEW_TENSORS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
+
+
+def lesson_with_out(operator: Any) -> tuple[Any, Lesson | None]:
+    """The operator that ``operator`` is known as, and what a call says about values."""
+    outs = _outs(operator)
+    if not outs or drawing_of(operator) is not None:
+        return operator, lesson_of(operator)
+    twin = _without_out(operator, outs)
+    lesson = lesson_of(twin) if twin is not None else None
+    if twin is None or lesson is None:
+        return operator, lesson_of(operator)
+    with_dtype = any(argument.name == "dtype" for argument in twin._schema.arguments)
+    return twin, partial(_learn, lesson, outs, with_dtype)
+
+
+def _learn(
+    lesson: Lesson,
+    outs: Sequence[str],
+    with_dtype: bool,
+    known: KnownValues,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    result: Any,
+) -> None:
+    inputs = {name: value for name, value in kwargs.items() if name not in outs}
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    for out in results:
+        known.forget(out)
+    if with_dtype and "dtype" not in inputs:
+        inputs["dtype"] = results[0].dtype
+    lesson(known, args, inputs, result)
+
+
+def _outs(operator: Any) -> tuple[str, ...]:
+    return tuple(argument.name for argument in operator._schema.arguments if argument.is_out)
+
+
+def _without_out(operator: Any, outs: Sequence[str]) -> Any:
+    wanted = [_described(one) for one in operator._schema.arguments if one.name not in outs]
+    packet = operator.overloadpacket
+    for overload in packet.overloads():
+        candidate = getattr(packet, overload)
+        arguments = candidate._schema.arguments
+        if candidate._schema.is_mutable or candidate.is_view:
+            continue
+        if [_described(one) for one in arguments if one.name not in _OF_NEW_TENSORS or one in wanted] == wanted or [
+            _described(one) for one in arguments
+        ] == wanted:
+            return candidate
+    return None
+
+
+def _described(argument: torch._C.Argument) -> tuple[str, str]:
+    return argument.name, str(argument.type)
