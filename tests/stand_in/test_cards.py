@@ -60,8 +60,12 @@ def test_more_than_a_card_holds_is_pytorchs_own_error(stand_in):
 
     message = stand_in(the_message_of_too_much, 10)
 
-    assert message.startswith("CUDA out of memory. Tried to allocate 10.00 GiB. GPU 0 has a total capacity of ")
-    assert f"total capacity of {gpu.total_bytes / GIB:.2f} GiB of which {free / GIB:.2f} GiB is free." in message
+    assert message.startswith(
+        "CUDA out of memory. Tried to allocate 10.00 GiB. GPU 0 has a total capacity of "
+    )
+    assert (
+        f"total capacity of {gpu.total_bytes / GIB:.2f} GiB of which {free / GIB:.2f} GiB is free." in message
+    )
     assert "Of the allocated memory 70.00 GiB is allocated by PyTorch, and 0 bytes is reserved" in message
 
 
@@ -103,7 +107,9 @@ def test_cards_of_one_process_are_counted_apart(stand_in):
 
     assert (count, devices) == (4, [0, 1, 2, 3])
     # the copied numbers take one small segment of 2 MiB on either card
-    assert used == [context + n * GIB + small * MIB for n, small in zip((1, 2, 3, 4), (0, 2, 0, 2), strict=True)]
+    assert used == [
+        context + n * GIB + small * MIB for n, small in zip((1, 2, 3, 4), (0, 2, 0, 2), strict=True)
+    ]
     assert (copied, copied_to) == ([0, 1, 2, 3], 3)
 
 

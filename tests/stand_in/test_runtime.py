@@ -34,7 +34,9 @@ def what_a_graph_keeps():
         capturing = torch.cuda.is_current_stream_capturing()
         y = x + 1  # 4 MiB in the pool of the graph
         y = y + 1  # 4 MiB more; the first is free within the pool
-    pools = {tuple(segment["segment_pool_id"]): segment["total_size"] for segment in torch.cuda.memory_snapshot()}
+    pools = {
+        tuple(segment["segment_pool_id"]): segment["total_size"] for segment in torch.cuda.memory_snapshot()
+    }
     graph.replay()
     captured = [capturing, torch.cuda.is_current_stream_capturing(), len(pools), y.nbytes]
     allocated = torch.cuda.memory_allocated()
@@ -156,7 +158,11 @@ def the_versions():
         number = ctypes.c_int()
         getattr(ctypes.CDLL(None), function)(ctypes.byref(number))
         numbers.append(number.value)
-    return [torch.version.cuda, numbers, torch.cuda.cudart().cudaGetErrorString(torch.cuda.cudart().cudaError(2))]
+    return [
+        torch.version.cuda,
+        numbers,
+        torch.cuda.cudart().cudaGetErrorString(torch.cuda.cudart().cudaError(2)),
+    ]
 
 
 def test_the_runtime_is_of_the_cuda_that_torch_was_built_for(stand_in):

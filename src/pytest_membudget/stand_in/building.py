@@ -1,4 +1,4 @@
-"""The stand-in's libraries: those of the wheel, or built once by the system's C compiler into a cache."""
+"""The stand-in's libraries: those of the wheel, or built once into a cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,19 +16,24 @@ from pathlib import Path
 from typing import Final
 
 from ..cache.store import cache_folder
+from .compiling import (
+    FLAGS,
+    LIBRARY,
+    MACHINES,
+    NAMED,
+    SOURCES,
+    CannotBuild,
+    compile_libraries,
+    find_compiler,
+    identity_of,
+)
 
-LIBRARY: Final = "libmembudget_stand_in.so"
-#: Libraries that others open by these names; each only refers to ``LIBRARY``.
-NAMED: Final = ("libcuda.so.1", "libnvidia-ml.so.1")
-SOURCES: Final = Path(__file__).parent / "native"
+__all__ = ["LIBRARY", "NAMED", "Built", "CannotBuild", "built_libraries"]
+
 #: Where a wheel has them.
 PREBUILT: Final = Path(__file__).parent / "built"
-_MACHINES: Final = ("x86_64", "aarch64")
-_COMPILERS: Final = ("cc", "gcc", "clang")
-_FLAGS: Final = ("-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wno-unused-parameter")
-_TIMEOUT_S: Final = 300
-#: What separates paths in LD_PRELOAD and LD_LIBRARY_PATH.
-_SEPARATORS: Final = frozenset(" :;\t\n")
+#: What separates paths in LD_PRELOAD, which has no way to quote; ``$`` begins ld.so's own names.
+_UNFIT: Final = frozenset(" :;\t\n$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,54 +48,38 @@ class Built:
         return self.folder / LIBRARY
 
 
-class CannotBuild(Exception):
-    """Why there are no libraries, and what to do: a text for the user."""
-
-
 def built_libraries(
-    environment: Mapping[str, str], *, say: Callable[[str], None] | None = None
+    environment: Mapping[str, str],
+    *,
+    say: Callable[[str], None] | None = None,
+    prebuilt: Path = PREBUILT,
 ) -> Built:
     """The libraries, from the wheel or the cache, or built now.
 
     ``say`` is given one line before a compiler is run. Raises ``CannotBuild``.
     """
     _check_machine()
-    if _is_complete(PREBUILT) and _can_be_preloaded(PREBUILT):
-        return Built(PREBUILT)
-    compiler = _compiler(environment)
+    if _is_complete(prebuilt) and _is_fit(prebuilt) and _loads(prebuilt):
+        return Built(prebuilt)
+    compiler = find_compiler(environment)
     key = _key(compiler)
     reasons = []
     for folder in _folders(environment):
-        target = folder / key
-        if _is_complete(target):
-            return Built(target)
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if say is not None:
-                say(f"building the stand-in for CUDA with {compiler[0]} (once)")
-            _build_into(target, compiler)
+            return Built(_found_or_built(folder, key, compiler, say))
         except OSError as error:
             reasons.append(f"{folder}: {error.strerror or error}")
-            continue
-        return Built(target)
-    raise CannotBuild("no folder for the stand-in's libraries can be written: " + "; ".join(reasons))
-
-
-def compile_libraries(compiler: Sequence[str], folder: Path, *, flags: Sequence[str] = ()) -> None:
-    """Compile all libraries into ``folder``. Raises ``CannotBuild``, or ``OSError`` without room."""
-    sources = sorted(str(path) for path in SOURCES.glob("*.c"))
-    _run([*compiler, *_FLAGS, *flags, "-shared", "-o", str(folder / LIBRARY), *sources, "-lpthread", "-ldl"])
-    for name in NAMED:
-        _run(
-            [*compiler, "-shared", "-fPIC", "-o", str(folder / name), f"-Wl,-soname,{name}", "-Wl,--no-as-needed"]
-            + ["-Wl,-rpath,$ORIGIN", "-x", "c", os.devnull, "-x", "none", f"-L{folder}", f"-l:{LIBRARY}"]
-        )
+    raise CannotBuild(
+        "there is no folder to keep the stand-in's libraries in ("
+        + "; ".join(reasons)
+        + "): set MEMBUDGET_CACHE_DIR to a folder with 2 MiB of room, whose path has no space, colon or semicolon"
+    )
 
 
 def _check_machine() -> None:
     if not sys.platform.startswith("linux"):
         raise CannotBuild("the stand-in for CUDA needs Linux")
-    if platform.machine() not in _MACHINES or sys.maxsize < 2**32:
+    if platform.machine() not in MACHINES or sys.maxsize < 2**32:
         raise CannotBuild(f"the stand-in for CUDA needs x86-64 or aarch64, not {platform.machine()}")
 
 
@@ -99,30 +87,25 @@ def _is_complete(folder: Path) -> bool:
     return all((folder / name).is_file() for name in (LIBRARY, *NAMED))
 
 
-def _can_be_preloaded(folder: Path) -> bool:
-    """Whether LD_PRELOAD can name a file in ``folder``: it has no way to quote."""
-    return not _SEPARATORS & set(str(folder))
+def _is_fit(folder: Path) -> bool:
+    """Whether LD_PRELOAD can name a file in ``folder``."""
+    return not _UNFIT & set(str(folder))
 
 
-def _compiler(environment: Mapping[str, str]) -> list[str]:
-    path = environment.get("PATH")
-    named = shlex.split(environment.get("CC", ""))
-    if named and shutil.which(named[0], path=path):
-        return named
-    for name in _COMPILERS:
-        if found := shutil.which(name, path=path):
-            return [found]
-    raise CannotBuild("there is no C compiler: install gcc or clang, or name one in the variable CC")
+def _loads(folder: Path) -> bool:
+    """Whether this system's ld.so takes the library: a wheel may have been built for a newer glibc."""
+    preloaded = {"LD_PRELOAD": str(folder / LIBRARY)}
+    try:
+        done = subprocess.run(["/bin/true"], env=preloaded, capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.returncode == 0 and not done.stderr
 
 
 def _key(compiler: Sequence[str]) -> str:
     """Changes with all that the libraries are made of."""
-    hashed = hashlib.sha256(repr((_FLAGS, NAMED, platform.machine(), list(compiler))).encode())
-    try:
-        asked = subprocess.run([*compiler, "--version"], capture_output=True, timeout=_TIMEOUT_S, check=False)
-        hashed.update(asked.stdout)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise CannotBuild(f"the C compiler {compiler[0]} does not run: {error}") from None
+    hashed = hashlib.sha256(repr((FLAGS, NAMED, platform.machine())).encode())
+    hashed.update(identity_of(compiler))
     for path in sorted(SOURCES.glob("*.[ch]")):
         hashed.update(f"\n{path.name}\n".encode())
         hashed.update(path.read_bytes())
@@ -130,44 +113,44 @@ def _key(compiler: Sequence[str]) -> str:
 
 
 def _folders(environment: Mapping[str, str]) -> list[Path]:
-    """Where they may be kept, the first that can be written: the cache, else a temporary folder of this user."""
+    """Where they may be kept: the cache, else a temporary folder of this user."""
     kept = cache_folder(environment) / "stand-in"
-    own = Path(environment.get("TMPDIR") or tempfile.gettempdir()) / f"pytest-membudget-{os.getuid()}"
-    folders = [folder for folder in (kept, own) if _can_be_preloaded(folder)]
-    if own in folders and not _is_ours(own):
-        folders.remove(own)
-    return folders
+    temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir())
+    own = temporary / f"pytest-membudget-{os.getuid()}"
+    return [folder for folder in (kept, own) if _is_fit(folder)]
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can have put libraries there, or put them there later."""
-    try:
-        status = os.lstat(folder)
-    except OSError:
-        return True
-    return folder.is_dir() and not folder.is_symlink() and status.st_uid == os.getuid() and not status.st_mode & 0o022
+def _found_or_built(
+    folder: Path, key: str, compiler: Sequence[str], say: Callable[[str], None] | None
+) -> Path:
+    """The folder of the libraries in ``folder``. Raises ``OSError`` if they cannot be kept there."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_owner(folder)
+    target = folder / key
+    if not _is_complete(target):
+        unfinished = Path(tempfile.mkdtemp(prefix=".building-", dir=folder))
+        try:
+            if say is not None:
+                say(f"building the stand-in for CUDA with {compiler[0]}, once")
+            compile_libraries(compiler, unfinished)
+            _move(unfinished, target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return target
 
 
-def _build_into(target: Path, compiler: Sequence[str]) -> None:
-    """Build beside ``target`` and move it there whole: other processes may do the same."""
-    unfinished = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
-    try:
-        compile_libraries(compiler, unfinished)
-        with contextlib.suppress(OSError):  # another process was first
-            os.rename(unfinished, target)
-        if not _is_complete(target):
-            raise OSError(f"{target} is not complete")
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+def _check_owner(folder: Path) -> None:
+    """What is preloaded runs as this user: nobody else may put it there."""
+    status = folder.lstat()
+    if folder.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise PermissionError(1, "others can write there")
 
 
-def _run(command: list[str]) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise CannotBuild(f"the C compiler {command[0]} does not run: {error}") from None
-    if done.returncode == 0:
-        return
-    if "No space left on device" in done.stderr:
-        raise OSError(28, "No space left on device")
-    raise CannotBuild(f"the C compiler {command[0]} cannot build the stand-in: {done.stderr.strip()[-2000:]}")
+def _move(unfinished: Path, target: Path) -> None:
+    """Put whole libraries in place; other processes may be doing the same."""
+    if target.exists() and not _is_complete(target):
+        shutil.rmtree(target, ignore_errors=True)  # what was cut short, by hand or by a failing disk
+    with contextlib.suppress(OSError):
+        os.rename(unfinished, target)  # fails where another process was first
+    if not _is_complete(target):
+        raise OSError(f"{target} could not be put in place")
