@@ -1,0 +1,98 @@
+"""Files of budgeted tests (cases, examples, clients), each estimated on both devices, test by test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .comparing import FAKE_ERROR, STAND_IN_ERROR, Difference, first_line, whose_fault
+from .processes import DEVICES, FAKE, ROOT, environment_of
+
+#: The parts that are files of tests: where they lie, and their pattern.
+TEST_PARTS = {
+    "cases": ("benchmarks/cases", "test_*.py"),
+    "examples": ("examples", "test_*.py"),
+    "clients": ("clients", "test_*.py"),
+}
+
+
+def compared_files(part: str, options: Any) -> Iterator[tuple[str, int, list[Difference]]]:
+    """Each file of the part: how many tests it has, and what differs."""
+    folder, pattern = TEST_PARTS[part]
+    for path in sorted((ROOT / folder).glob(pattern)):
+        if options.only and path.stem not in options.only:
+            continue
+        reports = [_rows(path, device, options.gpu) for device in DEVICES]
+        yield path.stem, len(reports[0]), compared_reports(path.stem, *reports)
+
+
+def compared_reports(
+    work: str, stand_in: Mapping[str, Mapping[str, Any]], fake: Mapping[str, Mapping[str, Any]]
+) -> list[Difference]:
+    """What differs between the rows of two reports, each by its test."""
+    differences = []
+    for test in stand_in.keys() | fake.keys():
+        one, other = stand_in.get(test, {}), fake.get(test, {})
+        peaks = _peak_bytes(one), _peak_bytes(other)
+        if peaks[0] == peaks[1]:
+            continue
+        fault, note = _fault(one, other, peaks)
+        name = test.rpartition("::")[2]
+        differences.append(
+            Difference(work, name, "whole test", fault, note, (), (), peaks[0] or 0, peaks[1] or 0)
+        )
+    return sorted(differences, key=lambda one: one.sample)
+
+
+def _fault(
+    stand_in: Mapping[str, Any], fake: Mapping[str, Any], peaks: tuple[int | None, int | None]
+) -> tuple[str, str]:
+    if peaks[0] is None:
+        return STAND_IN_ERROR, _reason(stand_in)
+    if peaks[1] is None:
+        return FAKE_ERROR, _reason(fake)
+    reports = [(row.get("estimate") or {}) for row in (stand_in, fake)]
+    not_modelled = [list(report.get("not_modelled") or ()) for report in reports]
+    return whose_fault(not_modelled[0], not_modelled[1], [])
+
+
+def _peak_bytes(row: Mapping[str, Any]) -> int | None:
+    peak = (row.get("estimate") or {}).get("peak") or {}
+    size_bytes = peak.get("allocated_bytes")
+    return int(size_bytes) if size_bytes is not None else None
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    return first_line(str(row.get("reason") or "no report of it"))
+
+
+def _rows(path: Path, device: str, gpu: str) -> dict[str, Mapping[str, Any]]:
+    """The report's row of each test of the file."""
+    with tempfile.TemporaryDirectory(prefix="membudget-parity-") as folder:
+        environment = {**environment_of(FAKE, gpu), "MEMBUDGET_CACHE_DIR": folder}
+        environment.pop("CUDA_VISIBLE_DEVICES")  # the plugin sees to it
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-W",
+            "ignore",
+            "-p",
+            "no:cacheprovider",
+            "--membudget",
+        ]
+        command += [f"--membudget-device={device}", "--membudget-measure=off", f"--membudget-report={folder}"]
+        subprocess.run(
+            [*command, str(path)], cwd=ROOT, env=environment, check=False, stdout=subprocess.DEVNULL
+        )
+        try:
+            content = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+    return {row["test"]: row for row in content["tests"]}
