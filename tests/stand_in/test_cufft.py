@@ -1,4 +1,4 @@
-"""torch.fft on the stand-in: the work area is PyTorch's own allocation, of a size that is recorded, not published."""
+"""torch.fft on the stand-in: PyTorch allocates the work area; its size is recorded in public, not published."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""torch.linalg on the stand-in: it runs, requests what ATen allocates, and names the workspaces nobody knows."""
+"""torch.linalg on the stand-in: what ATen allocates, and the workspaces whose size nobody knows."""
 
 import pytest
 
@@ -9,8 +9,8 @@ INFO = 4
 #: LAPACK's block of 32 columns, which stands in for a workspace that is not published (cusolver_sizes.c).
 BLOCK_OF_COLUMNS = N * 32 * 4
 
-#: Each forward alone: what ATen allocates at its peak (BatchLinearAlgebra.cpp and BatchLinearAlgebraLib.cpp), and the
-#: sizes that it asks cuSOLVER for.
+#: Each forward alone: what ATen allocates at its peak (BatchLinearAlgebra.cpp, BatchLinearAlgebraLib.cpp of torch
+#: 2.15), and the sizes that it asks cuSOLVER for.
 FORWARD = {
     # the factor, its status, the workspace
     "cholesky": (MATRIX + INFO + BLOCK_OF_COLUMNS, ["cusolverDnXpotrf_bufferSize"]),
@@ -48,7 +48,7 @@ def test_a_factorization_takes_what_aten_allocates_and_the_workspace_that_stands
     assert peak_bytes == expected_bytes
 
 
-#: Forward and backward; `names`: of how many a workspace is not known, at least one of each.
+#: Forward and backward.
 BOTH = {
     "svd": lambda linalg, x: linalg.svd(x, full_matrices=False),
     "eigh": lambda linalg, x: linalg.eigh(x + x.mH),
@@ -78,8 +78,8 @@ def both(name, count):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_forward_and_backward_run_and_the_unknown_workspaces_are_named(stand_in, name):
-    every_size = [f"cusolverDn{kind}_bufferSize" for kind in ("Sgetrf", "Sgesvdj", "Sorgqr", "Sormqr", "Ssytrf")]
-    every_size += [f"cusolverDn{kind}_bufferSize" for kind in ("Xgeqrf", "Xpotrf", "XsyevBatched")]
+    kinds = ("Sgetrf", "Sgesvdj", "Sorgqr", "Sormqr", "Ssytrf", "Xgeqrf", "Xpotrf", "XsyevBatched")
+    every_size = [f"cusolverDn{kind}_bufferSize" for kind in kinds]
 
     shape, names = stand_in(both, name, 0, not_modelled=every_size)
 
@@ -101,12 +101,11 @@ def own_wishes():
 
     library = ctypes.CDLL(None)
     size = ctypes.c_int()
-    library.cusolverDnCheevjBatched_bufferSize(None, 1, 0, 4, None, 4, None, ctypes.byref(size), None, 512)
-    sizes = [size.value]
-    library.cusolverDnCheevjBatched_bufferSize(None, 1, 0, 4, None, 4, None, ctypes.byref(size), None, 2_047_171)
-    sizes.append(size.value)
-    library.cusolverDnCheevjBatched_bufferSize(None, 1, 0, 2, None, 2, None, ctypes.byref(size), None, 2_078_879)
-    sizes.append(size.value)
+    ask = library.cusolverDnCheevjBatched_bufferSize
+    sizes = []
+    for n, count in ((4, 512), (4, 2_047_171), (2, 2_078_879)):
+        ask(None, 1, 0, n, None, n, None, ctypes.byref(size), None, count)
+        sizes.append(size.value)
     return sizes, library.cusolverDnXgesvdp(), library.cusolverSpCreate()
 
 
@@ -115,7 +114,7 @@ def test_recorded_sizes_are_met_and_what_nobody_modelled_is_refused_by_name(stan
 
     sizes, *statuses = stand_in(own_wishes, not_modelled=asked)
 
-    # cupy's issue 7261: 1,028 + 1,049 elements for each 4 x 4 matrix; 2,078,879 of 2 x 2 are the most under 2**31
+    # cupy's issue 7261: 1,028, and 1,049 for each 4 x 4 matrix; 2,078,879 of 2 x 2 are the most under 2**31
     assert sizes[0] == 1_028 + 512 * 1_049
     assert sizes[1] == 2_147_483_407
     assert 2**31 - 1 - sizes[2] < 1_033

@@ -73,28 +73,30 @@ static int copy_columns(const void *from, int64_t from_stride, void *to, int64_t
                              (size_t)columns, kind, stream);
 }
 
-#define COPY_MATRIX(name, kind, stream_parameter, stream)                                      \
-    EXPORTED int name(int rows, int columns, int element, const void *from, int lda, void *to, \
-                      int ldb stream_parameter)                                                \
-    {                                                                                          \
-        return copy_columns(from, (int64_t)lda * element, to, (int64_t)ldb * element,          \
-                            (int64_t)rows * element, columns, kind, stream);                   \
+#define COPY_MATRIX(name, integer, kind, stream_parameter, stream)                                \
+    EXPORTED int name(integer rows, integer columns, integer element, const void *from,           \
+                      integer lda, void *to, integer ldb stream_parameter)                        \
+    {                                                                                             \
+        return copy_columns(from, (int64_t)lda * element, to, (int64_t)ldb * element,             \
+                            (int64_t)rows * element, columns, kind, stream);                      \
+    }
+/* A vector with a step is a matrix whose columns have one element. */
+#define COPY_VECTOR(name, integer, kind, stream_parameter, stream)                                \
+    EXPORTED int name(integer count, integer element, const void *from, integer incx, void *to,   \
+                      integer incy stream_parameter)                                              \
+    {                                                                                             \
+        return copy_columns(from, (int64_t)incx * element, to, (int64_t)incy * element, element,  \
+                            count, kind, stream);                                                 \
     }
 #define STREAM_PARAMETER , void *stream
-COPY_MATRIX(cublasSetMatrix, HOST_TO_DEVICE, , NULL)
-COPY_MATRIX(cublasGetMatrix, DEVICE_TO_HOST, , NULL)
-COPY_MATRIX(cublasSetMatrixAsync, HOST_TO_DEVICE, STREAM_PARAMETER, stream)
-COPY_MATRIX(cublasGetMatrixAsync, DEVICE_TO_HOST, STREAM_PARAMETER, stream)
-
-/* A vector with a step is a matrix whose columns have one element. */
-#define COPY_VECTOR(name, kind, stream_parameter, stream)                                               \
-    EXPORTED int name(int count, int element, const void *from, int incx, void *to,                     \
-                      int incy stream_parameter)                                                        \
-    {                                                                                                   \
-        return copy_columns(from, (int64_t)incx * element, to, (int64_t)incy * element, element, count, \
-                            kind, stream);                                                              \
-    }
-COPY_VECTOR(cublasSetVector, HOST_TO_DEVICE, , NULL)
-COPY_VECTOR(cublasGetVector, DEVICE_TO_HOST, , NULL)
-COPY_VECTOR(cublasSetVectorAsync, HOST_TO_DEVICE, STREAM_PARAMETER, stream)
-COPY_VECTOR(cublasGetVectorAsync, DEVICE_TO_HOST, STREAM_PARAMETER, stream)
+#define COPIES(integer, suffix)                                                                   \
+    COPY_MATRIX(cublasSetMatrix##suffix, integer, HOST_TO_DEVICE, , NULL)                         \
+    COPY_MATRIX(cublasGetMatrix##suffix, integer, DEVICE_TO_HOST, , NULL)                         \
+    COPY_MATRIX(cublasSetMatrixAsync##suffix, integer, HOST_TO_DEVICE, STREAM_PARAMETER, stream)  \
+    COPY_MATRIX(cublasGetMatrixAsync##suffix, integer, DEVICE_TO_HOST, STREAM_PARAMETER, stream)  \
+    COPY_VECTOR(cublasSetVector##suffix, integer, HOST_TO_DEVICE, , NULL)                         \
+    COPY_VECTOR(cublasGetVector##suffix, integer, DEVICE_TO_HOST, , NULL)                         \
+    COPY_VECTOR(cublasSetVectorAsync##suffix, integer, HOST_TO_DEVICE, STREAM_PARAMETER, stream)  \
+    COPY_VECTOR(cublasGetVectorAsync##suffix, integer, DEVICE_TO_HOST, STREAM_PARAMETER, stream)
+COPIES(int, )
+COPIES(int64_t, _64)

@@ -17,7 +17,9 @@ SOLVER_NOT_MODELLED(SOLVER_REFUSED)
         return 0;                     \
     }
 CREATES(cusolverDnCreate)
-CREATES(cusolverDnCreateParams) CREATES(cusolverDnCreateGesvdjInfo) CREATES(cusolverDnCreateSyevjInfo)
+CREATES(cusolverDnCreateParams)
+CREATES(cusolverDnCreateGesvdjInfo)
+CREATES(cusolverDnCreateSyevjInfo)
 
     typedef void *P; /* an array that is not looked at */
 typedef void *H;     /* a handle */

@@ -35,7 +35,7 @@
     WITH_SIZE(X, cusolverDnXsygvd) WITH_SIZE(X, cusolverDnXsygvdx) WITH_SIZE(X, cusolverDnXtrtri)          \
     X(cusolverDnXgesvdjGetResidual) X( cusolverDnXgesvdjGetSweeps) X(cusolverDnXsyevjGetResidual)          \
     X(cusolverDnXsyevjGetSweeps) X(cusolverDnGetStream) X(cusolverDnGetDeterministicMode)                  \
-    X(cusolverDnGetMathMode) X(cusolverGetVersion) X(cusolverSpCreate) X(cusolverSpDestroy)                \
+    X(cusolverDnGetMathMode) X(cusolverSpCreate) X(cusolverSpDestroy)                \
     X(cusolverSpSetStream) FOUR_TYPES(X, cusolverSp, csrlsvqr) FOUR_TYPES(X, cusolverSp, csrlsvchol)       \
     X(cusolverMgCreate) X(cusolverMgDestroy) X(cusolverRfCreate) X(cusolverRfDestroy)
 

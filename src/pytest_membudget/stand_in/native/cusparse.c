@@ -33,8 +33,12 @@ SPARSE_NOT_MODELLED(SPARSE_REFUSED)
         return 0;                     \
     }
 CREATES(cusparseCreate)
-CREATES(cusparseCreateMatDescr) CREATES(cusparseCreateBsrsm2Info) CREATES(cusparseCreateBsrsv2Info)
-    CREATES(cusparseSpGEMM_createDescr) CREATES(cusparseSpSM_createDescr) CREATES(cusparseSpSV_createDescr)
+CREATES(cusparseCreateMatDescr)
+CREATES(cusparseCreateBsrsm2Info)
+CREATES(cusparseCreateBsrsv2Info)
+CREATES(cusparseSpGEMM_createDescr)
+CREATES(cusparseSpSM_createDescr)
+CREATES(cusparseSpSV_createDescr)
 
 /* -1: no pivot is zero (cuSPARSE documentation, bsrsv2_zeroPivot). */
 #define ZERO_PIVOT(name)                                       \
@@ -43,9 +47,10 @@ CREATES(cusparseCreateMatDescr) CREATES(cusparseCreateBsrsm2Info) CREATES(cuspar
         *position = -1;                                        \
         return 0;                                              \
     }
-        ZERO_PIVOT(cusparseXbsrsm2_zeroPivot) ZERO_PIVOT(cusparseXbsrsv2_zeroPivot)
+ZERO_PIVOT(cusparseXbsrsm2_zeroPivot)
+ZERO_PIVOT(cusparseXbsrsv2_zeroPivot)
 
-            EXPORTED const char *cusparseGetErrorName(int status)
+EXPORTED const char *cusparseGetErrorName(int status)
 {
     return status == 0 ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
 }

@@ -76,7 +76,8 @@ EXPORTED int cusparseCreateDnVec(void **descriptor, int64_t count, void *values,
         return 0;                       \
     }
 DESTROYS(cusparseDestroySpMat)
-DESTROYS(cusparseDestroyDnMat) DESTROYS(cusparseDestroyDnVec)
+DESTROYS(cusparseDestroyDnMat)
+DESTROYS(cusparseDestroyDnVec)
 
     EXPORTED
     int cusparseCsrSetPointers(struct sparse_matrix *matrix, void *offsets, void *columns, void *values)
