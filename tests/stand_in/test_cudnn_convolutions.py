@@ -86,12 +86,22 @@ LAYERS = {
     "strided": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 28, 28), 1, 2, "float32", False, ()),
     "grouped": ((8, 64, 56, 56), (64, 2, 3, 3), (8, 64, 56, 56), 1, 1, "float32", False, ()),
     "3d": ((2, 16, 16, 28, 28), (32, 16, 3, 3, 3), (2, 32, 16, 28, 28), 1, 1, "float32", False, ()),
-    "deterministic": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 56, 56), 1, 1, "float16", False, ("deterministic",)),
+    "deterministic": (
+        (8, 64, 56, 56),
+        (128, 64, 3, 3),
+        (8, 128, 56, 56),
+        1,
+        1,
+        "float16",
+        False,
+        ("deterministic",),
+    ),
 }
 
 
 @pytest.mark.parametrize(
-    ("name", "gpu"), [*((name, "A100-80GB") for name in LAYERS), ("bf16", "H100-80GB"), ("strided", "H100-80GB")]
+    ("name", "gpu"),
+    [*((name, "A100-80GB") for name in LAYERS), ("bf16", "H100-80GB"), ("strided", "H100-80GB")],
 )
 def test_workspaces_are_those_that_cudnn_plans_for_the_card(stand_in, name, gpu):
     x, w, y, padding, stride, dtype, channels_last, flags = LAYERS[name]
