@@ -12,17 +12,11 @@ from torch.utils._pytree import tree_map_only
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .kernel_calls import KernelCall
 from .memory import HostMemory
-from .shapes import host_tensors, result_shapes, tensors_in
+from .reads import READS, HostReads
+from .shapes import host_tensors, result_shapes
 
-#: Operators that decide by what a tensor holds: reads, which are answered elsewhere and listed; and those
-#: that change what a tensor's storage is.
-_EXEMPT: Final = frozenset(
-    (
-        "_local_scalar_dense", "_pin_memory", "_unique", "_unique2", "equal", "is_set_to", "masked_select",
-        "nonzero", "nonzero_static", "resize_", "resize_as_", "set_", "unique_consecutive", "unique_dim",
-        "unique_dim_consecutive",
-    )
-)  # fmt: skip
+#: Operators that change what a tensor's storage is.
+_EXEMPT: Final = frozenset(("_pin_memory", "is_set_to", "resize_", "resize_as_", "set_"))
 #: Zeros times a number are zeros.
 _SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar)
 
@@ -34,9 +28,10 @@ class HollowTensors:
     that has no large host tensor computes as always.
     """
 
-    def __init__(self, memory: HostMemory) -> None:
+    def __init__(self, memory: HostMemory, reads: HostReads) -> None:
         self._memory = memory
         self._fills = Fills(memory)
+        self._reads = reads
         self._library: Any = torch.library.Library("aten", "IMPL")
         self._follows = False
 
@@ -52,10 +47,22 @@ class HollowTensors:
             return
         self._follows = True
         for name in _computing():
-            self._replace(name, self._computing(_overload(name), _kernel_of(name)))
+            replacement = self._reading if name.partition(".")[0] in READS else self._computing
+            self._replace(name, replacement(_overload(name), _kernel_of(name)))
 
     def _replace(self, name: str, function: Kernel) -> None:
         self._library.impl(name, function, "CPU", with_keyset=True)
+
+    def _reading(self, operator: Any, compute: KernelCall) -> Kernel:
+        count, reads = self._memory.hollow_blocks, self._reads
+
+        def read(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            if count.value:
+                for tensor in host_tensors((args, kwargs)):
+                    reads.note(tensor)
+            return compute(keys, args, kwargs)
+
+        return read
 
     def _computing(self, operator: Any, compute: KernelCall) -> Kernel:
         memory, count = self._memory, self._memory.hollow_blocks
@@ -98,16 +105,10 @@ class HollowTensors:
         return results
 
     def _unwritten(self, operator: Any, targets: list[Any], args: Any, kwargs: Any) -> Any:
-        if targets and not operator._schema.name.endswith("out") and not operator._overloadname.endswith("out"):
+        if targets:
             _count_steps(operator, args)
             return _returned(operator, targets)
-        shapes = result_shapes(operator, args, kwargs)
-        if not targets:
-            return tree_map_only(torch.Tensor, _empty_like, shapes)
-        for target, shape in zip(host_tensors(targets), tensors_in(shapes), strict=True):
-            if target.shape != shape.shape:
-                target.resize_(shape.shape)
-        return _returned(operator, targets)
+        return tree_map_only(torch.Tensor, _empty_like, result_shapes(operator, args, kwargs))
 
 
 def _computing() -> Iterator[str]:
@@ -120,13 +121,18 @@ def _computing() -> Iterator[str]:
             continue
         schema = _overload(name)._schema
         takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
-        if takes_tensors and not _gives_views(schema):
+        if takes_tensors and not _gives_views(schema) and not _writes_out(schema):
             yield name
 
 
 def _gives_views(schema: Any) -> bool:
     aliases = [argument.alias_info for argument in (*schema.arguments, *schema.returns)]
     return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _writes_out(schema: Any) -> bool:
+    """Whether results go where a keyword says. What kernels call of that kind is behind another operator."""
+    return any(argument.kwarg_only and argument.is_out for argument in schema.arguments)
 
 
 def _is_known(name: str) -> bool:

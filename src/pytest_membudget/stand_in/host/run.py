@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -52,6 +54,11 @@ class HostRun:
         """Start to follow."""
         self._tracker.install()
         self._memory.record(self._born, _PLACED_BYTES)
+        # a child of fork would wait for a thread that it has not
+        os.register_at_fork(
+            before=self._turn.acquire, after_in_parent=self._turn.release, after_in_child=self._turn.release
+        )
+        atexit.register(self._memory.stop)  # Python cannot be called while it ends
 
     def remove(self) -> None:
         """Stop following."""

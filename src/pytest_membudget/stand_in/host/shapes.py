@@ -43,9 +43,8 @@ def _elementwise(operator: Any, args: Any, kwargs: Any) -> Any:
     tensors = list(tensors_in((args, kwargs)))
     shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
     like = next((tensor for tensor in tensors if tensor.shape == shape), tensors[0])
-    inputs = {name: value for name, value in kwargs.items() if name != "out"}
-    single_args, single_inputs = tree_map_only(torch.Tensor, _one_element, (args, inputs))
-    one = operator(*single_args, **single_inputs)
+    single_args, single_kwargs = tree_map_only(torch.Tensor, _one_element, (args, kwargs))
+    one = operator(*single_args, **single_kwargs)
     return tree_map_only(torch.Tensor, lambda result: _of_shape(shape, like, result.dtype), one)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 
 from ...report import MemoryReport
+from ...tracking.hidden_code import users_source
 from .hollow import HollowTensors
 from .memory import HostMemory
+from .reads import HostReads
 from .run import HostRun
 
 
@@ -18,17 +20,23 @@ class HostTensors:
 
     def __init__(self) -> None:
         self._memory = HostMemory()
-        self._hollow = HollowTensors(self._memory)
+        self._reads = HostReads(self._memory, users_source())
+        self._hollow = HollowTensors(self._memory, self._reads)
         self._run = HostRun(self._memory, self._hollow.follow_operators)
 
     def install(self) -> None:
         """Change torch for the rest of the process."""
         self._hollow.install()
+        self._reads.install()
         self._run.install()
 
     def is_hollow(self, tensor: torch.Tensor) -> bool:
         """Whether ``tensor``, a host tensor, holds values that were never computed: a read of it is assumed."""
         return self._memory.is_hollow(tensor)
+
+    def assumptions(self, root: str) -> list[str]:
+        """The reads of hollow tensors, for the report."""
+        return self._reads.texts(root)
 
     def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
         """What the host held at its peak; None if that is not worth a report."""
