@@ -78,8 +78,8 @@ def stand_in(stand_in_servers):
     """``stand_in(body, *args, gpu=..., count=..., environ=...)`` is what ``body`` returned, as JSON keeps it.
 
     ``environ`` is set in the child before CUDA is first used; ``imported_with`` before torch is imported.
-    ``unlimited``: more than the card has can be allocated. ``not_modelled``: names that the body may leave in the
-    record of what is not modelled; others fail the test.
+    ``unlimited``: more than the card has can be allocated. ``not_modelled``: names that the body may leave
+    in the record of what is not modelled; others fail the test.
     """
 
     def run(

@@ -1,4 +1,4 @@
-"""PyTorch's allocators on the stand-in's memory: caching, expandable segments, cudaMallocAsync, pinned memory."""
+"""PyTorch's allocators on the stand-in's memory: caching, expandable, cudaMallocAsync, pinned."""
 
 import pytest
 
@@ -152,7 +152,7 @@ def test_device_memory_takes_no_host_memory(stand_in):
 def recorded_history():
     import torch
 
-    torch.cuda.memory._record_memory_history()
+    torch.cuda.memory._record_memory_history(stacks="python")
     kept = torch.empty(5 * 2**20, dtype=torch.uint8, device="cuda")
     size = kept.nbytes
     del kept

@@ -92,7 +92,9 @@ def test_they_compile_without_a_warning(tmp_path):
 
 @needs_compiler
 def test_opening_the_drivers_library_finds_its_functions(stand_in_libraries):
-    code = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0), ctypes.CDLL('libnvidia-ml.so.1').nvmlInit_v2())"
+    code = (
+        "from ctypes import CDLL; print(CDLL('libcuda.so.1').cuInit(0), CDLL('libnvidia-ml.so.1').nvmlInit())"
+    )
     preloaded = " ".join(str(stand_in_libraries.folder / name) for name in sorted(LIBRARIES))
 
     done = subprocess.run(
@@ -115,9 +117,7 @@ def test_processes_that_build_at_once_get_the_same(environment, quick_compiler, 
 
     assert len(folders) == 1
     assert {path.name for path in folders.pop().iterdir()} == LIBRARIES
-    assert [
-        path.name for path in (tmp_path / "cache" / "stand-in").iterdir() if path.name.startswith(".")
-    ] == []
+    assert list((tmp_path / "cache" / "stand-in").glob(".*")) == []
 
 
 def test_another_compiler_or_source_builds_again(environment, quick_compiler, tmp_path, monkeypatch):
@@ -196,7 +196,7 @@ def test_no_room_left_says_where(environment, tmp_path):
 def test_a_compiler_that_fails_is_quoted(environment, tmp_path):
     environment["CC"] = failing_compiler(tmp_path, "stdlib.h: No such file or directory")
 
-    with pytest.raises(CannotBuild, match="failing-cc cannot build the stand-in: stdlib.h: No such file"):
+    with pytest.raises(CannotBuild, match=r"failing-cc cannot build the stand-in: stdlib\.h: No such file"):
         built_libraries(environment, prebuilt=NOWHERE)
 
 

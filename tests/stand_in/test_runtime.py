@@ -1,5 +1,8 @@
 """Streams, events, graphs and what else PyTorch asks of CUDA's runtime and of NVML."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 from pytest_membudget.units import MIB
@@ -50,26 +53,29 @@ def test_a_graph_has_a_pool_of_its_own(stand_in):
     captured, allocated, pools, after = stand_in(what_a_graph_keeps)
 
     assert captured == [True, False, 2, 4 * MIB]
-    # x and y, and the two numbers of 512 bytes by which a graph's random generator is told its seed
-    assert allocated - 8 * MIB in (0, 1024)
-    assert pools[-1] == 20 * MIB
-    assert after == 20 * MIB
+    assert allocated == 8 * MIB  # x and y
+    assert pools == [20 * MIB, 20 * MIB]  # a segment each, of 20 MiB for blocks of 1 to 10 MiB
+    assert after == 20 * MIB  # the graph's pool is gone with it
 
 
-def synchronised_capture():
+def synchronised_capture(whole_device):
     import torch
 
     x = torch.ones(3, device="cuda")
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
-            (x + 1).sum().item()
+            y = (x + 1).sum()
+            torch.cuda.synchronize() if whole_device else y.item()
     except RuntimeError as error:
         return str(error)
 
 
-def test_reading_a_value_in_a_capture_is_cudas_own_error(stand_in):
-    assert "operation failed due to a previous error during capture" in stand_in(synchronised_capture)
+@pytest.mark.parametrize("whole_device", [False, True])
+def test_waiting_in_a_capture_is_cudas_own_error(stand_in, whole_device):
+    assert "operation failed due to a previous error during capture" in stand_in(
+        synchronised_capture, whole_device
+    )
 
 
 def graphed_training():
@@ -114,7 +120,7 @@ def trained_in_threads():
 
     import torch
 
-    failures, warned = [], []
+    failures = []
 
     def step():
         try:
@@ -201,3 +207,65 @@ def test_nvrtc_compiles_and_the_stand_in_launches(stand_in):
     pytest.importorskip("nvidia")
 
     assert stand_in(jiterated) == [5]
+
+
+def forked_beside_threads():
+    import ctypes
+    import os
+    import threading
+
+    cuda = ctypes.CDLL(None)
+    stopped = threading.Event()
+
+    def allocate():
+        address = ctypes.c_void_p()
+        while not stopped.is_set():  # ctypes lets go of the interpreter's lock: the library's own is at work
+            cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(2**21))
+            cuda.cudaFree(address)
+
+    threads = [threading.Thread(target=allocate) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    statuses = []
+    for _ in range(100):
+        child = os.fork()
+        if not child:
+            address = ctypes.c_void_p()
+            os._exit(cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(2**21)))
+        statuses.append(os.waitpid(child, 0)[1])
+    stopped.set()
+    for thread in threads:
+        thread.join()
+    return statuses
+
+
+def test_a_child_of_fork_finds_no_lock_held(stand_in):
+    assert stand_in(forked_beside_threads) == [0] * 100
+
+
+def exported_and_missing(path):
+    import ctypes
+    import re
+    from pathlib import Path
+
+    real, own = (
+        ctypes.CDLL(path),
+        ctypes.CDLL("libcuda.so.1"),
+    )  # which only refers to the stand-in's own library
+    named = set(re.findall(rb"(?<=\x00)_{0,2}cuda[A-Z]\w+(?=\x00)", Path(path).read_bytes()))
+    exported = [name.decode() for name in named if hasattr(real, name.decode())]
+    return [len(exported), sorted(name for name in exported if not hasattr(own, name))]
+
+
+def test_all_of_the_runtimes_functions_are_answered(stand_in):
+    """None may reach the real runtime, which needs a driver."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = spec.submodule_search_locations if spec is not None else ()
+    found = [path for root in roots for path in Path(root).rglob("libcudart.so.1?")]
+    if not found:
+        pytest.skip("the CUDA runtime is not installed as a package")
+
+    count, missing = stand_in(exported_and_missing, str(found[0]))
+
+    assert count > 300
+    assert missing == []

@@ -72,7 +72,7 @@ def built_libraries(
     raise CannotBuild(
         "there is no folder to keep the stand-in's libraries in ("
         + "; ".join(reasons)
-        + "): set MEMBUDGET_CACHE_DIR to a folder with 2 MiB of room, whose path has no space, colon or semicolon"
+        + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room, whose path has no space, colon or semicolon"
     )
 
 

@@ -74,7 +74,7 @@ _BY_NAME: Final = MappingProxyType(
 
 
 def figures_of(gpu: Gpu) -> CardFigures:
-    """The figures of ``gpu``; a card of the user's own has those of its compute capability's newest relative."""
+    """The figures of ``gpu``; a card that is not in the tables has typical ones."""
     optin_kib, shared_kib, threads, blocks = _BY_CAPABILITY[_known_capability(gpu.capability)]
     name, l2_kib, clock_mhz, memory_clock_mhz, bus_bits = _BY_NAME.get(gpu.name) or _relative(gpu)
     return CardFigures(

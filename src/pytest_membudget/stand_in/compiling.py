@@ -22,7 +22,7 @@ _COMPILERS: Final = ("cc", "gcc", "clang")
 _TIMEOUT_S: Final = 300
 
 
-class CannotBuild(Exception):
+class CannotBuild(Exception):  # noqa: N818 - it is caught where it is no error: fake tensors are used
     """Why there are no libraries, and what to do: a text for the user."""
 
 
@@ -44,7 +44,7 @@ def identity_of(compiler: Sequence[str]) -> bytes:
 
 
 def compile_libraries(compiler: Sequence[str], folder: Path, *, flags: Sequence[str] = ()) -> None:
-    """Compile all libraries into ``folder``. Raises ``CannotBuild``, or ``OSError`` where there is no room."""
+    """Compile all libraries into ``folder``. Raises ``CannotBuild``, or ``OSError`` without room."""
     sources = sorted(str(path) for path in SOURCES.glob("*.c"))
     shared = [*compiler, *FLAGS, *flags, "-shared"]
     run_compiler([*shared, "-o", str(folder / LIBRARY), *sources, "-lpthread", "-ldl", "-lm"])

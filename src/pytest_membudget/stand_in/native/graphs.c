@@ -14,8 +14,9 @@
 
 /* cudaStreamCaptureStatus */
 enum { NO_CAPTURE, ACTIVE_CAPTURE, INVALIDATED_CAPTURE };
-/* cudaStreamCaptureMode: global, thread local, relaxed */
+enum { RELAXED = 2 }; /* cudaStreamCaptureMode; 0 is global, 1 of the thread */
 static __thread int capture_mode;
+static __thread struct capture *begun_here; /* the last that this thread began */
 static unsigned long long last_id;
 
 static unsigned long long new_id(void)
@@ -42,6 +43,14 @@ int wait_for_stream(void *stream)
     if (!capture)
         return SUCCESS;
     capture->invalidated = 1;
+    return CAPTURE_UNSUPPORTED;
+}
+
+int wait_for_device(void)
+{
+    if (!begun_here || !begun_here->active || begun_here->mode == RELAXED || capture_mode == RELAXED)
+        return SUCCESS;
+    begun_here->invalidated = 1;
     return CAPTURE_UNSUPPORTED;
 }
 
@@ -72,6 +81,8 @@ int begin_capture_in(void *stream, void *graph, int mode)
     capture->graph = made;
     capture->origin = origin;
     capture->active = 1;
+    capture->mode = mode;
+    begun_here = capture;
     origin->capture = capture;
     return SUCCESS;
 }

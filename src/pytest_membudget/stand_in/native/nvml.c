@@ -4,13 +4,15 @@
    found, and torch.cuda's utilisation, temperature and clocks say so. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "errors.h"
 #include "memory.h"
 #include "properties.h"
 
 /* nvmlReturn_t */
-enum { NVML_SUCCESS = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6 };
+enum { NVML_SUCCESS = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6,
+       NVML_INSUFFICIENT_SIZE = 7 };
 
 static int device_of(const void *handle)
 {
@@ -121,12 +123,29 @@ EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *m
     return NVML_SUCCESS;
 }
 
-/* PyTorch's out-of-memory message leaves out what the process has in use where NVML knows no processes
-   (reportProcessMemoryInfo, CUDACachingAllocator.cpp). */
+/* This process, as PyTorch's out-of-memory message tells it (reportProcessMemoryInfo,
+   CUDACachingAllocator.cpp): its number at byte 0 and what it has in use at byte 8 of nvmlProcessInfo_v1_t and of
+   its later forms. */
+static int running_processes(const void *handle, unsigned *count, void *infos)
+{
+    size_t free_bytes, total_bytes;
+    unsigned room = *count, process = (unsigned)getpid();
+    unsigned long long used;
+    if (!card_at(device_of(handle)))
+        return NVML_INVALID_ARGUMENT;
+    *count = 1;
+    if (!room)
+        return NVML_INSUFFICIENT_SIZE;
+    memory_info(device_of(handle), &free_bytes, &total_bytes);
+    used = total_bytes - free_bytes;
+    memcpy(infos, &process, sizeof process);
+    memcpy((char *)infos + 8, &used, sizeof used);
+    return NVML_SUCCESS;
+}
+
 EXPORTED int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, void *infos)
 {
-    *count = 0;
-    return NVML_SUCCESS;
+    return running_processes(handle, count, infos);
 }
 
 EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *status)
@@ -137,7 +156,7 @@ EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *s
 
 EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, void *infos)
 {
-    return nvmlDeviceGetComputeRunningProcesses(handle, count, infos);
+    return running_processes(handle, count, infos);
 }
 
 EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, int *type)

@@ -82,7 +82,7 @@ PER_THREAD_STREAM(cudaStreamSynchronize)
 EXPORTED int cudaDeviceSynchronize(void)
 {
     use_runtime();
-    return SUCCESS;
+    return runtime_result(wait_for_device());
 }
 
 EXPORTED int cudaStreamGetPriority(void *stream, int *priority)

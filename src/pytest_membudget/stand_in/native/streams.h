@@ -12,6 +12,7 @@ struct capture {
     void *origin;   /* the stream that began it, and has to end it */
     int active;
     int invalidated;
+    int mode;
 };
 
 struct stream {
@@ -30,6 +31,8 @@ struct capture *capture_of(void *stream);
 void note_work(void *stream);
 /* An error where `stream` captures: waiting for it invalidates the capture. */
 int wait_for_stream(void *stream);
+/* The same for all streams of a device. */
+int wait_for_device(void);
 
 
 #endif
