@@ -15,7 +15,8 @@ from torch.distributed import distributed_c10d as c10d
 
 def install_reducers() -> None:
     """Let buckets be made anew only once the watchdog has let go of what is done."""
-    kind: Any = dist.Reducer
+    own: Any = dist
+    kind = own.Reducer
     rebuild = kind._rebuild_buckets
 
     def rebuild_buckets(reducer: Any) -> Any:
