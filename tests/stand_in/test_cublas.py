@@ -23,6 +23,20 @@ def test_the_first_product_takes_its_result_and_the_workspace_of_the_handle(stan
     assert stand_in(first_product) == [N * N * 4 + WORKSPACE_BYTES, N]
 
 
+def linear_with_bias():
+    import torch
+    from allocations import peak_of
+
+    x = torch.zeros(N, N, device="cuda", dtype=torch.float16)
+    kept = []
+    return peak_of(lambda: kept.append(torch.nn.functional.linear(x, x, x[0])))
+
+
+def test_cublaslt_gets_its_whole_workspace_whatever_the_algorithm_needs(stand_in):
+    """1,024 KiB on an A100 (aten/src/ATen/cuda/CUDABlas.cpp, _parseChosenWorkspaceSize), beyond it."""
+    assert stand_in(linear_with_bias) == N * N * 2 + 1024 * 1024
+
+
 #: Products with their backward: the families of cuBLAS and cuBLASLt that ATen calls.
 PRODUCTS = {
     "mm": lambda torch, x: x @ x,
@@ -63,9 +77,9 @@ def absolute():
 
 
 def test_the_absolute_value_of_complex_numbers_has_a_complex_temporary(stand_in):
-    """ATen computes complex numbers and copies their real part.
+    """ATen computes complex numbers and copies their real part, so that 64 MiB peak at 160 MiB, not at 96.
 
-    That is unary_op_impl_with_complex_to_float_out of aten/src/ATen/native/UnaryOps.cpp, torch 2.11 to 2.15. So 64 MiB of complex64 peak at 64 + 32 + 64 = 160 MiB, not at 96.
+    unary_op_impl_with_complex_to_float_out (aten/src/ATen/native/UnaryOps.cpp, torch 2.11 to 2.15).
     """
     assert stand_in(absolute) == 2**20 * 4 + 2**20 * 8
 

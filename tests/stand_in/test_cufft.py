@@ -1,4 +1,4 @@
-"""torch.fft on the stand-in: PyTorch allocates the work area; its size is recorded in public, not published."""
+"""torch.fft on the stand-in: PyTorch allocates the work area; its size is recorded, not published."""
 
 import pytest
 

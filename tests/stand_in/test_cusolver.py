@@ -9,8 +9,8 @@ INFO = 4
 #: LAPACK's block of 32 columns, which stands in for a workspace that is not published (cusolver_sizes.c).
 BLOCK_OF_COLUMNS = N * 32 * 4
 
-#: Each forward alone: what ATen allocates at its peak (BatchLinearAlgebra.cpp, BatchLinearAlgebraLib.cpp of torch
-#: 2.15), and the sizes that it asks cuSOLVER for.
+#: Each forward alone: what ATen allocates at its peak (BatchLinearAlgebra.cpp, BatchLinearAlgebraLib.cpp,
+#: torch 2.15), and the sizes that it asks cuSOLVER for.
 FORWARD = {
     # the factor, its status, the workspace
     "cholesky": (MATRIX + INFO + BLOCK_OF_COLUMNS, ["cusolverDnXpotrf_bufferSize"]),

@@ -12,8 +12,8 @@ INDICES_32 = (ROWS + 1) * 4 + SPECIFIED * 4
 #: The least that a buffer takes: a block of PyTorch's allocator (cusparse_sizes.c).
 LEAST = 512
 
-#: What an operator requests (SparseBlasImpl.cpp, SparseCsrTensorMath.cpp, SparseCUDATensorMath.cu, torch 2.15), how
-#: many elements its sparse result has, and what cuSPARSE was asked for that is not modelled.
+#: What an operator requests (SparseBlasImpl.cpp, SparseCsrTensorMath.cpp, SparseCUDATensorMath.cu, of 2.15),
+#: how many elements its sparse result has, and what cuSPARSE was asked for that is not modelled.
 OPERATORS = {
     # addmm of zeros: both are dense (_sparse_csr_mm)
     "csr @ dense": (2 * DENSE + LEAST, None, ["cusparseSpMM_bufferSize"]),

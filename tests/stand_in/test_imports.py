@@ -1,4 +1,4 @@
-"""What PyTorch's libraries import of CUDA's is exported by the stand-in: no call reaches a real one unnoticed."""
+"""What PyTorch's libraries import of CUDA's is exported by the stand-in: no call reaches a real one."""
 
 import mmap
 import re
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-#: What the stand-in stands in for. ``cuFile`` is GPUDirect storage: the real library loads without a driver, and
+#: What the stand-in stands in for. ``cuFile`` is GPUDirect storage: the real library loads without a driver;
 #: PyTorch calls its functions only from torch.cuda.gds.
-PREFIXES = re.compile(r"(__)?(cuda|cublas|cusolver|cusparse|cufft|curand|cudnn|nvml|cu(?!File)[A-Z])")
+PREFIXES = re.compile(r"(__)?(cuda|cublas|cusolver|cusparse|cufft|curand|cudnn|nvml|cupti|cu(?!File)[A-Z])")
 
-#: cuDNN's real library stays for what takes no handle: descriptors, plans, errors, versions (cudnn_library.c).
+#: cuDNN's real library stays for what takes no handle: descriptors, plans, errors (cudnn_library.c).
 STAYS = re.compile(
     r"cudnn((Create|Destroy|Set|Get)\w+Descriptor(Ex|_v\d)?|SetConvolution(GroupCount|MathType)"
     r"|BackendGetAttribute|Get(ErrorString|LastErrorString|Version|CudartVersion|Property))$"
