@@ -63,9 +63,10 @@ def test_more_than_a_card_holds_is_pytorchs_own_error(stand_in):
 
     assert message.startswith(
         "CUDA out of memory. Tried to allocate 10.00 GiB. GPU 0 has a total capacity of "
-        f"{gpu.total_bytes / GIB:.2f} GiB of which {free / GIB:.2f} GiB is free. Including non-PyTorch memory, "
-        f"this process has {in_use:.2f} GiB memory in use. Of the allocated memory 70.00 GiB is allocated by "
-        "PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+        f"{gpu.total_bytes / GIB:.2f} GiB of which {free / GIB:.2f} GiB is free. "
+        f"Including non-PyTorch memory, this process has {in_use:.2f} GiB memory in use. "
+        "Of the allocated memory 70.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+        "unallocated."
     )
 
 

@@ -54,7 +54,7 @@ def stand_in_environment(
     version = cuda_version_of_torch()
     environment = {
         **base,
-        "LD_PRELOAD": " ".join([*libraries, *base.get("LD_PRELOAD", "").split()]),
+        "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
         CARDS_VARIABLE: cards_text(gpu, count, unlimited=unlimited),
         "TRITON_LIBCUDA_PATH": str(built.folder),
     }
