@@ -1,4 +1,4 @@
-"""torch.profiler and NVTX on the stand-in: no record of kernels, but PyTorch's own of operators and memory."""
+"""torch.profiler and NVTX on the stand-in: no record of kernels, but those of operators and memory."""
 
 
 def profiled():

@@ -1,7 +1,7 @@
-/* cuBLAS's reductions of vectors to one number, which goes to the host or to the device as the handle's pointer
-   mode says. On the device it is the caller's tensor; on the host it is read at once, so that it is written:
-   zero, and the first position. Prototypes: cublas_api.h of CUDA 12.6 to 13.2; of each function the second form,
-   with the suffix _64, has 64-bit integers in the same places. */
+/* cuBLAS's reductions of vectors to one number, which goes to the host or to the device as the handle's
+   pointer mode says. On the device it is the caller's tensor; on the host it is read at once, so that it is
+   written: zero, and the first position. Prototypes: cublas_api.h of CUDA 12.6 to 13.2; of each function the
+   second form, with the suffix _64, has 64-bit integers in the same places. */
 #include <string.h>
 
 #include "cublas_handle.h"

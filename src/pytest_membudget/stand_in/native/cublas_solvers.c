@@ -68,7 +68,8 @@ enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 }; /* cudaMemcpyKind, driver_types
 static int copy_columns(const void *from, int64_t from_stride, void *to, int64_t to_stride, int64_t bytes,
                         int64_t columns, int kind, void *stream)
 {
-    if (bytes <= 0 || columns <= 0) return 0;
+    if (bytes <= 0 || columns <= 0)
+        return 0;
     return cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, (size_t)bytes,
                              (size_t)columns, kind, stream);
 }

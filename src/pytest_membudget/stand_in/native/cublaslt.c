@@ -35,7 +35,8 @@ EXPORTED size_t cublasLtGetVersion(void)
     for (size_t index = 0; index < sizeof names / sizeof *names; ++index) {
         void *library = dlopen(names[index], RTLD_NOW | RTLD_NOLOAD);
         size_t (*version)(void) = library ? (size_t (*)(void))dlsym(library, "cublasLtGetVersion") : NULL;
-        if (version) return version();
+        if (version)
+            return version();
     }
     not_modelled("cublasLtGetVersion");
     return 0;
@@ -108,7 +109,8 @@ EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void 
                                             void *d, void *preference, int asked,
                                             struct heuristic_result *results, int *given)
 {
-    if (asked < 1) return INVALID_VALUE;
+    if (asked < 1)
+        return INVALID_VALUE;
     memset(results, 0, sizeof *results);
     results->waves = 1;
     *given = 1;
@@ -128,7 +130,8 @@ EXPORTED int cublasLtMatmulAlgoCheck(void *handle, void *operation, void *a, voi
 EXPORTED int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int a, int b, int c, int d,
                                       int asked, int *ids, int *given)
 {
-    if (asked < 1) return INVALID_VALUE;
+    if (asked < 1)
+        return INVALID_VALUE;
     ids[0] = 0;
     *given = 1;
     return SUCCESS;
@@ -144,8 +147,10 @@ EXPORTED int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a,
 EXPORTED int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value,
                                                   size_t bytes, size_t *written)
 {
-    if (value) memset(value, 0, bytes);
-    if (written) *written = bytes;
+    if (value)
+        memset(value, 0, bytes);
+    if (written)
+        *written = bytes;
     return SUCCESS;
 }
 

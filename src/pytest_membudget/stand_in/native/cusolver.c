@@ -21,8 +21,8 @@ CREATES(cusolverDnCreateParams)
 CREATES(cusolverDnCreateGesvdjInfo)
 CREATES(cusolverDnCreateSyevjInfo)
 
-    typedef void *P; /* an array that is not looked at */
-typedef void *H;     /* a handle */
+typedef void *P; /* an array that is not looked at */
+typedef void *H; /* a handle */
 
 #define GETRF(name)                                                                    \
     EXPORTED int name(H h, int m, int n, P a, int lda, P work, int *pivots, int *info) \

@@ -30,7 +30,8 @@ static int created(void **descriptor, struct sparse_matrix matrix)
 {
     struct sparse_matrix *kept = malloc(sizeof *kept);
     *descriptor = kept;
-    if (!kept) return ALLOC_FAILED;
+    if (!kept)
+        return ALLOC_FAILED;
     *kept = matrix;
     return 0;
 }
@@ -79,8 +80,7 @@ DESTROYS(cusparseDestroySpMat)
 DESTROYS(cusparseDestroyDnMat)
 DESTROYS(cusparseDestroyDnVec)
 
-    EXPORTED
-    int cusparseCsrSetPointers(struct sparse_matrix *matrix, void *offsets, void *columns, void *values)
+EXPORTED int cusparseCsrSetPointers(struct sparse_matrix *matrix, void *offsets, void *columns, void *values)
 {
     return 0;
 }
@@ -136,7 +136,8 @@ EXPORTED int cusparseSpSV_bufferSize(void *h, int op_a, const void *alpha, matri
 static int64_t most_of_product(matrix_t a, matrix_t b)
 {
     int64_t row = least(b->specified, b->columns);
-    if (row == 0 || a->specified == 0) return 0;
+    if (row == 0 || a->specified == 0)
+        return 0;
     int64_t dense = a->rows * b->columns;
     return a->specified > dense / row ? dense : a->specified * row;
 }
@@ -156,7 +157,8 @@ EXPORTED int cusparseSpGEMM_compute(void *h, int op_a, int op_b, const void *alp
                                     void *descriptor, size_t *size, void *buffer)
 {
     c->specified = most_of_product(a, b);
-    if (buffer) return 0;
+    if (buffer)
+        return 0;
     return answer("cusparseSpGEMM_compute", size, (size_t)c->specified * (a->index_bytes + a->value_bytes));
 }
 

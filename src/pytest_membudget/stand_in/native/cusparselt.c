@@ -45,7 +45,8 @@ EXPORTED int cusparseLtMatmulAlgGetAttribute(void *handle, void *selection, int 
                                              size_t bytes)
 {
     enum { MAX_ID = 1 }; /* CUSPARSELT_MATMUL_ALG_CONFIG_MAX_ID */
-    if (bytes == sizeof(int)) *(int *)value = attribute == MAX_ID;
+    if (bytes == sizeof(int))
+        *(int *)value = attribute == MAX_ID;
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #ifndef MEMBUDGET_LIBRARIES_H
 #define MEMBUDGET_LIBRARIES_H
 
+#include "memory.h"
 #include "stand_in.h"
 
 /* The four element types of BLAS and LAPACK names: float, double, float complex, double complex. */
@@ -34,14 +35,20 @@
    writable from the host here, so one function does for both. */
 static inline void write_no_errors(int *info, int64_t count)
 {
-    for (int64_t index = 0; info && index < count; ++index) info[index] = 0;
+    for (int64_t index = 0; info && index < count; ++index)
+        info[index] = 0;
 }
 
 /* Row exchanges of an LU factorization that exchanged nothing: 1, 2, ..., n (LAPACK counts from 1). A zero
-   would be an index before the first row to whatever follows the pivots. */
+   would be an index before the first row to whatever is computed from the pivots on the host, where copies
+   stop at MOST_COPIED_BYTES; more pivots are left alone, as each written page of the device takes host
+   memory. */
 static inline void write_no_exchanges(int *pivots, int64_t rows, int64_t matrices)
 {
-    for (int64_t index = 0; pivots && index < rows * matrices; ++index)
+    int64_t count = rows * matrices;
+    if (!pivots || count > (int64_t)(MOST_COPIED_BYTES / sizeof *pivots))
+        return;
+    for (int64_t index = 0; index < count; ++index)
         pivots[index] = (int)(index % rows) + 1;
 }
 
