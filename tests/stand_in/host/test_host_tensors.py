@@ -70,7 +70,12 @@ def small_values():
         "floats": (torch.ones(3) / 4 + 0.5).tolist(),
         "dtypes": [
             str(value.dtype)
-            for value in (numbers + 0.5, 2.0**numbers, torch.ones(2, dtype=torch.bfloat16) * 0.1, numbers > 1.5)
+            for value in (
+                numbers + 0.5,
+                2.0**numbers,
+                torch.ones(2, dtype=torch.bfloat16) * 0.1,
+                numbers > 1.5,
+            )
         ],
         "hollow": [tensors.is_hollow(value) for value in (large, after, numbers)],
         "reads": tensors.assumptions("/"),
@@ -103,7 +108,12 @@ def real_data():
     reused = noise.clone()
     reused.copy_(grid)
     return {
-        "means": [float(data.mean()), float(copied.mean()), float(grid[:1001].mean()), float(reused[:1001].mean())],
+        "means": [
+            float(data.mean()),
+            float(copied.mean()),
+            float(grid[:1001].mean()),
+            float(reused[:1001].mean()),
+        ],
         "counts": float(counts.sum()),
         "hollow": [tensors.is_hollow(value) for value in (data, copied, grid, counts, reused)],
         "reads": tensors.assumptions("/"),
@@ -142,8 +152,8 @@ def test_reads_of_what_was_not_computed_are_listed_with_their_lines(stand_in):
     first = hollow_reads.__code__.co_firstlineno
     assert found["hollow"] == [True, True]
     assert found["reads"] == [
-        f"test_host_tensors.py:{first + line} reads float32 values of a host tensor that was not computed: "
-        "taken as they lie"
+        f"test_host_tensors.py:{first + line} reads float32 values of a host tensor that were not computed; "
+        "what its memory holds is used"
         for line in (6, 7)
     ]
 
@@ -249,7 +259,13 @@ def threads_and_forks():
     kept = torch.zeros(2 * MIB, dtype=torch.uint8)
     report = tensors.report(root="/")
     held = tensors._run.ledger.allocator.allocated_bytes
-    return {"errors": errors, "statuses": statuses, "held": held, "kept": kept.nbytes, "peak": report is not None}
+    return {
+        "errors": errors,
+        "statuses": statuses,
+        "held": held,
+        "kept": kept.nbytes,
+        "peak": report is not None,
+    }
 
 
 def test_threads_and_forks_go_on_allocating_and_all_is_given_back(stand_in):

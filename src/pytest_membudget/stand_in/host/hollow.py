@@ -24,8 +24,8 @@ _SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar)
 class HollowTensors:
     """The operators of host tensors, replaced for the rest of the process by ``install``.
 
-    What fills is replaced at once; all others by ``follow_operators``, before anything can be hollow. A process
-    that has no large host tensor computes as always.
+    What fills is replaced at once; all others by ``follow_operators``, before anything can be hollow. A
+    process that has no large host tensor computes as always.
     """
 
     def __init__(self, memory: HostMemory, reads: HostReads) -> None:
@@ -83,7 +83,7 @@ class HollowTensors:
         return run
 
     def _is_scaled_zero(self, tensor: torch.Tensor, factor: object) -> bool:
-        """Whether ``tensor`` is large, zero, and stays so: an optimizer's new states, before the gradients."""
+        """Whether ``tensor`` is large, zero, and stays so, as an optimizer's new states do at first."""
         if tensor.nbytes < LARGE_BYTES or not isinstance(factor, (int, float)) or not math.isfinite(factor):
             return False
         return factor >= 0 and is_dense(tensor) and self._memory.is_untouched(tensor)

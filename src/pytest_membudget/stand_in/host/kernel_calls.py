@@ -14,10 +14,10 @@ _KINDS: Final = ((bool, torch.bool), (int, torch.int64), (float, torch.float64),
 class KernelCall:
     """Calls ``kernel``, the one that ``operator`` had for host tensors.
 
-    Where the user wrote a number (``x + 0.5``), C++ gives the kernel a tensor of it that is marked as a number
-    for type promotion, and gives Python the number. A call of the whole operator makes that tensor again: it
-    ends in the replacement again, which then calls the kernel. Not all operators take numbers so (torch 2.11
-    to 2.15: ToIValueAllowNumbersAsTensors in torch/csrc/jit/python/pybind_utils.h).
+    Where the user wrote a number (``x + 0.5``), C++ gives the kernel a tensor of it that is marked as a
+    number for type promotion, and gives Python the number. A call of the whole operator makes that tensor
+    again: it ends in the replacement again, which then calls the kernel. Not all operators take numbers so
+    (torch 2.11 to 2.15: ToIValueAllowNumbersAsTensors in torch/csrc/jit/python/pybind_utils.h).
     """
 
     def __init__(self, operator: Any, kernel: Any) -> None:
@@ -52,7 +52,7 @@ class KernelCall:
             self._turn.is_again = False
 
     def _as_tensor(self, index: int, args: tuple[Any, ...]) -> Any:
-        """An argument as the kernel takes it: of a number, a tensor that promotes types as the number does."""
+        """An argument as the kernel takes it: for a number, a tensor that promotes types as it does."""
         value = args[index]
         if index not in self._tensors or not _is_number(value):
             return value

@@ -57,7 +57,7 @@ class HostMemory:
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
         if not hasattr(library, "stand_in_host_record"):
-            raise UsageMistake("this process was started without the stand-in's library: no host memory is seen")
+            raise UsageMistake("this process was started without the stand-in's library")
         self._library: Final = library
         for name, arguments, result in _FUNCTIONS:
             function = getattr(library, name)
@@ -70,21 +70,21 @@ class HostMemory:
         """Whether values of ``tensor``'s storage were never computed."""
         if not self.hollow_blocks.value:
             return False
-        return bool(self._library.stand_in_host_is_hollow(_storage_address(tensor)))
+        return bool(self._library.stand_in_host_is_hollow(storage_address(tensor)))
 
     def set_hollow(self, tensor: torch.Tensor, is_hollow: bool) -> None:
         """From here on the values of ``tensor``'s storage are not to be trusted, or are again.
 
         Memory that does not come from the library (numpy's, shared memory) is left as it is.
         """
-        self._library.stand_in_host_set_hollow(_storage_address(tensor), is_hollow)
+        self._library.stand_in_host_set_hollow(storage_address(tensor), is_hollow)
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether ``tensor``'s memory comes from the library."""
-        return bool(self._library.stand_in_host_holds(_storage_address(tensor)))
+        return bool(self._library.stand_in_host_holds(storage_address(tensor)))
 
     def zero(self, tensor: torch.Tensor) -> bool:
-        """Make a dense ``tensor`` zero without touching its pages; False if its memory is not the library's."""
+        """Make a dense ``tensor`` zero without touching its pages; False if its memory is another's."""
         return bool(self._library.stand_in_host_zero(tensor.data_ptr(), tensor.nbytes))
 
     def is_untouched(self, tensor: torch.Tensor) -> bool:
@@ -114,8 +114,12 @@ class HostMemory:
                 return events
 
 
-def _storage_address(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+def storage_address(tensor: torch.Tensor) -> int:
+    """Where ``tensor``'s storage begins; 0 where there is none behind it, as in a fake tensor."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
 
 
 _FUNCTIONS: Final = (

@@ -1,4 +1,4 @@
-"""Reads of hollow host tensors: what is there is given, zero as a rule, and each place is listed."""
+"""Reads of hollow host tensors: what their memory holds is given, zero as a rule; each place is listed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ READS: Final = (
     "_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "nonzero_static", "_unique",
     "_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive",
 )  # fmt: skip
+_USED: Final = "; what its memory holds is used"
 #: Methods that read without an operator.
 _METHODS: Final = ("numpy", "tolist", "__array__")
 #: Frames from a read to the code that asked for it.
@@ -48,7 +49,7 @@ class HostReads:
         lines = []
         for code, line, dtype in self._places:
             where = f"{shown_path(code.co_filename, root)}:{line}" if code is not None else "torch"
-            lines.append(f"{where} reads {dtype} values of a host tensor that was not computed: taken as they lie")
+            lines.append(f"{where} reads {dtype} values of a host tensor that were not computed{_USED}")
         return lines
 
     def _following(self, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,8 +75,7 @@ class HostRun:
         """A large block was born: what the step is doing and the user's line are those of this moment."""
         with self._turn:
             events = self._memory.take_events()
-            births = [number for number, event in enumerate(events) if event.is_birth and event.address == address]
-            own = births[-1] if births else len(events)
+            own = _last_birth(events, address)
             self._play(events[:own])
             self._tracker.begin_operator()
             self._play(events[own:])
@@ -107,6 +106,12 @@ class HostRun:
     def _place(self, record: Record) -> None:
         record.phase = self._tracker.phase
         record.module, record.root_call = self._tracker.modules.path, self._tracker.modules.root_call
+
+
+def _last_birth(events: list[HostEvent], address: int) -> int:
+    """The number of the last birth at ``address``; behind all events if another thread has taken it."""
+    births = (number for number, event in enumerate(events) if event.is_birth and event.address == address)
+    return max(births, default=len(events))
 
 
 class _Device(Ledger):

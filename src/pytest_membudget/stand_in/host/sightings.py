@@ -11,6 +11,7 @@ from ...tracking.ledger import Ledger
 from ...tracking.live_sightings import owns_storage
 from ...tracking.record import Record
 from ...tracking.role_rules import has_gradient, note_role
+from .memory import storage_address
 
 
 class AddressSightings:
@@ -46,4 +47,4 @@ class AddressSightings:
         if tensor.device.type != "cpu" or not owns_storage(tensor):
             return None
         self._take_in()
-        return self._ledger.live.get(tensor.untyped_storage().data_ptr())
+        return self._ledger.live.get(storage_address(tensor))

@@ -31,7 +31,7 @@ class HostTensors:
         self._run.install()
 
     def is_hollow(self, tensor: torch.Tensor) -> bool:
-        """Whether ``tensor``, a host tensor, holds values that were never computed: a read of it is assumed."""
+        """Whether ``tensor``, on the host, holds values that were never computed."""
         return self._memory.is_hollow(tensor)
 
     def assumptions(self, root: str) -> list[str]:

@@ -42,6 +42,9 @@ static void *block_for(size_t bytes, size_t alignment, int pinned) {
 }
 
 static void give_back(void *address) {
+    struct host_block *block = span_block(address);
+    if (!block || block_address(block) != address)
+        return;
     /* before the address can be another block's */
     events_add(EVENT_FREED, address, 0);
     span_give(address);
