@@ -9,9 +9,6 @@
 #include "errors.h"
 #include "stand_in.h"
 
-/* As many as PyTorch's allocator has room for (c10/cuda/CUDAMacros.h, C10_COMPILE_TIME_MAX_GPUS). */
-#define MOST_CARDS 120
-
 static struct card cards[MOST_CARDS];
 static int count;
 

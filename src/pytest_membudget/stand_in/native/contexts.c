@@ -14,7 +14,7 @@
 
 static struct context {
     int active;
-} contexts[120];
+} contexts[MOST_CARDS];
 
 /* The thread's stack of contexts. The runtime changes its top. */
 static __thread void *stack[MOST_DEPTH];

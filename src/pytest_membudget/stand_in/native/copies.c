@@ -32,10 +32,8 @@ int copy_memory(void *to, const void *from, size_t bytes)
 
 int copy_rectangle(struct rectangle of)
 {
-    if (of.height && of.width <= MOST_COPIED_BYTES / of.height)
-        for (size_t row = 0; row < of.height; row++)
-            memmove(of.to + row * of.to_pitch, of.from + row * of.from_pitch, of.width);
-    else if (!is_on_card(of.to) && !is_on_card(of.from))
+    int small = of.height && of.width <= MOST_COPIED_BYTES / of.height;
+    if (small || !(is_on_card(of.to) || is_on_card(of.from)))
         for (size_t row = 0; row < of.height; row++)
             memmove(of.to + row * of.to_pitch, of.from + row * of.from_pitch, of.width);
     else
@@ -47,8 +45,11 @@ int fill_memory(void *to, const void *pattern, size_t pattern_bytes, size_t coun
 {
     if (count > MOST_COPIED_BYTES / pattern_bytes)
         return SUCCESS;
-    for (size_t index = 0; index < count; index++)
-        memcpy((char *)to + index * pattern_bytes, pattern, pattern_bytes);
+    if (pattern_bytes == 1)
+        memset(to, *(const unsigned char *)pattern, count);
+    else
+        for (size_t index = 0; index < count; index++)
+            memcpy((char *)to + index * pattern_bytes, pattern, pattern_bytes);
     return SUCCESS;
 }
 

@@ -21,7 +21,7 @@
 static size_t region_bytes;
 static uintptr_t next_address = REGION_START;
 static struct ranges taken;
-static size_t used_bytes[128];
+static size_t used_bytes[MOST_CARDS];
 
 /* The largest region that the system gives: limits of address space (ulimit -v) may make it smaller. */
 static int reserve_region(void)
@@ -148,6 +148,13 @@ int find_memory(const void *address, struct memory *found)
         describe(range, found);
     unlock_state();
     return range != NULL;
+}
+
+void set_memory_device(uintptr_t start, int device)
+{
+    struct range *range = find_range(&taken, start);
+    if (range)
+        range->device = device;
 }
 
 void forget_contents(uintptr_t start, size_t bytes)

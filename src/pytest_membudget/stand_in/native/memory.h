@@ -30,6 +30,8 @@ int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind
 int release_memory(void *address, struct memory *released);
 /* Whether `address` lies in memory that is taken. */
 int find_memory(const void *address, struct memory *found);
+/* Reserved addresses belong to the card whose memory is mapped there; the caller holds the lock. */
+void set_memory_device(uintptr_t start, int device);
 /* The pages of these addresses go back to the system; they are zero when read again. */
 void forget_contents(uintptr_t start, size_t bytes);
 

@@ -19,7 +19,7 @@ struct pool {
     uint64_t threshold_bytes, used_bytes, high_bytes;
     int settings[4];
 };
-static struct pool defaults[120], *current[120];
+static struct pool defaults[MOST_CARDS], *current[MOST_CARDS];
 
 struct pool *default_pool(int device)
 {

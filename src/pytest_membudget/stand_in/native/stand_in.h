@@ -27,6 +27,9 @@ struct card {
     size_t capacity_bytes; /* allocations together may not take more */
 };
 
+/* As many as PyTorch's allocator has room for (c10/cuda/CUDAMacros.h, C10_COMPILE_TIME_MAX_GPUS). */
+#define MOST_CARDS 120
+
 int card_count(void);
 /* NULL where there is no such card. */
 const struct card *card_at(int device);

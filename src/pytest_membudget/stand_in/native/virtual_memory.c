@@ -98,8 +98,10 @@ EXPORTED int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, 
     struct range *next = range_after(&mappings, range.start);
     int free_there = !next || next->start >= range.start + bytes;
     int added = free_there && add_range(&mappings, range);
-    if (added)
+    if (added) {
         physical->holders++;
+        set_memory_device(range.start, physical->device);
+    }
     unlock_state();
     return added ? SUCCESS : INVALID_VALUE;
 }
