@@ -49,6 +49,9 @@ def served(release, operators):
         "addmm": (torch.ops.aten.addmm.default, (bias, x, x)),
         "mm on the host": (torch.ops.aten.mm.default, (x.cpu(), x.cpu())),
         "add": (torch.ops.aten.add.Tensor, (x, x)),
+        "mm of nothing": (torch.ops.aten.mm.default, (x[:0], x)),
+        "bmm over nothing": (torch.ops.aten.bmm.default, (x.view(2, 8, 1)[:, :, :0], x.view(2, 1, 8)[:, :0])),
+        "dot of nothing": (torch.ops.aten.dot.default, (bias[:0], bias[:0])),
         "integers": (torch.ops.aten._int_mm.default, (x.to(torch.int8), x.to(torch.int8))),
     }
     seen = []
@@ -92,6 +95,28 @@ def test_a_product_of_integers_is_given_none(trace, release, peak):
 
 def test_nothing_is_taken_for_other_operators_or_on_the_host(trace):
     assert trace(served, (2, 13), ["add", "mm on the host"]).value == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("release", [(2, 13), (2, 15)])
+def test_a_product_of_no_elements_does_not_reach_cublas(trace, release):
+    """``addmm_out_cuda_impl``, ``bmm_out_cuda_impl`` (ATen/native/cuda/Blas.cpp) fill the result themselves."""
+    assert trace(served, release, ["mm of nothing", "bmm over nothing"]).value == [[0, 0], [0, 0]]
+
+
+def test_a_dot_product_reaches_cublas_whatever_its_size(trace):
+    assert trace(served, (2, 15), ["dot of nothing"]).value == [[0, SMALL]]
+
+
+def test_a_matrix_that_is_copied_for_cublas_lies_beside_the_workspace(trace):
+    """An expanded gradient (``prepare_matrix_for_cublas``): two inputs, the result, the copy, the workspace."""
+    traced = trace(expanded_product, workspaces_of=(2, 15))
+
+    assert traced.allocated == 512 + 3 * 4 * MIB + SMALL
+
+
+def expanded_product():
+    one, matrix = torch.empty((), device="cuda"), torch.empty(1024, 1024, device="cuda")
+    one.expand(1024, 1024) @ matrix
 
 
 @pytest.mark.parametrize(("kib", "size"), [(0, 0), (2048, 2 * MIB)])

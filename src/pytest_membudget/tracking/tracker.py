@@ -169,7 +169,14 @@ class Tracker:
 
     def pass_through(self, sizes_bytes: Iterable[int], operator: str) -> None:
         """Memory that a kernel holds all at once while it runs, and none of it afterwards."""
+        with self.held(sizes_bytes, operator):
+            pass
+
+    @contextlib.contextmanager
+    def held(self, sizes_bytes: Iterable[int], operator: str) -> Iterator[None]:
+        """Memory that a kernel holds while it takes more."""
         records = [self.transient(size, operator, components.WORKSPACES) for size in sizes_bytes]
+        yield
         for record in records:
             self.release(record)
 

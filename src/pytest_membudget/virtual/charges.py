@@ -57,13 +57,17 @@ class Charges:
                 elif type(tensor) is list:  # gradients of a layer's weights
                     for part in filter(on_cuda, tensor):
                         tracker.saw(part, plan.name, args)
-        self._workspaces.serve(tracker, func, plan.name, args)
         if plan.attention and on_cuda(args[0]):
             tracker.pass_through(attention_temporaries(func, args, self._gpu), plan.name)
         elif plan.kernel and is_on_device(result, args):
-            tracker.pass_through(kernel_temporaries(func, args, kwargs, result, self._gpu), plan.name)
+            sizes_bytes = kernel_temporaries(func, args, kwargs, result, self._gpu)
+            # a product copies a matrix that cuBLAS cannot read as it lies before it asks for the workspace
+            with tracker.held(sizes_bytes, plan.name):
+                self._workspaces.serve(tracker, func, plan.name, args)
             if self._gpu.backend != "cuda":
                 self.unmodelled.saw_elsewhere(plan.name)
+        else:
+            self._workspaces.serve(tracker, func, plan.name, args)
         if plan.unmodelled is not None and is_on_device(result, args):
             call = (args, kwargs, result, self._gpu)
             self.unmodelled.saw(plan.name, plan.unmodelled, call, tracker.source.find)

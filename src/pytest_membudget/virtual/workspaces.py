@@ -38,6 +38,7 @@ _CUBLAS = frozenset({
 })  # fmt: skip
 #: ``int8_gemm`` gives cuBLASLt no workspace. It asks for the handle only: that comes with one until 2.11.
 _INTEGERS = aten._int_mm.default
+_DOTS = frozenset({aten.dot.default, aten.vdot.default})
 _BIASED = frozenset({aten.addmm.default, aten._addmm_activation.default})
 
 #: CUBLASLT_WORKSPACE_SIZE's default, in KiB.
@@ -61,10 +62,14 @@ class Workspaces:
         first = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
         if first.device.type != "cuda":
             return
+        products = _products(func, args)
+        if not products:
+            return
         by_lt = func is aten._scaled_mm.default or (func in _BIASED and takes_lt(*args[:3]))
         if self.torch_version >= (2, 15):
             size_bytes = self._lt_bytes() if by_lt else self._bytes()
-            tracker.release(tracker.transient(size_bytes, name, components.WORKSPACES))
+            for _ in range(products):
+                tracker.release(tracker.transient(size_bytes, name, components.WORKSPACES))
             return
         thread, stream = _thread(tracker.phase), tracker.streams.current()
         self._keep(tracker, (thread, "cublas", stream), self._bytes(), name)
@@ -82,6 +87,20 @@ class Workspaces:
     @staticmethod
     def _lt_bytes() -> int:
         return int(os.environ.get("CUBLASLT_WORKSPACE_SIZE", _LT_KIB)) * KIB
+
+
+def _products(func: Any, args: Sequence[Any]) -> int:
+    """How many products the kernel asks cuBLAS for: none of no elements, which it fills in itself.
+
+    Of a sum over a batch each matrix is one (``addbmm_impl`` in aten/src/ATen/native/LinearAlgebra.cpp, 2.15);
+    a dot product is asked for in any case (``dot_cuda`` in aten/src/ATen/native/cuda/Blas.cpp).
+    """
+    if func in _DOTS:
+        return 1
+    factors = [tensor for tensor in args[:3] if isinstance(tensor, torch.Tensor)][-2:]
+    if any(tensor.numel() == 0 for tensor in factors):
+        return 0
+    return int(factors[0].shape[0]) if func is aten.addbmm.default else 1
 
 
 def takes_lt(bias: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> bool:
