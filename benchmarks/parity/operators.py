@@ -102,11 +102,20 @@ def _run_sample(operator: Any, sample: Any, side: Any, answer: dict[str, Any]) -
 def _on_cuda(value: Any) -> Any:
     """``value``, tensors and devices on the device."""
     if isinstance(value, torch.Tensor):
-        moved = value.detach().to("cuda")
+        moved = _with_its_storage(value.detach())
         return moved.requires_grad_() if value.requires_grad else moved
     if isinstance(value, torch.device) or value == "cpu":
         return torch.device("cuda")
     return value
+
+
+def _with_its_storage(tensor: torch.Tensor) -> torch.Tensor:
+    """On the device, with the same strides over the same storage: expanded, or a part of a larger one."""
+    elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+    if tensor.is_contiguous() and tensor.numel() == elements or tensor.layout != torch.strided:
+        return tensor.to("cuda")
+    whole = tensor.as_strided((elements,), (1,), 0).to("cuda")
+    return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 def _has_backward(tensor: torch.Tensor) -> bool:

@@ -99,7 +99,7 @@ def test_nothing_is_taken_for_other_operators_or_on_the_host(trace):
 
 @pytest.mark.parametrize("release", [(2, 13), (2, 15)])
 def test_a_product_of_no_elements_does_not_reach_cublas(trace, release):
-    """``addmm_out_cuda_impl``, ``bmm_out_cuda_impl`` (ATen/native/cuda/Blas.cpp) fill the result themselves."""
+    """``addmm_out_cuda_impl``, ``bmm_out_cuda_impl`` (ATen/native/cuda/Blas.cpp) fill the result."""
     assert trace(served, release, ["mm of nothing", "bmm over nothing"]).value == [[0, 0], [0, 0]]
 
 
@@ -108,7 +108,7 @@ def test_a_dot_product_reaches_cublas_whatever_its_size(trace):
 
 
 def test_a_matrix_that_is_copied_for_cublas_lies_beside_the_workspace(trace):
-    """An expanded gradient (``prepare_matrix_for_cublas``): two inputs, the result, the copy, the workspace."""
+    """An expanded gradient (``prepare_matrix_for_cublas``): inputs, result, copy and workspace."""
     traced = trace(expanded_product, workspaces_of=(2, 15))
 
     assert traced.allocated == 512 + 3 * 4 * MIB + SMALL

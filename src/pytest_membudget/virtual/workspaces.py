@@ -92,7 +92,7 @@ class Workspaces:
 def _products(func: Any, args: Sequence[Any]) -> int:
     """How many products the kernel asks cuBLAS for: none of no elements, which it fills in itself.
 
-    Of a sum over a batch each matrix is one (``addbmm_impl`` in aten/src/ATen/native/LinearAlgebra.cpp, 2.15);
+    Of a sum over a batch each matrix is one (``addbmm_impl_`` in aten/src/ATen/native/LinearAlgebra.cpp);
     a dot product is asked for in any case (``dot_cuda`` in aten/src/ATen/native/cuda/Blas.cpp).
     """
     if func in _DOTS:
