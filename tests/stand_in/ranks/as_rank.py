@@ -8,14 +8,19 @@ from pathlib import Path
 def run(path, name, args, told):
     import torch
 
+    from pytest_membudget.stand_in.ranks.followed_numbers import FollowedNumbers
     from pytest_membudget.stand_in.ranks.ranks import StandInRanks
+    from pytest_membudget.stand_in.values.values import install_values
     from pytest_membudget.tracking.hidden_code import users_source
 
+    values = install_values(users_source())  # kept: it follows as long as it lives
+    following = values.following
     body = getattr(load(path), name)
     noted = []
     ranks = StandInRanks(
         told["rank"], told["world_size"], users_source(),
         lambda tensor, kept: noted.append([tensor.untyped_storage().nbytes(), kept]), told["heard"],
+        FollowedNumbers(following.known, following.supposed),
     )  # fmt: skip
     ranks.begin()
     torch.cuda.reset_peak_memory_stats()
@@ -28,6 +33,7 @@ def run(path, name, args, told):
         "said": ranks.said(),
         "representatives": ranks.representative_ranks(),
         "rank_assumption": ranks.rank_assumption(),
+        "reads": [f"{one.dtype} {answers}" for one, answers in following.reads.assumed.items()],
     }
 
 

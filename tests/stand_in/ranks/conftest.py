@@ -23,6 +23,8 @@ class Ran:
         self.said = answer["said"]
         self.representatives = answer["representatives"]
         self.rank_assumption = answer["rank_assumption"]
+        #: what reads of data were answered that nothing is known of
+        self.reads = answer["reads"]
 
 
 @pytest.fixture

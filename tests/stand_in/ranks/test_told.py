@@ -1,0 +1,121 @@
+"""What a rank on the stand-in is told by others, which are not there: numbers and objects."""
+
+import json
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+
+
+def alike():
+    def summed(values, op=dist.ReduceOp.SUM):
+        tensor = torch.tensor(values, device="cuda")
+        dist.all_reduce(tensor, op=op)
+        return tensor.tolist()
+
+    ops = dist.ReduceOp
+    rows, whole = torch.tensor([2, 5], device="cuda"), torch.empty(6, dtype=torch.long, device="cuda")
+    dist.all_gather_into_tensor(whole, rows)
+    parts = [torch.empty(2, dtype=torch.long, device="cuda") for _ in range(3)]
+    dist.all_gather(parts, rows)
+    return [
+        summed([1, 3]), summed([0], ops.MAX), summed([4], ops.AVG), summed([2], ops.PRODUCT),
+        summed([7], ops.MIN), whole.tolist(), [part.tolist() for part in parts],
+        functional.all_reduce(rows, "sum", dist.group.WORLD).tolist(),
+        functional.all_gather_tensor(rows, 0, dist.group.WORLD).tolist(),
+    ]  # fmt: skip
+
+
+def test_numbers_that_are_known_of_a_rank_are_taken_to_be_those_of_all(on_rank):
+    """Three ranks. A flag that none of them raises stays down."""
+    gathered = [2, 5, 2, 5, 2, 5]
+
+    assert on_rank(alike, world_size=3).value == [
+        [3, 9], [0], [4], [8], [7], gathered, [[2, 5]] * 3, [6, 15], gathered,
+    ]  # fmt: skip
+
+
+def told_by_rank_0():
+    """As a script has it: rank 0 reads the configuration, and counts."""
+    rank = dist.get_rank()
+    shared = [{"layers": 3, "name": "a"}, object(), (1, 2)] if rank == 0 else [None] * 3
+    dist.broadcast_object_list(shared, src=0)
+    rows = torch.tensor([5, 7] if rank == 0 else [-1, -1], device="cuda")
+    dist.broadcast(rows, src=0)
+    drawn = torch.rand(2, device="cuda")
+    dist.broadcast(drawn, src=0)
+    pair = dist.new_group([1, 2])
+    if rank:
+        own = torch.tensor([rank], device="cuda")
+        dist.broadcast(own, src=1, group=pair)
+    last = torch.tensor(9 if rank == 0 else 0, device="cuda")
+    dist.broadcast(last, src=0)
+    everyone = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, {"rows": 3})
+    part = [None]
+    dist.scatter_object_list(part, ["a", "b", "c"] if rank == 0 else None, src=0)
+    return [shared[0], shared[2], rows.tolist(), last.item(), everyone, part[0], own.item() if rank else None]
+
+
+def test_the_other_ranks_have_what_rank_0_broadcasts(on_rank):
+    first = on_rank(told_by_rank_0, world_size=3)
+    second = on_rank(told_by_rank_0, rank=2, world_size=3, heard=first.said)
+
+    whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9, [{"rows": 3}] * 3]
+    assert first.value == [*whole, "a", None]
+    assert second.value == [*whole, "c", 2]  # the pair's own broadcast is not rank 0's
+    assert second.said == ""
+
+
+def large():
+    weight = torch.ones(2**20, device="cuda")
+    dist.broadcast(weight, src=0)
+    state = {"weight": torch.rand(4, device="cuda"), "rows": list(range(2**17))}
+    dist.broadcast_object_list([state, float("nan"), {"a": [1, {2.5}]}], src=0)
+
+
+def test_equal_weights_go_as_their_one_value_and_objects_of_tensors_do_not_go(on_rank):
+    ran = on_rank(large)
+
+    assert json.loads(ran.said) == [
+        ["0", [["torch.float32", [2**20], 1]]],
+        ["0", [None, None, "{'a': [1, {2.5}]}"]],
+    ]
+    assert ran.reads == []
+
+
+def checked_by_ddp():
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8).cuda())
+    return sum(one.numel() for one in model.parameters())
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ddp_finds_that_all_ranks_have_the_same_parameters(on_rank, rank):
+    """It gathers how many there are, and compares shapes with those of rank 0 (reducer.cpp)."""
+    assert on_rank(checked_by_ddp, rank=rank).value == 72
+
+
+def routed(told):
+    import pytest_membudget
+
+    size = dist.get_world_size()
+    with pytest_membudget.assume(routing=told):
+        chosen = torch.randn(64, 4, device="cuda").argmax(-1)
+        counts = torch.bincount(chosen, minlength=4)
+        theirs = torch.empty_like(counts)
+        dist.all_to_all_single(theirs, counts)
+        return [one.view(size, -1).sum(1).tolist() for one in (counts, theirs)]
+
+
+@pytest.mark.parametrize(
+    ("told", "rank", "sent", "received"),
+    [
+        # 61 of 64 choose the first of 4, on each of two ranks; the first two experts are rank 0's
+        ("worst", 0, [62, 2], [62, 62]),
+        ("worst", 1, [62, 2], [2, 2]),
+        ("balanced", 1, [32, 32], [32, 32]),
+    ],
+)
+def test_every_rank_is_taken_to_route_as_this_one(on_rank, told, rank, sent, received):
+    assert on_rank(routed, told, rank=rank).value == [sent, received]
