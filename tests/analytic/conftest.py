@@ -14,7 +14,7 @@ _spec = importlib.util.spec_from_file_location("virtual_device_fixtures", _path)
 _fixtures = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_fixtures)
 
-device_server, trace_as_installed = _fixtures.device_server, _fixtures.trace
+device_servers, trace_as_installed = _fixtures.device_servers, _fixtures.trace
 
 
 @pytest.fixture

@@ -1,13 +1,21 @@
 """The ``trace`` fixture: a function of the test's module, run on the virtual device in another process."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from pytest_membudget.gpus import find_gpu
 from pytest_membudget.report import MemoryReport
+from pytest_membudget.stand_in.building import built_libraries
+from pytest_membudget.stand_in.environment import stand_in_environment
+
+
+#: The variable that says which device bodies run on: ``fake`` or ``stand-in``.
+DEVICE = "MEMBUDGET_TESTS_DEVICE"
 
 
 class Traced:
@@ -29,20 +37,51 @@ class Traced:
         return self.report.peak.allocated_bytes
 
 
+class DeviceServers:
+    """Processes with the device, each started when it is first needed."""
+
+    def __init__(self):
+        self._device = os.environ.get(DEVICE, "fake")
+        self._processes = {}
+
+    def process_for(self, gpu, cards):
+        """Of the fake device one serves all; on the stand-in a process has its cards for good."""
+        key = (gpu, cards) if self._device == "stand-in" else None
+        if key not in self._processes:
+            self._processes[key] = self._started(gpu, cards)
+        return self._processes[key]
+
+    def _started(self, gpu, cards):
+        environment = dict(os.environ)
+        if self._device == "stand-in":
+            libraries = built_libraries(os.environ)
+            environment["TORCH_SYMBOLIZE_MODE"] = "fast"
+            environment = stand_in_environment(libraries, find_gpu(gpu), cards, environment, unlimited=True)
+        server = Path(__file__).with_name("device_server.py")
+        return subprocess.Popen(
+            [sys.executable, str(server)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def close(self):
+        for process in self._processes.values():
+            process.stdin.close()
+            process.wait()
+            process.stdout.close()
+
+
 @pytest.fixture(scope="session")
-def device_server():
-    server = Path(__file__).with_name("device_server.py")
-    process = subprocess.Popen(
-        [sys.executable, str(server)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    yield process
-    process.stdin.close()
-    process.wait()
-    process.stdout.close()
+def device_servers():
+    servers = DeviceServers()
+    yield servers
+    servers.close()
 
 
 @pytest.fixture
-def trace(device_server):
+def trace(device_servers):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the virtual device.
 
     With ``world_size`` as one ``rank`` of a virtual cluster, which has ``heard`` what rank 0 said.
@@ -74,9 +113,10 @@ def trace(device_server):
             "workspaces_of": workspaces_of,
             "heard": heard,
         }
-        device_server.stdin.write(json.dumps(order) + "\n")
-        device_server.stdin.flush()
-        answer = json.loads(device_server.stdout.readline())
+        server = device_servers.process_for(gpu, min(world_size, 8))
+        server.stdin.write(json.dumps(order) + "\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
         assert "report" in answer, answer["reason"]
         return Traced(answer)
 

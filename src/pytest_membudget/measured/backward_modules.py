@@ -53,7 +53,7 @@ class BackwardModules:
         if not torch.is_grad_enabled():
             return
         for tensor in _tensors(values):
-            node = tensor.grad_fn
+            node: Any = tensor.grad_fn
             if node is not None and _TOLD not in node.metadata:
                 node.metadata[_TOLD] = True
                 node.register_prehook(_Saying(self._entered, self._here()))

@@ -7,6 +7,7 @@ backward's first nodes, allocate nothing and keep no tensor.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,9 +16,10 @@ from torch import nn
 from ..tracking.modules import ModuleStack
 from ..tracking.record import Phase
 from ..tracking.roles import RoleBook
+from ..tracking.source import SourceFinder
 from .backward_modules import BackwardModules
 from .sightings import LateSightings, storage_address
-from .states import State, StateLog
+from .states import Line, State, StateLog
 
 _NO_GRAPH_TASK = -1
 
@@ -29,7 +31,10 @@ class Observer:
         self,
         tell: Callable[[str], object],
         address_of: Callable[[torch.Tensor], int] = storage_address,
+        source: SourceFinder | None = None,
     ) -> None:
+        """``source``: finds the user's line that calls a backward."""
+        self._source = source
         self.log = StateLog(tell)
         self.sightings = LateSightings(lambda: self.log.current, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
@@ -38,6 +43,8 @@ class Observer:
         self._run_backward: Any = None
         #: that the running nodes of a backward were made in
         self._node_module: str | None = None
+        #: that has called the running backward
+        self._caller: Line | None = None
 
     def install(self) -> None:
         """Start to follow."""
@@ -60,6 +67,7 @@ class Observer:
 
     def _backward(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The engine's run: its threads are told the state too, which they do not share with the caller."""
+        caller, self._caller = self._caller, self._users_line()
         self.log.renew()
         handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]
         self.sightings.note_mark()
@@ -69,11 +77,17 @@ class Observer:
             for handle in handles:
                 handle.remove()
             self.roles.see_gradients()
+            self._caller = caller
             self._changed()
+
+    def _users_line(self) -> Line | None:
+        """The line that runs; within a backward's own threads that of the backward around it."""
+        code, line = self._source.find(2) if self._source is not None else (None, 0)
+        return (code.co_filename, line) if code is not None else self._caller
 
     def _backward_begins(self, gradients: object) -> None:
         self._node_module = None
-        self.log.enter(State(Phase.BACKWARD))
+        self.log.enter(State(Phase.BACKWARD, line=self._caller))
 
     def _here(self) -> State:
         """Where a backward is while it runs the nodes that are made now."""
@@ -81,7 +95,7 @@ class Observer:
 
     def _node_runs(self, made_in: State) -> None:
         self._node_module = made_in.module
-        self.log.enter(made_in)
+        self.log.enter(replace(made_in, line=self._caller))
 
     def _root_called(self, module: nn.Module) -> None:
         self.modules.name_children(module)
@@ -96,7 +110,8 @@ class Observer:
         phase, module = self._phase(), self.modules.path
         if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node goes on
             module = self._node_module
-        self.log.enter(State(phase, module, self.modules.root_call))
+        line = self._caller if phase is Phase.BACKWARD else None
+        self.log.enter(State(phase, module, self.modules.root_call, line))
 
     def _phase(self) -> Phase:
         task = torch._C._current_graph_task_id()

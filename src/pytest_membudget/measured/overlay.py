@@ -96,6 +96,10 @@ class _Played:
             return
         elif sighting.what == "trained":
             record.trained = True
+        elif sighting.what == "collective":
+            record.collective = True
+            if sighting.role:
+                note_role(record, sighting.role, None)
         elif sighting.what == "role":
             note_role(record, sighting.role, sighting.name)
         else:
@@ -115,7 +119,7 @@ class _Played:
             record.role = components.WORKSPACES
         elif not is_known:
             record.role = components.UNATTRIBUTED
-        line = self._users_line(frames)
+        line = self._users_line(frames) or state.line
         if line is not None:
             record.code, record.line = _Place(line[0]), line[1]
         if event.address in self.ledger.live:  # its end is missing

@@ -64,7 +64,7 @@ class RecordedRun:
             "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
         )
         # only now: telling the allocator anything before CUDA is there fails
-        self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of)
+        self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
         self._observer.install()
         self._began = time.perf_counter()
 

@@ -10,8 +10,9 @@ import torch
 
 from .. import components
 from ..tracking.live_sightings import owns_storage
+from ..tracking.local_parts import owners
 
-What = Literal["role", "trained", "gradient", "mark", "root call ended"]
+What = Literal["role", "trained", "gradient", "collective", "mark", "root call ended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,13 @@ class LateSightings:
                     leaf_address, is_parameter,
                 )
             )  # fmt: skip
+
+    def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
+        """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
+        role = components.COLLECTIVES if kept else ""
+        for part in owners(tensor):
+            if _on_cuda(part):
+                self.seen.append(Sighting(self._now(), "collective", self._address_of(part), role))
 
     def note_mark(self) -> None:
         """What the forward left over is taken up from here on."""

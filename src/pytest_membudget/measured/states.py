@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from ..tracking.record import Phase
 
 
+#: File and line.
+Line = tuple[str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What was running when storages were born."""
@@ -17,6 +21,8 @@ class State:
     """Path of the innermost running nn.Module."""
     root_call: int | None = None
     """Number of the outermost nn.Module call; None outside any."""
+    line: Line | None = None
+    """The user's line that called a backward, whose threads run none."""
 
 
 class StateLog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,9 +12,15 @@ from ..measured.device import allocators_peaks
 from ..measured.recorded_run import RecordedRun
 from ..report import MemoryReport
 from ..tracking.summary import memory_report
+from ..virtual.cluster.nccl_share import nccl_share
 from .after_fork import allow_cuda_after_fork
 from .environment import cards_text
+from .host.tensors import HostTensors
 from .libraries import StandInLibraries
+from .values.values import Values
+
+if TYPE_CHECKING:
+    from .ranks.ranks import StandInRanks
 
 
 def made_for(order: Mapping[str, Any]) -> StandInDevice:
@@ -35,12 +41,19 @@ class StandInDevice:
         self.gpu = gpu
         self._libraries = StandInLibraries()
         self._run = RecordedRun()
+        self._host = HostTensors()
+        self._values = Values(self._run.source)
         self._content: dict[str, Any] | None = None
         self._limited = False
+        self._rank = 0
+        self._ranks: StandInRanks | None = None
 
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
         allow_cuda_after_fork()
+        self._host.install()
+        self._values.install()
+        _read_unwinding_tables()
         torch.cuda._lazy_call(self._run.begin)  # type: ignore[no-untyped-call]
 
     def card(self) -> dict[str, Any]:
@@ -53,7 +66,7 @@ class StandInDevice:
 
     def refused(self) -> list[str]:
         """What was refused in this process that a GPU would have done, each with its place."""
-        return []
+        return self._values.refused()
 
     def ran_short(self) -> bool:
         """Nobody else takes any of it."""
@@ -64,21 +77,38 @@ class StandInDevice:
         self._limited = limited
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
         torch.cuda.init()
+        self._values.begin()
+        if world_size > 1:
+            from .ranks.ranks import StandInRanks
+
+            self._rank = rank
+            note = self._run.observer.sightings.note_collective
+            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, self._values.following.known)
+            self._ranks.begin()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended: what it took."""
         recorded = self._run.end()
         self._content = recorded.snapshot
+        nccl = nccl_share(self.gpu, self._ranks.groups.values() if self._ranks is not None else (), metric)
         return memory_report(
             recorded.ledger,
             metric=metric,
             context_bytes=self.gpu.context_bytes,
+            nccl_bytes=nccl.size_bytes,
             root=root,
-            assumptions=self._context(metric),
-            not_modelled=self._libraries.not_modelled(),
+            assumptions=(
+                *self._values.assumptions(root),
+                *self._host.assumptions(root),
+                *self._context(metric),
+                *nccl.assumptions,
+            ),
+            not_modelled=(*self._libraries.not_modelled(), *nccl.not_modelled),
             seconds=recorded.seconds,
+            rank=self._rank,
+            host=self._host.report(root=root, rank=self._rank),
             device="stand-in",
-            peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes),
+            peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes + nccl.size_bytes),
         )
 
     def snapshot(self) -> dict[str, Any] | None:
@@ -87,16 +117,25 @@ class StandInDevice:
 
     def representative_ranks(self) -> list[int]:
         """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
-        return []
+        return self._ranks.representative_ranks() if self._ranks is not None else []
 
     def said(self) -> str:
         """After rank 0's run: what it has told the other ranks."""
-        return ""
+        return self._ranks.said() if self._ranks is not None else ""
 
     def rank_assumption(self) -> str:
         """What is taken for granted of the ranks that are no representatives; empty if there are none."""
-        return ""
+        return self._ranks.rank_assumption() if self._ranks is not None else ""
 
     def _context(self, metric: str) -> list[str]:
         """What a figure with the context in it, or a card's capacity without it, rests on."""
         return [self.gpu.context_assumption] if metric == "device" or self._limited else []
+
+
+def _read_unwinding_tables() -> None:
+    """Take a C++ stack once: reading the tables of torch's libraries takes seconds, in each test otherwise.
+
+    ``torch._C._profiler`` is private; see tests/stand_in/test_device.py.
+    """
+    profiler: Any = torch._C._profiler
+    profiler.symbolize_tracebacks([profiler.gather_traceback(python=True, script=True, cpp=True)])
