@@ -16,8 +16,8 @@ enum {
     CUDNN_EXECUTION_FAILED_CUDART = 5003,
 };
 
-/* What the real size functions are passed in place of a handle of their own; beyond what cudnn_handles.c
-   describes it is zeros, in which they find no pointer. */
+/* What the real size functions are passed in place of a handle of their own; beyond what
+   cudnn_description.c puts there it is zeros, in which they find no pointer. */
 enum { CUDNN_DESCRIPTION_BYTES = 1 << 16 };
 
 struct cudnn_handle {
@@ -33,8 +33,8 @@ void *cudnn_real(const char *name);
 /* The real library is about to be asked for memory: the report names its version. */
 void cudnn_was_asked(void);
 
-/* cudnnGetVersion() of the real library, as 92600. */
-size_t cudnn_release(void);
+/* Put the card where the real size functions look for it. */
+void cudnn_describe(struct cudnn_handle *handle, const struct card *card);
 
 /* As above, for a size that may depend on the card: one that this cuDNN does not find in the handle is reported. */
 void cudnn_was_asked_with(const struct cudnn_handle *handle);

@@ -20,7 +20,7 @@ enum { JSON_BYTES = 1024 };
 
 /* What no field of `struct card` has is a limit of the CUDA C++ Programming Guide ("Technical Specifications
    per Compute Capability"), the same from 7.0 to 12.0, or a neutral value. The version of the driver is that of
-   the oldest one for CUDA 13. */
+   the oldest one for CUDA 13. The width of the memory's bus is wanted from 9.27 or 9.28 on. */
 static bool describe(const struct card *card, char *json) {
     int length = snprintf(
         json, JSON_BYTES,
@@ -29,11 +29,11 @@ static bool describe(const struct card *card, char *json) {
         "\"maxSharedMemoryPerBlockOptin\":%zu,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
         "\"maxCtasPerSM\":%d,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":%d,\"pciDeviceId\":0,"
         "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":%d,\"memClockRateKHz\":%d,"
-        "\"l2CacheSize\":%zu,\"deviceName\":\"\",\"cudaDeviceId\":0,\"deviceVer\":%d,\"driverVer\":13000,"
-        "\"totalGlobalMem\":%zu}",
+        "\"memoryBusWidth\":%d,\"l2CacheSize\":%zu,\"deviceName\":\"\",\"cudaDeviceId\":0,\"deviceVer\":%d,"
+        "\"driverVer\":13000,\"totalGlobalMem\":%zu}",
         card->multiprocessors, card->shared_bytes_per_block_optin, card->blocks_per_multiprocessor,
-        card->threads_per_multiprocessor, card->clock_khz, card->memory_clock_khz, card->l2_bytes,
-        card->major * 100 + card->minor * 10, card->total_bytes);
+        card->threads_per_multiprocessor, card->clock_khz, card->memory_clock_khz, card->memory_bus_bits,
+        card->l2_bytes, card->major * 100 + card->minor * 10, card->total_bytes);
     return length > 0 && length < JSON_BYTES;
 }
 

@@ -2,7 +2,7 @@
    transformer, softmax and the rest.
 
    Descriptors need no handle and are the real library's. Sizes are the real library's too: it computes them
-   from the descriptors and the card (cudnn_handles.c).
+   from the descriptors and the card (cudnn_description.c).
 
    Prototypes: cudnn_ops.h, cudnn_adv.h and cudnn_cnn.h of cuDNN 9.26. */
 #include "cudnn.h"

@@ -22,7 +22,8 @@ static void load(void) {
     const char *name = "libcudnn.so.9"; /* the one soname of cuDNN 9.x */
     library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     if (!library) library = dlopen(name, RTLD_NOW);
-    size_t release = cudnn_release();
+    size_t (*get_version)(void) = library ? dlsym(library, "cudnnGetVersion") : NULL;
+    size_t release = get_version ? get_version() : 0; /* as 92600 */
     snprintf(version_text, sizeof version_text, "%zu.%zu.%zu", release / 10000, release / 100 % 100, release % 100);
 }
 
@@ -32,12 +33,6 @@ void *cudnn_real(const char *name) {
     if (function) return function;
     not_modelled(name);
     return (void *)refuse;
-}
-
-/* Only after `load` has run or begun. */
-size_t cudnn_release(void) {
-    size_t (*get_version)(void) = library ? dlsym(library, "cudnnGetVersion") : NULL;
-    return get_version ? get_version() : 0;
 }
 
 void cudnn_was_asked(void) {

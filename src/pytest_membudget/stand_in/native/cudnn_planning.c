@@ -19,10 +19,6 @@ enum { ENGINE_DESCRIPTOR = 2, ENGINEHEUR_DESCRIPTOR = 4, EXECUTION_PLAN_DESCRIPT
 /* cudnnBackendAttributeName_t: the device of each of them */
 enum { ENGINEHEUR_DEVICEPROP = 204, EXECUTION_PLAN_DEVICEPROP = 407, ENGINE_DEVICEPROP = 1307 };
 
-/* Releases that plan without a driver: the first that takes a device's description, and the first whose
-   engines open the driver again (9.27 and 9.28 were tried; they plan nothing). */
-enum { FIRST_WITH_DEVICEPROP = 90800, FIRST_WITH_DRIVER = 92700 };
-
 /* Descriptors that were created and not yet finalized, and the attribute that names their device. */
 struct unfinished {
     void *descriptor;
@@ -99,16 +95,12 @@ EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int6
 static int set_device(void *descriptor, int device_attribute) {
     int (*set)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
     void *device = cudnn_device_properties(current_device());
-    if (!device) return CUDNN_NOT_SUPPORTED;
+    if (!device) {
+        /* Before 9.8, or a release that wants to know more: a caller would blame its own operation. */
+        not_modelled("cudnnBackendFinalize (this cuDNN does not take the description of a card)");
+        return CUDNN_NOT_SUPPORTED;
+    }
     return set(descriptor, device_attribute, TYPE_BACKEND_DESCRIPTOR, 1, &device);
-}
-
-/* Many plans are refused as a matter of course, and the caller goes on to the next. A release that can plan
-   nothing is reported, since a caller would blame the operation. */
-static void report_release(void) {
-    size_t release = cudnn_release();
-    if (release < FIRST_WITH_DEVICEPROP) not_modelled("cudnnBackendFinalize (before 9.8 cuDNN plans only on a GPU)");
-    if (release >= FIRST_WITH_DRIVER) not_modelled("cudnnBackendFinalize (from 9.27 on cuDNN plans only with a driver)");
 }
 
 EXPORTED int cudnnBackendFinalize(void *descriptor) {
@@ -117,9 +109,7 @@ EXPORTED int cudnnBackendFinalize(void *descriptor) {
     if (!device_attribute) return real(descriptor);
     cudnn_was_asked();
     int status = set_device(descriptor, device_attribute);
-    if (!status) status = real(descriptor);
-    if (status) report_release();
-    return status;
+    return status ? status : real(descriptor);
 }
 
 /* The workspace is the caller's; what a plan computes is not. */

@@ -1,6 +1,6 @@
 /* cuDNN's recurrent layers and their dropout: sizes without running anything.
 
-   The real library computes the sizes from the descriptors and the card (cudnn_handles.c).
+   The real library computes the sizes from the descriptors and the card (cudnn_description.c).
 
    Prototypes: cudnn_adv.h and cudnn_ops.h of cuDNN 9.26. */
 #include "cudnn.h"
