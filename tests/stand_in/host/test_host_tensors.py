@@ -275,3 +275,56 @@ def test_threads_and_forks_go_on_allocating_and_all_is_given_back(stand_in):
     assert found["statuses"] == [0] * 4
     assert found["kept"] <= found["held"] < found["kept"] + 1024
     assert found["peak"]
+
+
+def large_blocks():
+    import torch
+
+    tensors = installed()
+    dirty = 0
+    for _ in range(300):  # more than there are addresses for at once
+        block = torch.empty(100 * GIB, dtype=torch.uint8)
+        dirty += int(block[-1]) + int(block[50 * GIB])
+        block[-1] = block[50 * GIB] = 1
+        del block
+    first, second = (torch.empty(size, dtype=torch.uint8) for size in (3 * MIB, 100 * GIB))
+    report = tensors.report(root="/")
+    return {
+        "dirty": dirty,
+        "apart": first.data_ptr() != second.data_ptr(),
+        "peak": report.peak.allocated_bytes,
+    }
+
+
+def test_addresses_of_large_blocks_are_used_again_and_are_zero(stand_in):
+    found = stand_in(large_blocks)
+
+    assert found["dirty"] == 0
+    assert found["apart"]
+    assert 100 * GIB + 3 * MIB <= found["peak"] < 100 * GIB + 3 * MIB + 64
+
+
+def promoted_numbers():
+    import torch
+
+    def dtypes():
+        whole, half, single = torch.tensor(2), torch.tensor(2.0, dtype=torch.float16), torch.arange(3)
+        results = [
+            2.5**single, 2**half, half + 1e9, whole * 1.5, single / 2, torch.where(single > 1, single, 0.5),
+            torch.true_divide(whole, 3), torch.remainder(7, single + 1), torch.bitwise_and(3, single),
+            half * 1j,
+        ]  # fmt: skip
+        return [(str(result.dtype), str(result.tolist())) for result in results]
+
+    before = dtypes()
+    tensors = installed()
+    large = torch.randn(MIB)
+    return {"before": before, "after": dtypes(), "hollow": tensors.is_hollow(large)}
+
+
+def test_numbers_promote_types_as_they_do_without_the_stand_in(stand_in):
+    found = stand_in(promoted_numbers)
+
+    assert found["hollow"]
+    assert found["before"] == found["after"]
+    assert found["before"][0] == ["torch.float32", "[1.0, 2.5, 6.25]"]
