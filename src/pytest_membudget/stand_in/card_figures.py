@@ -3,8 +3,8 @@
 Shared memory, threads and blocks: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute
 Capability". L2, clocks and bus of the V100, A100 and H100: caps-tum/mt4g, sample_results (cudaDeviceProp as
 the runtime gave it). L2 of the H200 and B200: properties that PyTorch printed (60 and 126 MB; the B200's
-129,536 KiB is not confirmed to the byte). The others' L2, clocks and bus are NVIDIA's data sheets': they steer
-tiles and autotuning, and no allocation of PyTorch's own is known to depend on them.
+129,536 KiB is not confirmed to the byte). The others' L2, clocks and bus are NVIDIA's data sheets': they
+steer tiles and autotuning, and no allocation of PyTorch's own is known to depend on them.
 """
 
 from __future__ import annotations
