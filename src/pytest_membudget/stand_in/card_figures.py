@@ -1,10 +1,11 @@
 """What PyTorch and Triton ask of a card beyond the catalogue: by compute capability, and by model.
 
 Shared memory, threads and blocks: CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute
-Capability". L2, clocks and bus of the V100, A100 and H100: caps-tum/mt4g, sample_results (cudaDeviceProp as
-the runtime gave it). L2 of the H200 and B200: properties that PyTorch printed (60 and 126 MB; the B200's
-129,536 KiB is not confirmed to the byte). The others' L2, clocks and bus are NVIDIA's data sheets': they
-steer tiles and autotuning, and no allocation of PyTorch's own is known to depend on them.
+Capability". L2 and bus of the V100, A100 and H100, clocks of the A100-40GB and H100: caps-tum/mt4g,
+sample_results (cudaDeviceProp as the runtime gave it). L2 of the H200 and B200: properties that PyTorch
+printed (60 and 126 MB; the B200's 129,536 KiB is not confirmed to the byte). The rest was written down from
+memory of NVIDIA's data sheets and is not confirmed: it steers tiles and autotuning, and no allocation of
+PyTorch's own is known to depend on it.
 """
 
 from __future__ import annotations
