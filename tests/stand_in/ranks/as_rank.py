@@ -38,7 +38,8 @@ def run(path, name, args, told):
 
 
 def load(path):
-    sys.path.insert(0, str(Path(path).parent))
+    own = Path(__file__)
+    sys.path[:0] = [str(Path(path).parent), str(own.parents[2] / "virtual" / "cluster")]
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

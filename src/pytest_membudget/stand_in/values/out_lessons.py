@@ -43,6 +43,8 @@ def _learn(
     result: Any,
 ) -> None:
     inputs = {name: value for name, value in kwargs.items() if name not in outs}
+    if result is None:  # a list that is written to is not given back: ``split_with_sizes_copy.out``
+        result = [tensor for name in outs for tensor in kwargs[name]]
     results = result if isinstance(result, (tuple, list)) else (result,)
     for out in results:
         known.forget(out)
