@@ -33,22 +33,22 @@ class HollowTensors:
         self._fills = Fills(memory)
         self._reads = reads
         self._library: Any = torch.library.Library("aten", "IMPL")
-        self._follows = False
+        self._waiting: list[tuple[str, Kernel]] = []
 
     def install(self) -> None:
-        """Replace what fills."""
+        """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
         for name in NAMES:
             if _is_known(name):
                 self._replace(name, self._fills.replacement(name, _kernel_of(name)))
+        for name in _computing():
+            replacement = self._reading if name.partition(".")[0] in READS else self._computing
+            self._waiting.append((name, replacement(_overload(name), _kernel_of(name))))
 
     def follow_operators(self) -> None:
         """There is a large tensor, which may become hollow: replace all that computes."""
-        if self._follows:
-            return
-        self._follows = True
-        for name in _computing():
-            replacement = self._reading if name.partition(".")[0] in READS else self._computing
-            self._replace(name, replacement(_overload(name), _kernel_of(name)))
+        waiting, self._waiting = self._waiting, []
+        for name, function in waiting:
+            self._replace(name, function)
 
     def _replace(self, name: str, function: Kernel) -> None:
         self._library.impl(name, function, "CPU", with_keyset=True)
