@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +23,14 @@ _OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
 _ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_copy|_to_copy")
 #: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
 _ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
-_OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)")
+_OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)|make_storage_impl|StorageImpl|resize_bytes")
+#: What lies between the allocator's history and who asked the allocator.
+_ALLOCATOR = re.compile(r"torch::unwind|CapturedTraceback|gather_with_cpp|CachingAllocator::")
+_FACTORY = re.compile(
+    r"aten::(?!\w+_like)(?:empty|zeros|ones|full|rand|normal|arange|linspace|logspace|eye|tri[ul]_indices|scalar_tensor|"
+    r"tensor|lift_fresh|to_|_to_copy|from_)"
+)
+_STAND_IN = f"pytest_membudget{os.sep}stand_in{os.sep}"
 _PYTORCH = re.compile(r"[/\\]torch[/\\]")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
 
@@ -90,8 +98,23 @@ def _operator_in(name: str) -> str | None:
     return called.group(1) if called is not None else None
 
 
+def makes_new_values(operator: str) -> bool:
+    """Whether ``operator``, as ``operator_of`` gives it, takes nothing from the device: a draw, a copy to it."""
+    return _FACTORY.match(operator) is not None
+
+
+def function_of(frames: Frames) -> str:
+    """The innermost function that asked the allocator; ``BACKWARD`` where no frame tells."""
+    for frame in frames:
+        if _ALLOCATOR.search(str(frame["name"])) is None:
+            return str(frame["name"])
+    return BACKWARD
+
+
 def _is_python(frame: Mapping[str, Any]) -> bool:
-    return str(frame["filename"]).endswith(".py")
+    """Whether a frame is one of the program's Python: the stand-in's own stand between operators."""
+    filename = str(frame["filename"])
+    return filename.endswith(".py") and _STAND_IN not in filename
 
 
 def _short(filename: str) -> str:

@@ -18,6 +18,7 @@ from ..tracking.record import Phase
 from ..tracking.roles import RoleBook
 from ..tracking.source import SourceFinder
 from .backward_modules import BackwardModules
+from .copied_parameters import CopiedParameters
 from .sightings import LateSightings, storage_address
 from .states import Line, State, StateLog
 
@@ -39,6 +40,7 @@ class Observer:
         self.sightings = LateSightings(lambda: self.log.current, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self.sightings, self._changed)
+        self._copies = CopiedParameters(self.roles.see_parameter)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._run_backward: Any = None
         #: that the running nodes of a backward were made in
@@ -48,6 +50,7 @@ class Observer:
 
     def install(self) -> None:
         """Start to follow."""
+        self._copies.install()
         self._backward_modules.install()
         self.modules.install()
         self.roles.install()
@@ -59,6 +62,7 @@ class Observer:
     def remove(self) -> None:
         """Stop, with a last look at the gradients."""
         self.roles.see_gradients()
+        self._copies.remove()
         self._backward_modules.remove()
         self.modules.remove()
         self.roles.remove()

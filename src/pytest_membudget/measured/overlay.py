@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .. import components
 from ..allocator import CachingAllocator
 from ..allocator.history import HistoryEvent
-from ..histories.places import is_workspace, operator_of
+from ..histories.places import function_of, is_workspace, makes_new_values, operator_of
 from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
 from ..tracking.record import Phase, Record
@@ -111,10 +111,11 @@ class _Played:
 
     def _born(self, event: HistoryEvent, frames: Frames, is_known: bool) -> None:
         state = self._states[self._state]
-        record = Record(event.size_bytes, operator_of(frames) or _function(frames), state.phase)
+        operator = operator_of(frames)
+        record = Record(event.size_bytes, operator or function_of(frames), state.phase)
         record.module, record.root_call = state.module, state.root_call
         outside = state.phase is Phase.FORWARD and state.module is None
-        record.from_inputs = outside and self._before_model
+        record.from_inputs = outside and (self._before_model or makes_new_values(operator))
         if is_workspace(frames):
             record.role = components.WORKSPACES
         elif not is_known:
@@ -138,8 +139,3 @@ class _Place:
 
     def __init__(self, filename: str) -> None:
         self.co_filename = filename
-
-
-def _function(frames: Frames) -> str:
-    """The innermost function, where no frame names an operator."""
-    return str(frames[0]["name"]) if frames else "backward"

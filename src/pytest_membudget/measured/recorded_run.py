@@ -18,6 +18,7 @@ from ..histories.reading import Frames, snapshot_from
 from ..tracking.hidden_code import users_source
 from ..tracking.ledger import Ledger
 from ..tracking.source import SourceFinder
+from .kept_peaks import KeptPeaks
 from .observer import Observer
 from .overlay import Seen, overlay
 from .sightings import storage_address
@@ -32,7 +33,7 @@ class Recorded:
 
     ledger: Ledger
     stats: Mapping[str, int]
-    """``torch.cuda.memory_stats`` at its end."""
+    """``torch.cuda.memory_stats`` at its end, with the peaks of all of it."""
     snapshot: dict[str, Any]
     """``torch.cuda.memory._snapshot`` at its end."""
     seconds: float
@@ -45,6 +46,7 @@ class RecordedRun:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
         self._address_of = address_of
         self.source: SourceFinder = users_source()
+        self._peaks = KeptPeaks()
         self._observer: Observer | None = None
         self._began = 0.0
 
@@ -66,6 +68,7 @@ class RecordedRun:
         # only now: telling the allocator anything before CUDA is there fails
         self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
         self._observer.install()
+        self._peaks.install()
         self._began = time.perf_counter()
 
     def end(self) -> Recorded:
@@ -73,7 +76,8 @@ class RecordedRun:
         torch.cuda.synchronize()
         seconds = time.perf_counter() - self._began
         self.observer.remove()
-        stats = torch.cuda.memory_stats()
+        self._peaks.remove()
+        stats = self._peaks.over(torch.cuda.memory_stats())
         content = torch.cuda.memory._snapshot()
         torch.cuda.memory._record_memory_history(None)
         return Recorded(self._ledger(content), stats, content, seconds)
