@@ -79,11 +79,14 @@ class StandInDevice:
         torch.cuda.init()
         self._values.begin()
         if world_size > 1:
+            from .ranks.followed_numbers import FollowedNumbers
             from .ranks.ranks import StandInRanks
 
             self._rank = rank
             note = self._run.observer.sightings.note_collective
-            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, self._values.following.known)
+            following = self._values.following
+            numbers = FollowedNumbers(following.known, following.supposed)
+            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers)
             self._ranks.begin()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:

@@ -16,9 +16,11 @@ from ...virtual.cluster.likeness import Likeness
 from ...virtual.cluster.objects import install_objects
 from ...virtual.cluster.pipelines import install_pipelines, install_schedules
 from ...virtual.ordinal import take_place
+from ...virtual.private import check_parts
 from .collectives import Collectives, NoteCollective
 from .gathered import install_gathered
 from .memory_numbers import MemoryNumbers, RankNumbers
+from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
 from .reducers import install_reducers
 
@@ -53,7 +55,11 @@ class StandInRanks:
         return self._collectives.groups.seen
 
     def begin(self) -> None:
-        """From here on the process is the rank, for good: with its GPU, in a process group of all ranks."""
+        """From here on the process is the rank, for good: with its GPU, in a process group of all ranks.
+
+        Raises ``UnsupportedTorch`` for a torch that lacks what ranks rest on.
+        """
+        check_parts(PRIVATE_PARTS)
         take_place(self.place)
         tell(self.place, os.environ)
         torch.cuda.set_device(self.place.local_rank)

@@ -21,15 +21,14 @@ def install_reducers() -> None:
 
     def rebuild_buckets(reducer: Any) -> Any:
         for group in tuple(c10d._world.pg_map):
-            for backend in _watched(group):
-                backend._wait_for_pending_works()
+            if _is_watched(group):
+                group._wait_for_pending_works()
         return rebuild(reducer)
 
     kind._rebuild_buckets = rebuild_buckets
 
 
-def _watched(group: Any) -> list[Any]:
-    """The backends of ``group`` that are ProcessGroupNCCL; not its successor, which lets go at once."""
+def _is_watched(group: Any) -> bool:
+    """Whether cards are served by ProcessGroupNCCL; not by its successor, which lets go at once."""
     devices = [device for device in group._device_types if device.type == "cuda"]
-    backends = [group._get_backend(device) for device in devices]
-    return [backend for backend in backends if type(backend) is c10d.ProcessGroupNCCL]
+    return any(type(group._get_backend(device)) is c10d.ProcessGroupNCCL for device in devices)

@@ -1,0 +1,32 @@
+"""The private parts of torch that ranks on the stand-in rest on, by name and by what they are for."""
+
+from __future__ import annotations
+
+#: (module, attribute path, what it is for)
+PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
+    ("torch.library", "get_kernel", "PyTorch's own collectives, called from what stands around them"),
+    ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "the names of all collectives"),
+    ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
+    ("torch._C._distributed_c10d", "ProcessGroup.split_group", "how many ranks a part of a group has"),
+    (
+        "torch._C._distributed_c10d",
+        "ProcessGroup._wait_for_pending_works",
+        "DistributedDataParallel's buckets",
+    ),
+    ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that all ranks have alike"),
+    ("torch._C._distributed_c10d", "FakeProcessGroup", "process groups of the host"),
+    ("torch.distributed.distributed_c10d", "_new_process_group_helper", "process groups of any backend"),
+    ("torch.distributed.distributed_c10d", "_store_based_barrier", "process groups without other processes"),
+    ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
+    ("torch.distributed", "Reducer._rebuild_buckets", "DistributedDataParallel's buckets"),
+    (
+        "torch.distributed.fsdp._fully_shard._fsdp_param",
+        "FSDPParam.alloc_all_gather_outputs",
+        "telling gathered parameters from a rank's own",
+    ),
+    (
+        "torch.distributed.fsdp._fully_shard._fsdp_param",
+        "FSDPParam.to_sharded_post_forward",
+        "telling gathered parameters from a rank's own",
+    ),
+)
