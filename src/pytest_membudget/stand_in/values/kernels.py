@@ -25,6 +25,10 @@ aten = torch.ops.aten
 _ITEM = aten._local_scalar_dense.default
 _COPY = aten.copy_.default
 
+#: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
+#: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
+_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
+
 
 class _Nesting(threading.local):
     """How many kernels are running inside each other: what one does by others is its own affair.
@@ -51,7 +55,7 @@ class Kernels:
         own = [name for name in names if name.startswith("aten::")]
         for name in dict.fromkeys([*own, *(operator.name() for operator in COMPOSITE)]):
             operator = operator_of(name)
-            if name not in self._registered and not operator.is_view:
+            if name not in self._registered and name not in _UNREACHED and not operator.is_view:
                 function = self._around(operator, original_kernel(name, operator))
                 self._library.impl(name.removeprefix("aten::"), function, "CUDA")
                 self._registered.add(name)
@@ -165,8 +169,10 @@ class Kernels:
         counted = COUNTED[operator]
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            if nesting.depth >= _UNFOLLOWED or kwargs.get("output_size") is not None or not args[0].numel():
+            if nesting.depth >= _UNFOLLOWED or kwargs.get("output_size") is not None:
                 return kernel(*args, **kwargs)
+            if not args[0].numel():
+                return _of_nothing(answers, kernel, args, kwargs)
             nesting.depth += 1
             try:
                 shapes = following.shapes_of(operator, plan, args, kwargs)
@@ -187,6 +193,15 @@ class Kernels:
             return result
 
         return run
+
+
+def _of_nothing(answers: Answers, kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """The kernel of an empty tensor: ``nonzero`` reads how many there are all the same."""
+    answers.give(bytes(8))
+    try:
+        return kernel(*args, **kwargs)
+    finally:
+        answers.drop()
 
 
 #: Nesting at which nothing is followed.
