@@ -77,7 +77,7 @@ def _sample(
         only_stand_in, only_fake = _apart(one.requests_bytes, other.requests_bytes)
         if not only_stand_in and not only_fake and one.peak_bytes == other.peak_bytes:
             continue
-        fault, note = whose_fault(notes[0], notes[1], fake["assumed"])
+        fault, note = whose_fault(notes[0], notes[1], [*fake["assumed"], *stand_in["assumed"]])
         peaks = (one.peak_bytes, other.peak_bytes)
         differences.append(
             Difference(work, stand_in["sample"], phase, fault, note, only_stand_in, only_fake, *peaks)

@@ -112,7 +112,7 @@ def _on_cuda(value: Any) -> Any:
 def _with_its_storage(tensor: torch.Tensor) -> torch.Tensor:
     """On the device, with the same strides over the same storage: expanded, or a part of a larger one."""
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
-    if tensor.is_contiguous() and tensor.numel() == elements or tensor.layout != torch.strided:
+    if (tensor.is_contiguous() and tensor.numel() == elements) or tensor.layout != torch.strided:
         return tensor.to("cuda")
     whole = tensor.as_strided((elements,), (1,), 0).to("cuda")
     return whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())

@@ -7,7 +7,10 @@ from typing import Any
 import torch
 
 from pytest_membudget.stand_in.after_fork import allow_cuda_after_fork
+from pytest_membudget.stand_in.host.tensors import HostTensors
 from pytest_membudget.stand_in.libraries import StandInLibraries
+from pytest_membudget.stand_in.values.values import Values
+from pytest_membudget.tracking.hidden_code import users_source
 
 from .recording import Event
 
@@ -20,14 +23,19 @@ class StandInSide:
 
     def __init__(self) -> None:
         self._libraries = StandInLibraries()
+        self._host = HostTensors()
+        self._values = Values(users_source())
 
     def install(self) -> None:
-        """Children of this process go on with CUDA."""
+        """As ``StandInDevice``, without its recording of stacks."""
         allow_cuda_after_fork()
+        self._host.install()
+        self._values.install()
 
     def begin(self) -> None:
         """In a child: record from here on, without stacks."""
         torch.cuda.init()
+        self._values.begin()
         memory: Any = torch.cuda.memory
         memory._record_memory_history("all", context=None, max_entries=_MOST_EVENTS)
         torch.cuda.reset_peak_memory_stats()
@@ -54,7 +62,7 @@ class StandInSide:
 
     def assumed(self) -> list[str]:
         """What was read or sized without being known."""
-        return []
+        return self._values.assumptions("/")
 
     def not_modelled(self) -> list[str]:
         """What ran and may have taken memory that is not counted."""
