@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from ..gpus import Gpu, find_gpu
 from ..measured.device import allocators_peaks
 from ..measured.recorded_run import RecordedRun
+from ..measured.states import StateLog
 from ..report import MemoryReport
 from ..tracking.summary import memory_report
 from ..virtual.cluster.nccl_share import nccl_share
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def made_for(order: Mapping[str, Any]) -> StandInDevice:
     """The device of a worker's order."""
-    return StandInDevice(find_gpu(order["gpu"]))
+    return StandInDevice(find_gpu(order["gpu"]), records=order["records"])
 
 
 class StandInDevice:
@@ -36,11 +37,11 @@ class StandInDevice:
     #: what a test does to it is gone with the child process that runs the test
     is_awake = wakes_when_asked = False
 
-    def __init__(self, gpu: Gpu) -> None:
-        """``gpu``: the kind of card that the process was started for."""
+    def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
+        """``gpu``: the kind of card that the process was started for; ``records``: its reports have timelines."""
         self.gpu = gpu
         self._libraries = StandInLibraries()
-        self._run = RecordedRun()
+        self._run = RecordedRun(has_timeline=records)
         self._host = HostTensors()
         self._values = Values(self._run.source)
         self._content: dict[str, Any] | None = None
@@ -83,10 +84,12 @@ class StandInDevice:
             from .ranks.ranks import StandInRanks
 
             self._rank = rank
-            note = self._run.observer.sightings.note_collective
+            observer = self._run.observer
+            note = _in_its_place(observer.sightings.note_collective, observer.log)
             following = self._values.following
             numbers = FollowedNumbers(following.known, following.supposed)
-            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers)
+            see_gradient = _in_its_place(observer.roles.see_gradient, observer.log)
+            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers, see_gradient)
             self._ranks.begin()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
@@ -112,6 +115,7 @@ class StandInDevice:
             host=self._host.report(root=root, rank=self._rank),
             device="stand-in",
             peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes + nccl.size_bytes),
+            lives=recorded.lives,
         )
 
     def snapshot(self) -> dict[str, Any] | None:
@@ -142,3 +146,13 @@ def _read_unwinding_tables() -> None:
     """
     profiler: Any = torch._C._profiler
     profiler.symbolize_tracebacks([profiler.gather_traceback(python=True, script=True, cpp=True)])
+
+
+def _in_its_place(see: Callable[..., object], log: StateLog) -> Callable[..., None]:
+    """``see``, so that what is seen lies before the next allocations: buffers of collectives live shortly."""
+
+    def seen(*args: Any, **kwargs: Any) -> None:
+        see(*args, **kwargs)
+        log.renew()
+
+    return seen

@@ -1,17 +1,29 @@
-"""What FSDP2 gathers parameters into: memory of collectives, wherever it lies this time.
+"""What FSDP2 gathers parameters into: memory of collectives, wherever it lies this time; and their gradients.
 
-The tensors stay, and their storages are given memory before each all-gather and none after use.
+The tensors stay, and their storages are given memory before each all-gather and none after use. No module
+has the whole parameters, so nobody else sees what gradients they are given before these are reduced.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from .collectives import NoteCollective
 
+#: Told of a parameter and its gradient.
+SeeGradient = Callable[[torch.Tensor, torch.Tensor], object]
 
-def install_gathered(note_collective: NoteCollective) -> None:
-    """Note it each time that it is there."""
+
+def install_gathered(note_collective: NoteCollective, see_gradient: SeeGradient) -> None:
+    """Note both each time that they are there."""
+    _note_gathered(note_collective)
+    _note_gradients(see_gradient)
+
+
+def _note_gathered(note_collective: NoteCollective) -> None:
     from torch.distributed.fsdp._fully_shard import _fsdp_param
 
     kind: Any = _fsdp_param.FSDPParam
@@ -28,3 +40,19 @@ def install_gathered(note_collective: NoteCollective) -> None:
 
     kind.alloc_all_gather_outputs = alloc_all_gather_outputs
     kind.to_sharded_post_forward = to_sharded_post_forward
+
+
+def _note_gradients(see_gradient: SeeGradient) -> None:
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group
+
+    kind: Any = _fsdp_param_group.FSDPParamGroup
+    reduce = kind.post_backward
+
+    def post_backward(group: Any, *args: Any, **kwargs: Any) -> Any:
+        for parameter in group.fsdp_params:
+            whole = getattr(parameter, "_unsharded_param", None)
+            if whole is not None and whole.grad is not None:
+                see_gradient(whole, whole.grad)
+        return reduce(group, *args, **kwargs)
+
+    kind.post_backward = post_backward

@@ -29,4 +29,9 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
         "FSDPParam.to_sharded_post_forward",
         "telling gathered parameters from a rank's own",
     ),
+    (
+        "torch.distributed.fsdp._fully_shard._fsdp_param_group",
+        "FSDPParamGroup.post_backward",
+        "gradients of gathered parameters",
+    ),
 )

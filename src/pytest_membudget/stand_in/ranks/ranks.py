@@ -18,7 +18,7 @@ from ...virtual.cluster.pipelines import install_pipelines, install_schedules
 from ...virtual.ordinal import take_place
 from ...virtual.private import check_parts
 from .collectives import Collectives, NoteCollective
-from .gathered import install_gathered
+from .gathered import SeeGradient, install_gathered
 from .memory_numbers import MemoryNumbers, RankNumbers
 from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
@@ -36,17 +36,19 @@ class StandInRanks:
         note_collective: NoteCollective,
         heard: str = "",
         numbers: RankNumbers | None = None,
+        see_gradient: SeeGradient = lambda parameter, gradient: None,
     ) -> None:
         """``note_collective(tensor, kept=...)`` is told of the tensors of collectives, each time.
 
         ``heard``: what rank 0 has ``said``, if it ran before. ``numbers``: what is known of tensors; without,
-        whatever small tensors hold.
+        whatever small tensors hold. ``see_gradient`` is told of gradients that no module's parameters have.
         """
         self.place = place_of(rank, world_size, os.environ)
         self._likeness = Likeness(self.place, source)
         numbers = numbers or MemoryNumbers()
         self._broadcasts = Broadcasts(numbers, rank, heard)
         self._note_collective = note_collective
+        self._see_gradient = see_gradient
         self._collectives = Collectives(source, note_collective, numbers, self._broadcasts)
 
     @property
@@ -64,7 +66,7 @@ class StandInRanks:
         tell(self.place, os.environ)
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()
-        install_gathered(self._note_collective)
+        install_gathered(self._note_collective, self._see_gradient)
         install_reducers()
         install_objects(self._broadcasts)
         after_import("torch.distributed.pipelining.stage", install_pipelines)
