@@ -6,22 +6,27 @@ from torch import nn
 
 
 def drawn():
-    skipped = [bool(torch.rand(()) < 0.1) for _ in range(3)]
+    skipped = [bool(torch.rand((), device="cuda") < 0.1) for _ in range(3)]
     return [
-        skipped, bool(torch.rand(1) > 0.1), torch.randperm(3).tolist(), torch.randint(5, 9, (2,)).tolist(),
-        torch.randint(0, 1, (1,)).item(), torch.multinomial(torch.ones(4), 2).tolist(),
-        torch.empty(1).uniform_(2, 4).item(), torch.randint(100, (2, 3), device="cuda").max().item(),
+        skipped, bool(torch.rand(1, device="cuda") > 0.1), torch.randperm(3, device="cuda").tolist(),
+        torch.randint(5, 9, (2,), device="cuda").tolist(), torch.randint(0, 1, (1,), device="cuda").item(),
+        torch.multinomial(torch.ones(4, device="cuda"), 2).tolist(),
+        torch.empty(1, device="cuda").uniform_(2, 4).item(),
+        torch.randint(100, (2, 3), device="cuda").max().item(),
     ]  # fmt: skip
 
 
 def test_draws_are_within_their_range_and_are_listed(trace):
-    """Every run of a test gives the same estimate: what is likely happens, and nothing is shuffled."""
+    """Every run of a test gives the same estimate: what is likely happens, and nothing is shuffled.
+
+    Whole numbers are the largest of their range, since shapes are made of them.
+    """
     traced = trace(drawn)
 
-    assert traced.value == [[False] * 3, True, [0, 1, 2], [5, 5], 0, [0, 1], 3.0, 1]
+    assert traced.value == [[False] * 3, True, [0, 1, 2], [8, 8], 0, [0, 1], 3.0, 99]
     first = drawn.__code__.co_firstlineno
     lines = {int(text.split()[0].rpartition(":")[2]) - first for text in traced.report.assumptions}
-    assert lines == {1, 3, 4, 5}
+    assert lines == {1, 3, 4, 5, 6, 7}
 
 
 def trained_with_layer_drop(rate):

@@ -1,7 +1,8 @@
 """What draws of random numbers are taken to give: values in their range, the same in every run.
 
 An estimate must not change from run to run, and code that decides by a draw must come to an end: a draw of
-one number in [0, 1) is taken to be 0.5, so that what is likely happens; a permutation changes nothing.
+one number in [0, 1) is taken to be 0.5, so that what is likely happens; a whole number is the largest of its
+range, which makes the larger shape; a permutation changes nothing.
 """
 
 from __future__ import annotations
@@ -101,5 +102,5 @@ def _sample(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], 
 
 
 def _note_within(known: KnownValues, result: torch.Tensor, low: int, high: int | None) -> None:
-    value = max(1, low) if high is None else min(max(1, low), high - 1)
-    known.note(result, value, assumed=True)
+    """The largest: what is drawn is a length or a place more often than not, and shapes are made of it."""
+    known.note(result, max(1, low) if high is None else high - 1, assumed=True)

@@ -1,9 +1,9 @@
 """What is known of the values in tensors without data, by storage.
 
-Such a tensor holds nothing that was computed, yet many values follow from the program alone: positions, masks made from
-shapes, token ids given in the test, a GradScaler's ``found_inf``. A small tensor's values are kept in a real
-host storage beside it; of a tensor whose elements are all the same, that one value. ``learning`` says what
-each operator does to them.
+Such a tensor holds nothing that was computed, yet many values follow from the program alone: positions,
+masks made from shapes, token ids given in the test, a GradScaler's ``found_inf``. A small tensor's values are
+kept in a real host storage beside it; of a tensor whose elements are all the same, that one value.
+``learning`` says what each operator does to them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
     #: plausible only: a draw of random numbers, or what was computed from one
     assumed: bool
     #: how many elements from the storage's start on this is about: all, where its size can be asked for
-    count: int
+    elements: int
 
 
 class Storages(Protocol):
@@ -77,7 +77,8 @@ class FakeStorages:
 
     def key(self, tensor: torch.Tensor) -> int:
         """The storage's own address."""
-        return tensor.untyped_storage()._cdata
+        key: int = tensor.untyped_storage()._cdata
+        return key
 
     def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
         """Another storage may have taken the address of a dead one."""
@@ -187,9 +188,9 @@ class KnownValues:
             return None
         values = entry.values
         if not isinstance(values, torch.Tensor):
-            if entry.count > self.most_elements(entry.dtype):
+            if entry.elements > self.most_elements(entry.dtype):
                 return None
-            values = torch.full((entry.count,), values, dtype=entry.dtype, device="cpu")
+            values = torch.full((entry.elements,), values, dtype=entry.dtype, device="cpu")
             values = self._placed(tensor, values)
         if values is not entry.values or assumed:
             self._entries[self.storages.key(tensor)] = entry._replace(
@@ -202,12 +203,21 @@ class KnownValues:
         if not self.storages.is_whole(tensor):
             return False
         entry = self._entry(tensor)
-        return entry is None or entry.count * entry.dtype.itemsize <= tensor.numel() * tensor.itemsize
+        return entry is None or entry.elements * entry.dtype.itemsize <= tensor.numel() * tensor.itemsize
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of any tensor."""
+        return not self._entries
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Nothing is known of ``tensor``'s storage any more."""
         if self._entries:
-            self._entries.pop(self.storages.key(tensor), None)
+            self.forget_at(self.storages.key(tensor))
+
+    def forget_at(self, key: int) -> None:
+        """Nothing is known any more of the storage with this ``key``."""
+        self._entries.pop(key, None)
 
     def _entry(self, tensor: torch.Tensor) -> Entry | None:
         if not self._entries:

@@ -168,11 +168,13 @@ class _Computes:
         )
         self._healthy = _HEALTHY.get(operator)
         self._decides = _DECIDES.get(operator)
+        #: whether it says nothing where the first tensor among the arguments is unknown
+        self.needs_first = self._healthy is None and self._decides is None
 
     def __call__(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> None:
-        if _first_is_known(known, args):
+        if first_is_known(known, args):
             if self._on_host(known, args, kwargs, result):
                 return
             if self._of_one and self._on_one_element(known, args, kwargs, result):
@@ -218,7 +220,8 @@ class _Computes:
         return True
 
 
-def _first_is_known(known: KnownValues, args: Sequence[Any]) -> bool:
+def first_is_known(known: KnownValues, args: Sequence[Any]) -> bool:
+    """Whether the first tensor among ``args``, or of a list that comes first, is known; True if none is."""
     for value in args:
         if isinstance(value, torch.Tensor):
             return known.knows(value)

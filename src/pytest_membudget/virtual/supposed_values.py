@@ -105,7 +105,8 @@ class SupposedValues(KnownValues):
         elif operator in _BOTH:
             args = tuple(self._or_ones(tensor) for tensor in args)
         found = [*tensors_in((*args, *kwargs.values()))]
-        if operator._schema.is_mutable and not all(self.knows(tensor) for tensor in found):
+        needed = found[1:] if operator is aten.copy_.default else found
+        if operator._schema.is_mutable and not all(self.knows(tensor) for tensor in needed):
             for tensor in found[:1]:
                 self.forget(tensor)
         elif operator is aten.histc.default:
@@ -144,9 +145,8 @@ class SupposedValues(KnownValues):
             self._put(tensor, entry._replace(assumed=entry.assumed or assumed))
         return super().writable(tensor, assumed=assumed)
 
-    def forget(self, tensor: torch.Tensor) -> None:
-        """Nothing is supposed of ``tensor``'s storage any more."""
-        key = self.storages.key(tensor)
+    def forget_at(self, key: int) -> None:
+        """Nothing is supposed any more of the storage with this ``key``."""
         self._entries.pop(key, None)
         self._choices.pop(key, None)
 

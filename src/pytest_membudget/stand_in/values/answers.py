@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-
-_BYTES = 8
 
 
 class Answers:
@@ -21,11 +18,6 @@ class Answers:
         """A later copy of at most as many bytes in this thread gives the first of ``answer``."""
         if self._answer(answer, len(answer)) != 0:
             raise RuntimeError("the stand-in takes no more answers")
-
-    def give_numbers(self, numbers: Sequence[int]) -> None:
-        """Later copies of one whole number each, of any size, give ``numbers``."""
-        for number in numbers:
-            self.give(number.to_bytes(_BYTES, "little", signed=True))
 
     def drop(self) -> int:
         """Answers that nobody asked for are given no more; how many they were."""

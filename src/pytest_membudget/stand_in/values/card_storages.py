@@ -26,21 +26,21 @@ class CardStorages:
     """Storages on cards, by address."""
 
     def follows(self, tensor: torch.Tensor) -> bool:
-        """Whether it lies on a card."""
-        return tensor.is_cuda
+        """Whether it lies on a card, and has a storage."""
+        return tensor.is_cuda and tensor.layout is torch.strided
 
     def key(self, tensor: torch.Tensor) -> int:
         """Where its storage begins."""
-        return tensor.data_ptr() - tensor.storage_offset() * tensor.itemsize if tensor.numel() else 0
+        return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.itemsize if tensor.numel() else 0
 
     def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
         """Whether all of ``tensor`` lies in what ``entry`` is about."""
-        end = (tensor.storage_offset() + _extent(tensor)) * tensor.itemsize
-        return end <= entry.count * entry.dtype.itemsize
+        end = (int(tensor.storage_offset()) + _extent(tensor)) * tensor.itemsize
+        return end <= entry.elements * entry.dtype.itemsize
 
     def is_whole(self, tensor: torch.Tensor) -> bool:
         """Whether it begins where its storage does, without holes: what lies behind it is nobody's."""
-        return tensor.storage_offset() == 0 and _extent(tensor) == tensor.numel()
+        return int(tensor.storage_offset()) == 0 and _extent(tensor) == tensor.numel()
 
     def elements(self, tensor: torch.Tensor) -> int:
         """All of them, of a tensor that is whole."""

@@ -11,6 +11,7 @@ import torch
 from ...tracking.source import SourceFinder
 from ...virtual.known_shapes import Shape
 from ...virtual.known_values import KnownValues, Scalar
+from ...virtual.learning import first_is_known
 from ...virtual.reads import Reads
 from ...virtual.unknown_shapes import UnknownShapes
 from .card_storages import CardStorages
@@ -32,21 +33,25 @@ class Following:
 
     def made(self, result: Any) -> None:
         """``result`` is a new tensor, or several: their memory was another's before."""
+        known, supposed = self.known, self.supposed
+        if known.is_empty and supposed.is_empty:
+            return
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
-                self.known.forget(tensor)
-                self.supposed.forget(tensor)
+            if isinstance(tensor, torch.Tensor) and known.storages.follows(tensor):
+                key = known.storages.key(tensor)
+                known.forget_at(key)
+                supposed.forget_at(key)
 
     def saw(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
         """An operator ran."""
         if plan.makes:
             self.made(result)
-        lesson = plan.lesson
-        if lesson is None:
+        lesson, has_supposed = plan.lesson, not self.supposed.is_empty
+        if lesson is None or (plan.needs_first and not has_supposed and not first_is_known(self.known, args)):
             return
         # sparse tensors have no storage, and nothing is known of them
         with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
-            if self.supposed.concerns((*args, *kwargs.values())):
+            if has_supposed and self.supposed.concerns((*args, *kwargs.values())):
                 self.supposed.learn(lesson, plan.operator, args, kwargs, result)
             lesson(self.known, args, kwargs, result)
             if plan.chooses:

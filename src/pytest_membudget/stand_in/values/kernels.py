@@ -154,7 +154,7 @@ class Kernels:
             nesting.depth = 1
             try:
                 found = following.answer(operator, args, kwargs)
-                answers.give_numbers([int(found)])
+                answers.give(bytes([bool(found)]))
                 kernel(*args, **kwargs)
             finally:
                 answers.drop()
@@ -183,8 +183,11 @@ class Kernels:
                     answers.give(answer)
                 result = kernel(*args, **kwargs)
                 first = result[0] if isinstance(result, tuple) else result
-                if tuple(first.shape) != shapes[0].sizes:
-                    raise RuntimeError(f"{operator} did not take the size {shapes[0].sizes}: {tuple(first.shape)}")
+                sizes = tuple(first.shape)
+                if sizes != shapes[0].sizes:
+                    raise RuntimeError(
+                        f"{operator} was to give the sizes {shapes[0].sizes}, and gave {sizes}"
+                    )
                 if nesting.depth == 1:
                     following.saw(plan, args, kwargs, result)
             finally:

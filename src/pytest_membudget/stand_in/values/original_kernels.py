@@ -7,6 +7,7 @@ a Python number in the place of a tensor is turned into the tensor that it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ Kernel = Callable[..., Any]
 _NUMBERS = (bool, int, float, complex)
 _MOST_NUMBERS = 4096
 _NOTHING = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
-#: What a thread starts with, outside of any kernel: ``default_included_set`` (c10/core/DispatchKeySet.h, 2.15).
+#: What a thread starts with: ``default_included_set`` (c10/core/DispatchKeySet.h, 2.15).
 _OUTSIDE = torch._C.DispatchKeySet(torch._C.DispatchKey.BackendSelect) | torch._C.DispatchKeySet(
     torch._C.DispatchKey.ADInplaceOrView
 )
@@ -28,11 +29,7 @@ def original_kernel(name: str, operator: Any) -> Kernel:
     call = torch.library.get_kernel(name, "CUDA").call_boxed
     positions = _tensor_positions(operator)
     if len(positions) < 2:  # a lone tensor is what the kernel was chosen by, and no number
-
-        def plain(*args: Any, **kwargs: Any) -> Any:
-            return call(_CUDA, *args, **kwargs)
-
-        return plain
+        return partial(call, _CUDA)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         for position in positions:
@@ -79,7 +76,7 @@ def _tensor_of(number: Any) -> torch.Tensor:
             torch.enable_grad(),
         ):
             one = torch.ones((), dtype=dtype, device="cpu", requires_grad=True)
-            tensor = (one * number).grad_fn._saved_other  # type: ignore[union-attr]
+            tensor = (one * number).grad_fn._saved_other
         if len(_made) >= _MOST_NUMBERS:
             _made.clear()
         _made[key] = tensor

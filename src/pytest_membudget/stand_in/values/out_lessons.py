@@ -60,14 +60,11 @@ def _outs(operator: Any) -> tuple[str, ...]:
 def _without_out(operator: Any, outs: Sequence[str]) -> Any:
     wanted = [_described(one) for one in operator._schema.arguments if one.name not in outs]
     packet = operator.overloadpacket
-    for overload in packet.overloads():
-        candidate = getattr(packet, overload)
-        arguments = candidate._schema.arguments
+    for candidate in (getattr(packet, overload) for overload in packet.overloads()):
         if candidate._schema.is_mutable or candidate.is_view:
             continue
-        if [_described(one) for one in arguments if one.name not in _OF_NEW_TENSORS or one in wanted] == wanted or [
-            _described(one) for one in arguments
-        ] == wanted:
+        arguments = [_described(one) for one in candidate._schema.arguments]
+        if wanted in (arguments, [one for one in arguments if one[0] not in _OF_NEW_TENSORS]):
             return candidate
     return None
 

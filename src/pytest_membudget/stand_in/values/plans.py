@@ -23,7 +23,9 @@ COMPOSITE = (aten.copy_.default, aten.allclose.default)
 class Plan:
     """What values have to do with an operator, found out once."""
 
-    __slots__ = ("chooses", "counts_trues", "lesson", "makes", "operator", "reads", "shape_rule")
+    __slots__ = (
+        "chooses", "counts_trues", "lesson", "makes", "needs_first", "operator", "reads", "shape_rule",
+    )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
         #: the operator, or the one without ``out`` that it stands for
@@ -34,6 +36,10 @@ class Plan:
         self.shape_rule = shape_rule_of(operator)
         self.chooses = is_choice(self.operator)
         self.counts_trues = self.operator in COUNTS_TRUES
+        #: whether nothing is to be noted where the first tensor among the arguments is unknown
+        self.needs_first = getattr(self.lesson, "needs_first", False) and not (
+            self.chooses or self.counts_trues
+        )
 
 
 def operator_of(name: str) -> Any:

@@ -1,0 +1,39 @@
+"""The ``trace`` fixture of tests/virtual, over the stand-in's cards."""
+
+from types import SimpleNamespace
+
+import pytest
+from running import run_following
+
+#: Of cuSOLVER's decompositions only some have their workspace's size.
+_NOT_MODELLED = ("cusolverDnSorgqr_bufferSize", "cusolverDnXgeqrf_bufferSize")
+
+
+def pytest_collection_modifyitems(items):
+    """Bodies on the host's device compute as always here: nothing of them is to be tested."""
+    items[:] = [
+        item
+        for item in items
+        if getattr(getattr(item, "callspec", None), "params", {}).get("device") != "cpu"
+        or "test_as_fake" not in item.nodeid
+    ]
+
+
+@pytest.fixture
+def trace(stand_in):
+    """``trace(body, *args)``: what ``body`` returned, what was assumed, its peak."""
+
+    def run(body, *args, **keywords):
+        answer = stand_in(
+            run_following,
+            body.__code__.co_filename,
+            body.__name__,
+            args,
+            unlimited=True,
+            not_modelled=_NOT_MODELLED,
+            **keywords,
+        )
+        report = SimpleNamespace(assumptions=tuple(answer["assumptions"]), peak_bytes=answer["peak_bytes"])
+        return SimpleNamespace(value=answer["value"], report=report, allocated=answer["peak_bytes"])
+
+    return run
