@@ -1,5 +1,6 @@
 """What tests of the plugin as a whole share: a pytest session in a process of its own, and what it said."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,9 @@ import textwrap
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+
+from pytest_membudget.stand_in.building import CannotBuild, built_libraries
+from pytest_membudget.stand_in.environment import cuda_version_of_torch
 
 pytest_plugins = "pytester"
 
@@ -47,8 +51,14 @@ def _outer():
 
 
 def _own_cache(folder):
-    """No session of another test finds estimates that were kept for this one."""
-    return {"MEMBUDGET_CACHE_DIR": tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)}
+    """No session of another test finds estimates that were kept for this one; what is built is built once."""
+    own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
+    if cuda_version_of_torch() is not None:
+        with contextlib.suppress(CannotBuild):  # the session itself will say why
+            built = built_libraries(os.environ).folder
+            shutil.copytree(built, os.path.join(own, "stand-in", built.name))
+            os.chmod(os.path.join(own, "stand-in"), 0o700)
+    return {"MEMBUDGET_CACHE_DIR": own}
 
 
 class Run:
@@ -65,7 +75,7 @@ class Run:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=600,  # of a host that is busy with other work
             check=False,
         )
         self.status = done.returncode
@@ -101,6 +111,12 @@ class Run:
     def allocated(self, name):
         """The peak of test ``name``, bytes."""
         return self.rows[name]["estimates"][0]["peak"]["allocated_bytes"]
+
+    @property
+    def device(self):
+        """What its tests were estimated on: ``stand-in`` or ``fake``."""
+        (name,) = {report["device"] for row in self.report["tests"] for report in row["estimates"]}
+        return name
 
     @property
     def summary(self):

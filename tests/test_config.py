@@ -91,6 +91,18 @@ def test_an_unknown_way_of_measuring_is_refused_with_those_there_are(pyproject, 
     assert "write one of 'auto', 'off', 'require'" in refusal_of(pyproject)
 
 
+@pytest.mark.parametrize("line", ['device = "cuda"', "device = true", 'device = ""'])
+def test_an_unknown_device_is_refused_with_those_there_are(pyproject, line):
+    write_table(pyproject, line)
+    assert "write one of 'auto', 'stand-in', 'fake'" in refusal_of(pyproject)
+
+
+def test_the_command_lines_device_stands_over_the_tables(pyproject):
+    write_table(pyproject, 'device = "stand-in"')
+    assert load_settings(pyproject, {}).device == "stand-in"
+    assert load_settings(pyproject, {"device": "fake"}).device == "fake"
+
+
 @pytest.mark.parametrize("value", ['"5"', "5", "0.05", '"-5%"', '"five%"', '"5 %"'])
 def test_a_disagreement_is_a_percentage(pyproject, value):
     write_table(pyproject, f"max_disagreement = {value}")

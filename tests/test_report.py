@@ -12,6 +12,7 @@ PEAK = PeakBytes(allocated_bytes=1536, active_bytes=2048, reserved_bytes=4096, d
 def traced(**changes):
     values = {
         "kind": "traced",
+        "device": "stand-in",
         "metric": "allocated",
         "peak": PEAK,
         "components": {"parameters": 1000, "activations": 500, "rounding": 36},
@@ -49,6 +50,7 @@ def test_the_host_is_a_report_inside_the_report():
 def test_json_has_the_keys_that_other_tools_read():
     assert traced().to_json() == {
         "kind": "traced",
+        "device": "stand-in",
         "rank": 3,
         "metric": "allocated",
         "peak": {
@@ -96,6 +98,12 @@ def test_a_report_from_before_timelines_is_read():
     data = traced().to_json()
     del data["timeline"]
     assert MemoryReport.from_json(data) == traced()
+
+
+def test_a_report_from_before_there_were_two_devices_is_read():
+    data = traced().to_json()
+    del data["device"]
+    assert MemoryReport.from_json(data) == traced(device="")
 
 
 def test_seconds_are_written_to_the_millisecond():

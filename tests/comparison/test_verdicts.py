@@ -146,6 +146,35 @@ def test_figures_made_otherwise_are_not_comparable(row, facts, said):
     assert said in standing.reason
 
 
+def on(row, figure, hold, device, size=GIB):
+    """A row estimated on ``device``; None: its report is from before there were two."""
+    made = figure(hold(size)) | ({"device": device} if device is not None else {})
+    return row(0, estimates=[made])
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("fake", "stand-in", "the base was estimated on fake tensors, the head on the stand-in"),
+        ("stand-in", "fake", "the base was estimated on the stand-in, the head on fake tensors"),
+        (None, "stand-in", "the base was estimated on fake tensors, the head on the stand-in"),
+    ],
+)
+def test_figures_of_different_devices_are_not_comparable(row, figure, hold, before, now, said):
+    head, base = on(row, figure, hold, now, 2 * GIB), on(row, figure, hold, before)
+    standing = standing_of(head, base, SAME)
+
+    assert (standing.status, standing.growth_bytes) == ("not-comparable", 0)
+    assert standing.reason == f"{said}: give both the same --membudget-device"
+
+
+@pytest.mark.parametrize(("before", "now"), [("stand-in", "stand-in"), ("fake", "fake"), (None, "fake")])
+def test_figures_of_one_device_are_compared(row, figure, hold, before, now):
+    head, base = on(row, figure, hold, now, 2 * GIB), on(row, figure, hold, before)
+
+    assert standing_of(head, base, SAME).growth_bytes == GIB
+
+
 @pytest.mark.parametrize(
     ("verdict", "said"), [("error", "could not be estimated: as it is"), ("skipped", "was skipped: as it is")]
 )
@@ -179,6 +208,13 @@ def test_measured_and_traced_are_not_compared_with_each_other(row, figure, hold)
 def test_measured_figures_of_one_card_are_compared_before_estimates(row, figure, hold):
     head = measured(row, figure, hold, 3 * GIB, measured_on="H100", estimates=[figure(hold(GIB))])
     base = measured(row, figure, hold, 2 * GIB, measured_on="H100", estimates=[figure(hold(GIB))])
+    assert standing_of(head, base, SAME).growth_bytes == GIB
+
+
+def test_a_measured_base_from_before_figures_named_their_device_is_compared(row, figure, hold):
+    head = measured(row, figure, hold, 3 * GIB, measured_on="H100")
+    head["measurements"][0]["device"] = "cuda"
+    base = measured(row, figure, hold, 2 * GIB, measured_on="H100")
     assert standing_of(head, base, SAME).growth_bytes == GIB
 
 

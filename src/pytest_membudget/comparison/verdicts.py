@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..config import FAKE
+from ..config import FAKE, STAND_IN
 from ..growth import Growth, parse_growth
 from ..reporting.rows import peak_bytes, worst_estimate, worst_measurement
 from ..units import GIB, gib_text
@@ -30,6 +30,8 @@ EXPIRED: Final = "expired-waiver"
 _SHRUNK_SHARE = 0.01
 #: Digits of a suggested budget: enough that one step is a tenth of it at most.
 _DIGITS = 2
+#: What estimates are made on, as the user is told of it.
+_DEVICES: Final = {FAKE: "fake tensors", STAND_IN: "the stand-in"}
 
 Figure = Mapping[str, Any]
 
@@ -207,7 +209,7 @@ def _maker_differs(
             return "the base's report does not say which torch and allocator settings it was measured with"
     now, before = (_device_of(figure) for figure in figures)
     if now != before:
-        return f"the base was estimated on the {before} device, the head on the {now} device"
+        return f"the base was estimated on {before}, the head on {now}: give both the same --membudget-device"
     if theirs.torch is not None and theirs.torch != ours.torch:
         return f"the base's torch is {theirs.torch}, the head's is {ours.torch}"
     if theirs.alloc_conf is not None and theirs.alloc_conf != ours.alloc_conf:
@@ -216,8 +218,9 @@ def _maker_differs(
 
 
 def _device_of(figure: Figure) -> str:
-    """What the figure was made on; reports that do not say are from versions with one device."""
-    return str(figure.get("device") or (FAKE if figure["kind"] == "traced" else ""))
+    """What an estimate was made on; reports that do not say are from versions with fake tensors alone."""
+    name = figure.get("device") or (FAKE if figure["kind"] == "traced" else "")
+    return _DEVICES.get(str(name), "")
 
 
 def _listed(figures: Mapping[str, Figure]) -> str:
