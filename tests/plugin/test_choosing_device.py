@@ -1,4 +1,4 @@
-"""What a session's estimates are made on: the header and the report name it, options and settings choose it."""
+"""What a session's estimates are made on: header and report name it, options and settings choose it."""
 
 import pytest
 

@@ -85,7 +85,9 @@ def test_out_of_memory_names_size_and_line_and_what_was_alive(run):
     assert first.startswith("does not fit on RTX-4090: ")
     assert "8.00 GiB" in first
     if run.device == "stand-in":  # PyTorch's own text, which has no operator
-        assert "CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 23.64 GiB" in first
+        assert (
+            "CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 23.64 GiB" in first
+        )
     else:
         assert "aten::zeros" in first or "aten::empty" in first
     assert first.endswith("at test_second.py:14")

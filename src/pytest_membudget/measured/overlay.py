@@ -28,12 +28,17 @@ class Seen:
     sightings: Sequence[Sighting]
 
 
-def overlay(snapshot: Snapshot, seen: Seen, users_line: UsersLine) -> Ledger:
+def overlay(
+    snapshot: Snapshot, seen: Seen, users_line: UsersLine, *, watch: Callable[[Ledger], None] | None = None
+) -> Ledger:
     """The ledger of a run whose history is ``snapshot``, from its first event on.
 
-    An event's metadata is the number of its state; without one nobody knows what made it: ``unattributed``.
+    ``watch`` is given it while it is empty. An event's metadata is the number of its state; without one
+    nobody knows what made it: ``unattributed``.
     """
     played = _Played(snapshot, seen, users_line)
+    if watch is not None:
+        watch(played.ledger)
     for number in range(len(snapshot.history.events)):
         played.play(number)
     played.see_all()

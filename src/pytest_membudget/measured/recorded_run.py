@@ -18,6 +18,7 @@ from ..histories.reading import Frames, snapshot_from
 from ..tracking.hidden_code import users_source
 from ..tracking.ledger import Ledger
 from ..tracking.source import SourceFinder
+from ..tracking.timeline import Lives
 from .kept_peaks import KeptPeaks
 from .observer import Observer
 from .overlay import Seen, overlay
@@ -37,14 +38,23 @@ class Recorded:
     snapshot: dict[str, Any]
     """``torch.cuda.memory._snapshot`` at its end."""
     seconds: float
+    lives: Lives | None
+    """Of the ledger's storages, where a timeline was asked for and anything was allocated."""
 
 
 class RecordedRun:
     """Records the work of this process on its current device, from ``begin`` to ``end``."""
 
-    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
-        """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
+    def __init__(
+        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, has_timeline: bool = False
+    ) -> None:
+        """``address_of``: where a tensor's storage lies, as the allocator's history has it.
+
+        ``has_timeline``: every storage's life is kept, not the peaks' alone.
+        """
         self._address_of = address_of
+        self._has_timeline = has_timeline
+        self._lives: Lives | None = None
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
         self._observer: Observer | None = None
@@ -80,7 +90,7 @@ class RecordedRun:
         stats = self._peaks.over(torch.cuda.memory_stats())
         content = torch.cuda.memory._snapshot()
         torch.cuda.memory._record_memory_history(None)
-        return Recorded(self._ledger(content), stats, content, seconds)
+        return Recorded(self._ledger(content), stats, content, seconds, self._lives)
 
     def _ledger(self, content: Any) -> Ledger:
         try:
@@ -88,7 +98,11 @@ class RecordedRun:
         except UsageMistake:  # nothing was allocated
             return Ledger(CachingAllocator(AllocatorSettings()))
         log, sightings = self.observer.log, self.observer.sightings
-        return overlay(snapshot, Seen(log.states, sightings.seen), self._users_line)
+        watch = self._watch if self._has_timeline else None
+        return overlay(snapshot, Seen(log.states, sightings.seen), self._users_line, watch=watch)
+
+    def _watch(self, ledger: Ledger) -> None:
+        self._lives = Lives(ledger)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
         for frame in frames:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from ..tracking.record import Phase
 
-
 #: File and line.
 Line = tuple[str, int]
 

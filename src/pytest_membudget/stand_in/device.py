@@ -38,7 +38,10 @@ class StandInDevice:
     is_awake = wakes_when_asked = False
 
     def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
-        """``gpu``: the kind of card that the process was started for; ``records``: its reports have timelines."""
+        """``gpu``: the kind of card that the process was started for.
+
+        ``records``: its reports have timelines.
+        """
         self.gpu = gpu
         self._libraries = StandInLibraries()
         self._run = RecordedRun(has_timeline=records)
