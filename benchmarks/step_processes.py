@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_membudget.allocator.settings import VARIABLES
+from pytest_membudget.gpus import find_gpu
+from pytest_membudget.stand_in.building import built_libraries
+from pytest_membudget.stand_in.environment import stand_in_environment
 
 from .steps.step import Step
 
@@ -132,4 +135,6 @@ def _environment(run: Run) -> Mapping[str, str]:
         # of the allocator's own functions only the local symbols tell, and reading them in this process is
         # quick (torch/csrc/profiler/unwind, 2.11, whose default knows exported symbols alone)
         environment.setdefault("TORCH_SYMBOLIZE_MODE", "fast")
+    if run.device == "stand-in" and run.gpu is not None:
+        return stand_in_environment(built_libraries(os.environ), find_gpu(run.gpu), 1, environment)
     return environment

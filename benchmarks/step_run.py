@@ -1,9 +1,10 @@
 """One run of one step, in a process of its own: ``python -m benchmarks.step_run ORDER``.
 
 ORDER is JSON: ``way`` (``card``: only tell what there is; ``bare``: without a hook or a history;
-``measured``: by the measuring device; ``estimated``: on the virtual device), ``device`` (``cuda`` or
-``virtual``), ``gpu`` (of the virtual device), ``step``, ``root``, ``out`` (where the answer goes, JSON) and
-``history`` (where the compact history goes, or null). All is imported first; a line on standard input starts
+``measured``: by the measuring device; ``estimated``: on the virtual device), ``device`` (``cuda``,
+``virtual``, or ``stand-in``, whose libraries the process was started with), ``gpu`` (of the virtual device),
+``step``, ``root``, ``out`` (where the answer goes, JSON) and ``history`` (where the compact history goes, or
+null). All is imported first; a line on standard input starts
 the run, so that processes can wait for the device with their imports done.
 """
 
@@ -23,6 +24,8 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
+
+from pytest_membudget.stand_in.libraries import are_loaded
 
 from .steps.step import Step
 
@@ -51,8 +54,11 @@ def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
     virtual = _virtual_device(order) if order["device"] == "virtual" else None
     import torch
 
+    if are_loaded() and order["device"] != "stand-in":
+        raise RuntimeError("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD")
     if order["way"] == "card":
-        return {"outcome": "ok", "versions": _versions(is_virtual=virtual is not None)}
+        driver = _driver() if order["device"] == "cuda" else order["device"]
+        return {"outcome": "ok", "versions": _versions(driver)}
     step = Step.from_json(order["step"])
     step.load()
     if not sys.stdin.readline():
@@ -145,7 +151,7 @@ def _measuring(virtual: Any) -> Any:
     return CudaDevice(address_of)
 
 
-def _versions(*, is_virtual: bool) -> dict[str, Any]:
+def _versions(driver: str) -> dict[str, Any]:
     """Card and software; what decides how much a step takes."""
     import torch
 
@@ -155,7 +161,7 @@ def _versions(*, is_virtual: bool) -> dict[str, Any]:
         "total_bytes": properties.total_memory,
         "capability": [properties.major, properties.minor],
         "multiprocessors": properties.multi_processor_count,
-        "driver": "virtual" if is_virtual else _driver(),
+        "driver": driver,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),

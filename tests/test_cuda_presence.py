@@ -39,3 +39,11 @@ def test_hidden_devices_are_not_there(driver, value):
     assert why_no_cuda({"CUDA_VISIBLE_DEVICES": value}) == (
         f"no CUDA: CUDA_VISIBLE_DEVICES={value!r} hides all devices"
     )
+
+
+def test_the_stand_in_is_no_device(driver):
+    driver(True)
+
+    assert why_no_cuda({"LD_PRELOAD": "/usr/lib/libx.so /here/libmembudget_stand_in.so"}) == (
+        "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, which only stands in for it"
+    )

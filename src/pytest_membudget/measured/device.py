@@ -7,15 +7,22 @@ from typing import Any
 
 import torch
 
+from ..errors import UsageMistake
 from ..gpus import Gpu
 from ..report import MemoryReport, PeakBytes
+from ..stand_in.libraries import are_loaded
 from ..tracking.summary import memory_report
 from .recorded_run import RecordedRun
 from .sightings import storage_address
 
 
 def made_for(order: Mapping[str, Any]) -> CudaDevice:
-    """The device of a worker's order."""
+    """The device of a worker's order.
+
+    Raises ``UsageMistake`` where the stand-in would be taken for a card: on it nothing is measured.
+    """
+    if are_loaded():
+        raise UsageMistake("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD to measure")
     return CudaDevice()
 
 
