@@ -1,7 +1,8 @@
 """How long a trace takes: beside a bare fake-tensor run of the same steps, and beside torch's MemTracker.
 
 One process a measurement, in turn, so that a slow moment of the machine hits all of them; ratios of the
-medians are what counts. Prints a table, and exits with 1 where the trace is over ``--most-ratio``.
+medians are what counts. Prints a table, and exits with 1 where the trace is over ``--most-ratio``. On a CUDA
+build of torch the stand-in is timed too, its report included, and held to ``--most-stand-in-ratio``.
 
     python benchmarks/trace_speed.py [--rounds 3] [--layers 32] [--without-memtracker]
 """
@@ -53,6 +54,22 @@ def traced(layers: int) -> float:
     device.install()
     device.begin(device.gpu, limited=False)
     return timed(lambda: train(layers))
+
+
+def stand_in(layers: int) -> float:
+    """PyTorch's own CUDA code on a card that is not there, with everything on, and the report at the end."""
+    from pytest_membudget.gpus import find_gpu
+    from pytest_membudget.stand_in.device import StandInDevice
+
+    device = StandInDevice(find_gpu("H100-80GB"))
+    device.install()
+    device.begin(device.gpu, limited=False)
+
+    def run() -> None:
+        train(layers)
+        device.end(metric="allocated", root=os.getcwd())
+
+    return timed(run)
 
 
 def bare(layers: int) -> float:
@@ -112,7 +129,35 @@ def timed(body: Callable[[], None]) -> float:
     return time.process_time() - began
 
 
-VARIANTS: dict[str, Callable[[int], float]] = {"bare": bare, "traced": traced, "memtracker": memtracker}
+STAND_IN = "stand-in"
+VARIANTS: dict[str, Callable[[int], float]] = {
+    "bare": bare,
+    "traced": traced,
+    STAND_IN: stand_in,
+    "memtracker": memtracker,
+}
+
+
+def environment_of(variant: str) -> dict[str, str]:
+    """The environment of a process that measures ``variant``."""
+    if variant != STAND_IN:
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    from pytest_membudget.gpus import find_gpu
+    from pytest_membudget.stand_in.building import built_libraries
+    from pytest_membudget.stand_in.environment import stand_in_environment
+
+    environment = {"TORCH_SYMBOLIZE_MODE": "fast", **os.environ}
+    built = built_libraries(os.environ)
+    return stand_in_environment(built, find_gpu("H100-80GB"), 1, environment, unlimited=True)
+
+
+def variants_here(*, with_memtracker: bool) -> list[str]:
+    """Those that this torch can run."""
+    from pytest_membudget.stand_in.environment import cuda_version_of_torch
+
+    left_out = [] if with_memtracker else ["memtracker"]
+    left_out += [] if cuda_version_of_torch() is not None else [STAND_IN]
+    return [name for name in VARIANTS if name not in left_out]
 
 
 def child(variant: str, layers: int) -> None:
@@ -126,9 +171,7 @@ def child(variant: str, layers: int) -> None:
 def measure(variant: str, layers: int) -> tuple[float, float]:
     """Seconds and MiB of one run of ``variant`` in a process of its own."""
     command = [sys.executable, __file__, "--child", variant, "--layers", str(layers)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    )
+    done = subprocess.run(command, capture_output=True, text=True, env=environment_of(variant))
     if done.returncode or not done.stdout.strip():
         raise SystemExit(f"{variant} failed:\n{done.stderr[-3000:]}")
     seconds, peak_mib = done.stdout.split()[-2:]
@@ -141,12 +184,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--most-ratio", type=float, default=1.3, help="traced over bare, at most")
+    parser.add_argument(
+        "--most-stand-in-ratio", type=float, default=0.15, help="the stand-in over bare, at most"
+    )
     parser.add_argument("--without-memtracker", action="store_true")
     parser.add_argument("--child", choices=VARIANTS)
     arguments = parser.parse_args()
     if arguments.child:
         child(arguments.child, arguments.layers)
-    variants = [name for name in VARIANTS if name != "memtracker" or not arguments.without_memtracker]
+    variants = variants_here(with_memtracker=not arguments.without_memtracker)
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
     for number in range(arguments.rounds):
         for name in variants:
@@ -156,7 +202,7 @@ def main() -> int:
 
 
 def report(runs: dict[str, list[tuple[float, float]]], arguments: argparse.Namespace) -> int:
-    """Print the table; 1 if the trace is too slow."""
+    """Print the table; 1 if the trace, or the stand-in, is too slow."""
     from tabulate import tabulate
 
     medians = {name: statistics.median(seconds for seconds, _ in rows) for name, rows in runs.items()}
@@ -167,8 +213,8 @@ def report(runs: dict[str, list[tuple[float, float]]], arguments: argparse.Names
     ]  # fmt: skip
     print(f"{STEPS} steps, {arguments.layers} layers at Llama-3-8B shape, {TOKENS} tokens")
     print(tabulate(rows, ("run", "CPU seconds (median)", "of bare", "host MiB (max)"), disable_numparse=True))
-    ratio = medians["traced"] / medians["bare"]
-    return int(ratio > arguments.most_ratio)
+    most = {"traced": arguments.most_ratio, STAND_IN: arguments.most_stand_in_ratio}
+    return int(any(medians[name] > most[name] * medians["bare"] for name in most if name in medians))
 
 
 if __name__ == "__main__":

@@ -85,5 +85,8 @@ def _on_cuda(tensor: torch.Tensor) -> bool:
 
 
 def storage_address(tensor: torch.Tensor) -> int:
-    """Where ``tensor``'s storage begins."""
-    return tensor.untyped_storage().data_ptr()
+    """Where ``tensor``'s storage begins.
+
+    Not by ``untyped_storage()``: a storage that Python has seen is not added to in place by autograd any more.
+    """
+    return tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()

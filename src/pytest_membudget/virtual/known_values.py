@@ -215,6 +215,10 @@ class KnownValues:
         if self._entries:
             self.forget_at(self.storages.key(tensor))
 
+    def forget_all(self) -> None:
+        """Nothing is known of any tensor any more."""
+        self._entries.clear()
+
     def forget_at(self, key: int) -> None:
         """Nothing is known any more of the storage with this ``key``."""
         self._entries.pop(key, None)

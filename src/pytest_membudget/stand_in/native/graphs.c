@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "errors.h"
+#include "launches.h"
 #include "per_thread.h"
 #include "stand_in.h"
 #include "streams.h"
@@ -245,8 +246,7 @@ EXPORTED int cudaGraphInstantiateWithFlags(void **executable, void *graph, unsig
 
 EXPORTED int cudaGraphLaunch(void *executable, void *stream)
 {
-    note_work(stream);
-    return runtime_result(executable ? SUCCESS : INVALID_VALUE);
+    return runtime_result(executable ? launch(stream) : INVALID_VALUE);
 }
 PER_THREAD_STREAM(cudaGraphLaunch)
 

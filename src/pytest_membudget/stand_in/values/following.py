@@ -31,6 +31,11 @@ class Following:
         self.reads = Reads(self.known, self.supposed)
         self.reads.source = self.shapes.source = source
 
+    def forget_all(self) -> None:
+        """Something has written to memory on the cards that nobody knows."""
+        self.known.forget_all()
+        self.supposed.forget_all()
+
     def made(self, result: Any) -> None:
         """``result`` is a new tensor, or several: their memory was another's before."""
         known, supposed = self.known, self.supposed

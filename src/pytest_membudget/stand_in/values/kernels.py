@@ -17,6 +17,7 @@ from ...virtual.refusals import note_untraceable
 from .answers import Answers
 from .counted_sizes import COUNTED
 from .following import Following
+from .foreign_launches import ForeignLaunches
 from .original_kernels import Kernel, original_kernel
 from .plans import COMPOSITE, EMPTY, Plan, operator_of
 
@@ -46,6 +47,7 @@ class Kernels:
         self._following = following
         self._answers = Answers()
         self._nesting = _Nesting()
+        self._launches = ForeignLaunches(following.forget_all)
         self._registered: set[str] = set()
         self._library = torch.library.Library("aten", "IMPL")
 
@@ -62,14 +64,16 @@ class Kernels:
 
     def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with kernels that nobody follows: what it computes decides nothing."""
-        nesting = self._nesting
+        nesting, launches = self._nesting, self._launches
 
         def run(*args: Any, **kwargs: Any) -> Any:
+            launches.operator_begins()
             nesting.depth += _UNFOLLOWED
             try:
                 return function(*args, **kwargs)
             finally:
                 nesting.depth -= _UNFOLLOWED
+                launches.operator_ended()
 
         return run
 
@@ -88,12 +92,13 @@ class Kernels:
         return self._computing(kernel, plan)
 
     def _computing(self, kernel: Kernel, plan: Plan) -> Kernel:
-        nesting, following = self._nesting, self._following
+        nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(*args: Any, **kwargs: Any) -> Any:
             if nesting.depth:
                 return kernel(*args, **kwargs)
             nesting.depth = 1
+            launches.operator_begins()
             try:
                 result = kernel(*args, **kwargs)
                 following.saw(plan, args, kwargs, result)
@@ -102,6 +107,7 @@ class Kernels:
                 raise error.with_traceback(None)  # noqa: B904 - the same error
             finally:
                 nesting.depth = 0
+                launches.operator_ended()
             return result
 
         return run
@@ -119,27 +125,30 @@ class Kernels:
 
     def _copying(self, kernel: Kernel, plan: Plan) -> Kernel:
         copy = self._computing(kernel, plan)
-        nesting, following = self._nesting, self._following
+        nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
             if nesting.depth or target.is_cuda:
                 return copy(target, source, *args)
             nesting.depth = 1
+            launches.operator_begins()
             try:
                 kernel(target, source, *args)
                 following.read_into(target, source)
             finally:
                 nesting.depth = 0
+                launches.operator_ended()
             return target
 
         return run
 
     def _reading(self, operator: Any, kernel: Kernel) -> Kernel:
-        nesting, following = self._nesting, self._following
+        nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(tensor: torch.Tensor) -> Any:
             if nesting.depth:
                 return kernel(tensor)
+            launches.operator_begins()
             return following.answer(operator, (tensor,), {})
 
         return run
@@ -147,11 +156,13 @@ class Kernels:
     def _comparing(self, operator: Any, kernel: Kernel) -> Kernel:
         """The kernel computes a mask, and reads whether it is true throughout."""
         nesting, following, answers = self._nesting, self._following, self._answers
+        launches = self._launches
 
         def run(*args: Any, **kwargs: Any) -> Any:
             if nesting.depth:
                 return kernel(*args, **kwargs)
             nesting.depth = 1
+            launches.operator_begins()
             try:
                 found = following.answer(operator, args, kwargs)
                 answers.give(bytes([bool(found)]))
@@ -159,6 +170,7 @@ class Kernels:
             finally:
                 answers.drop()
                 nesting.depth = 0
+                launches.operator_ended()
             return found
 
         return run
@@ -166,7 +178,7 @@ class Kernels:
     def _sizing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
         """Whoever calls it, also another kernel: ``x[mask]`` calls ``nonzero``."""
         nesting, following, answers = self._nesting, self._following, self._answers
-        counted = COUNTED[operator]
+        counted, launches = COUNTED[operator], self._launches
 
         def run(*args: Any, **kwargs: Any) -> Any:
             if nesting.depth >= _UNFOLLOWED or kwargs.get("output_size") is not None:
@@ -174,6 +186,8 @@ class Kernels:
             if not args[0].numel():
                 return _of_nothing(answers, kernel, args, kwargs)
             nesting.depth += 1
+            if nesting.depth == 1:
+                launches.operator_begins()
             try:
                 shapes = following.shapes_of(operator, plan, args, kwargs)
                 if shapes is None:
@@ -193,6 +207,8 @@ class Kernels:
             finally:
                 answers.drop()
                 nesting.depth -= 1
+                if not nesting.depth:
+                    launches.operator_ended()
             return result
 
         return run
