@@ -28,12 +28,12 @@ class StandInSide:
 
     def install(self) -> None:
         """As ``StandInDevice``, without its recording of stacks."""
-        allow_cuda_after_fork()
         self._host.install()
         self._values.install()
 
     def begin(self) -> None:
         """In a child: record from here on, without stacks."""
+        allow_cuda_after_fork()
         torch.cuda.init()
         self._values.begin()
         memory: Any = torch.cuda.memory

@@ -54,7 +54,6 @@ class StandInDevice:
 
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
-        allow_cuda_after_fork()
         self._host.install()
         self._values.install()
         _read_unwinding_tables()
@@ -80,6 +79,7 @@ class StandInDevice:
         """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
         self._limited = limited
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
+        allow_cuda_after_fork()
         torch.cuda.init()
         self._values.begin()
         if world_size > 1:
