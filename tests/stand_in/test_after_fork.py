@@ -57,7 +57,7 @@ def test_a_child_that_is_let_goes_on(stand_in, asking):
 
 @pytest.mark.parametrize("asking", ["available", "used"])
 def test_pytorch_refuses_the_others(stand_in, asking):
-    """Without it there would be nothing to allow; and a test's own children are told what a GPU's would be."""
+    """Without it there would be nothing to allow; and a test's own children are told what a GPU tells."""
     assert "CUDA" in stand_in(after, asking, "held")
     again = stand_in(after, asking, "forks again")
     assert again.startswith("4096, then ")

@@ -10,7 +10,8 @@ from typing import Final
 
 import torch
 
-#: ``torch::utils::set_device_in_bad_fork(c10::DeviceType, bool)`` of torch/csrc/utils/device_lazy_init.h, mangled.
+#: Mangled: ``torch::utils::set_device_in_bad_fork(c10::DeviceType, bool)`` of
+#: torch/csrc/utils/device_lazy_init.h.
 _SET: Final = "_ZN5torch5utils22set_device_in_bad_forkEN3c1010DeviceTypeEb"
 #: ``c10::DeviceType::CUDA`` of torch/headeronly/core/DeviceType.h, whose type is int8_t.
 _CUDA: Final = 1
