@@ -32,11 +32,13 @@ def backward_bytes(call: AttentionCall, gpu: Gpu) -> list[int]:
 
 
 def workspace_bytes(call: AttentionCall, gpu: Gpu) -> int:
-    """``workspace_size``: fp32 sums of gradients, by tiles of I queries and J keys, S splits of the keys."""
+    """``workspace_size``: fp32 sums of gradients, by tiles of I queries and J keys, S splits of the keys.
+
+    Gradients in fp32 are summed where they lie: ``kNeedsAccumGradK`` is false for them.
+    """
     tile_queries, tile_keys, widest = _tiles(call, gpu)
-    in_registers = call.is_half and widest <= tile_queries
     sums = 0
-    if not in_registers:
+    if call.is_half and widest > tile_queries:
         widths = up(call.width, tile_queries) + up(call.value_width, tile_queries)
         sums = _splits(call, tile_keys, gpu) * tile_keys * widths
     tiles = math.ceil(call.queries / tile_queries) * math.ceil(call.width / tile_keys)

@@ -14,6 +14,7 @@ import torch
 from ..gpus import Gpu
 from ..kernel_memory import efficient_attention, flash_attention
 from .attention_calls import attention_call, cudnn_backward, cudnn_forward
+from .private import torch_release
 
 aten = torch.ops.aten
 
@@ -78,10 +79,12 @@ ATTENTION_KERNELS = frozenset(_RULES)
 def missing_on_cuda(func: Any, args: Sequence[Any]) -> tuple[int, ...]:
     """Which of ``func``'s outputs lie on the device for fakes alone.
 
-    The efficient kernel's seed and offset are host tensors; cuDNN makes a logsumexp for backward only.
+    The efficient kernel's seed and offset are host tensors, in 2.15 with dropout alone (seen in its wheel);
+    cuDNN makes a logsumexp for backward only.
     """
     if func is aten._scaled_dot_product_efficient_attention.default:
-        return (2, 3)
+        dropout_p = args[5] if len(args) > 5 else 0.0  # a default is not handed over
+        return (2, 3) if dropout_p or torch_release() < (2, 15) else ()
     if func is aten._scaled_dot_product_cudnn_attention.default and not args[4]:
         return (1,)
     return ()
