@@ -65,7 +65,12 @@ def _operators() -> Runner:
 
 
 def _steps() -> Runner:
+    from benchmarks.steps.registry import STEPS
+
     from .steps import run_step
+
+    for step in STEPS:
+        step.load()  # once, and not in each child
 
     def run(side: Any, order: Mapping[str, Any]) -> dict[str, Any]:
         return run_step(order, side)

@@ -17,7 +17,6 @@ def run_step(order: Mapping[str, Any], side: Any) -> dict[str, Any]:
     import torch
 
     step = Step.from_json(order["step"])
-    step.load()
     torch.manual_seed(_SEED)
     side.begin()
     step.body()
