@@ -7,6 +7,7 @@ the module around begins.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -43,13 +44,26 @@ class BackwardModules:
         for handle in self._handles:
             handle.remove()
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Follow no module."""
+        handles, self._handles = self._handles, []
+        for handle in handles:
+            handle.remove()
+        try:
+            yield
+        finally:
+            if handles:
+                self.install()
+
     def _begins(self, module: nn.Module, args: Any) -> None:
-        self._tell(args)
+        self.tell(args)
 
     def _ended(self, module: nn.Module, args: Any, output: Any) -> None:
-        self._tell(output)
+        self.tell(output)
 
-    def _tell(self, values: Any) -> None:
+    def tell(self, values: Any) -> None:
+        """``values`` go into a module, or have come out of it."""
         if not torch.is_grad_enabled():
             return
         for tensor in _tensors(values):

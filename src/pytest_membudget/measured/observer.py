@@ -6,7 +6,8 @@ backward's first nodes, allocate nothing and keep no tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..tracking.record import Phase
 from ..tracking.roles import RoleBook
 from ..tracking.source import SourceFinder
 from .backward_modules import BackwardModules
+from .compiled_calls import COMPILED_CALLS, Follower
 from .copied_parameters import CopiedParameters
 from .sightings import LateSightings, storage_address
 from .states import Line, State, StateLog
@@ -42,6 +44,7 @@ class Observer:
         self.roles = RoleBook(self.sightings, self._changed)
         self._copies = CopiedParameters(self.roles.see_parameter)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
+        self._follower = Follower(self._away, self._backward_modules.tell)
         self._run_backward: Any = None
         #: that the running nodes of a backward were made in
         self._node_module: str | None = None
@@ -54,6 +57,7 @@ class Observer:
         self._backward_modules.install()
         self.modules.install()
         self.roles.install()
+        COMPILED_CALLS.add(self._follower)
         graph: Any = torch.autograd.graph
         self._run_backward = graph._engine_run_backward
         for module in _engine_callers():
@@ -62,6 +66,7 @@ class Observer:
     def remove(self) -> None:
         """Stop, with a last look at the gradients."""
         self.roles.see_gradients()
+        COMPILED_CALLS.discard(self._follower)
         self._copies.remove()
         self._backward_modules.remove()
         self.modules.remove()
@@ -69,8 +74,20 @@ class Observer:
         for module in _engine_callers():
             module._engine_run_backward = self._run_backward
 
+    @contextlib.contextmanager
+    def _away(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
+        # the last to go is the first to be back: see ``BackwardModules.install``
+        with (
+            self.modules.paused(module),
+            self.roles.paused(optimizers),
+            self._backward_modules.paused(),
+        ):
+            yield
+
     def _backward(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The engine's run: its threads are told the state too, which they do not share with the caller."""
+        if torch._guards.TracingContext.try_get() is not None:  # what a compiler traces is no run
+            return self._run_backward(outputs, *args, **kwargs)
         caller, self._caller = self._caller, self._users_line()
         self.log.renew()
         handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]

@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from ..errors import UnsupportedTorch
+from ..tracking.compiled_owners import optimizers_of
 from ..tracking.source import shown_path
 from . import compiled_autograd, compiled_dynamo, compiled_inductor
 from .compiled_code import CompiledCode, with_random_states
@@ -166,7 +167,7 @@ class CompiledRegions:
         def run(*args: Any, **kwargs: Any) -> Any:
             owner = getattr(function, "__self__", None)
             module = owner if isinstance(owner, nn.Module) else None
-            with self._entered(function, module, _optimizers_of(function), is_inductor):
+            with self._entered(function, module, optimizers_of(function), is_inductor):
                 return made(*args, **kwargs)
 
         return run
@@ -205,25 +206,6 @@ def _place_of(graph: Any) -> tuple[str, int, str]:
         if found is not None:
             return found["file"], int(found["line"]), found["name"]
     return "torch", 0, "a graph"
-
-
-def _optimizers_of(function: Any) -> list[torch.optim.Optimizer]:
-    """The optimizers that ``function`` steps, as far as can be told: its own object, and names it uses."""
-    owner = getattr(function, "__self__", None)
-    found = [owner] if owner is not None else []
-    code = getattr(function, "__code__", None)
-    if code is not None:
-        found += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-        found += [function.__globals__[name] for name in code.co_names if name in function.__globals__]
-    return [one for one in found if isinstance(one, torch.optim.Optimizer)]
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - an empty cell raises
-    except ValueError:
-        return False
-    return True
 
 
 def _name(model: Any) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ...allocator import AllocatorSettings, CachingAllocator
+from ...measured.compiled_calls import COMPILED_CALLS, Follower
 from ...report import MemoryReport
 from ...tracking.hidden_code import users_source
 from ...tracking.host import HostLedger
@@ -44,6 +45,7 @@ class HostRun:
         self._turn = threading.RLock()
         self._tracker = Tracker(_Device(self._take_in), users_source(), lambda tensor: False)
         self._tracker.roles = RoleBook(AddressSightings(self.ledger, self._take_in))
+        self._follower = Follower(self._tracker.paused, lambda values: None)
 
     @property
     def ledger(self) -> HostLedger:
@@ -53,6 +55,7 @@ class HostRun:
     def install(self) -> None:
         """Start to follow."""
         self._tracker.install()
+        COMPILED_CALLS.add(self._follower)
         self._memory.record(self._born, _PLACED_BYTES)
         # a child of fork would wait for a thread that it has not
         os.register_at_fork(
@@ -63,6 +66,7 @@ class HostRun:
     def remove(self) -> None:
         """Stop following."""
         self._memory.stop()
+        COMPILED_CALLS.discard(self._follower)
         self._tracker.remove()
 
     def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
