@@ -21,6 +21,23 @@ def test_a_python_number_decides_no_type(trace):
     ]  # fmt: skip
 
 
+def numbers_beside_whole_numbers():
+    positions = torch.arange(6, device="cuda")
+    return [
+        (positions % 4).tolist(),
+        (positions & 1).tolist(),
+        (7 - positions).tolist(),
+        (positions // 4).tolist(),
+    ]
+
+
+def test_operators_between_a_tensor_and_a_number_are_computed(trace):
+    traced = trace(numbers_beside_whole_numbers)
+
+    assert traced.value == [[0, 1, 2, 3, 0, 1], [0, 1, 0, 1, 0, 1], [7, 6, 5, 4, 3, 2], [0, 0, 0, 0, 1, 1]]
+    assert traced.report.assumptions == ()
+
+
 def written_inside_a_kernel():
     weight = torch.zeros(8, 4, device="cuda", requires_grad=True)
     ids = torch.tensor([1, 1], device="cuda")

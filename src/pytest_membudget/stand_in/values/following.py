@@ -15,6 +15,7 @@ from ...virtual.learning import first_is_known
 from ...virtual.reads import Reads
 from ...virtual.unknown_shapes import UnknownShapes
 from .card_storages import CardStorages
+from .original_kernels import NUMBERS, with_tensors
 from .plans import Plan
 
 #: Larger copies to the host are none that code decides by, and would take host memory.
@@ -56,6 +57,8 @@ class Following:
             return
         # sparse tensors have no storage, and nothing is known of them
         with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
+            if any(type(value) in NUMBERS for value in args[1:2]):  # not all operators take them on the host
+                args = with_tensors(args, plan.tensor_positions)
             if has_supposed and self.supposed.concerns((*args, *kwargs.values())):
                 self.supposed.learn(lesson, plan.operator, args, kwargs, result)
             lesson(self.known, args, kwargs, result)

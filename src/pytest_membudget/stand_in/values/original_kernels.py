@@ -14,7 +14,7 @@ import torch
 
 Kernel = Callable[..., Any]
 
-_NUMBERS = (bool, int, float, complex)
+NUMBERS = (bool, int, float, complex)
 _MOST_NUMBERS = 4096
 _NOTHING = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
 #: What a thread starts with: ``default_included_set`` (c10/core/DispatchKeySet.h, 2.15).
@@ -27,13 +27,13 @@ _CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
 def original_kernel(name: str, operator: Any) -> Kernel:
     """The kernel that ``operator``, called ``name``, has for CUDA now."""
     call = torch.library.get_kernel(name, "CUDA").call_boxed
-    positions = _tensor_positions(operator)
+    positions = tensor_positions(operator)
     if len(positions) < 2:  # a lone tensor is what the kernel was chosen by, and no number
         return partial(call, _CUDA)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         for position in positions:
-            if position < len(args) and type(args[position]) in _NUMBERS:
+            if position < len(args) and type(args[position]) in NUMBERS:
                 args = with_tensors(args, positions)
                 break
         return call(_CUDA, *args, **kwargs)
@@ -44,12 +44,13 @@ def original_kernel(name: str, operator: Any) -> Kernel:
 def with_tensors(args: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
     """``args`` with tensors for the numbers at ``positions``."""
     return tuple(
-        _tensor_of(value) if index in positions and type(value) in _NUMBERS else value
+        _tensor_of(value) if index in positions and type(value) in NUMBERS else value
         for index, value in enumerate(args)
     )
 
 
-def _tensor_positions(operator: Any) -> tuple[int, ...]:
+def tensor_positions(operator: Any) -> tuple[int, ...]:
+    """Where ``operator`` takes a tensor, among the arguments that have a position."""
     return tuple(
         index
         for index, argument in enumerate(operator._schema.arguments)

@@ -9,6 +9,7 @@ import torch
 from ...virtual.known_shapes import shape_rule_of
 from ...virtual.reads import COUNTS_TRUES, READS
 from ...virtual.routing import is_choice
+from .original_kernels import tensor_positions
 from .out_lessons import lesson_with_out
 
 aten = torch.ops.aten
@@ -25,6 +26,7 @@ class Plan:
 
     __slots__ = (
         "chooses", "counts_trues", "lesson", "makes", "needs_first", "operator", "reads", "shape_rule",
+        "tensor_positions",
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
@@ -32,6 +34,7 @@ class Plan:
         self.operator, self.lesson = lesson_with_out(operator)
         #: whether its results are new tensors
         self.makes = not operator._schema.is_mutable
+        self.tensor_positions = tensor_positions(operator)
         self.reads = operator in READS
         self.shape_rule = shape_rule_of(operator)
         self.chooses = is_choice(self.operator)
