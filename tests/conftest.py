@@ -119,6 +119,11 @@ class Run:
         return name
 
     @property
+    def said_device(self):
+        """What texts call it."""
+        return {"stand-in": "the stand-in", "fake": "the virtual device"}[self.device]
+
+    @property
     def summary(self):
         """The lines of this plugin's section of the terminal summary."""
         heads = [n for n, line in enumerate(self.lines) if " membudget: GPU memory budgets " in line]

@@ -132,7 +132,7 @@ def test_a_skip_mark_gives_its_own_reason_alone(run):
 
 @pytest.mark.parametrize(("name", "reason"), SKIPPED_THERE.items())
 def test_a_skip_on_the_virtual_device_is_told_with_its_reason(run, name, reason):
-    assert "skipped on the virtual device: " in unchecked(run, name)
+    assert f"skipped on {run.said_device}: " in unchecked(run, name)
     assert reason in unchecked(run, name)
 
 

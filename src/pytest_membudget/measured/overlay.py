@@ -13,6 +13,7 @@ from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
 from ..tracking.record import Phase, Record
 from ..tracking.role_rules import has_gradient, note_role
+from .operator_names import operator_name
 from .sightings import Sighting
 from .states import State
 
@@ -117,7 +118,7 @@ class _Played:
     def _born(self, event: HistoryEvent, frames: Frames, is_known: bool) -> None:
         state = self._states[self._state]
         operator = operator_of(frames)
-        record = Record(event.size_bytes, operator or function_of(frames), state.phase)
+        record = Record(event.size_bytes, operator_name(operator) or function_of(frames), state.phase)
         record.module, record.root_call = state.module, state.root_call
         outside = state.phase is Phase.FORWARD and state.module is None
         record.from_inputs = outside and (self._before_model or makes_new_values(operator))

@@ -83,11 +83,12 @@ class RecordedRun:
 
     def end(self) -> Recorded:
         """The run has ended: what it left."""
-        torch.cuda.synchronize()
+        device = torch.cuda.current_device()  # by its number: a test may have patched what finds it
+        torch.cuda.synchronize(device)
         seconds = time.perf_counter() - self._began
         self.observer.remove()
         self._peaks.remove()
-        stats = self._peaks.over(torch.cuda.memory_stats())
+        stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = torch.cuda.memory._snapshot()
         torch.cuda.memory._record_memory_history(None)
         return Recorded(self._ledger(content), stats, content, seconds, self._lives)

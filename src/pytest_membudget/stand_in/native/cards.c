@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "memory.h"
 #include "stand_in.h"
 
 static struct card cards[MOST_CARDS];
@@ -91,9 +92,8 @@ static int read_cards(char *text, struct card *read)
     return found;
 }
 
-/* The cards from now on; 0, or another value and no change where the text is wrong. To be called before
-   anything in the process has asked for CUDA. */
-EXPORTED int stand_in_set_cards(const char *text)
+/* 0, or another value and no change where the text is wrong. */
+static int set_cards(const char *text)
 {
     char *copy = strdup(text);
     struct card *read = calloc(MOST_CARDS, sizeof *read);
@@ -113,7 +113,15 @@ __attribute__((constructor)) static void cards_of_environment(void)
 {
     const char *text = getenv("MEMBUDGET_STAND_IN_CARDS");
     if (text)
-        stand_in_set_cards(text);
+        set_cards(text);
+}
+
+/* The cards from now on; 0, or another value and no change where the text is wrong. To be called before
+   anything in the process has asked for CUDA. */
+EXPORTED int stand_in_set_cards(const char *text)
+{
+    reserve_addresses();
+    return set_cards(text);
 }
 
 int card_count(void)

@@ -40,6 +40,13 @@ static int reserve_region(void)
     return region_bytes != 0;
 }
 
+void reserve_addresses(void)
+{
+    lock_state();
+    reserve_region();
+    unlock_state();
+}
+
 /* The first gap of `bytes`; 0 if there is none. */
 static uintptr_t first_gap(size_t bytes)
 {

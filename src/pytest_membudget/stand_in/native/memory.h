@@ -35,6 +35,9 @@ void set_memory_device(uintptr_t start, int device);
 /* The pages of these addresses go back to the system; they are zero when read again. */
 void forget_contents(uintptr_t start, size_t bytes);
 
+/* Reserves the addresses, if that has not been done: what limits the address space later cannot prevent it. */
+void reserve_addresses(void);
+
 /* Takes or gives back part of a card's capacity; the caller holds the lock. */
 int take_capacity(int device, size_t bytes);
 void give_back_capacity(int device, size_t bytes);
