@@ -15,7 +15,8 @@ Made by `python -m benchmarks.parity` with torch {torch} for an {card}.
 The same work runs on both devices, on one CUDA build of torch: PyTorch's own samples of its operators
 (`op_db`, forward and backward; {samples} in float32, one each in bfloat16, complex64, int64 and bool), the
 steps of `benchmarks/steps`, the cases of `benchmarks/cases`, the examples and the clients' tests. Compared
-are the sizes that the allocator is asked for (not their order) and the peak of what is alive.
+are the sizes that the allocator is asked for (not their order) and the peak of what is alive; the tables show
+peaks in bytes above the start, or where those are the same what only one device was asked for.
 
 On the stand-in PyTorch's own CUDA code allocates, so a difference counts as a fault of fake tensors unless
 
@@ -28,6 +29,8 @@ On the stand-in PyTorch's own CUDA code allocates, so a difference counts as a f
 _FAULTS = (FAKE_FAULT, FAKE_LISTED, FAKE_ERROR, STAND_IN_NOT_MODELLED, STAND_IN_ERROR, DATA)
 _NAMES = 6
 _NOTE = 110
+#: Of sizes in a cell.
+_TERMS = 2
 
 
 def parity_page(parts: Sequence[Part], reasons: Sequence[Reason]) -> str:
@@ -56,7 +59,7 @@ def _counts(parts: Iterable[Part]) -> str:
         samples = [sum(row.samples for row in part.rows if row.fault == fault) for fault in _FAULTS]
         figures = [len(part.counts), len(part.counts.keys() - differing), sum(part.counts.values()), *samples]
         lines.append(_line(part.name, *(f"{figure:,}" for figure in figures), f"{part.failed_on_both:,}"))
-    return "\n".join(lines) + "\n\nColumns named after a fault count samples' phases.\n"
+    return "\n".join(lines) + "\n\nColumns named after a fault count samples, forward and backward apart.\n"
 
 
 def _explained(groups: Sequence[Group]) -> str:
@@ -94,9 +97,14 @@ def _sizes(row: Row) -> tuple[str, str]:
     """The peaks of both, or what only one was asked for where those are the same."""
     one = row.example
     if one.stand_in_peak_bytes == one.fake_peak_bytes:
-        sides = (one.only_stand_in, one.only_fake)
-        return tuple(" + ".join(f"{size:,}" for size in side) or "0" for side in sides)  # type: ignore[return-value]
+        return _sum(one.only_stand_in), _sum(one.only_fake)
     return f"{one.stand_in_peak_bytes:,}", f"{one.fake_peak_bytes:,}"
+
+
+def _sum(sizes_bytes: Sequence[int]) -> str:
+    shown = [f"{size:,}" for size in sizes_bytes[:_TERMS]]
+    more = ["..."] if len(sizes_bytes) > _TERMS else []
+    return " + ".join([*shown, *more]) or "0"
 
 
 def _names(rows: Iterable[Row]) -> str:
