@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def compared_files(part: str, options: Any) -> Iterator[tuple[str, int, list[Dif
         if options.only and path.stem not in options.only:
             continue
         reports = [_rows(path, device, options.gpu) for device in DEVICES]
+        if not any(reports):
+            raise RuntimeError(f"{path}: no test of it was estimated on either device")
         yield path.stem, len(reports[0]), compared_reports(path.stem, *reports)
 
 
@@ -76,17 +79,8 @@ def _rows(path: Path, device: str, gpu: str) -> dict[str, Mapping[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="membudget-parity-") as folder:
         environment = {**environment_of(FAKE, gpu), "MEMBUDGET_CACHE_DIR": folder}
         environment.pop("CUDA_VISIBLE_DEVICES")  # the plugin sees to it
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-W",
-            "ignore",
-            "-p",
-            "no:cacheprovider",
-            "--membudget",
-        ]
+        command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", *_plugin()]
+        command.append("--membudget")
         command += [f"--membudget-device={device}", "--membudget-measure=off", f"--membudget-report={folder}"]
         subprocess.run(
             [*command, str(path)], cwd=ROOT, env=environment, check=False, stdout=subprocess.DEVNULL
@@ -96,3 +90,12 @@ def _rows(path: Path, device: str, gpu: str) -> dict[str, Mapping[str, Any]]:
         except FileNotFoundError:
             return {}
     return {row["test"]: row for row in content["tests"]}
+
+
+def _plugin() -> list[str]:
+    """Where the package is not installed, its plugin is loaded from the source tree."""
+    try:
+        metadata.distribution("pytest-membudget")
+    except metadata.PackageNotFoundError:
+        return ["-p", "pytest_membudget.plugin"]
+    return []
