@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from .launcher_environment import Joined
 from .process_end import end_text
 from .process_start import start_process, with_tail
 from .worker.rank_files import end_groups
+from .worker_start import SYMBOLS
 
 #: What the agent's process runs.
 _AGENT = "pytest_membudget.worker.agent"
@@ -80,7 +82,7 @@ def _message(order: RanksOrder, request: Mapping[str, Any], folder: str) -> dict
 
 
 def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:
-    process, channel = start_process(_AGENT, output)
+    process, channel = start_process(_AGENT, output, {**SYMBOLS, **os.environ})
     limit = 2 * message["timeout"] + _GRACE
     try:
         channel.send(message)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from .gpus import find_gpu
 from .process_start import start_process
@@ -28,6 +29,8 @@ _FAREWELL = 2.0
 VIRTUAL = "pytest_membudget.virtual.device:made_for"
 STAND_IN = "pytest_membudget.stand_in.device:made_for"
 CUDA = "pytest_membudget.measured.device:made_for"
+#: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
+SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,9 @@ class WorkerStart:
         self._import_path = import_path()
         self.output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
-        self.process, self.channel = start_process(_WORKER, self.output, _environment(order))
+        self.process, self.channel = start_process(
+            _WORKER, self.output, _environment(order, self._scratch)
+        )
         with contextlib.suppress(BrokenPipeError):  # what has become of it is told when it is needed
             self.channel.send(
                 {
@@ -126,16 +131,17 @@ def _has_any(path: str, names: Collection[str]) -> bool:
         return True
 
 
-def _environment(order: Order) -> dict[str, str]:
+def _environment(order: Order, scratch: str) -> dict[str, str]:
     if order.device == VIRTUAL:
         return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     if order.libraries is not None:
-        environment = {"TORCH_SYMBOLIZE_MODE": "fast", **os.environ}
+        environment = {**SYMBOLS, **os.environ}
         card = find_gpu(order.gpu)
-        return stand_in_environment(order.libraries, card, order.cards, environment, unlimited=True)
+        return stand_in_environment(
+            order.libraries, card, order.cards, environment, unlimited=True, scratch=scratch
+        )
     environment = {
-        # the allocator's own functions are local symbols, which the default mode cannot name (2.11)
-        "TORCH_SYMBOLIZE_MODE": "fast",
+        **SYMBOLS,
         **os.environ,
         # asking whether CUDA is there must not wake the driver, which does not survive a fork
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,9 @@ from ..stand_in.libraries import are_loaded
 from ..tracking.summary import memory_report
 from .recorded_run import RecordedRun
 from .sightings import storage_address
+
+if TYPE_CHECKING:
+    from .collectives import CollectiveCalls
 
 
 def made_for(order: Mapping[str, Any]) -> CudaDevice:
@@ -38,6 +41,7 @@ class CudaDevice:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
         self._run = RecordedRun(address_of)
         self._content: dict[str, Any] | None = None
+        self._collectives: CollectiveCalls | None = None
 
     @property
     def is_awake(self) -> bool:
@@ -76,9 +80,13 @@ class CudaDevice:
     ) -> None:
         """A test begins: from here on the allocator keeps its history, and peaks start anew.
 
-        Of several ranks' processes each has its device already.
+        Of several ranks' processes each has its device and its process group already.
         """
         self._run.begin()
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            from .ranks import follow_rank
+
+            self._collectives = follow_rank(self._run.observer, self._run.source)
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
         """The test has ended: what it took."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import tempfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ..gpus import Gpu, find_gpu
 from ..measured.device import allocators_peaks
+from ..measured.ranks import in_its_place
 from ..measured.recorded_run import RecordedRun
-from ..measured.states import StateLog
 from ..report import MemoryReport
 from ..tracking.summary import memory_report
 from ..virtual.cluster.nccl_share import nccl_share
 from .after_fork import allow_cuda_after_fork
-from .environment import cards_text
+from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.tensors import HostTensors
 from .libraries import StandInLibraries
 from .values.values import Values
@@ -40,11 +42,11 @@ class StandInDevice:
     def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
         """``gpu``: the kind of card that the process was started for.
 
-        ``records``: its reports have timelines.
+        ``records``: its reports have timelines and snapshots.
         """
         self.gpu = gpu
         self._libraries = StandInLibraries()
-        self._run = RecordedRun(has_timeline=records)
+        self._run = RecordedRun(records=records)
         self._host = HostTensors()
         self._values = Values(self._run.source)
         self._content: dict[str, Any] | None = None
@@ -82,16 +84,17 @@ class StandInDevice:
         allow_cuda_after_fork()
         torch.cuda.init()
         self._values.begin()
+        _forget_compiled_code()
         if world_size > 1:
             from .ranks.followed_numbers import FollowedNumbers
             from .ranks.ranks import StandInRanks
 
             self._rank = rank
             observer = self._run.observer
-            note = _in_its_place(observer.sightings.note_collective, observer.log)
+            note = in_its_place(observer.sightings.note_collective, observer.log)
             following = self._values.following
             numbers = FollowedNumbers(following.known, following.supposed)
-            see_gradient = _in_its_place(observer.roles.see_gradient, observer.log)
+            see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
             self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers, see_gradient)
             self._ranks.begin()
 
@@ -122,7 +125,7 @@ class StandInDevice:
         )
 
     def snapshot(self) -> dict[str, Any] | None:
-        """The run as ``torch.cuda.memory._snapshot`` had it at its end."""
+        """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
         return self._content
 
     def representative_ranks(self) -> list[int]:
@@ -142,6 +145,17 @@ class StandInDevice:
         return [self.gpu.context_assumption] if metric == "device" or self._limited else []
 
 
+def _forget_compiled_code() -> None:
+    """A folder of its own for inductor: a first run takes more than one that finds its kernels tuned.
+
+    The worker's own folder is around it, and goes with the worker.
+    """
+    around = os.environ.get(INDUCTOR_VARIABLE)
+    if around is not None:
+        os.makedirs(around, exist_ok=True)
+        os.environ[INDUCTOR_VARIABLE] = tempfile.mkdtemp(dir=around)
+
+
 def _read_unwinding_tables() -> None:
     """Take a C++ stack once: reading the tables of torch's libraries takes seconds, in each test otherwise.
 
@@ -149,13 +163,3 @@ def _read_unwinding_tables() -> None:
     """
     profiler: Any = torch._C._profiler
     profiler.symbolize_tracebacks([profiler.gather_traceback(python=True, script=True, cpp=True)])
-
-
-def _in_its_place(see: Callable[..., object], log: StateLog) -> Callable[..., None]:
-    """``see``, so that what is seen lies before the next allocations: buffers of collectives live shortly."""
-
-    def seen(*args: Any, **kwargs: Any) -> None:
-        see(*args, **kwargs)
-        log.renew()
-
-    return seen

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
+from ...measured.collectives import NoteCollective
+from ...measured.gathered import SeeGradient, install_gathered
 from ...tracking.source import SourceFinder
 from ...virtual.after_import import after_import
 from ...virtual.cluster.broadcasts import Broadcasts
@@ -17,8 +19,7 @@ from ...virtual.cluster.objects import install_objects
 from ...virtual.cluster.pipelines import install_pipelines, install_schedules
 from ...virtual.ordinal import take_place
 from ...virtual.private import check_parts
-from .collectives import Collectives, NoteCollective
-from .gathered import SeeGradient, install_gathered
+from .collectives import Collectives
 from .memory_numbers import MemoryNumbers, RankNumbers
 from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
