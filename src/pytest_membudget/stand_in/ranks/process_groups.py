@@ -44,7 +44,7 @@ class ProcessGroups:
         kind: Any = dist.ProcessGroup
         kind.split_group = lambda *args, **kwargs: self._split_group(*args, **kwargs)
         put("init_process_group", self._init_process_group)
-        dist.init_process_group(BACKEND)
+        dist.init_process_group()  # as PyTorch does where none is named: gloo for the host, NCCL for cards
         self._is_launchers = True
 
     def _init_process_group(
