@@ -59,18 +59,42 @@ def test_frames_without_a_line_of_the_users_say_so():
     assert place_of([ALLOCATOR, ENGINE]) == "no line of Python"
 
 
+#: ``Tensor.cuda``
+MOVED = [
+    frame("at::_ops::_to_copy::call(at::Tensor const&)"),
+    frame("at::_ops::to_dtype_layout::call(at::Tensor const&)"),
+]
+
+
 @pytest.mark.parametrize(
     ("frames", "operator"),
     [
         ([ALLOCATOR, BMM, EINSUM, USERS], "aten::bmm"),
         ([ALLOCATOR, EMPTY, BMM, EINSUM], "aten::bmm"),
         ([ALLOCATOR, EMPTY, USERS], "aten::empty_strided"),
+        (
+            [ALLOCATOR, EMPTY, frame("at::_ops::zeros_like::call(at::Tensor const&)"), USERS],
+            "aten::zeros_like",
+        ),
+        ([ALLOCATOR, EMPTY, *MOVED, USERS], "aten::_to_copy"),
+        ([ALLOCATOR, EMPTY, *MOVED, BMM, USERS], "aten::bmm"),
         ([frame("aten::add.Tensor"), USERS], "aten::add_Tensor"),
         ([frame("aten::mm workspace"), USERS], "aten::mm"),
         ([USERS, BMM], ""),
         ([], ""),
     ],
-    ids=["innermost", "not the allocation", "only that", "virtual", "workspace", "python only", "none"],
+    ids=[
+        "innermost",
+        "not the allocation",
+        "only that",
+        "filled",
+        "moved",
+        "moved for a product",
+        "virtual",
+        "workspace",
+        "python only",
+        "none",
+    ],
 )
 def test_the_operator_is_the_innermost_that_is_not_an_allocation(frames, operator):
     assert operator_of(frames) == operator

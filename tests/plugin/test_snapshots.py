@@ -245,9 +245,11 @@ def names_in(entry):
 
 
 def test_an_allocation_has_its_operator_and_the_calls_up_to_the_test(run):
-    first, *_ = [e for e in allocations(run, "test_training", 300 * 700 * 4) if "aten::relu" in names_in(e)]
+    # at::relu is at::clamp_min(self, 0): aten/src/ATen/native/Activation.cpp, 2.13
+    relu = {"stand-in": "aten::clamp_min", "fake": "aten::relu"}[run.device]
+    first, *_ = [e for e in allocations(run, "test_training", 300 * 700 * 4) if relu in names_in(e)]
 
-    assert names_in(first) == ["aten::relu", "residual", "test_training"]
+    assert names_in(first) == [relu, "residual", "test_training"]
     assert [frame["line"] for frame in first["frames"]] == [0, 6, 15]
     assert first["frames"][1]["filename"] == str(run.folder / "test_steps.py")
     assert first["user_metadata"] == "activations"
@@ -270,7 +272,11 @@ def test_a_gradient_has_the_node_of_the_backward_that_made_it(run):
 
     assert names_in(gradient)[:2] == ["aten::mm", "AddmmBackward0"]
     assert gradient["user_metadata"] == "gradients, 1.weight"
-    assert names_in(gradient)[-1] == "test_training"
+    # on the stand-in backward has threads of its own, without Python, as on a GPU
+    assert names_in(gradient)[-1] == {"stand-in": "backward", "fake": "test_training"}[run.device]
+    last = gradient["frames"][-1]
+    assert last["filename"] == str(run.folder / "test_steps.py")
+    assert last["line"] == 16
 
 
 @only_where_kept_and_shared
@@ -325,8 +331,9 @@ def test_nothing_is_recorded_without_a_report(session_of):
         """
     }
 
-    plain = session_of(files, "--membudget", report=False)
-    recorded = session_of(files, "--membudget")
+    # on the stand-in the allocator's own history is the trace of components too, report or not
+    plain = session_of(files, "--membudget", "--membudget-device=fake", report=False)
+    recorded = session_of(files, "--membudget", "--membudget-device=fake")
 
     assert (plain.outcomes["test_it"], recorded.outcomes["test_it"]) == ("passed", "failed")
     assert not list(plain.folder.rglob("*.pickle"))

@@ -20,7 +20,9 @@ _NODE = re.compile(r"\b(?:\w+Backward\d*|AccumulateGrad)\b")
 #: ``at::_ops::add_Tensor::call``: what the dispatcher calls, as C++ stacks name it.
 _OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
 #: Operators by which others get their memory.
-_ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_copy|_to_copy")
+_ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_|_to_copy")
+#: Those of them that are another one's call and nothing else.
+_CALLING = re.compile(r"contiguous|to_(?!copy)")
 #: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
 _ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
 _OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)|make_storage_impl|StorageImpl|resize_bytes")
@@ -75,7 +77,10 @@ def is_node(place: str) -> bool:
 
 
 def operator_of(frames: Frames) -> str:
-    """The operator that allocates, as ``aten::add_Tensor``; empty where no frame names one."""
+    """The operator that allocates, as ``aten::add_Tensor``; empty where no frame names one.
+
+    The innermost that is there for more than memory; where there is none, as for a copy, the outermost.
+    """
     found = ""
     for frame in frames:
         if _is_python(frame):
@@ -85,9 +90,10 @@ def operator_of(frames: Frames) -> str:
             return name.partition(" ")[0].replace(".", "_")
         called = _operator_in(name)
         if called is not None:
-            found = found or f"aten::{called}"
             if not _ALLOCATING.match(called):
                 return f"aten::{called}"
+            if not found or not _CALLING.match(called):
+                found = f"aten::{called}"
     return found
 
 
@@ -99,7 +105,7 @@ def _operator_in(name: str) -> str | None:
 
 
 def makes_new_values(operator: str) -> bool:
-    """Whether ``operator``, as ``operator_of`` gives it, takes nothing from the device: a draw, a copy to it."""
+    """Whether ``operator``, as of ``operator_of``, takes nothing from the device: a draw, a copy to it."""
     return _FACTORY.match(operator) is not None
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from .. import components
 from ..allocator import CachingAllocator
-from ..allocator.history import HistoryEvent
 from ..histories.places import function_of, is_workspace, makes_new_values, operator_of
 from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
@@ -66,7 +65,7 @@ class _Played:
         if is_known:
             self._move_to(int(metadata))
         if event.action == "alloc":
-            self._born(event, self._snapshot.frames[number], is_known)
+            self._born(number, self._snapshot.frames[number], is_known)
         elif event.action == "free_completed":
             if event.address in self.ledger.live:
                 self.ledger.died(event.address)
@@ -115,10 +114,12 @@ class _Played:
                     leaf.trained = True
                 note_role(record, sighting.role, sighting.name)
 
-    def _born(self, event: HistoryEvent, frames: Frames, is_known: bool) -> None:
+    def _born(self, number: int, frames: Frames, is_known: bool) -> None:
+        event = self._snapshot.history.events[number]
         state = self._states[self._state]
         operator = operator_of(frames)
         record = Record(event.size_bytes, operator_name(operator) or function_of(frames), state.phase)
+        record.request = number
         record.module, record.root_call = state.module, state.root_call
         outside = state.phase is Phase.FORWARD and state.module is None
         record.from_inputs = outside and (self._before_model or makes_new_values(operator))

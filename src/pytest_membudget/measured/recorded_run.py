@@ -22,6 +22,7 @@ from ..tracking.timeline import Lives
 from .kept_peaks import KeptPeaks
 from .observer import Observer
 from .overlay import Seen, overlay
+from .shown_snapshot import Purposes, shown_snapshot
 from .sightings import storage_address
 
 #: Events that the allocator keeps: more than any step has, and an end to what a test can fill.
@@ -35,26 +36,28 @@ class Recorded:
     ledger: Ledger
     stats: Mapping[str, int]
     """``torch.cuda.memory_stats`` at its end, with the peaks of all of it."""
-    snapshot: dict[str, Any]
-    """``torch.cuda.memory._snapshot`` at its end."""
+    snapshot: dict[str, Any] | None
+    """``torch.cuda.memory._snapshot`` at its end, as a user is shown it; None where nothing was allocated, or
+    where the run does not keep it."""
     seconds: float
     lives: Lives | None
-    """Of the ledger's storages, where a timeline was asked for and anything was allocated."""
+    """Of the ledger's storages; None as the snapshot."""
 
 
 class RecordedRun:
     """Records the work of this process on its current device, from ``begin`` to ``end``."""
 
     def __init__(
-        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, has_timeline: bool = False
+        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
     ) -> None:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it.
 
-        ``has_timeline``: every storage's life is kept, not the peaks' alone.
+        ``records``: what a report's timeline and snapshot tell is kept, of every storage.
         """
         self._address_of = address_of
-        self._has_timeline = has_timeline
+        self._records = records
         self._lives: Lives | None = None
+        self._purposes: Purposes | None = None
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
         self._observer: Observer | None = None
@@ -91,19 +94,27 @@ class RecordedRun:
         stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = torch.cuda.memory._snapshot()
         torch.cuda.memory._record_memory_history(None)
-        return Recorded(self._ledger(content), stats, content, seconds, self._lives)
+        ledger = self._ledger(content, device)
+        return Recorded(ledger, stats, self._shown(content, device), seconds, self._lives)
 
-    def _ledger(self, content: Any) -> Ledger:
+    def _ledger(self, content: Any, device: int) -> Ledger:
         try:
-            snapshot = snapshot_from(content, torch.cuda.current_device(), "the run's history")
+            snapshot = snapshot_from(content, device, "the run's history")
         except UsageMistake:  # nothing was allocated
             return Ledger(CachingAllocator(AllocatorSettings()))
         log, sightings = self.observer.log, self.observer.sightings
-        watch = self._watch if self._has_timeline else None
+        watch = self._watch if self._records else None
         return overlay(snapshot, Seen(log.states, sightings.seen), self._users_line, watch=watch)
 
     def _watch(self, ledger: Ledger) -> None:
         self._lives = Lives(ledger)
+        self._purposes = Purposes(ledger)
+
+    def _shown(self, content: Any, device: int) -> dict[str, Any] | None:
+        if self._purposes is None:
+            return None
+        states = self.observer.log.states
+        return shown_snapshot(content, device, self._purposes.at_end(), states, self.source)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
         for frame in frames:
