@@ -118,8 +118,14 @@ def peak_of(run, name):
 
 
 def state_of(entry):
+    # PyTorch leaves a block that is free the size of its last request (free_block, CUDACachingAllocator.cpp)
     blocks = tuple(
-        BlockState(block["address"], block["size"], block["requested_size"], block["state"])
+        BlockState(
+            block["address"],
+            block["size"],
+            block["requested_size"] if block["state"] != "inactive" else 0,
+            block["state"],
+        )
         for block in entry["blocks"]
     )
     is_small = entry["segment_type"] == "small"
