@@ -23,6 +23,10 @@ from .output_file import OutputFile
 
 #: Seconds that a child that closes its pipe gets to end.
 _PATIENCE = 1.0
+_UNHEARD = (
+    "the test's process has closed the pipe of its answer; let it close descriptors that it has opened, and "
+    "no others"
+)
 #: Seconds between two looks at whether the child and the session are still there.
 _INTERVAL = 0.2
 #: Calls of a traceback that are told, the innermost.
@@ -141,6 +145,9 @@ class Child:
             answer = self._last_answer()
         if answer is None:
             self._wait_for_its_end()
+            if self._status is None:  # it goes on, and nobody hears of it
+                self._end_group()
+                return {"outcome": "error", "reason": _UNHEARD}
             return {"outcome": "error", "reason": _end_text(self._end_group())}
         return answer
 
