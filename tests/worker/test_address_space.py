@@ -1,0 +1,24 @@
+"""A limit of address space that a test has set does not hold for what is done after it."""
+
+import subprocess
+import sys
+
+BODY = """
+import resource
+from pytest_membudget.worker.address_space import without_soft_limit
+
+resource.setrlimit(resource.RLIMIT_AS, (2**20, resource.RLIM_INFINITY))
+with without_soft_limit():
+    assert len(bytearray(2**28)) == 2**28
+assert resource.getrlimit(resource.RLIMIT_AS)[0] == 2**20
+try:
+    bytearray(2**28)
+except MemoryError:
+    print("limited again")
+"""
+
+
+def test_the_limit_is_away_and_comes_back():
+    done = subprocess.run([sys.executable, "-c", BODY], capture_output=True, text=True, check=False)
+
+    assert done.stdout == "limited again\n", done.stderr
