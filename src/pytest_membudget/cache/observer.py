@@ -40,7 +40,8 @@ class Observer:
 
     def __init__(self, scratch: str) -> None:
         """``scratch``: a folder of the worker's own."""
-        self._outside = (*installed_folders(), scratch)
+        triton = os.environ.get("TRITON_CACHE_DIR")  # what is in it changes no figure
+        self._outside = (*installed_folders(), scratch, *([triton] if triton else []))
         self._callers = Callers()
         self._busy = threading.local()
         self._began_ns = time.time_ns()

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from ..cache.store import cache_folder
 from ..gpus import Gpu
 from ..units import GIB
 from .building import LIBRARY, NAMED, Built
@@ -16,6 +17,8 @@ from .card_figures import figures_of
 
 CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
 CUDA_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDA"
+#: Where inductor keeps what it has compiled, and which kernels autotuning has found to be the fastest.
+INDUCTOR_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 #: The capacity of a card on which nothing runs out of memory.
 UNLIMITED_BYTES: Final = 1000 * GIB
 
@@ -47,9 +50,18 @@ def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
 
 
 def stand_in_environment(
-    built: Built, gpu: Gpu, count: int, base: Mapping[str, str], *, unlimited: bool = False
+    built: Built,
+    gpu: Gpu,
+    count: int,
+    base: Mapping[str, str],
+    *,
+    unlimited: bool = False,
+    scratch: str | None = None,
 ) -> dict[str, str]:
-    """``base`` with what a process needs in which torch is to find ``count`` cards of this kind."""
+    """``base`` with what a process needs in which torch is to find ``count`` cards of this kind.
+
+    ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast.
+    """
     libraries = [str(built.folder / name) for name in (LIBRARY, *NAMED)]
     version = cuda_version_of_torch()
     environment = {
@@ -57,7 +69,11 @@ def stand_in_environment(
         "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
         CARDS_VARIABLE: cards_text(gpu, count, unlimited=unlimited),
         "TRITON_LIBCUDA_PATH": str(built.folder),
+        # Triton's own compiler makes the same on all machines: kept, but apart, with what it links
+        "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
     }
+    if scratch is not None:
+        environment[INDUCTOR_VARIABLE] = str(Path(scratch, "inductor"))
     # what hides the machine's own cards would hide these from torch, which reads it by itself
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     if version is not None:
