@@ -107,6 +107,6 @@ NMS = "torchvision::nms"
 
 #: All of their arguments must be known; the shapes are those of the host's own results.
 _COMPUTED = frozenset({
-    aten._unique2.default, aten.unique_consecutive.default, aten.unique_dim.default,
+    aten._unique.default, aten._unique2.default, aten.unique_consecutive.default, aten.unique_dim.default,
     aten.unique_dim_consecutive.default, aten.bincount.default, aten.repeat_interleave.Tensor,
 })  # fmt: skip

@@ -62,6 +62,12 @@ def _unique(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
     return Bound(_flat_results(tensor, count, args[2:3], args[3:4], kwargs), taken)
 
 
+def _unique_of_two(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
+    """``_unique``: (self, sorted, return_inverse), without counts."""
+    bound = _unique(args[:3], kwargs)
+    return Bound(bound.shapes[:2], bound.taken)
+
+
 def _unique_consecutive(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
     """(self, return_inverse, return_counts, dim)."""
     tensor = args[0]
@@ -170,6 +176,7 @@ _REMEDIES: Mapping[Any, str] = {
 BOUNDS: Mapping[Any, BoundRule] = {
     aten.nonzero.default: _nonzero,
     aten.masked_select.default: _masked_select,
+    aten._unique.default: _unique_of_two,
     aten._unique2.default: _unique,
     aten.unique_consecutive.default: _unique_consecutive,
     aten.unique_dim.default: _unique_dim,

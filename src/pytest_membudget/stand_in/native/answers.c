@@ -32,6 +32,11 @@ EXPORTED int stand_in_answer_copy(const void *bytes, size_t size) {
     return 0;
 }
 
+/* How many answers later copies of this thread are given. */
+EXPORTED int stand_in_answers_waiting(void) {
+    return count - first;
+}
+
 /* Answers that were not asked for are given no more; how many they were. */
 EXPORTED int stand_in_drop_answers(void) {
     int left = count - first;

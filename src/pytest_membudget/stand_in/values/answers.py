@@ -13,11 +13,16 @@ class Answers:
         self._answer = own.stand_in_answer_copy
         self._answer.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self._drop = own.stand_in_drop_answers
+        self._waiting = own.stand_in_answers_waiting
 
     def give(self, answer: bytes) -> None:
         """A later copy of at most as many bytes in this thread gives the first of ``answer``."""
         if self._answer(answer, len(answer)) != 0:
             raise RuntimeError("the stand-in takes no more answers")
+
+    def are_waiting(self) -> bool:
+        """Whether a later copy in this thread is given an answer."""
+        return bool(self._waiting())
 
     def drop(self) -> int:
         """Answers that nobody asked for are given no more; how many they were."""

@@ -25,10 +25,16 @@ aten = torch.ops.aten
 
 _ITEM = aten._local_scalar_dense.default
 _COPY = aten.copy_.default
+_ALL = aten.all.default
 
 #: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
 #: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
-_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
+_UNREACHED = frozenset(
+    {"aten::pow.Tensor_Tensor_out", "aten::searchsorted.Tensor", "aten::searchsorted.Tensor_out"}
+)
+
+#: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
+_CHECKS = ("aten::_linalg_check_errors",)
 
 
 class _Nesting(threading.local):
@@ -38,6 +44,8 @@ class _Nesting(threading.local):
     """
 
     depth = 0
+    #: where the last ``all()`` of a kernel put its result
+    all_result = 0
 
 
 class Kernels:
@@ -55,6 +63,9 @@ class Kernels:
         """From here on all of aten's kernels for CUDA are followed."""
         names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
         own = [name for name in names if name.startswith("aten::")]
+        for name in set(_CHECKS) - self._registered:
+            self._library.impl(name.removeprefix("aten::"), _passes, "CUDA")
+            self._registered.add(name)
         for name in dict.fromkeys([*own, *(operator.name() for operator in COMPOSITE)]):
             operator = operator_of(name)
             if name not in self._registered and name not in _UNREACHED and not operator.is_view:
@@ -96,7 +107,10 @@ class Kernels:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             if nesting.depth:
-                return kernel(*args, **kwargs)
+                result = kernel(*args, **kwargs)
+                if plan.operator is _ALL:
+                    nesting.all_result = result.data_ptr()
+                return result
             nesting.depth = 1
             launches.operator_begins()
             try:
@@ -147,11 +161,25 @@ class Kernels:
 
         def run(tensor: torch.Tensor) -> Any:
             if nesting.depth:
-                return kernel(tensor)
+                return self._read_within(kernel, tensor)
             launches.operator_begins()
             return following.answer(operator, (tensor,), {})
 
         return run
+
+    def _read_within(self, kernel: Kernel, tensor: torch.Tensor) -> Any:
+        """What a kernel reads of its own: an answer that waits; of a check that all are true, true; or zero.
+
+        What lies there is left from whoever had the memory before.
+        """
+        nesting = self._nesting
+        if nesting.depth >= _UNFOLLOWED or self._answers.are_waiting():
+            return kernel(tensor)
+        is_check = tensor.dtype is torch.bool and tensor.data_ptr() == nesting.all_result
+        value = torch.tensor(is_check, dtype=tensor.dtype, device="cpu").item()
+        if not is_check:
+            self._following.reads.list_assumed(tensor.dtype, value)
+        return value
 
     def _comparing(self, operator: Any, kernel: Kernel) -> Kernel:
         """The kernel computes a mask, and reads whether it is true throughout."""
@@ -225,3 +253,7 @@ def _of_nothing(answers: Answers, kernel: Kernel, args: Any, kwargs: Any) -> Any
 
 #: Nesting at which nothing is followed.
 _UNFOLLOWED = 1000
+
+
+def _passes(*args: Any, **kwargs: Any) -> None:
+    """A check that finds nothing."""
