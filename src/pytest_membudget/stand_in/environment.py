@@ -20,7 +20,7 @@ CUDA_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDA"
 #: Where inductor keeps what it has compiled, and which kernels autotuning has found to be the fastest.
 INDUCTOR_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 #: The capacity of a card on which nothing runs out of memory.
-UNLIMITED_BYTES: Final = 1000 * GIB
+UNLIMITED_BYTES: Final = 16 * 1024 * GIB
 
 
 def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
