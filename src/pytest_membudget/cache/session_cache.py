@@ -23,9 +23,9 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its earlier name
     import tomli as tomllib
 
-#: Settings that say what is done with an estimate, not what it is.
+#: Settings that say what is done with an estimate, not what it is; of ``device``, what came of it counts.
 _JUDGING = frozenset(
-    {"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers", "processes"}
+    {"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers", "processes", "device"}
 )
 
 
@@ -62,7 +62,7 @@ def _ini_of(path: Path | None) -> dict[str, Any]:
 
 
 def _cards_of(order: _Order) -> dict[str, Any]:
-    """What tests find while they are imported."""
+    """What tests find while they are imported, and what it is made of, whoever has chosen it."""
     return {"import_gpu": order.gpu, "device": order.device, "cards": order.cards}
 
 
