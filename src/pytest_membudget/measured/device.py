@@ -41,6 +41,7 @@ class CudaDevice:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
         self._run = RecordedRun(address_of)
         self._content: dict[str, Any] | None = None
+        self._is_recording = False
         self._collectives: CollectiveCalls | None = None
 
     @property
@@ -49,7 +50,8 @@ class CudaDevice:
         return bool(torch.cuda.is_initialized())
 
     def install(self) -> None:
-        """Nothing: torch is left as it is."""
+        """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
+        torch.cuda._lazy_call(self._record)  # type: ignore[no-untyped-call]
 
     def card(self) -> dict[str, Any]:
         """How many devices there are, and of the current one the name and the size. Wakes the driver."""
@@ -78,11 +80,12 @@ class CudaDevice:
     def begin(
         self, gpu: Gpu | None = None, *, limited: bool = False, rank: int = 0, world_size: int = 1
     ) -> None:
-        """A test begins: from here on the allocator keeps its history, and peaks start anew.
+        """A test begins, and is recorded from here on at the latest.
 
         Of several ranks' processes each has its device and its process group already.
         """
-        self._run.begin()
+        torch.cuda.init()
+        self._record()
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             from .ranks import follow_rank
 
@@ -107,6 +110,12 @@ class CudaDevice:
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` had it at its end."""
         return self._content
+
+    def _record(self) -> None:
+        """From here on, the first time, the allocator keeps its history, and peaks start anew."""
+        if not self._is_recording:
+            self._is_recording = True
+            self._run.begin()
 
 
 def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:

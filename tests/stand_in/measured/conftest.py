@@ -29,10 +29,10 @@ def on_cards(cuda_build):
 def measured_session(session_of, on_cards, tmp_path_factory):
     """``measured_session(files, *args, cards=1)``: a session that must measure, and its turns are its own."""
 
-    def run(files, *args, cards=1):
+    def run(files, *args, cards=1, env=None):
         locks = {"TMPDIR": str(tmp_path_factory.mktemp("turns"))}
         switch = ("-p", "measured_on_stand_in")
         required = ("--membudget", "--membudget-measure=require", "--membudget-gpu=A100-80GB")
-        return session_of(files, *switch, *required, *args, env={**on_cards(cards), **locks})
+        return session_of(files, *switch, *required, *args, env={**on_cards(cards), **locks, **(env or {})})
 
     return run
