@@ -1,0 +1,30 @@
+"""What tox.ini runs is there: a file that was moved would be left out, and nobody would see it."""
+
+import re
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONFIG = ConfigParser(interpolation=None)
+CONFIG.read(ROOT / "tox.ini", encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["cuda-build", "cuda-smoke"])
+def test_the_tests_of_the_cuda_build_are_there(name):
+    paths = re.findall(r"\btests/[\w/]+(?:\.py)?", CONFIG[f"testenv:{name}"]["commands"])
+
+    assert len(paths) > 5
+    for path in paths:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_core_is_part_of_the_whole():
+    whole, core = (
+        re.findall(r"\btests/[\w/]+(?:\.py)?", CONFIG[f"testenv:{name}"]["commands"])
+        for name in ("cuda-build", "cuda-smoke")
+    )
+
+    for path in core:
+        assert any(path == one or path.startswith(f"{one}/") for one in whole), path
