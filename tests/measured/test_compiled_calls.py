@@ -1,0 +1,108 @@
+"""Compiled code runs without the hooks that follow modules; it is followed as a whole."""
+
+import pytest
+import torch
+from torch import nn
+
+from pytest_membudget.measured.compiled_calls import CompiledCalls, Follower
+from pytest_membudget.tracking.modules import ModuleStack
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def forward(self, x):
+        return self.inner(x) + 1
+
+
+class Watch:
+    """Follows modules as a run's observer does, and keeps what it was told."""
+
+    def __init__(self, calls):
+        self.roots = []
+        self.told = []
+        self.stack = ModuleStack(self.roots.append, lambda number: None)
+        self._follower = Follower(lambda module, optimizers: self.stack.paused(module), self.told.append)
+        self._calls = calls
+
+    def __enter__(self):
+        self.stack.install()
+        self._calls.add(self._follower)
+        return self
+
+    def __exit__(self, *exception):
+        self._calls.discard(self._follower)
+        self.stack.remove()
+
+
+@pytest.fixture
+def calls():
+    torch.compiler.reset()
+    return CompiledCalls()
+
+
+def wrapped(model):
+    return torch.compile(model, backend="eager", fullgraph=True)
+
+
+def in_place(model):
+    model.compile(backend="eager", fullgraph=True)
+    return model
+
+
+def function_of(model):
+    return torch.compile(lambda x: model(x), backend="eager", fullgraph=True)
+
+
+# fullgraph: a hook that is met raises
+@pytest.mark.parametrize("compiled", [wrapped, in_place])
+def test_a_compiled_module_is_one_call(calls, compiled):
+    model = Model()
+    with Watch(calls) as watch:
+        run, x = compiled(model), torch.ones(2, 4)
+        result = run(x)
+        assert watch.roots == [model]
+        assert watch.told[0][0] is x
+        assert watch.told[-1] is result
+        Model()(x)
+        assert len(watch.roots) == 2  # the hooks are back
+
+
+def test_a_compiled_function_has_no_modules(calls):
+    model = Model()
+    with Watch(calls) as watch:
+        function_of(model)(torch.ones(2, 4))
+        assert watch.roots == []
+        model(torch.ones(2, 4))
+        assert watch.roots == [model]
+
+
+def test_what_was_compiled_before_is_followed_too(calls):
+    model = Model()
+    run = in_place(model)
+    with Watch(calls) as watch:
+        run(torch.ones(2, 4))
+        assert watch.roots == [model]
+
+
+def test_an_error_brings_the_hooks_back(calls):
+    def fails(x):
+        raise ValueError("meant")
+
+    with Watch(calls) as watch:
+        with pytest.raises(ValueError, match="meant"):
+            torch.compile(fails, backend="eager")(torch.ones(2))
+        Model()(torch.ones(2, 4))
+        assert len(watch.roots) == 1
+
+
+def test_nothing_of_torch_stays_changed(calls):
+    from torch._dynamo import eval_frame
+
+    before = (torch.compile, eval_frame._maybe_set_eval_frame, eval_frame.OptimizedModule.__call__)
+    with Watch(calls):
+        wrapped(Model())(torch.ones(2, 4))
+        assert eval_frame._maybe_set_eval_frame is not before[1]
+    assert (torch.compile, eval_frame._maybe_set_eval_frame, eval_frame.OptimizedModule.__call__) == before
