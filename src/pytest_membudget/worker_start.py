@@ -71,9 +71,7 @@ class WorkerStart:
         self._import_path = import_path()
         self.output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
-        self.process, self.channel = start_process(
-            _WORKER, self.output, _environment(order, self._scratch)
-        )
+        self.process, self.channel = start_process(_WORKER, self.output, _environment(order, self._scratch))
         with contextlib.suppress(BrokenPipeError):  # what has become of it is told when it is needed
             self.channel.send(
                 {

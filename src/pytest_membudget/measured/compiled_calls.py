@@ -1,8 +1,8 @@
 """Keeps the hooks that follow modules out of what ``torch.compile`` compiles.
 
-Dynamo compiles global hooks with the code of the modules that they are called by, and breaks off in them: a test
-would compile other code because it is watched. So while compiled code is on, the hooks are away, and the call as a
-whole is followed.
+Dynamo compiles global hooks with the code of the modules that they are called by, and breaks off in them: a
+test would compile other code because it is watched. So while compiled code is on, the hooks are away, and the
+call as a whole is followed.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 
 #: The function of torch that every compiled function is called through; the code is its ``fn``.
 _ENTRY = "compile_wrapper"
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Follower:
