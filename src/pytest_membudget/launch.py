@@ -15,8 +15,11 @@ __all__ = ["CUDA", "STAND_IN", "VIRTUAL", "Order", "Worker", "WorkerStart"]
 
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0
+#: The same of a start: torch's CUDA build is imported, on a busy host perhaps.
+_START_GRACE = 120.0
 #: Requests that a worker has beside those that it runs, so that it need not wait for the next.
 _IN_STORE = 2
+_STARTING = "starting the session"
 
 
 class Worker:
@@ -89,7 +92,7 @@ class Worker:
             return None
         try:
             if start.is_for(self._order):
-                names = self._heard_of(start, "starting the session")["names"]
+                names = self._heard_of(start, _STARTING, _START_GRACE)["names"]
                 if start.finds_the_same(set(names)):
                     return start
         except WorkerFailure:  # perhaps for its early start alone: a later one will tell
@@ -102,12 +105,12 @@ class Worker:
 
     def _begin(self, *, is_ready: bool) -> None:
         if not is_ready:
-            self._receive("starting the session")
+            self._receive(_STARTING, _START_GRACE)
         try:
             self._channel.send({"files": list(self._order.files), "import_path": import_path()})
         except BrokenPipeError:
             raise self._lost("the worker was gone before it had begun") from None
-        self._receive("starting the session")
+        self._receive(_STARTING, _START_GRACE)
         self._collecting = True
         ready = self._receive("importing the test files")
         self._collecting = False
@@ -128,13 +131,13 @@ class Worker:
                 return
             self._send(request)
 
-    def _receive(self, doing: str) -> dict[str, Any]:
-        return self._heard_of(self._start, doing)
+    def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
+        return self._heard_of(self._start, doing, grace)
 
-    def _heard_of(self, start: WorkerStart, doing: str) -> dict[str, Any]:
-        """What the process says next; it says something within the time limit of a test."""
+    def _heard_of(self, start: WorkerStart, doing: str, grace: float) -> dict[str, Any]:
+        """What the process says next; it says something within the time limit of a test and ``grace``."""
         try:
-            message = start.channel.receive(self._order.timeout + _GRACE)
+            message = start.channel.receive(self._order.timeout + grace)
         except TimeoutError:
             limit = f"{self._order.timeout:g} s ([tool.membudget] timeout)"
             raise self._lost(f"the worker did not answer within {limit} while {doing}", start) from None

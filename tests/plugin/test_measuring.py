@@ -55,7 +55,13 @@ STAND_IN = """
     def device(order):
         return Device(order)
     """
+#: The device that stands in for a GPU is one of fake tensors: so is what it is compared with.
+PYPROJECT = """
+    [tool.membudget]
+    device = "fake"
+    """
 FILES = {
+    "pyproject.toml": PYPROJECT,
     "conftest.py": CONFTEST,
     "stand_in.py": STAND_IN,
     "test_budgets.py": """
@@ -203,7 +209,7 @@ def test_measuring_can_be_switched_off(session_of):
 
 
 def test_the_settings_may_allow_more_disagreement(session_of):
-    files = {**FILES, "pyproject.toml": '[tool.membudget]\nmax_disagreement = "20%"\n'}
+    files = {**FILES, "pyproject.toml": f'{PYPROJECT}max_disagreement = "20%"\n'}
     run = session_of(files, "--membudget", "-k", "little", env=ON_CUDA)
 
     assert run.outcomes["test_takes_a_little_more"] == "passed"

@@ -114,7 +114,7 @@ FILES = {"conftest.py": CONFTEST, "counting_device.py": DEVICE, "test_budgets.py
 #: two devices that no other test locks
 ON_TWO = {"CUDA_VISIBLE_DEVICES": "71,72"}
 #: so that a session ends long before the test that waits for it
-PYPROJECT = {"pyproject.toml": "[tool.membudget]\ntimeout = 60\n"}
+PYPROJECT = {"pyproject.toml": "[tool.membudget]\ntimeout = 60\ndevice = 'fake'\n"}
 GIB = 2**30
 
 

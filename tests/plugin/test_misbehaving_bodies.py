@@ -20,8 +20,8 @@ def hold(mib):
 
 
 """
-#: Seconds for each, and for the start, which takes a CUDA build longer.
-TIMEOUT = 3 if cuda_version_of_torch() is None else 20
+#: Seconds for each; where torch is a CUDA build the process is larger, and slower to begin.
+TIMEOUT = 3 if cuda_version_of_torch() is None else 6
 #: Body, and what its failure has to say; None if the test is within its budget of 16 MiB.
 BODIES = {
     "leaves": ("os._exit(3)", "the test's process left with status 3"),
