@@ -133,7 +133,12 @@ BUDGETS = """
     def test_nothing_ran_here():
         assert not ran
     """
-FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
+#: What is measured runs on a device of fake tensors, and so does what it is compared with.
+PYPROJECT = """
+    [tool.membudget]
+    device = "fake"
+    """
+FILES = {"pyproject.toml": PYPROJECT, "conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
 #: No other plugins, which take longer to import than a session takes; CUDA, as far as the session sees.
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CUDA_VISIBLE_DEVICES": "0"}
 ASKED = ("-p", "pytest_membudget.plugin", "--membudget", "--membudget-cache=off")

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from pytest_membudget import session as session_module
-from pytest_membudget import worker_start
+from pytest_membudget import estimators, worker_start
 from pytest_membudget.config import OFF, Settings
+from pytest_membudget.gpus import find_gpu
 from pytest_membudget.protocol import Channel
 from pytest_membudget.session import BudgetSession
 from pytest_membudget.worker_start import Order, WorkerStart
@@ -26,6 +26,7 @@ def start(monkeypatch):
         return subprocess.Popen(code), Channel(read_fd, write_fd)
 
     monkeypatch.setattr(worker_start, "start_process", process)
+    find_gpu(ORDER.gpu)  # reads the catalogue, for which it imports what is not nowhere
     monkeypatch.setattr(sys, "path", ["/nowhere"])
     made = WorkerStart(ORDER)
     yield made
@@ -84,7 +85,7 @@ def test_so_do_an_archive_and_another_order_of_places(start, monkeypatch, tmp_pa
 
 
 def test_it_is_ended_where_there_is_nothing_to_estimate(start, monkeypatch, request):
-    monkeypatch.setattr(session_module, "WorkerStart", lambda order: start)
+    monkeypatch.setattr(estimators, "WorkerStart", lambda order: start)
     session = BudgetSession(Settings(cache=OFF), (), "/")
     session.start_early(request.config)
 
