@@ -10,10 +10,10 @@ import torch
 from ..errors import UsageMistake
 from ..gpus import Gpu
 from ..report import MemoryReport, PeakBytes
-from ..stand_in.libraries import are_loaded
 from ..tracking.summary import memory_report
 from .recorded_run import RecordedRun
 from .sightings import storage_address
+from .stand_in_loaded import is_stand_in_loaded
 
 if TYPE_CHECKING:
     from .collectives import CollectiveCalls
@@ -24,7 +24,7 @@ def made_for(order: Mapping[str, Any]) -> CudaDevice:
 
     Raises ``UsageMistake`` where the stand-in would be taken for a card: on it nothing is measured.
     """
-    if are_loaded():
+    if is_stand_in_loaded():
         raise UsageMistake("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD to measure")
     return CudaDevice()
 

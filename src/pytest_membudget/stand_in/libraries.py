@@ -5,11 +5,6 @@ from __future__ import annotations
 import ctypes
 
 
-def are_loaded() -> bool:
-    """Whether they answer in this process: what torch takes for CUDA is the stand-in then."""
-    return hasattr(ctypes.CDLL(None), "stand_in_set_cards")
-
-
 class StandInLibraries:
     """The exported functions of ``libmembudget_stand_in.so`` (``native/``), found among all loaded ones."""
 
