@@ -306,7 +306,8 @@ def test_what_the_device_refuses_leaves_the_budget_unchecked_where_the_body_catc
             """,
     }
 
-    run = session_of(files, "--membudget", *both_ways)
+    # the stand-in refuses none of them
+    run = session_of(files, "--membudget", "--membudget-device=fake", *both_ways)
 
     refused = {
         "test_caught[graph]": "test_budgets.py:7: torch.cuda.CUDAGraph is not part of the virtual CUDA "
