@@ -25,7 +25,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_membudget.stand_in.libraries import are_loaded
+from pytest_membudget.measured.stand_in_loaded import is_stand_in_loaded
 
 from .steps.step import Step
 
@@ -54,7 +54,7 @@ def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
     virtual = _virtual_device(order) if order["device"] == "virtual" else None
     import torch
 
-    if are_loaded() and order["device"] != "stand-in":
+    if is_stand_in_loaded() and order["device"] != "stand-in":
         raise RuntimeError("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD")
     if order["way"] == "card":
         driver = _driver() if order["device"] == "cuda" else order["device"]

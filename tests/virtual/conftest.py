@@ -13,7 +13,6 @@ from pytest_membudget.report import MemoryReport
 from pytest_membudget.stand_in.building import built_libraries
 from pytest_membudget.stand_in.environment import stand_in_environment
 
-
 #: The variable that says which device bodies run on: ``fake`` or ``stand-in``.
 DEVICE = "MEMBUDGET_TESTS_DEVICE"
 

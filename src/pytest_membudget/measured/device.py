@@ -51,7 +51,7 @@ class CudaDevice:
 
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
-        torch.cuda._lazy_call(self._record)  # type: ignore[no-untyped-call]
+        torch.cuda._lazy_call(self._record)
 
     def card(self) -> dict[str, Any]:
         """How many devices there are, and of the current one the name and the size. Wakes the driver."""

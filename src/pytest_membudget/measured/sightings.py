@@ -87,6 +87,6 @@ def _on_cuda(tensor: torch.Tensor) -> bool:
 def storage_address(tensor: torch.Tensor) -> int:
     """Where ``tensor``'s storage begins.
 
-    Not by ``untyped_storage()``: a storage that Python has seen is not added to in place by autograd any more.
+    Not by ``untyped_storage()``: autograd adds no more in place to a storage that Python has seen.
     """
-    return tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+    return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.element_size()

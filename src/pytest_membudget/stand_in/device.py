@@ -59,7 +59,7 @@ class StandInDevice:
         self._host.install()
         self._values.install()
         _read_unwinding_tables()
-        torch.cuda._lazy_call(self._run.begin)  # type: ignore[no-untyped-call]
+        torch.cuda._lazy_call(self._run.begin)
 
     def card(self) -> dict[str, Any]:
         """What there is to know of it before a test runs."""
