@@ -68,7 +68,9 @@ def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
         virtual.begin(virtual.gpu, limited=True)
     if order["way"] == "bare":
         return _bare(step)
-    return _followed(step, _measuring(virtual) if order["way"] == "measured" else virtual, order)
+    if order["way"] != "measured":
+        return _followed(step, virtual, order)
+    return _followed(step, _measuring(virtual, records=bool(order["history"])), order)
 
 
 def _bare(step: Step) -> dict[str, Any]:
@@ -130,7 +132,7 @@ def _virtual_device(order: Mapping[str, Any]) -> Any:
     return device
 
 
-def _measuring(virtual: Any) -> Any:
+def _measuring(virtual: Any, *, records: bool) -> Any:
     """The measuring device; on the virtual one addresses are the model's, for its tensors have none."""
     import torch
 
@@ -138,7 +140,7 @@ def _measuring(virtual: Any) -> Any:
 
     torch.cuda.init()  # before it the allocator has nothing to note a text with
     if virtual is None:
-        return CudaDevice()
+        return CudaDevice(records=records)
     import pytest_membudget.snapshot
 
     pytest_membudget.snapshot.shorter_addresses = lambda ranges: int
@@ -148,7 +150,7 @@ def _measuring(virtual: Any) -> Any:
         record = tracker.record_of(tensor)
         return int(record.block.address) if record is not None else 0  # a storage of no bytes
 
-    return CudaDevice(address_of)
+    return CudaDevice(address_of, records=records)
 
 
 def _versions(driver: str) -> dict[str, Any]:

@@ -37,9 +37,14 @@ class CudaDevice:
     #: asking for the card does
     wakes_when_asked = True
 
-    def __init__(self, address_of: Callable[[torch.Tensor], int] = storage_address) -> None:
-        """``address_of``: where a tensor's storage lies, as the allocator's history has it."""
-        self._run = RecordedRun(address_of)
+    def __init__(
+        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
+    ) -> None:
+        """``address_of``: where a tensor's storage lies, as the allocator's history has it.
+
+        ``records``: keep what ``snapshot`` tells.
+        """
+        self._run = RecordedRun(address_of, records=records)
         self._content: dict[str, Any] | None = None
         self._is_recording = False
         self._collectives: CollectiveCalls | None = None
@@ -108,7 +113,7 @@ class CudaDevice:
         )
 
     def snapshot(self) -> dict[str, Any] | None:
-        """The run as ``torch.cuda.memory._snapshot`` had it at its end."""
+        """The run as ``torch.cuda.memory._snapshot`` had it at its end; None without ``records``."""
         return self._content
 
     def _record(self) -> None:
