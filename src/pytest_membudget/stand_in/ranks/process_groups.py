@@ -45,8 +45,8 @@ class ProcessGroups:
         kind.split_group = lambda *args, **kwargs: self._split_group(*args, **kwargs)
         put("init_process_group", self._init_process_group)
         dist.init_process_group()  # as PyTorch does where none is named: gloo for the host, NCCL for cards
-        made = own._world.pg_map
-        made[dist.group.WORLD] = (BACKEND, made[dist.group.WORLD][1])  # shown as what a test for cards asks for
+        shown, world = own._world.pg_map, dist.group.WORLD
+        shown[world] = (BACKEND, shown[world][1])  # what a test for cards asks for
         self._is_launchers = True
 
     def _init_process_group(
