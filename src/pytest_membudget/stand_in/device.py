@@ -15,6 +15,7 @@ from ..measured.ranks import in_its_place
 from ..measured.recorded_run import RecordedRun
 from ..report import MemoryReport
 from ..tracking.summary import memory_report
+from ..units import gib_text
 from ..virtual.cluster.nccl_share import nccl_share
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
@@ -115,7 +116,7 @@ class StandInDevice:
                 *self._context(metric),
                 *nccl.assumptions,
             ),
-            not_modelled=(*self._libraries.not_modelled(), *nccl.not_modelled),
+            not_modelled=(*self._libraries.not_modelled(), *nccl.not_modelled, *_on_other_cards()),
             seconds=recorded.seconds,
             rank=self._rank,
             host=self._host.report(root=root, rank=self._rank),
@@ -154,6 +155,16 @@ def _forget_compiled_code() -> None:
     if around is not None:
         os.makedirs(around, exist_ok=True)
         os.environ[INDUCTOR_VARIABLE] = tempfile.mkdtemp(dir=around)
+
+
+def _on_other_cards() -> list[str]:
+    """What a test has put on cards that are other ranks': a figure is of the rank's own card alone."""
+    found = []
+    for index in range(torch.cuda.device_count()):
+        peak_bytes = torch.cuda.max_memory_allocated(index)
+        if index != torch.cuda.current_device() and peak_bytes:
+            found.append(f"{gib_text(peak_bytes)} on cuda:{index}, which is another rank's: not counted")
+    return found
 
 
 def _read_unwinding_tables() -> None:
