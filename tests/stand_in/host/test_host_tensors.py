@@ -19,8 +19,10 @@ def installed():
 
 
 def resident_bytes():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    """Memory of this process's own; pages of libraries that the kernel maps at first use differ between hosts."""
+    with open("/proc/self/status", encoding="ascii") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))
 
 
 def moved_model(dtype_name, layers):
