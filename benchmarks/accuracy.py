@@ -2,28 +2,27 @@
 
     python -m benchmarks.accuracy                        # the published cases, into docs/accuracy.md
     python -m benchmarks.accuracy --family attention     # some of them, to the screen
+    python -m benchmarks.accuracy --results FOLDER       # keeps what was run there, and goes on from it
     python -m benchmarks.accuracy --report report.json   # a report's estimates beside its measurements
     python -m benchmarks.accuracy --report report.json --published figures.yaml
     python -m benchmarks.accuracy --captured             # the published cases, and the captured steps
     python -m benchmarks.accuracy --captured --family captured    # the captured steps alone, to the screen
 
-Exits with 1 where a case has no figure, or is off by more than 1% without a cause being named.
+The cases run on each device that the installed torch has, with a CUDA build on the stand-in and on fake
+tensors. Exits with 1 where a case has no figure, or is off by more than 1% without a cause being named.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from .accuracy_page import accuracy_page, case_table
+from .accuracy_runs import DEVICES, DeviceRun, device_runs, devices_here
 from .capture import MEASURED
 from .captured_accuracy import CapturedAccuracy, captured_accuracy
 from .comparison import EXPLAINED_BEYOND, Comparison, summarize, with_measured, with_published
@@ -40,16 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     try:
         published = _published(options)
-        document = _document(options, published)
+        runs = _runs(options, published)
         captured = _captured(options)
     except (OSError, ValueError) as error:
         print(f"accuracy: {error}", file=sys.stderr)
         return 2
-    rows = document["tests"]
-    if options.report and not options.published:
-        comparisons, troubles = with_measured(rows)
-    else:
-        comparisons, troubles = with_published(rows, published)
+    comparisons, troubles = _compared(options, runs, published)
     comparisons, troubles = [*comparisons, *captured.comparisons], [*troubles, *captured.troubles]
     if options.family == [_CAPTURED] and not comparisons and not troubles:
         return 0  # said so already
@@ -60,8 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(case_table(comparisons))
     else:
         left_out = [entry for entry in published if entry.not_recreated]
-        torch_version = document["torch"]["version"]
-        page = accuracy_page(comparisons, left_out, troubles, torch_version, _cudnn(), captured.notes)
+        page = accuracy_page(comparisons, left_out, troubles, runs, captured.notes)
         _PAGE.write_text(page, encoding="utf-8")
         print(f"written: {_PAGE}")
     for note in captured.notes:
@@ -81,6 +75,12 @@ def _options(arguments: Sequence[str] | None) -> Any:
         "--captured", nargs="?", type=Path, const=MEASURED, metavar="DIR",
         help="add the steps that benchmarks.capture has measured (default benchmarks/measured)",
     )  # fmt: skip
+    parser.add_argument(
+        "--device", action="append", choices=DEVICES, help="all that the installed torch has by default"
+    )
+    parser.add_argument(
+        "--results", type=Path, metavar="FOLDER", help="where runs are kept; what lies there is not run again"
+    )
     parser.add_argument("--processes", type=int, default=1, help="how many at once (needs pytest-xdist)")
     return parser.parse_args(arguments)
 
@@ -97,12 +97,27 @@ def _published(options: Any) -> list[Published]:
     return read_published(files)
 
 
-def _document(options: Any, published: Sequence[Published]) -> Any:
-    """The report: the given one, or the cases'."""
-    if not options.report and not any(entry.test for entry in published):
-        return {"tests": [], "torch": {"version": metadata.version("torch")}}
-    path = options.report or _estimate(published, options.processes)
-    return json.loads(path.read_text(encoding="utf-8"))
+def _runs(options: Any, published: Sequence[Published]) -> list[DeviceRun]:
+    """The given report, or a run of the cases on each device."""
+    if options.report:
+        report = json.loads(options.report.read_text(encoding="utf-8"))
+        return [DeviceRun("", report["torch"]["version"], "", report["tests"])]
+    devices = [device for device in DEVICES if device in (options.device or devices_here())]
+    return device_runs(published, devices, options.processes, options.results)
+
+
+def _compared(
+    options: Any, runs: Sequence[DeviceRun], published: Sequence[Published]
+) -> tuple[list[Comparison], list[str]]:
+    if options.report and not options.published:
+        return with_measured(runs[0].rows)
+    comparisons: list[Comparison] = []
+    troubles: list[str] = []
+    for run in runs:
+        found, wrong = with_published(run.rows, published, run.device)
+        comparisons += found
+        troubles += [f"{run.device}: {trouble}" if run.device else trouble for trouble in wrong]
+    return comparisons, troubles
 
 
 def _captured(options: Any) -> CapturedAccuracy:
@@ -116,36 +131,19 @@ def _captured(options: Any) -> CapturedAccuracy:
     return found
 
 
-def _estimate(published: Sequence[Published], processes: int) -> Path:
-    """Run the cases; where their report lies."""
-    names = sorted({entry.test.partition("::")[0] for entry in published if entry.test})
-    folder = Path(tempfile.mkdtemp(prefix="membudget-accuracy-"))
-    command = [sys.executable, "-m", "pytest", "--membudget", f"--membudget-report={folder}", "-q"]
-    command += ["--membudget-measure=off"]
-    command += ["-n", str(processes)] if processes > 1 else []
-    subprocess.run([*command, *(str(_HERE / "cases" / name) for name in names)], check=False)
-    return folder / "report.json"
-
-
-def _cudnn() -> str:
-    """The cuDNN that plans convolutions here."""
-    for name in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            return f"cuDNN {metadata.version(name)}"
-    return "no cuDNN: the workspaces of convolutions are missing"
-
-
 def _conclude(comparisons: Sequence[Comparison], troubles: Sequence[str]) -> int:
-    summary = summarize(comparisons)
-    print(
-        f"{summary.count} figures: median ratio {summary.median:.4f}, worst {summary.worst:.4f}; "
-        f"under {summary.under:.0%}, equal {summary.equal:.0%}, over {summary.over:.0%}"
-    )
+    for device in dict.fromkeys(one.device for one in comparisons):
+        summary = summarize([one for one in comparisons if one.device == device])
+        told = f"{device}: " if device else ""
+        print(
+            f"{told}{summary.count} figures: median ratio {summary.median:.4f}, worst {summary.worst:.4f}; "
+            f"under {summary.under:.0%}, equal {summary.equal:.0%}, over {summary.over:.0%}"
+        )
     unexplained = [one for one in comparisons if one.is_unexplained]
     for one in unexplained:
         print(
-            f"{one.case}, {one.metric}: {one.ratio:.4f}, off by more than {EXPLAINED_BEYOND:.0%}, "
-            "and no cause is named"
+            f"{one.case}, {one.metric}, {one.device or 'estimate'}: {one.ratio:.4f}, "
+            f"off by more than {EXPLAINED_BEYOND:.0%}, and no cause is named"
         )
     for trouble in troubles:
         print(trouble)

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from pytest_membudget.config import FAKE
 from pytest_membudget.errors import MembudgetError
 from pytest_membudget.gpus import Gpu, find_gpu
 from pytest_membudget.histories.comparison import Difference, differences, sides
@@ -111,7 +112,7 @@ def _comparisons(
     def comparison(metric: str, estimate: int, measured: int, *, is_component: bool = False) -> Comparison:
         return Comparison(
             captured.step.id, family, metric, estimate, measured, explained=explained,
-            source="benchmarks/capture.py", setup=setup, is_component=is_component,
+            source="benchmarks/capture.py", setup=setup, is_component=is_component, device=FAKE,
         )  # fmt: skip
 
     for metric in _PEAKS:

@@ -32,6 +32,8 @@ class Comparison:
     """Card and torch that it was measured on."""
     is_component: bool = False
     """Of a peak that has a row of its own: no figure of a summary's."""
+    device: str = ""
+    """That it was estimated on; empty where it is not known."""
 
     @property
     def ratio(self) -> float:
@@ -74,7 +76,7 @@ def summarize(comparisons: Sequence[Comparison]) -> Summary:
 
 
 def with_published(
-    rows: Iterable[Mapping[str, Any]], published: Iterable[Published]
+    rows: Iterable[Mapping[str, Any]], published: Iterable[Published], device: str = ""
 ) -> tuple[list[Comparison], list[str]]:
     """Rows of a report beside published figures; and what is wrong: tests without row or without figure."""
     rows = list(rows)
@@ -92,7 +94,7 @@ def with_published(
             if estimate_bytes is None:
                 troubles.append(f"{entry.id}: no figure for {metric}: {row['verdict']}, {row['reason']}")
                 continue
-            comparisons.append(_comparison(entry, metric, estimate_bytes, measured_bytes))
+            comparisons.append(_comparison(entry, metric, estimate_bytes, measured_bytes, device))
     return comparisons, troubles
 
 
@@ -134,7 +136,9 @@ def _row_of(entry: Published, rows: Iterable[Mapping[str, Any]]) -> Mapping[str,
     return None
 
 
-def _comparison(entry: Published, metric: str, estimate_bytes: float, measured_bytes: float) -> Comparison:
+def _comparison(
+    entry: Published, metric: str, estimate_bytes: float, measured_bytes: float, device: str
+) -> Comparison:
     return Comparison(
         case=entry.id,
         family=entry.family,
@@ -145,4 +149,5 @@ def _comparison(entry: Published, metric: str, estimate_bytes: float, measured_b
         explained=entry.explained,
         source=entry.source,
         setup=", ".join(filter(None, (entry.gpu, f"torch {entry.torch}", f"grade {entry.grade}"))),
+        device=device,
     )

@@ -1,17 +1,23 @@
 """The program: a report in, a table and an exit status out."""
 
+import itertools
 import json
+from pathlib import Path
 
 import pytest
 
-from benchmarks import accuracy
+from benchmarks import accuracy, accuracy_runs
 from benchmarks.accuracy_page import accuracy_page
+from benchmarks.accuracy_runs import DeviceRun
 from benchmarks.comparison import Comparison
-from benchmarks.published_figures import Published
+from benchmarks.published_figures import Published, read_published
 
 FIGURES = """
 - {id: small, test: "test_x.py::test_it", unit: MiB, measured: {allocated: 100}, explained: EXPLAINED}
 """
+ROW = {
+    "nodeid": "tests/test_x.py::test_it[small]", "verdict": "within", "reason": "", "properties": [],
+}  # fmt: skip
 
 
 def peaks(mib):
@@ -25,9 +31,7 @@ def report(tmp_path):
 
     def write(estimate, *measured):
         row = {
-            "nodeid": "tests/test_x.py::test_it[small]", "verdict": "within", "reason": "",
-            "estimates": [peaks(estimate)], "measurements": [peaks(size) for size in measured],
-            "properties": [],
+            **ROW, "estimates": [peaks(estimate)], "measurements": [peaks(size) for size in measured],
         }  # fmt: skip
         path = tmp_path / "report.json"
         path.write_text(json.dumps({"tests": [row], "torch": {"version": "2.13.0"}}))
@@ -89,18 +93,89 @@ def test_an_unknown_family_is_told_with_those_there_are(capsys):
     assert "write one of" in capsys.readouterr().err
 
 
+def on_devices(case, measured, explained="", **estimates):
+    """One figure of a case on each of the devices."""
+    names = {"stand_in": "stand-in", "fake": "fake"}
+    setup = ("some/repo", "A100")
+    return [
+        Comparison(
+            case, "losses", "allocated", size, measured, "B", explained, *setup, device=names[name]
+        )
+        for name, size in estimates.items()
+    ]  # fmt: skip
+
+
+RUNS = [
+    DeviceRun("stand-in", "2.13.0+cu130", "cuDNN 9.20", []),
+    DeviceRun("fake", "2.13.0+cpu", "cuDNN 9.26", []),
+]
+
+
+def page_of(*groups, left_out=(), troubles=()):
+    # as the program has them: all of one device, then all of the other
+    rows = sorted(itertools.chain(*groups), key=lambda one: one.device, reverse=True)
+    return accuracy_page(rows, left_out, troubles, RUNS)
+
+
 def test_the_page_has_a_row_a_figure_and_what_was_left_out_with_the_reason():
-    rows = [
-        Comparison("a|b", "losses", "allocated", 90, 100, "B", "why\nso", "some/repo", "A100"),
-        Comparison("c", "losses", "allocated", 100, 100, "B", "", "some/repo", "A100"),
-    ]
+    rows = (
+        on_devices("a|b", 100, "why\nso", stand_in=100, fake=90),
+        on_devices("c", 100, stand_in=100, fake=100),
+    )
     left_out = Published("d", "losses", "r", "", "", "", "", "B", {}, not_recreated="needs 8 GPUs")
 
-    page = accuracy_page(rows, [left_out], ["e: no figure"], "2.13.0", "cuDNN 9.26")
+    page = page_of(*rows, left_out=[left_out], troubles=["fake: e: no figure"])
 
-    assert "with torch 2.13.0 and cuDNN 9.26." in page
-    assert "| losses | allocated | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in page
-    assert "| a\\|b | allocated | 90.000 B | 100.000 B | 0.9000 | why so |" in page
+    assert "| stand-in | 2.13.0+cu130 | cuDNN 9.20 |\n| fake | 2.13.0+cpu | cuDNN 9.26 |" in page
+    assert "| losses | allocated | stand-in | 2 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in page
+    assert "| losses | allocated | fake | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in page
+    assert "| case | metric | stand-in | fake | measured | ratio, stand-in | ratio, fake | what" in page
+    assert "| a\\|b | allocated | 100.000 B | 90.000 B | 100.000 B | 1.0000 | 0.9000 | why so |" in page
     assert "- needs 8 GPUs: d" in page
-    assert "- e: no figure" in page
+    assert "- fake: e: no figure" in page
     assert "- a|b, c: some/repo (A100)" in page
+
+
+def test_figures_that_the_devices_have_unequally_are_listed():
+    page = page_of(
+        on_devices("apart", 100, stand_in=100, fake=90), on_devices("alike", 100, stand_in=90, fake=90)
+    )
+
+    assert "- apart, allocated: stand-in 1.0000, fake 0.9000" in page
+    assert "- alike, allocated" not in page
+
+
+def test_a_device_without_a_figure_has_a_dash():
+    page = page_of(on_devices("both", 100, stand_in=100, fake=100), on_devices("one", 100, fake=100))
+
+    assert "| one | allocated | - | 100.000 B | 100.000 B | - | 1.0000 |  |" in page
+
+
+def test_a_run_that_is_kept_is_not_run_again(tmp_path, figures, monkeypatch):
+    (tmp_path / "kept" / "fake").mkdir(parents=True)
+    (tmp_path / "kept" / "fake" / "figures.json").write_text(json.dumps({
+        "torch": "2.13.0", "cudnn": "cuDNN 9.20",
+        "tests": [{**ROW, "estimates": [peaks(101)]}],
+    }))  # fmt: skip
+    monkeypatch.setattr(accuracy_runs.subprocess, "run", None)
+
+    (run,) = accuracy_runs.device_runs(read_published([Path(figures())]), ["fake"], 1, tmp_path / "kept")
+
+    assert (run.device, run.torch, run.cudnn) == ("fake", "2.13.0", "cuDNN 9.20")
+    assert [row["estimates"] for row in run.rows] == [[peaks(101)]]
+
+
+def test_a_run_is_kept_by_device_and_family(tmp_path, figures, monkeypatch):
+    def run(command, check):
+        assert "--membudget-device=fake" in command
+        assert command[-1].endswith("cases/test_x.py")
+        folder = next(one.partition("=")[2] for one in command if one.startswith("--membudget-report="))
+        report = {"torch": {"version": "2.13.0"}, "tests": [ROW]}
+        Path(folder, "report.json").write_text(json.dumps(report))
+
+    monkeypatch.setattr(accuracy_runs.subprocess, "run", run)
+
+    accuracy_runs.device_runs(read_published([Path(figures())]), ["fake"], 1, tmp_path / "kept")
+
+    kept = json.loads((tmp_path / "kept" / "fake" / "figures.json").read_text())
+    assert (kept["torch"], kept["tests"]) == ("2.13.0", [ROW])
