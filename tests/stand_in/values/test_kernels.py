@@ -78,6 +78,38 @@ def test_what_was_known_of_freed_memory_is_forgotten(trace, how):
     assert len(traced.report.assumptions) == 1
 
 
+def numbers_looked_for(number, dtype):
+    boundaries = torch.arange(1000, dtype=getattr(torch, dtype), device="cuda")
+    peaks = []
+    for search in (
+        lambda: torch.searchsorted(boundaries, number),
+        lambda: torch.bucketize(number, boundaries),
+        lambda: torch.searchsorted(boundaries, number, out=torch.empty((), dtype=torch.long, device="cuda")),
+    ):
+        before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+        torch.cuda.reset_peak_memory_stats()
+        search()
+        peaks.append(torch.cuda.memory_stats()["requested_bytes.all.peak"] - before)
+    return peaks
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "casts_bytes"),
+    [
+        pytest.param(2.5, "float64", 0, id="of the boundaries' type"),
+        pytest.param(2.5, "float32", 4, id="the number is cast"),
+        pytest.param(2, "float16", 2, id="a whole number"),
+        # an int64 tensor and a number with a fraction: torch.result_type is float32
+        pytest.param(2.5, "int64", 4 + 4 * 1000, id="both are cast"),
+    ],
+)
+def test_a_number_among_boundaries_is_a_tensor_of_its_own_and_is_cast_to_their_common_type(
+    trace, number, dtype, casts_bytes
+):
+    """8 bytes of the number, 8 of its position: native/BucketizationUtils.h (2.15)."""
+    assert trace(numbers_looked_for, number, dtype).value == [16 + casts_bytes] * 3
+
+
 def inside_fake_tensors():
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(torch.ones(4, device="cuda"))

@@ -18,6 +18,7 @@ from .answers import Answers
 from .counted_sizes import COUNTED
 from .following import Following
 from .foreign_launches import ForeignLaunches
+from .number_searches import number_search
 from .original_kernels import Kernel, original_kernel
 from .plans import COMPOSITE, EMPTY, Plan, operator_of
 
@@ -29,9 +30,7 @@ _ALL = aten.all.default
 
 #: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
 #: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
-_UNREACHED = frozenset(
-    {"aten::pow.Tensor_Tensor_out", "aten::searchsorted.Tensor", "aten::searchsorted.Tensor_out"}
-)
+_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 
 #: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
 _CHECKS = ("aten::_linalg_check_errors",)
@@ -69,7 +68,8 @@ class Kernels:
         for name in dict.fromkeys([*own, *(operator.name() for operator in COMPOSITE)]):
             operator = operator_of(name)
             if name not in self._registered and name not in _UNREACHED and not operator.is_view:
-                function = self._around(operator, original_kernel(name, operator))
+                kernel = number_search(name) or original_kernel(name, operator)
+                function = self._around(operator, kernel)
                 self._library.impl(name.removeprefix("aten::"), function, "CUDA")
                 self._registered.add(name)
 
