@@ -1,5 +1,7 @@
 """Which device estimates are made on, and what is said where it is not the better one."""
 
+import os
+
 import pytest
 
 from pytest_membudget import device_choice
@@ -53,6 +55,18 @@ def test_without_libraries_the_reason_is_told(here):
     here("13.2", "no C compiler was found")
 
     assert choose_device("auto").why == "by fake tensors: no C compiler was found"
+
+
+def test_a_folder_whose_name_is_no_utf8_has_fake_tensors(here, libraries, tmp_path, monkeypatch):
+    """Its bytes are those of another locale: PyTorch's record of allocations cannot name its files."""
+    folder = os.fsencode(tmp_path) + b"/p\xe4th"
+    os.mkdir(folder)
+    monkeypatch.chdir(os.fsdecode(folder))
+    here("13.2", libraries)
+    choice = choose_device("auto")
+
+    assert choice.name == "fake"
+    assert "rename it, or set PYTHONUTF8=1" in choice.why
 
 
 def test_a_stand_in_that_is_asked_for_and_cannot_run_is_a_mistake(here):

@@ -92,7 +92,7 @@ class RecordedRun:
         self.observer.remove()
         self._peaks.remove()
         stats = self._peaks.over(torch.cuda.memory_stats(device))
-        content = torch.cuda.memory._snapshot()
+        content = _history()
         torch.cuda.memory._record_memory_history(None)
         ledger = self._ledger(content, device)
         return Recorded(ledger, stats, self._shown(content, device), seconds, self._lives)
@@ -122,3 +122,19 @@ class RecordedRun:
             if filename.endswith(".py") and self.source.shows_file(filename):
                 return filename, int(frame["line"])
         return None
+
+
+def _history() -> Any:
+    """The allocator's, with places in files, whose names PyTorch can write as UTF-8 alone.
+
+    It casts them to C++ strings (torch/csrc/profiler/python/combined_traceback.cpp, 2.15).
+    """
+    try:
+        return torch.cuda.memory._snapshot()
+    except RuntimeError as error:
+        if "Unable to cast Python instance" not in str(error):
+            raise
+        raise RuntimeError(
+            "PyTorch records places in files by names in UTF-8, and a file that ran has another: "
+            "rename it or its folder, or set PYTHONUTF8=1"
+        ) from error
