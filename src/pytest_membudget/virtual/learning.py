@@ -200,6 +200,8 @@ class _Computes:
             return False
         values = values if isinstance(values, (list, tuple)) else (values,)
         for fake, one in zip(fakes, values, strict=True):
+            if not isinstance(fake, torch.Tensor):  # a gradient that nobody asked for, and kept by none
+                continue
             if known.storages.follows(fake) and one.dtype is fake.dtype and one.shape == fake.shape:
                 known.keep(fake, one, assumed=host.assumed)
         return True

@@ -110,6 +110,25 @@ def test_a_number_among_boundaries_is_a_tensor_of_its_own_and_is_cast_to_their_c
     assert trace(numbers_looked_for, number, dtype).value == [16 + casts_bytes] * 3
 
 
+def gradients_of_known_numbers():
+    ones = torch.ones(2, 4, 8, device="cuda", requires_grad=True)
+    weight = torch.ones(3, 4, 2, device="cuda", requires_grad=True)
+    torch.nn.functional.conv1d(ones, weight).sum().backward()
+    of_the_convolution = [ones.grad[0, 0, 1].item(), weight.grad[0, 0, 0].item()]
+    torch.nn.functional.layer_norm(ones, [8]).sum().backward()
+    sign = torch.ones(3, device="cuda", requires_grad=True)
+    torch.sgn(sign).sum().backward()
+    return [*of_the_convolution, ones.grad[0, 0, 1].item(), sign.grad.tolist()]
+
+
+def test_a_backward_that_gives_no_gradient_or_zeros_without_memory_is_followed(trace):
+    """No bias, no affine parameters; ``sgn_backward`` gives autograd's efficient zeros.
+
+    Each inner input is seen by 2 positions of 3 channels; a weight by 7 positions of 2 samples.
+    """
+    assert trace(gradients_of_known_numbers).value == [6.0, 14.0, 6.0, [0.0, 0.0, 0.0]]
+
+
 def inside_fake_tensors():
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(torch.ones(4, device="cuda"))

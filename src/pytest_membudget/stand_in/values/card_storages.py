@@ -26,8 +26,8 @@ class CardStorages:
     """Storages on cards, by address."""
 
     def follows(self, tensor: torch.Tensor) -> bool:
-        """Whether it lies on a card, and has a storage."""
-        return tensor.is_cuda and tensor.layout is torch.strided
+        """Whether it lies on a card, and has a storage with memory; autograd's efficient zeros have none."""
+        return tensor.is_cuda and tensor.layout is torch.strided and not tensor._is_zerotensor()
 
     def key(self, tensor: torch.Tensor) -> int:
         """Where its storage begins."""
