@@ -19,6 +19,7 @@ from pytest_membudget.stand_in.environment import cuda_version_of_torch
 from .published_figures import Published
 
 _CASES = Path(__file__).parent / "cases"
+_SETTINGS = Path(__file__).parent / "pyproject.toml"
 #: In the order of the page's columns.
 DEVICES = (STAND_IN, FAKE)
 
@@ -69,6 +70,7 @@ def _document(device: str, entries: Iterable[Published], processes: int) -> dict
     names = sorted({entry.test.partition("::")[0] for entry in entries if entry.test})
     with tempfile.TemporaryDirectory(prefix="membudget-accuracy-") as folder:
         command = [sys.executable, "-m", "pytest", "--membudget", f"--membudget-report={folder}", "-q"]
+        command += ["-c", str(_SETTINGS)]
         command += ["--membudget-measure=off", "--membudget-cache=off", f"--membudget-device={device}"]
         command += ["-n", str(processes)] if processes > 1 else []
         subprocess.run([*command, *(str(_CASES / name) for name in names)], check=False)

@@ -51,6 +51,9 @@ def served(release, operators):
         "add": (torch.ops.aten.add.Tensor, (x, x)),
         "mm of nothing": (torch.ops.aten.mm.default, (x[:0], x)),
         "bmm over nothing": (torch.ops.aten.bmm.default, (x.view(2, 8, 1)[:, :, :0], x.view(2, 1, 8)[:, :0])),
+        "outer": (torch.ops.aten.bmm.default, (x.view(2, 8, 1), x.view(2, 1, 8))),
+        "outer of complex": (torch.ops.aten.bmm.default, (x.view(2, 8, 1) * 1j, x.view(2, 1, 8) * 1j)),
+        "outer into": (torch.ops.aten.bmm.out, (x.view(2, 8, 1), x.view(2, 1, 8))),
         "dot of nothing": (torch.ops.aten.dot.default, (bias[:0], bias[:0])),
         "integers": (torch.ops.aten._int_mm.default, (x.to(torch.int8), x.to(torch.int8))),
     }
@@ -101,6 +104,21 @@ def test_nothing_is_taken_for_other_operators_or_on_the_host(trace):
 def test_a_product_of_no_elements_does_not_reach_cublas(trace, release):
     """``addmm_out_cuda_impl``, ``bmm_out_cuda_impl`` (ATen/native/cuda/Blas.cpp) fill the result."""
     assert trace(served, release, ["mm of nothing", "bmm over nothing"]).value == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("release", "operator", "peak"),
+    [
+        ((2, 12), "outer", SMALL),
+        ((2, 13), "outer", 0),
+        ((2, 13), "outer of complex", SMALL),
+        ((2, 13), "outer into", SMALL),
+        ((2, 15), "outer", 0),
+    ],
+)
+def test_columns_by_rows_are_a_kernel_of_triton_s_since_2_13(trace, release, operator, peak):
+    """torch/_native/ops/bmm_outer_product/triton_impl.py overrides ``aten::bmm`` alone."""
+    assert trace(served, release, [operator]).value[0][1] == peak
 
 
 def test_a_dot_product_reaches_cublas_whatever_its_size(trace):

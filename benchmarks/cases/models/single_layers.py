@@ -47,7 +47,11 @@ class LlamaRMSNorm(nn.Module):
 
 
 class LlamaRotaryEmbedding(nn.Module):
-    """Cosines and sines ``[1, length, width]`` of positions; the product takes cuBLAS."""
+    """Cosines and sines ``[1, length, width]`` of positions.
+
+    The product is cuBLAS's, as ``@`` was until torch 2.12; from 2.13 on that is a kernel of Triton's, which
+    takes no workspace (torch/_native/ops/bmm_outer_product), and only ``out=`` goes to cuBLAS.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -58,7 +62,9 @@ class LlamaRotaryEmbedding(nn.Module):
     def forward(self, positions: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
         """``positions`` is ``[1, length]``."""
         columns = self.frequencies[None, :, None].expand(1, -1, 1)
-        angles = (columns @ positions[:, None, :].float()).transpose(1, 2)
+        rows = positions[:, None, :].float()
+        angles = torch.bmm(columns, rows, out=rows.new_empty(1, columns.shape[1], rows.shape[2]))
+        angles = angles.transpose(1, 2)
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos().to(dtype), angles.sin().to(dtype)
 

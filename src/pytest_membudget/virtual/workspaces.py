@@ -10,6 +10,9 @@ torch       cuBLAS workspace                                 cuBLASLt (``addmm``
 2.12 - 2.14 kept, one a thread and stream                    shares cuBLAS's
 2.15        allocated for each operator, freed at its end    1 MiB for each operator, freed at its end
 =========== ================================================ ==========================================
+
+From 2.13 on ``bmm`` of columns by rows is a kernel of Triton's and takes none
+(torch/_native/ops/bmm_outer_product/triton_impl.py; 2.12 came without it: pytorch/pytorch#181658).
 """
 
 from __future__ import annotations
@@ -63,7 +66,7 @@ class Workspaces:
         if first.device.type != "cuda":
             return
         products = _products(func, args)
-        if not products:
+        if not products or (self.torch_version >= (2, 13) and _is_outer_product(func, args)):
             return
         by_lt = func is aten._scaled_mm.default or (func in _BIASED and takes_lt(*args[:3]))
         if self.torch_version >= (2, 15):
@@ -101,6 +104,11 @@ def _products(func: Any, args: Sequence[Any]) -> int:
     if any(tensor.numel() == 0 for tensor in factors):
         return 0
     return int(factors[0].shape[0]) if func is aten.addbmm.default else 1
+
+
+def _is_outer_product(func: Any, args: Sequence[Any]) -> bool:
+    """Whether ``bmm_outer_product`` takes it (``_is_outer_product`` there); ``out=`` stays with cuBLAS."""
+    return func is aten.bmm.default and args[0].shape[2] == 1 and not args[0].is_complex()
 
 
 def takes_lt(bias: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> bool:
