@@ -1,5 +1,9 @@
 """Compiled code runs without the hooks that follow modules; it is followed as a whole."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -96,6 +100,51 @@ def test_an_error_brings_the_hooks_back(calls):
             torch.compile(fails, backend="eager")(torch.ones(2))
         Model()(torch.ones(2, 4))
         assert len(watch.roots) == 1
+
+
+LIBRARY = """
+import functools
+import torch
+from torch import nn
+from test_compiled_calls import CompiledCalls, Model, Watch
+
+calls = CompiledCalls()
+watch = Watch(calls)
+watch.__enter__()
+compile_of_torch = torch.compile
+
+@functools.wraps(compile_of_torch)
+def library(*args, **kwargs):  # Lightning's Fabric keeps the arguments
+    library.calls += 1
+    return compile_of_torch(*args, **kwargs)
+
+library.calls = 0
+torch.compile = library
+if {again}:
+    watch.__exit__()
+    assert torch.compile is library
+    watch.__enter__()
+model = Model()
+torch.compile(model, backend="eager", fullgraph=True)(torch.ones(2, 4))
+assert watch.roots == [model], watch.roots
+assert library.calls == 1
+watch.__exit__()
+assert torch.compile is library
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_library_has_put_its_own_around_torch_compile(again):
+    """In a new process: the compiler has not been used before."""
+    program = LIBRARY.format(again=again)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_nothing_of_torch_stays_changed(calls):

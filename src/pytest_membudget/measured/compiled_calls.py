@@ -51,26 +51,34 @@ class CompiledCalls:
         self._call: contextlib.ExitStack | None = None
         #: torch's entry that the call runs in, where it is a function's
         self._entry: FrameType | None = None
-        self._originals: list[tuple[Any, str, Any]] = []
+        #: the compiler has not been used yet
+        self._is_waiting = False
+        #: what was replaced: its owner, its name, what it was, what it is
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     def add(self, follower: Follower) -> None:
         """Keep it out from here on. Before the compiler's first use, ``torch.compile`` alone is changed."""
         self._followers.append(follower)
-        if self._originals:
+        if self._replaced:
             return
         if "torch._dynamo.eval_frame" in sys.modules:
             self._install_entries()
-            return
+        else:
+            self._wait()
+
+    def _wait(self) -> None:
         original = torch.compile
 
+        # others may have put theirs around it, or hold it, long after it was put back
         @functools.wraps(original)
         def compiled(*args: Any, **kwargs: Any) -> Any:
-            if torch.compile is compiled:
+            if self._is_waiting:
                 self._put_back()
                 self._install_entries()
             return original(*args, **kwargs)
 
         self._replace(torch, "compile", compiled)
+        self._is_waiting = True
 
     def discard(self, follower: Follower) -> None:
         """It follows no longer."""
@@ -79,12 +87,14 @@ class CompiledCalls:
             self._put_back()
 
     def _put_back(self) -> None:
-        for owner, name, original in reversed(self._originals):
-            setattr(owner, name, original)
-        self._originals.clear()
+        self._is_waiting = False
+        for owner, name, original, function in reversed(self._replaced):
+            if getattr(owner, name) is function:
+                setattr(owner, name, original)
+        self._replaced.clear()
 
     def _replace(self, owner: Any, name: str, function: Any) -> None:
-        self._originals.append((owner, name, getattr(owner, name)))
+        self._replaced.append((owner, name, getattr(owner, name), function))
         setattr(owner, name, function)
 
     def _install_entries(self) -> None:
