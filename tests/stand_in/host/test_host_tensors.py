@@ -19,7 +19,7 @@ def installed():
 
 
 def resident_bytes():
-    """Memory of this process's own; pages of libraries that the kernel maps at first use differ between hosts."""
+    """The process's own memory: how many pages of libraries the kernel maps at once differs between hosts."""
     with open("/proc/self/status", encoding="ascii") as file:
         fields = dict(line.split(":", 1) for line in file)
     return sum(int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssShmem"))

@@ -42,6 +42,13 @@ void cudnn_was_asked_with(const struct cudnn_handle *handle);
 /* The device-properties descriptor of a card, which the real library plans for; NULL where it takes none. */
 void *cudnn_device_properties(int device);
 
+/* Whether `plan`, whose engine `config` describes, is left as it is: its kernels would be compiled, and its
+   workspace is known without that. */
+bool cudnn_plan_waits(void *plan, void *config);
+
+/* The plan is gone, or is finalized now; false where it does not wait. */
+bool cudnn_forget_plan(void *plan);
+
 /* What the states of dropout's generator take. */
 size_t cudnn_dropout_states_bytes(const struct card *card);
 

@@ -3,7 +3,8 @@
    The real library finalizes a heuristics or plan descriptor for a handle, which needs the driver, or for a
    device-properties descriptor, which does not (since 9.8). So attributes that are handles are left out, and
    the current card's description is put in before such a descriptor is finalized. Descriptors, attributes and
-   everything else are the real library's; executing a plan does nothing.
+   everything else are the real library's; executing a plan does nothing, and one whose kernels would have to be
+   compiled waits with that (cudnn_waiting_plans.c).
 
    Constants and prototypes: cudnn_graph.h of cuDNN 9.26. */
 #include <pthread.h>
@@ -19,9 +20,12 @@ enum { ENGINE_DESCRIPTOR = 2, ENGINEHEUR_DESCRIPTOR = 4, EXECUTION_PLAN_DESCRIPT
 /* cudnnBackendAttributeName_t: the device of each of them */
 enum { ENGINEHEUR_DEVICEPROP = 204, EXECUTION_PLAN_DEVICEPROP = 407, ENGINE_DEVICEPROP = 1307 };
 
-/* Descriptors that were created and not yet finalized, and the attribute that names their device. */
+enum { EXECUTION_PLAN_ENGINE_CONFIG = 401 };
+
+/* Descriptors that were created and not yet finalized, the attribute that names their device, and of a plan the
+   engine's configuration. */
 struct unfinished {
-    void *descriptor;
+    void *descriptor, *config;
     int device_attribute;
     struct unfinished *next;
 };
@@ -42,26 +46,33 @@ static bool remember(void *descriptor, int device_attribute) {
     struct unfinished *entry = malloc(sizeof *entry);
     if (!entry) return false;
     pthread_mutex_lock(&unfinished_lock);
-    *entry = (struct unfinished){descriptor, device_attribute, unfinished};
+    *entry = (struct unfinished){descriptor, NULL, device_attribute, unfinished};
     unfinished = entry;
     pthread_mutex_unlock(&unfinished_lock);
     return true;
 }
 
-/* The attribute that names the device of `descriptor`, 0 where it needs none; it is asked for once. */
-static int forget(void *descriptor) {
-    int device_attribute = 0;
+static void remember_config(void *descriptor, void *config) {
+    pthread_mutex_lock(&unfinished_lock);
+    for (struct unfinished *entry = unfinished; entry; entry = entry->next)
+        if (entry->descriptor == descriptor) entry->config = config;
+    pthread_mutex_unlock(&unfinished_lock);
+}
+
+/* What is remembered of `descriptor`, once; its device attribute is 0 where it needs no device. */
+static struct unfinished forget(void *descriptor) {
+    struct unfinished found = {0};
     pthread_mutex_lock(&unfinished_lock);
     for (struct unfinished **link = &unfinished; *link; link = &(*link)->next) {
         struct unfinished *entry = *link;
         if (entry->descriptor != descriptor) continue;
-        device_attribute = entry->device_attribute;
+        found = *entry;
         *link = entry->next;
         free(entry);
         break;
     }
     pthread_mutex_unlock(&unfinished_lock);
-    return device_attribute;
+    return found;
 }
 
 static int destroy(void *descriptor) {
@@ -80,12 +91,14 @@ EXPORTED int cudnnBackendCreateDescriptor(int kind, void **descriptor) {
 
 EXPORTED int cudnnBackendDestroyDescriptor(void *descriptor) {
     forget(descriptor);
+    cudnn_forget_plan(descriptor);
     return destroy(descriptor);
 }
 
 EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t count, const void *values) {
     int (*real)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
     if (type == TYPE_HANDLE) return CUDNN_SUCCESS;
+    if (name == EXECUTION_PLAN_ENGINE_CONFIG && count == 1) remember_config(descriptor, *(void *const *)values);
     bool names_device =
         name == ENGINE_DEVICEPROP || name == ENGINEHEUR_DEVICEPROP || name == EXECUTION_PLAN_DEVICEPROP;
     if (names_device) forget(descriptor); /* the caller's own description stays */
@@ -105,11 +118,12 @@ static int set_device(void *descriptor, int device_attribute) {
 
 EXPORTED int cudnnBackendFinalize(void *descriptor) {
     int (*real)(void *) = cudnn_real("cudnnBackendFinalize");
-    int device_attribute = forget(descriptor);
-    if (!device_attribute) return real(descriptor);
+    struct unfinished found = forget(descriptor);
+    if (!found.device_attribute) return real(descriptor);
     cudnn_was_asked();
-    int status = set_device(descriptor, device_attribute);
-    return status ? status : real(descriptor);
+    int status = set_device(descriptor, found.device_attribute);
+    if (status || (found.config && cudnn_plan_waits(descriptor, found.config))) return status;
+    return real(descriptor);
 }
 
 /* The workspace is the caller's; what a plan computes is not. */
