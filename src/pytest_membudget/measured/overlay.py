@@ -7,17 +7,13 @@ from dataclasses import dataclass
 
 from .. import components
 from ..allocator import CachingAllocator
-from ..histories.places import function_of, is_workspace, makes_new_values, operator_of
 from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
 from ..tracking.record import Phase, Record
 from ..tracking.role_rules import has_gradient, note_role
-from .operator_names import operator_name
+from .asked_by import Stacks, UsersLine
 from .sightings import Sighting
 from .states import State
-
-#: The user's line among an event's frames: file and line.
-UsersLine = Callable[[Frames], tuple[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class _Played:
         self._states = seen.states
         self._sightings = seen.sightings
         self._next = 0
-        self._users_line = users_line
+        self._stacks = Stacks(users_line)
         self._state = 0
         #: nothing of the model has run since the last backward: what is made now, outside modules, is a batch
         self._before_model = True
@@ -117,17 +113,17 @@ class _Played:
     def _born(self, number: int, frames: Frames, is_known: bool) -> None:
         event = self._snapshot.history.events[number]
         state = self._states[self._state]
-        operator = operator_of(frames)
-        record = Record(event.size_bytes, operator_name(operator) or function_of(frames), state.phase)
+        asked = self._stacks.asked_by(frames)
+        record = Record(event.size_bytes, asked.operator, state.phase)
         record.request = number
         record.module, record.root_call = state.module, state.root_call
         outside = state.phase is Phase.FORWARD and state.module is None
-        record.from_inputs = outside and (self._before_model or makes_new_values(operator))
-        if is_workspace(frames):
+        record.from_inputs = outside and (self._before_model or asked.makes_new_values)
+        if asked.is_workspace:
             record.role = components.WORKSPACES
         elif not is_known:
             record.role = components.UNATTRIBUTED
-        line = self._users_line(frames) or state.line
+        line = asked.line or state.line
         if line is not None:
             record.code, record.line = _Place(line[0]), line[1]
         if event.address in self.ledger.live:  # its end is missing

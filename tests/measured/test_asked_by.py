@@ -1,0 +1,56 @@
+"""What an allocation's stack tells."""
+
+from pytest_membudget.measured.asked_by import Stacks
+
+
+def frame(name, filename="??", line=0):
+    return {"name": name, "filename": filename, "line": line}
+
+
+ALLOCATOR = frame("c10::cuda::CUDACachingAllocator::Native::NativeCachingAllocator::allocate(unsigned long)")
+TENSOR = frame("at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*)")
+ADD = frame("at::_ops::add_Tensor::call(at::Tensor const&, at::Tensor const&, c10::Scalar const&)")
+LIBRARY = frame("at::cuda::blas::gemm_internal_cublaslt(long)")
+USER = frame("step", "/project/train.py", 7)
+
+
+def line_of_user(frames):
+    return next(((one["filename"], one["line"]) for one in frames if one["filename"].endswith(".py")), None)
+
+
+def test_an_operators_allocation_has_its_name_and_the_users_line():
+    asked = Stacks(line_of_user).asked_by([ALLOCATOR, TENSOR, ADD, USER])
+
+    assert (asked.operator, asked.line) == ("aten::add.Tensor", ("/project/train.py", 7))
+    assert not asked.is_workspace
+    assert not asked.makes_new_values
+
+
+def test_a_librarys_is_a_workspace_and_a_factorys_are_new_values():
+    stacks = Stacks(line_of_user)
+
+    assert stacks.asked_by([ALLOCATOR, LIBRARY, ADD, USER]).is_workspace
+    assert stacks.asked_by([ALLOCATOR, TENSOR, frame("at::_ops::randn::call"), USER]).makes_new_values
+
+
+def test_a_stack_without_frames_is_backwards():
+    asked = Stacks(line_of_user).asked_by(())
+
+    assert (asked.operator, asked.line, asked.is_workspace) == ("backward", None, False)
+
+
+def test_a_stack_is_looked_at_once():
+    looked = []
+
+    def line(frames):
+        looked.append(frames)
+        return line_of_user(frames)
+
+    stacks = Stacks(line)
+    shared = [ALLOCATOR, TENSOR, ADD, USER]
+    found = [stacks.asked_by(list(shared)) for _ in range(3)]
+    other = stacks.asked_by([ALLOCATOR, TENSOR, ADD, frame("step", "/project/train.py", 9)])
+
+    assert len(looked) == 2
+    assert [one.line for one in found] == [("/project/train.py", 7)] * 3
+    assert other.line == ("/project/train.py", 9)
