@@ -47,6 +47,35 @@ class OldSoftmax(torch.autograd.Function):
         return torch._softmax_backward_data(gradients[0], result, -1, scores.dtype)
 
 
+class _OldDropout(torch.autograd.Function):
+    """``_fused_dropout`` of PyTorch 1.10: takes its result before its mask, which is of bytes.
+
+    Since pytorch/pytorch#63937 the mask comes first (aten/src/ATen/native/cuda/Dropout.cu), and free blocks
+    fit otherwise.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        result = torch.empty_like(x)
+        mask = torch.empty_like(x, dtype=torch.uint8)
+        ctx.save_for_backward(mask)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
+        (mask,) = ctx.saved_tensors
+        return gradients[0] * mask
+
+
+class OldDropout(nn.Module):
+    """``nn.Dropout`` in training, as PyTorch 1.10 ran it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of the shape of ``x``; memory only, no values."""
+        result: torch.Tensor = _OldDropout.apply(x)  # type: ignore[no-untyped-call]
+        return result
+
+
 class Attention(nn.Module):
     """Scores, softmax, dropout, and the output's dense layer with residual and norm."""
 
@@ -58,7 +87,7 @@ class Attention(nn.Module):
         self.value = nn.Linear(shape.width, shape.width)
         self.dense = nn.Linear(shape.width, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=1e-12)
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = OldDropout()
 
     def _by_head(self, x: torch.Tensor) -> torch.Tensor:
         return x.view(*x.shape[:-1], self.heads, -1).permute(0, 2, 1, 3)
@@ -93,7 +122,7 @@ class Layer(nn.Module):
         self.up = nn.Linear(shape.width, shape.hidden)
         self.down = nn.Linear(shape.hidden, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=1e-12)
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = OldDropout()
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """(batch, tokens, width)."""
@@ -114,7 +143,7 @@ class BertClassifier(nn.Module):
         self.places = nn.Embedding(shape.positions, shape.width)
         self.types = nn.Embedding(2, shape.width)
         self.norm = nn.LayerNorm(shape.width, eps=1e-12)
-        self.dropout = nn.Dropout(0.1)
+        self.dropout = OldDropout()
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.pooler = nn.Linear(shape.width, shape.width)
         self.classifier = nn.Linear(shape.width, 2)

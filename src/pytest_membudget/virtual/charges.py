@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..allocator import OutOfMemory
@@ -49,7 +50,7 @@ class Charges:
                 tracker.saw_on_host(result, plan.name)
         elif isinstance(result, (list, tuple)):
             skipped = missing_on_cuda(func, args) if plan.attention else ()
-            for index, tensor in enumerate(result):
+            for index, tensor in _as_asked_for(func, result):
                 if on_cuda(tensor) and index not in skipped:
                     tracker.saw(tensor, plan.name, args)
                 elif type(tensor) is FakeTensor and tensor.fake_device.type == "cpu":
@@ -71,6 +72,13 @@ class Charges:
         if plan.unmodelled is not None and is_on_device(result, args):
             call = (args, kwargs, result, self._gpu)
             self.unmodelled.saw(plan.name, plan.unmodelled, call, tracker.source.find)
+
+
+def _as_asked_for(func: Any, results: Sequence[Any]) -> Iterable[tuple[int, Any]]:
+    """Each result with its place among them, in the order in which the operator takes their memory."""
+    numbered = list(enumerate(results))
+    # dropout_cuda in aten/src/ATen/native/cuda/Dropout.cu takes the mask before the result
+    return reversed(numbered) if func is torch.ops.aten.native_dropout.default else numbered
 
 
 def on_cuda(tensor: object) -> bool:
