@@ -41,3 +41,21 @@ def test_isin_of_unknown_numbers_has_a_bound(trace):
 
     assert traced.value == 5
     assert any("all different, the worst case" in line for line in traced.report.assumptions)
+
+
+def exponentials():
+    """Left in the memory that the scales get: so many squarings would not end."""
+    filler = torch.full((4000,), 1e18, device="cuda")
+    del filler
+    matrices = torch.randn(2, 5, 5).cuda()
+    return list(torch.matrix_exp(matrices).shape)
+
+
+def test_the_scales_of_matrix_exponentials_are_large_and_listed(trace):
+    """``compute_T18_scale_square`` (native/LinearAlgebra.cpp, 2.15) squares as often as it has read."""
+    traced = trace(exponentials)
+
+    assert traced.value == [2, 5, 5]
+    assert any(
+        "reads an int64 value" in line and "taken to be 4" in line for line in traced.report.assumptions
+    )

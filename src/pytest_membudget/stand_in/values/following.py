@@ -78,6 +78,13 @@ class Following:
             with torch._C.DisableTorchFunction():
                 target.copy_(self.reads.array(source))
 
+    def assume_within(self, target: torch.Tensor, value: Scalar) -> None:
+        """``target`` on the host holds what a kernel has copied of its own: ``value`` throughout."""
+        if target.numel():
+            with torch._C.DisableTorchFunction():
+                target.fill_(value)
+            self.reads.list_assumed(target.dtype, value)
+
     def shapes_of(
         self, operator: Any, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[Shape] | None:

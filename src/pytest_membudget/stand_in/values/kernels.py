@@ -27,6 +27,11 @@ aten = torch.ops.aten
 _ITEM = aten._local_scalar_dense.default
 _COPY = aten.copy_.default
 _ALL = aten.all.default
+_EXPONENTIAL = aten.linalg_matrix_exp.default
+#: What ``matrix_exp`` copies to the host are its matrices' norms, and how often it squares each
+#: (``mexp_impl``, ``compute_T18_scale_square``: native/LinearAlgebra.cpp, 2.15). The longest polynomial is
+#: for norms from 1.46 on in fp32 and 0.30 in fp64, and from two squarings on no further one takes more.
+_LARGE_SCALE = 4
 
 #: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
 #: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
@@ -43,6 +48,8 @@ class _Nesting(threading.local):
     """
 
     depth = 0
+    #: what a kernel's copies to the host hold, where it decides by them
+    decides = 0
     #: where the last ``all()`` of a kernel put its result
     all_result = 0
 
@@ -96,6 +103,8 @@ class Kernels:
         if operator is _ITEM:
             return self._reading(operator, kernel)
         plan = Plan(operator)
+        if operator is _EXPONENTIAL:
+            return self._computing(self._deciding(kernel), plan)
         if plan.reads:
             return self._comparing(operator, kernel)
         if operator in COUNTED:
@@ -142,7 +151,9 @@ class Kernels:
         nesting, following, launches = self._nesting, self._following, self._launches
 
         def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
-            if nesting.depth or target.is_cuda:
+            if nesting.depth and not target.is_cuda:
+                return self._copy_within(kernel, target, source, *args)
+            if target.is_cuda:
                 return copy(target, source, *args)
             nesting.depth = 1
             launches.operator_begins()
@@ -153,6 +164,25 @@ class Kernels:
                 nesting.depth = 0
                 launches.operator_ended()
             return target
+
+        return run
+
+    def _copy_within(self, kernel: Kernel, target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
+        """A kernel's copy to the host: where it decides by what it has computed, of what makes it do most."""
+        kernel(target, source, *args)
+        if self._nesting.decides and source.is_cuda:
+            self._following.assume_within(target, self._nesting.decides)
+        return target
+
+    def _deciding(self, kernel: Kernel) -> Kernel:
+        nesting = self._nesting
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            nesting.decides = _LARGE_SCALE
+            try:
+                return kernel(*args, **kwargs)
+            finally:
+                nesting.decides = 0
 
         return run
 
