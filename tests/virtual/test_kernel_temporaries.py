@@ -3,6 +3,7 @@
 Where a test says "recorded", the figure stands in a public allocator history of a real GPU.
 """
 
+import pytest
 import torch
 from kernel_calls import MI300X, held, meta
 
@@ -94,6 +95,21 @@ def probabilities(reduction):
 def test_a_loss_of_probabilities_keeps_the_storage_of_all_losses(trace):
     assert trace(probabilities, "mean").value == [[], 4 * 1000 * 1000]
     assert trace(probabilities, "none").value == [[1000, 1000], 4 * 1000 * 1000]
+
+
+def mean_of_squares(kind, reduction):
+    given = torch.full((1000, 1000), 0.5, device="cuda")
+    target = torch.ones(1, 1000, device="cuda")
+    loss = getattr(torch.nn.functional, kind)(given, target, reduction=reduction)
+    return list(loss.shape), loss.untyped_storage().nbytes()
+
+
+@pytest.mark.parametrize("kind", ["mse_loss", "smooth_l1_loss"])
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_mean_of_squares_keeps_the_storage_of_all_losses(trace, kind):
+    """``TensorIterator``'s output is the operator's own result first, of the size of both broadcast."""
+    assert trace(mean_of_squares, kind, "mean").value == [[], 4 * 1000 * 1000]
+    assert trace(mean_of_squares, kind, "none").value == [[1000, 1000], 4 * 1000 * 1000]
 
 
 def test_positive_weights_of_a_loss_of_logits_come_before_its_losses():

@@ -3,7 +3,8 @@
 ``binary_cross_entropy`` and ``soft_margin_loss`` make every element's loss, reduce them and ``resize_`` the
 losses to the one number; ``resize_`` to a smaller shape keeps the storage. Read in
 aten/src/ATen/native/Loss.cpp and cuda/Loss.cu of pytorch/pytorch 2.6.0; the fake kernels give a tensor of one
-number and no more.
+number and no more. ``mse_loss`` and ``smooth_l1_loss`` have their result made for every element by the
+iterator that they are structured on, before it is the output of the reduction (seen in 2.15's wheel, on the stand-in).
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import torch
 
 aten = torch.ops.aten
 
-KEPT: Final = frozenset({aten.binary_cross_entropy.default, aten.soft_margin_loss.default})
+KEPT: Final = frozenset({
+    aten.binary_cross_entropy.default, aten.soft_margin_loss.default, aten.mse_loss.default,
+    aten.smooth_l1_loss.default,
+})  # fmt: skip
 
 
 def in_storage_of_all(
-    run: Callable[..., torch.Tensor], result: torch.Tensor, losses_of: torch.Tensor
+    run: Callable[..., torch.Tensor], result: torch.Tensor, given: torch.Tensor, target: torch.Tensor
 ) -> torch.Tensor:
-    """``result`` in a storage for a loss of each element of ``losses_of``; ``run`` calls a fake kernel."""
-    if result.shape == losses_of.shape:
+    """``result`` in a storage for every element's loss; ``run`` calls a fake kernel."""
+    shape = torch.broadcast_shapes(given.shape, target.shape)
+    if result.shape == shape:
         return result
-    return run(aten.resize_.default, run(aten.empty_like.default, losses_of), result.shape)
+    return run(aten.resize_.default, run(aten.new_empty.default, result, shape), result.shape)

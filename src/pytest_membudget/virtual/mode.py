@@ -146,7 +146,7 @@ class VirtualMode(FakeTensorMode):
             return self.collectives.run(tracker, func, plan.name, args)
         result = self._run(func, types, args, kwargs)
         if plan.keeps_losses and on_cuda(result):
-            result = in_storage_of_all(lambda one, *given: self._run(one, types, given, {}), result, args[0])
+            result = in_storage_of_all(lambda one, *of: self._run(one, types, of, {}), result, *args[:2])
         if result is not NotImplemented:
             self._account(tracker, func, plan, args, kwargs, result)
             if plan.collective:
