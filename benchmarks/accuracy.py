@@ -81,6 +81,9 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument(
         "--results", type=Path, metavar="FOLDER", help="where runs are kept; what lies there is not run again"
     )
+    parser.add_argument(
+        "--only-kept", action="store_true", help="run nothing: families that are not in --results are named"
+    )
     parser.add_argument("--processes", type=int, default=1, help="how many at once (needs pytest-xdist)")
     return parser.parse_args(arguments)
 
@@ -103,7 +106,7 @@ def _runs(options: Any, published: Sequence[Published]) -> list[DeviceRun]:
         report = json.loads(options.report.read_text(encoding="utf-8"))
         return [DeviceRun("", report["torch"]["version"], "", report["tests"])]
     devices = [device for device in DEVICES if device in (options.device or devices_here())]
-    return device_runs(published, devices, options.processes, options.results)
+    return device_runs(published, devices, options.processes, options.results, only_kept=options.only_kept)
 
 
 def _compared(
@@ -114,8 +117,10 @@ def _compared(
     comparisons: list[Comparison] = []
     troubles: list[str] = []
     for run in runs:
-        found, wrong = with_published(run.rows, published, run.device)
+        ran = [entry for entry in published if entry.family not in run.not_run]
+        found, wrong = with_published(run.rows, ran, run.device)
         comparisons += found
+        troubles += [f"{run.device}: {family}: not run" for family in run.not_run]
         troubles += [f"{run.device}: {trouble}" if run.device else trouble for trouble in wrong]
     return comparisons, troubles
 

@@ -35,6 +35,8 @@ class DeviceRun:
     """That planned convolutions."""
     rows: Sequence[Any]
     """Of reports."""
+    not_run: Sequence[str] = ()
+    """Families of which nothing is kept, where only what is kept was asked for."""
 
 
 def devices_here() -> tuple[str, ...]:
@@ -43,26 +45,36 @@ def devices_here() -> tuple[str, ...]:
 
 
 def device_runs(
-    published: Sequence[Published], devices: Iterable[str], processes: int, kept: Path | None
+    published: Sequence[Published],
+    devices: Iterable[str],
+    processes: int,
+    kept: Path | None,
+    *,
+    only_kept: bool = False,
 ) -> list[DeviceRun]:
     """A run of ``published`` on each of ``devices``; what lies in ``kept`` is taken from there.
 
-    Each family has a session of its own: one that is kept is not run again.
+    Each family has a session of its own: one that is kept is not run again. ``only_kept``: none is run.
     """
     with _folder(kept) as folder:
-        return [_run(device, published, processes, folder / device) for device in devices]
+        return [_run(device, published, processes, folder / device, only_kept) for device in devices]
 
 
-def _run(device: str, published: Sequence[Published], processes: int, folder: Path) -> DeviceRun:
-    documents = []
+def _run(
+    device: str, published: Sequence[Published], processes: int, folder: Path, only_kept: bool
+) -> DeviceRun:
+    documents, not_run = [], []
     for family in dict.fromkeys(entry.family for entry in published if entry.test):
         path = folder / f"{family.replace(' ', '_')}.json"
+        if not path.exists() and only_kept:
+            not_run.append(family)
+            continue
         if not path.exists():
             entries = [entry for entry in published if entry.family == family]
             _write(path, _document(device, entries, processes))
         documents.append(json.loads(path.read_text(encoding="utf-8")))
     rows = [row for document in documents for row in document["tests"]]
-    return DeviceRun(device, _all_of(documents, "torch"), _all_of(documents, "cudnn"), rows)
+    return DeviceRun(device, _all_of(documents, "torch"), _all_of(documents, "cudnn"), rows, not_run)
 
 
 def _document(device: str, entries: Iterable[Published], processes: int) -> dict[str, Any]:

@@ -179,3 +179,13 @@ def test_a_run_is_kept_by_device_and_family(tmp_path, figures, monkeypatch):
 
     kept = json.loads((tmp_path / "kept" / "fake" / "figures.json").read_text())
     assert (kept["torch"], kept["tests"]) == ("2.13.0", [ROW])
+
+
+def test_where_only_what_is_kept_is_asked_for_the_others_are_named(tmp_path, figures, monkeypatch, capsys):
+    monkeypatch.setattr(accuracy_runs.subprocess, "run", None)
+    monkeypatch.setattr(accuracy, "_published", lambda options: read_published([Path(figures())]))
+
+    status = accuracy.main(["--device", "fake", "--results", str(tmp_path / "kept"), "--only-kept"])
+
+    assert status == 1
+    assert "fake: figures: not run" in capsys.readouterr().err

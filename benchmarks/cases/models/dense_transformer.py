@@ -108,7 +108,8 @@ class SelfAttention(nn.Module):
         query, key, value = (
             tensor.unflatten(-1, (self.heads, -1)).transpose(1, 2) for tensor in (query, key, value)
         )
-        query, key = self.positions(query), self.positions(key)
+        query = self.positions(query)  # one by one: the first's memory is free for the second's
+        key = self.positions(key)
         steps = torch.arange(length, device=x.device)
         mask = (steps[:, None] >= steps[None, :])[None, ...]
         output = attention(query, key, value, mask)
