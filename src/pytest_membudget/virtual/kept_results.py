@@ -4,7 +4,7 @@
 losses to the one number; ``resize_`` to a smaller shape keeps the storage. Read in
 aten/src/ATen/native/Loss.cpp and cuda/Loss.cu of pytorch/pytorch 2.6.0; the fake kernels give a tensor of one
 number and no more. ``mse_loss`` and ``smooth_l1_loss`` have their result made for every element by the
-iterator that they are structured on, before it is the output of the reduction (seen in 2.15's wheel, on the stand-in).
+iterator that they are structured on, before it is the output of the reduction (seen on 2.15).
 """
 
 from __future__ import annotations
