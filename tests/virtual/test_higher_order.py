@@ -41,6 +41,13 @@ def test_uncompiled_flex_attention_holds_the_scores(trace):
     assert run.report.not_modelled == ()
 
 
+def test_examples_that_a_modified_score_is_traced_with_take_nothing(trace):
+    """``create_fw_bw_graph`` makes them in a fake mode of its own, on a card too (2.11 to 2.15)."""
+    run = trace(flex, workspaces_of=(2, 13))
+
+    assert "aten::empty_strided" not in {holder.operator for holder in run.report.holders}
+
+
 def without_gradients():
     from torch.nn.attention.flex_attention import flex_attention
 

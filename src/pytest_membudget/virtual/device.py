@@ -38,6 +38,7 @@ from .extension_bitsandbytes import install_bitsandbytes
 from .forks import refuse_in_forks
 from .generator import install_generator
 from .guard import install_cuda_guard, register_stand_in_accelerator
+from .higher_order import install_examples
 from .legacy_types import install_legacy_types
 from .loaders import install_loaders
 from .memory_history import MemoryHistory
@@ -112,8 +113,7 @@ class VirtualDevice:
         self._regions.learn()
         # nothing large is computed here, and a pool of threads does not survive the fork of a test's child
         torch.set_num_threads(1)
-        # one fake tensor mode serves one thread; the engine would start another for the device that is not
-        # there, and share a backward's nodes between them
+        # one fake tensor mode serves one thread; the engine would share a backward's nodes with another
         torch.autograd.set_multithreading_enabled(False)
         install_cuda_guard()
         register_stand_in_accelerator()
@@ -141,6 +141,7 @@ class VirtualDevice:
         install_tensor_lists()
         install_tensor_methods(self._tracker.record_stream, self._tracker.pinned)
         install_storage_sizes(self._resized)
+        install_examples(self._mode)
 
     def _install_cuda(self) -> None:
         """What torch is on a machine with the device, and how its parts run on it."""

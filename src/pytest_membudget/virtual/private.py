@@ -48,6 +48,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._functorch.eager_transforms", "_create_differentiable", "torch.func.grad without wrappers"),
     ("torch._functorch.eager_transforms", "_undo_create_differentiable", "torch.func.grad without wrappers"),
     ("torch._C", "_functorch.peek_interpreter_stack", "torch.func.grad without wrappers"),
+    ("torch._higher_order_ops.flex_attention", "create_fw_bw_graph", "flex attention's examples"),
     ("torch._utils", "_restore_device_fake_mode", "counting what torch.load puts on cuda"),
     ("torch.library", "_impls", "extensions' kernels that are Python code"),
     ("torch._library.simple_registry", "singleton.find", "extensions' fake kernels"),
