@@ -9,9 +9,9 @@ from .errors import WorkerFailure
 from .in_flight import InFlight
 from .process_end import end_text
 from .process_start import with_tail
-from .worker_start import CUDA, STAND_IN, VIRTUAL, Order, WorkerStart, import_path
+from .worker_start import CUDA, CUDA_GROUP, STAND_IN, VIRTUAL, Order, WorkerStart, import_path
 
-__all__ = ["CUDA", "STAND_IN", "VIRTUAL", "Order", "Worker", "WorkerStart"]
+__all__ = ["CUDA", "CUDA_GROUP", "STAND_IN", "VIRTUAL", "Order", "Worker", "WorkerStart"]
 
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0

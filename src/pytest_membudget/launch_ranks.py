@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from .launch import CUDA
+from .launch import CUDA, CUDA_GROUP
 from .launcher_environment import Joined
 from .process_end import end_text
 from .process_start import start_process, with_tail
@@ -42,8 +42,8 @@ class RanksOrder:
     """The card that is asked for."""
     device: str = CUDA
     """What makes a rank's device, ``module:function`` of the order."""
-    backend: str = "nccl"
-    """Of ``torch.distributed``: ``nccl`` gives each rank a CUDA device too, ``gloo`` does not."""
+    backend: str = CUDA_GROUP
+    """Of ``torch.distributed``: with nccl each rank is given a CUDA device too, with ``gloo`` not."""
     joined: Joined | None = None
     """The rank among a launcher's that this session is; None: all ranks are started on this machine."""
 

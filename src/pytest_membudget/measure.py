@@ -12,7 +12,7 @@ from .device_turn import looking_turn, shared_turn, visible_names, whole_turn
 from .errors import UsageMistake
 from .estimate import Estimate, Estimator, capacity_of, read_answer, request_for
 from .gpus import find_gpu, load_gpus
-from .launch import CUDA, Order
+from .launch import CUDA, CUDA_GROUP, Order
 from .launch_ranks import RanksOrder, measure_ranks
 from .launcher_environment import Joined, local_rank_of, ranks_of_environment
 from .verdict import ERROR, Verdict
@@ -38,7 +38,7 @@ class Measurer:
     """
 
     def __init__(
-        self, order: Order, environment: Mapping[str, str], device: str = CUDA, backend: str = "nccl"
+        self, order: Order, environment: Mapping[str, str], device: str = CUDA, backend: str = CUDA_GROUP
     ) -> None:
         """``device``: what makes the workers' device. ``backend``: of the ranks' process group."""
         self._environment = environment

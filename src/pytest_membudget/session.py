@@ -23,7 +23,7 @@ from .estimate import Estimate, capacity_of
 from .estimators import Estimators
 from .host_room import processors
 from .item_names import file_name_of, key_of, name_of_rank, nodeid_of
-from .launch import CUDA, Order
+from .launch import CUDA, CUDA_GROUP, Order
 from .marker import MARKER, read_budget
 from .marker_place import find_marker_line
 from .measure import Measurer, NotMeasured
@@ -40,7 +40,7 @@ _SNAPSHOTS = "snapshots"
 
 #: What makes the device that tests are measured on, and the backend between several of them.
 MEASURED_ON = CUDA
-MEASURED_BY = "nccl"
+MEASURED_BY = CUDA_GROUP
 
 #: Why a scenario is not measured: it has no body that could run.
 _ANALYTIC = "analytic scenario"

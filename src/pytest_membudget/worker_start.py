@@ -29,6 +29,8 @@ _FAREWELL = 2.0
 VIRTUAL = "pytest_membudget.virtual.device:made_for"
 STAND_IN = "pytest_membudget.stand_in.device:made_for"
 CUDA = "pytest_membudget.measured.device:made_for"
+#: The backends between several cards: the host's tensors too, as FSDP2 with its optimizer there needs.
+CUDA_GROUP = "cpu:gloo,cuda:nccl"
 #: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 

@@ -98,7 +98,9 @@ BODIES = """
             dist.init_process_group("gloo")
 
     def test_finds_the_group():
-        dist.init_process_group("gloo", rank=dist.get_rank())
+        assert dist.get_backend() == "gloo"
+        dist.init_process_group("cpu:gloo", rank=dist.get_rank())
+        assert dist.get_backend() == "cpu:gloo"
         counting_device.taken.append(total())
         dist.destroy_process_group()
 

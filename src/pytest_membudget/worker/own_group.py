@@ -1,8 +1,21 @@
-"""A test that makes its process group itself, as under torchrun, where the launcher's is there already."""
+"""A test that makes its process group itself, as under torchrun, where the launcher's is there already.
+
+The launcher's serves the host too (``cpu:gloo,cuda:nccl``), as FSDP2 with its optimizer on the host needs. It
+is shown as of the backend for cards, and once a test asks for a group as of what it asked for: what
+``get_backend`` says is what it says where the test's own call makes the group.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+#: (module, attribute path, what it is for): see ``virtual/private.py``.
+PARTS: tuple[tuple[str, str, str], ...] = (
+    ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
+    ("torch.distributed.distributed_c10d", "BackendConfig", "the devices that a backend serves"),
+)
+#: What PyTorch shows where no backend was named (``init_process_group``, 2.11 to 2.15).
+_UNNAMED = "undefined"
 
 
 def accept_own_group() -> None:
@@ -13,6 +26,12 @@ def accept_own_group() -> None:
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
+    from ..virtual.private import check_parts
+
+    check_parts(PARTS)
+    served = _served(dist.get_backend())
+    shown = served["cuda"]
+    _show(shown)
     made = {module: module.init_process_group for module in (dist, c10d)}
 
     def find_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
@@ -21,19 +40,40 @@ def accept_own_group() -> None:
         if not dist.is_initialized():
             c10d.init_process_group(backend, *args, **kwargs)
             return
-        _refuse_other(backend, dist.get_backend(), "backend")
-        _refuse_other(kwargs.get("world_size", -1), dist.get_world_size(), "world_size")
-        _refuse_other(kwargs.get("rank", -1), dist.get_rank(), "rank")
+        if backend is not None and not _served(backend).items() <= served.items():
+            raise _other(backend, shown, "backend")
+        for name, own in (("world_size", dist.get_world_size()), ("rank", dist.get_rank())):
+            if kwargs.get(name, -1) not in (-1, own):
+                raise _other(kwargs[name], own, name)
+        # PyTorch names the backend of a device that is given, and no other
+        unnamed = _UNNAMED if kwargs.get("device_id") is None else shown
+        _show(unnamed if backend is None else backend.lower())
 
     for module in made:
         _set(module, find_group)
 
 
-def _refuse_other(asked: Any, own: Any, name: str) -> None:
-    """``asked`` may say nothing, or what is there: ``cuda:nccl`` is nccl for what is measured."""
-    if asked in (None, -1, own) or (isinstance(asked, str) and own in asked.lower()):
-        return
-    raise ValueError(
+def _served(backend: str) -> dict[str, str]:
+    """The backends that ``backend`` is for the host and for cards: ``{"cuda": "nccl"}`` for nccl."""
+    from torch.distributed import distributed_c10d as c10d
+
+    asked: Any = c10d.BackendConfig(c10d.Backend(backend))
+    served = asked.get_device_backend_map()
+    return {device: str(served[device]) for device in ("cpu", "cuda") if device in served}
+
+
+def _show(backend: str) -> None:
+    """Let ``get_backend`` say ``backend`` of the default group; groups made of it are of that too."""
+    import torch.distributed as dist
+    from torch.distributed import distributed_c10d as c10d
+
+    shown: Any = c10d._world.pg_map
+    world = dist.group.WORLD
+    shown[world] = (backend, shown[world][1])
+
+
+def _other(asked: Any, own: Any, name: str) -> ValueError:
+    return ValueError(
         f"init_process_group({name}={asked!r}): the test runs in a process group with {name}={own!r}, "
         f"which is there before it begins; leave the call out, or write {own!r}"
     )

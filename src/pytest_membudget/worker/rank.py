@@ -65,7 +65,7 @@ def _settle(files: RankFiles, parent_pid: int) -> None:
 
 def _run_session(order: dict[str, Any], files: RankFiles) -> None:
     os.chdir(order["dir"])
-    if order["backend"] == "nccl":
+    if "nccl" in order["backend"]:
         _choose_device(int(os.environ["LOCAL_RANK"]), is_joined=order["meeting"] is not None)
     module, _, function = order["device"].partition(":")
     device = getattr(importlib.import_module(module), function)(order)

@@ -45,6 +45,23 @@ BODIES = """
         steps(model)
 
     @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_shards_on_the_host():
+        import torch
+        import torch.distributed as dist
+        from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+        shown = [dist.get_backend()]
+        dist.init_process_group("cpu:gloo,cuda:nccl")
+        shown.append(dist.get_backend())
+        assert shown == ["nccl", "cpu:gloo,cuda:nccl"]
+        model = torch.nn.Sequential(torch.nn.Linear(2048, 2048), torch.nn.Linear(2048, 2048))
+        for layer in model:
+            fully_shard(layer, offload_policy=CPUOffloadPolicy())
+        fully_shard(model, offload_policy=CPUOffloadPolicy())
+        model(torch.randn(64, 2048, device="cuda")).sum().backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # on the host, by gloo
+        assert norm.full_tensor().device.type == "cpu"
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
     def test_rank_1_runs_out_of_memory():
         import torch
         import torch.distributed as dist
@@ -84,7 +101,9 @@ def pairs(run, name):
     return [(estimate, measured[estimate["rank"]]) for estimate in row["estimates"]]
 
 
-@pytest.mark.parametrize(("name", "ranks"), [("test_replicas", 2), ("test_shards", 4)])
+@pytest.mark.parametrize(
+    ("name", "ranks"), [("test_replicas", 2), ("test_shards", 4), ("test_shards_on_the_host", 2)]
+)
 def test_every_rank_is_measured_as_it_was_estimated(run, name, ranks):
     assert run.outcomes[name] == "passed", run.out
     assert [one["rank"] for one in run.rows[name]["measurements"]] == list(range(ranks))

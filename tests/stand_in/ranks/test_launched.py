@@ -98,6 +98,31 @@ def test_what_gloo_serves_is_answered_too(on_rank):
     assert on_rank(on_the_host, world_size=4).value == ["cpu:gloo,cuda:nccl", [12]]
 
 
+def on_the_host_unnamed():
+    dist.init_process_group()
+    try:
+        dist.all_reduce(torch.tensor([3]))
+    except RuntimeError as error:
+        return [dist.get_backend(), str(error)]
+
+
+def test_a_group_of_no_named_backend_is_for_cards(on_rank):
+    """``BackendConfig``: of the accelerator that is there; ``get_backend`` says what was asked for."""
+    shown, text = on_rank(on_the_host_unnamed, world_size=4).value
+    assert shown == "undefined"
+    assert "No backend type associated with device type cpu" in text
+
+
+def of_the_launchers():
+    counter = torch.tensor([3])
+    dist.all_reduce(counter)
+    return [dist.get_backend(), counter.tolist()]
+
+
+def test_the_launchers_group_serves_the_host_too(on_rank):
+    assert on_rank(of_the_launchers, world_size=4).value == ["nccl", [12]]
+
+
 def meshes():
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 

@@ -113,6 +113,27 @@ def test_a_backend_serves_the_devices_that_it_serves(trace):
     assert trace(host_tensors_with, "cpu:gloo,cuda:nccl", world_size=2).value == "cpu:gloo,cuda:nccl"
 
 
+def test_a_group_of_no_named_backend_is_for_cards(trace):
+    """``BackendConfig``: of the accelerator that is there; ``get_backend`` says what was asked for."""
+    text = trace(host_tensors_with, None, world_size=2).value
+    assert "No backend type associated with device type cpu" in text
+    assert trace(shown_with, None, world_size=2).value == "undefined"
+
+
+def shown_with(backend):
+    dist.init_process_group(backend)
+    return dist.get_backend()
+
+
+def of_the_launchers():
+    dist.all_reduce(torch.ones(1))
+    return dist.get_backend()
+
+
+def test_the_launchers_group_serves_the_host_too(trace):
+    assert trace(of_the_launchers, world_size=2).value == "nccl"
+
+
 def own_device(way):
     index = torch.cuda.current_device()
     values = {

@@ -18,9 +18,13 @@ from ...virtual.cluster.private import register_fake_backend
 from ...virtual.ordinal import Place
 from .lonely_store import LonelyStore
 
-#: What the measured launcher's groups are of.
+#: What the launcher's group is shown with: what a test for cards asks for.
 BACKEND = "nccl"
+#: What it serves, measured too.
+SERVED = "cpu:gloo,cuda:nccl"
 _FAKE = "fake"
+#: What PyTorch shows where no backend was named: a group for cards alone (``BackendConfig``, 2.11 to 2.15).
+_UNNAMED = "undefined"
 
 
 class ProcessGroups:
@@ -44,9 +48,9 @@ class ProcessGroups:
         kind: Any = dist.ProcessGroup
         kind.split_group = lambda *args, **kwargs: self._split_group(*args, **kwargs)
         put("init_process_group", self._init_process_group)
-        dist.init_process_group()  # as PyTorch does where none is named: gloo for the host, NCCL for cards
+        dist.init_process_group(SERVED)
         shown, world = own._world.pg_map, dist.group.WORLD
-        shown[world] = (BACKEND, shown[world][1])  # what a test for cards asks for
+        shown[world] = (BACKEND, shown[world][1])
         self._is_launchers = True
 
     def _init_process_group(
@@ -95,7 +99,7 @@ class ProcessGroups:
     ) -> Any:
         """``_new_process_group_helper`` without gloo; the group is shown with the backends asked for."""
         split_into(group_size)
-        wanted = str(backend)
+        wanted = _UNNAMED if backend is None else str(backend)
         made = self._new_group(
             group_size,
             group_rank,
@@ -106,8 +110,7 @@ class ProcessGroups:
         )
         if isinstance(made[0], dist.ProcessGroup):
             own: Any = c10d
-            shown = "cpu:gloo,cuda:nccl" if wanted in ("undefined", "None") else wanted
-            own._world.pg_map[made[0]] = (shown, made[1])
+            own._world.pg_map[made[0]] = (wanted, made[1])
         return made
 
     def _split_group(self, group: Any, ranks: Sequence[int], *args: Any, **settings: Any) -> Any:
@@ -117,8 +120,6 @@ class ProcessGroups:
 
 def _without_gloo(wanted: str) -> str:
     """The backends to make where ``wanted`` are asked for: gloo is answered by the fake one."""
-    if wanted in ("undefined", "None"):
-        return f"cpu:{_FAKE},cuda:{BACKEND}"
     if wanted == BACKEND:
         return wanted
     served = c10d.BackendConfig(c10d.Backend(wanted)).get_device_backend_map()
