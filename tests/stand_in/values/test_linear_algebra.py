@@ -59,3 +59,25 @@ def test_the_scales_of_matrix_exponentials_are_large_and_listed(trace):
     assert any(
         "reads an int64 value" in line and "taken to be 4" in line for line in traced.report.assumptions
     )
+
+
+def losses_without_a_phase():
+    matrix = torch.randn(5, 5, dtype=torch.complex64).cuda().requires_grad_()
+    for vectors in (
+        torch.linalg.eig(matrix).eigenvectors, torch.linalg.eigh(matrix).eigenvectors,
+        torch.linalg.svd(matrix).U,
+    ):  # fmt: skip
+        vectors.abs().sum().backward()
+    return list(matrix.grad.shape)
+
+
+def test_backward_of_complex_vectors_finds_the_loss_independent_of_their_phase(stand_in):
+    """``linalg_eig_backward`` and ``svd_backward`` raise where ``allclose`` of imaginary parts is false."""
+    from running import run_following
+
+    sizes = (*_SIZES, "cusolverDnCgesvdjBatched_bufferSize", "cusolverDnCgetrf_bufferSize")
+    answer = stand_in(
+        run_following, __file__, "losses_without_a_phase", (), unlimited=True, not_modelled=sizes
+    )
+
+    assert answer["value"] == [5, 5]
