@@ -5,6 +5,8 @@ import os
 import pytest
 from test_cluster_published import GIB, PARAMETERS_OF_3_4_B, pretrained_8b, replicated
 
+from pytest_membudget.virtual.private import torch_release
+
 
 @pytest.mark.parametrize(("shards_states", "published_gib"), [(False, 51.301), (True, 38.562)])
 def test_zero_1_against_replicated_states(on_rank, shards_states, published_gib):
@@ -20,10 +22,11 @@ def test_zero_1_against_replicated_states(on_rank, shards_states, published_gib)
 @pytest.mark.parametrize(("world_size", "published_gib"), [(8, 82.4), (128, 67.0)])
 def test_torchtitan_s_published_runs_of_8b(on_rank, world_size, published_gib):
     # pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md (see test_cluster_published), with a
-    # torch of 2024-12, which keeps cuBLAS's workspaces that later ones give back: at most 0.5 % less
+    # torch of 2024-12, which keeps cuBLAS's workspaces. Releases that give them back may take less.
+    least = 0.995 if torch_release() >= (2, 15) else 0.997
     ran = on_rank(pretrained_8b, 8192, 2, "default", world_size=world_size, gpu="H100-80GB")
 
-    assert 0.995 * published_gib <= ran.value[-1] / GIB <= 1.003 * published_gib
+    assert least * published_gib <= ran.value[-1] / GIB <= 1.003 * published_gib
 
 
 @pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a run of a few seconds")
