@@ -58,7 +58,8 @@ def _counts(parts: Iterable[Part]) -> str:
         differing = {row.work for row in part.rows}
         samples = [sum(row.samples for row in part.rows if row.fault == fault) for fault in _FAULTS]
         figures = [len(part.counts), len(part.counts.keys() - differing), sum(part.counts.values()), *samples]
-        lines.append(_line(part.name, *(f"{figure:,}" for figure in figures), f"{part.failed_on_both:,}"))
+        figures.append(sum(part.failed_on_both.values()))
+        lines.append(_line(part.name, *(f"{figure:,}" for figure in figures)))
     return "\n".join(lines) + "\n\nColumns named after a fault count samples, forward and backward apart.\n"
 
 

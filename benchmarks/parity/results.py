@@ -57,13 +57,16 @@ class Part:
     counts: dict[str, int] = field(default_factory=dict)
     """Pieces of work by name: how many samples each had."""
     rows: list[Row] = field(default_factory=list)
-    failed_on_both: int = 0
+    failed_on_both: dict[str, int] = field(default_factory=dict)
+    """Samples that end with an error on both devices, by pieces of work that have some."""
 
     def add(self, work: str, samples: int, differences: Sequence[Difference], failed_on_both: int) -> None:
         """Put ``work`` in, in place of what an earlier run found of it."""
         self.rows = [row for row in self.rows if row.work != work]
         self.counts[work] = samples
-        self.failed_on_both += failed_on_both
+        self.failed_on_both.pop(work, None)
+        if failed_on_both:
+            self.failed_on_both[work] = failed_on_both
         self.rows += rows_of(differences)
 
     def write(self, folder: Path) -> None:

@@ -137,7 +137,9 @@ def test_rows_count_samples_and_show_the_largest():
 
 
 def test_a_part_is_read_as_it_was_written(tmp_path):
-    part = Part("operators", VERSIONS, {"add": 3, "sort": 2}, [row(only_stand_in=(8,), note="why")], 1)
+    part = Part(
+        "operators", VERSIONS, {"add": 3, "sort": 2}, [row(only_stand_in=(8,), note="why")], {"add": 1}
+    )
 
     part.write(tmp_path)
 
@@ -146,11 +148,12 @@ def test_a_part_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_piece_of_work_that_runs_again_replaces_what_was_found():
-    part = Part("operators", VERSIONS, {"sort": 2}, [row("sort"), row("add")])
+    part = Part("operators", VERSIONS, {"sort": 2}, [row("sort"), row("add")], {"sort": 2, "add": 1})
 
-    part.add("sort", 5, [], 0)
+    part.add("sort", 5, [], 1)
 
     assert part.counts == {"sort": 5}
+    assert part.failed_on_both == {"sort": 1, "add": 1}
     assert [kept.work for kept in part.rows] == ["add"]
 
 
