@@ -36,10 +36,11 @@ def test_torchtitan_s_published_runs_of_8b(on_rank, world_size, published_gib):
 )
 def test_torchtitan_s_logs_of_one_sequence_a_gpu(on_rank, reshards, published_gib):
     # the logs in the message of pytorch/torchtitan 5940ddeb5 (#822, 2025-02-05, 8 H100); workspaces as above
+    below_gib = 0.1 if torch_release() >= (2, 15) else 0.01
     ran = on_rank(
         pretrained_8b, 8192, 1, reshards, world_size=8, gpu="H100-80GB",
         imported_with={"PYTORCH_ALLOC_CONF": "expandable_segments:True"},
     )  # fmt: skip
 
     for size_bytes, published in zip(ran.value, published_gib, strict=True):
-        assert published - 0.1 <= size_bytes / GIB <= published + 0.01
+        assert published - below_gib <= size_bytes / GIB <= published + 0.01
