@@ -59,15 +59,21 @@ def _fault(
         return STAND_IN_ERROR, _reason(stand_in)
     if peaks[1] is None:
         return FAKE_ERROR, _reason(fake)
-    reports = [(row.get("estimate") or {}) for row in (stand_in, fake)]
+    reports = [_estimate(row) for row in (stand_in, fake)]
     not_modelled = [list(report.get("not_modelled") or ()) for report in reports]
     return whose_fault(not_modelled[0], not_modelled[1], [])
 
 
 def _peak_bytes(row: Mapping[str, Any]) -> int | None:
-    peak = (row.get("estimate") or {}).get("peak") or {}
+    peak = _estimate(row).get("peak") or {}
     size_bytes = peak.get("allocated_bytes")
     return int(size_bytes) if size_bytes is not None else None
+
+
+def _estimate(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The estimate of a report's row that takes most, of its ranks; empty where there is none."""
+    found = row.get("estimates") or [{}]
+    return max(found, key=lambda one: (one.get("peak") or {}).get("allocated_bytes") or 0)  # type: ignore[no-any-return]
 
 
 def _reason(row: Mapping[str, Any]) -> str:
@@ -89,7 +95,7 @@ def _rows(path: Path, device: str, gpu: str) -> dict[str, Mapping[str, Any]]:
             content = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-    return {row["test"]: row for row in content["tests"]}
+    return {row["nodeid"]: row for row in content["tests"]}
 
 
 def _plugin() -> list[str]:

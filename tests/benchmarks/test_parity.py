@@ -210,7 +210,8 @@ def test_a_page_of_nothing_is_refused():
 
 def test_tests_are_compared_by_their_peaks():
     def of(size_bytes, not_modelled=()):
-        return {"estimate": {"peak": {"allocated_bytes": size_bytes}, "not_modelled": list(not_modelled)}}
+        one = {"peak": {"allocated_bytes": size_bytes}, "not_modelled": list(not_modelled)}
+        return {"estimates": [{"peak": {"allocated_bytes": 2}}, one]}
 
     stand_in = {"a.py::same": of(8), "a.py::less": of(16), "a.py::fails": {"reason": "no card"}}
     fake = {"a.py::same": of(8), "a.py::less": of(12, ["sort: not counted"]), "a.py::fails": of(4)}
