@@ -205,6 +205,10 @@ class KnownValues:
         entry = self._entry(tensor)
         return entry is None or entry.elements * entry.dtype.itemsize <= tensor.numel() * tensor.itemsize
 
+    def has(self, tensor: torch.Tensor) -> bool:
+        """Whether anything is noted of the storage of ``tensor``, which has no data."""
+        return self.storages.key(tensor) in self._entries
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known of any tensor."""

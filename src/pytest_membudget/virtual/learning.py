@@ -37,6 +37,9 @@ _FILLED: dict[Any, Callable[[Sequence[Any]], Scalar]] = {
 #: Operators that overwrite their first argument whatever it held; where the value is in their arguments.
 _OVERWRITES = {aten.zero_.default: None, aten.fill_.Scalar: 1, aten.fill_.Tensor: 1, aten.copy_.default: 1}
 
+#: Those of them that need no other tensor.
+_FROM_NOTHING = frozenset({aten.zero_.default, aten.fill_.Scalar})
+
 #: Copies, and reductions that give a uniform tensor's own value; elementwise operators are tagged as such.
 _OF_ONE_ELEMENT = frozenset({
     aten.clone.default, aten._to_copy.default, aten.mean.default, aten.mean.dim,
@@ -119,6 +122,8 @@ class _Writes:
         self._can_run = can_run
         self._draw = draw
         self._written = _written_arguments(operator)
+        #: whether it says nothing where nothing is known of any argument
+        self.needs_known = operator not in _FROM_NOTHING and operator not in _DECIDES and draw is None
 
     def __call__(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
@@ -169,7 +174,7 @@ class _Computes:
         self._healthy = _HEALTHY.get(operator)
         self._decides = _DECIDES.get(operator)
         #: whether it says nothing where the first tensor among the arguments is unknown
-        self.needs_first = self._healthy is None and self._decides is None
+        self.needs_first = self.needs_known = self._healthy is None and self._decides is None
 
     def __call__(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any

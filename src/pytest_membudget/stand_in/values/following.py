@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -42,9 +42,10 @@ class Following:
         known, supposed = self.known, self.supposed
         if known.is_empty and supposed.is_empty:
             return
+        storages = known.storages
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(tensor, torch.Tensor) and known.storages.follows(tensor):
-                key = known.storages.key(tensor)
+            if isinstance(tensor, torch.Tensor) and storages.follows(tensor):
+                key = storages.key(tensor)
                 known.forget_at(key)
                 supposed.forget_at(key)
 
@@ -53,7 +54,7 @@ class Following:
         if plan.makes:
             self.made(result)
         lesson, has_supposed = plan.lesson, not self.supposed.is_empty
-        if lesson is None or (plan.needs_first and not has_supposed and not first_is_known(self.known, args)):
+        if lesson is None or not (has_supposed or self._concerns(plan, args, kwargs)):
             return
         # sparse tensors have no storage, and nothing is known of them
         with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
@@ -66,6 +67,22 @@ class Following:
                 self.shapes.see_choice(plan.operator, args, kwargs, result)
             elif plan.counts_trues:
                 self.reads.see_count(args[0], result)
+
+    def _concerns(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether an operator's lesson may say something: nothing is known of most activations."""
+        if plan.needs_first:
+            return first_is_known(self.known, args)
+        return not plan.needs_known or self._has_any(args) or bool(kwargs and self._has_any(kwargs.values()))
+
+    def _has_any(self, values: Iterable[Any]) -> bool:
+        known, follows = self.known, self.known.storages.follows
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                if not follows(value) or known.has(value):
+                    return True
+            elif isinstance(value, (list, tuple)) and self._has_any(value):
+                return True
+        return False
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What a read of data gives."""

@@ -7,7 +7,6 @@ Many of PyTorch's operators allocate their result and have the kernel for ``out=
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -30,27 +29,32 @@ def lesson_with_out(operator: Any) -> tuple[Any, Lesson | None]:
     if twin is None or lesson is None:
         return operator, lesson_of(operator)
     with_dtype = any(argument.name == "dtype" for argument in twin._schema.arguments)
-    return twin, partial(_learn, lesson, outs, with_dtype)
+    takes_tensors = any("Tensor" in str(argument.type) for argument in twin._schema.arguments)
+    return twin, _WithOut(lesson, outs, with_dtype, takes_tensors)
 
 
-def _learn(
-    lesson: Lesson,
-    outs: Sequence[str],
-    with_dtype: bool,
-    known: KnownValues,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    result: Any,
-) -> None:
-    inputs = {name: value for name, value in kwargs.items() if name not in outs}
-    if result is None:  # a list that is written to is not given back: ``split_with_sizes_copy.out``
-        result = [tensor for name in outs for tensor in kwargs[name]]
-    results = result if isinstance(result, (tuple, list)) else (result,)
-    for out in results:
-        known.forget(out)
-    if with_dtype and "dtype" not in inputs:
-        inputs["dtype"] = results[0].dtype
-    lesson(known, args, inputs, result)
+class _WithOut:
+    """The lesson of an operator with ``out``: that of the one without it."""
+
+    def __init__(self, lesson: Lesson, outs: Sequence[str], with_dtype: bool, takes_tensors: bool) -> None:
+        self._lesson = lesson
+        self._outs = outs
+        self._with_dtype = with_dtype
+        #: ``arange`` takes none: it says what its result is all the same
+        self.needs_known = takes_tensors and getattr(lesson, "needs_known", False)
+
+    def __call__(
+        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        inputs = {name: value for name, value in kwargs.items() if name not in self._outs}
+        if result is None:  # a list that is written to is not given back: ``split_with_sizes_copy.out``
+            result = [tensor for name in self._outs for tensor in kwargs[name]]
+        results = result if isinstance(result, (tuple, list)) else (result,)
+        for out in results:
+            known.forget(out)
+        if self._with_dtype and "dtype" not in inputs:
+            inputs["dtype"] = results[0].dtype
+        self._lesson(known, args, inputs, result)
 
 
 def _outs(operator: Any) -> tuple[str, ...]:

@@ -25,8 +25,8 @@ class Plan:
     """What values have to do with an operator, found out once."""
 
     __slots__ = (
-        "chooses", "counts_trues", "lesson", "makes", "needs_first", "operator", "reads", "shape_rule",
-        "tensor_positions",
+        "chooses", "counts_trues", "lesson", "makes", "needs_first", "needs_known", "operator", "reads",
+        "shape_rule", "tensor_positions",
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
@@ -40,9 +40,10 @@ class Plan:
         self.chooses = is_choice(self.operator)
         self.counts_trues = self.operator in COUNTS_TRUES
         #: whether nothing is to be noted where the first tensor among the arguments is unknown
-        self.needs_first = getattr(self.lesson, "needs_first", False) and not (
-            self.chooses or self.counts_trues
-        )
+        looks_on = self.chooses or self.counts_trues
+        self.needs_first = getattr(self.lesson, "needs_first", False) and not looks_on
+        #: whether nothing is to be noted where nothing is known of any argument
+        self.needs_known = getattr(self.lesson, "needs_known", False) and not looks_on
 
 
 def operator_of(name: str) -> Any:
