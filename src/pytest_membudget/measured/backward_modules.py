@@ -28,6 +28,8 @@ class BackwardModules:
         self._here = here
         self._entered = entered
         self._handles: list[Any] = []
+        #: the hooks: one for all nodes that were made in a state
+        self._sayings: dict[State, _Saying] = {}
 
     def install(self) -> None:
         """Start; to be called before others follow modules: ``here`` is then outside the module that begins,
@@ -70,7 +72,12 @@ class BackwardModules:
             node: Any = tensor.grad_fn
             if node is not None and _TOLD not in node.metadata:
                 node.metadata[_TOLD] = True
-                node.register_prehook(_Saying(self._entered, self._here()))
+                node.register_prehook(self._saying(self._here()))
+
+    def _saying(self, state: State) -> _Saying:
+        if state not in self._sayings:
+            self._sayings[state] = _Saying(self._entered, state)
+        return self._sayings[state]
 
 
 class _Saying:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import torch
 
@@ -33,23 +33,33 @@ class Sighting:
 
 
 class LateSightings:
-    """Keeps what it is told, with the storages' addresses; ``now`` is the number of the running state."""
+    """Keeps what it is told, with the storages' addresses; ``now`` is the number of the running state.
+
+    In one list of numbers and texts: thousands of objects of their own would have Python collect garbage
+    earlier than it does without, and with it cycles that hold a test's tensors.
+    """
 
     def __init__(self, now: Callable[[], int], address_of: Callable[[torch.Tensor], int]) -> None:
         """``address_of``: where a tensor's storage lies, as the history has it."""
-        self.seen: list[Sighting] = []
+        self._fields: list[Any] = []
         self._now = now
         self._address_of = address_of
+
+    @property
+    def seen(self) -> list[Sighting]:
+        """All of them, in their order."""
+        count = len(fields(Sighting))
+        return [Sighting(*self._fields[at : at + count]) for at in range(0, len(self._fields), count)]
 
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
         if _on_cuda(tensor):
-            self.seen.append(Sighting(self._now(), "role", self._address_of(tensor), role, name))
+            self._keep("role", self._address_of(tensor), role, name)
 
     def note_trained(self, parameter: torch.Tensor) -> None:
         """A gradient has reached ``parameter``, or an optimizer holds it."""
         if _on_cuda(parameter):
-            self.seen.append(Sighting(self._now(), "trained", self._address_of(parameter)))
+            self._keep("trained", self._address_of(parameter))
 
     def note_gradient(
         self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
@@ -57,27 +67,35 @@ class LateSightings:
         """``gradient`` is handed to ``leaf``."""
         if _on_cuda(gradient):
             leaf_address = self._address_of(leaf) if _on_cuda(leaf) else 0
-            self.seen.append(
-                Sighting(
-                    self._now(), "gradient", self._address_of(gradient), components.GRADIENTS, name,
-                    leaf_address, is_parameter,
-                )
-            )  # fmt: skip
+            address = self._address_of(gradient)
+            self._keep("gradient", address, components.GRADIENTS, name, leaf_address, is_parameter)
 
     def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
         """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
         role = components.COLLECTIVES if kept else ""
         for part in owners(tensor):
             if _on_cuda(part):
-                self.seen.append(Sighting(self._now(), "collective", self._address_of(part), role))
+                self._keep("collective", self._address_of(part), role)
 
     def note_mark(self) -> None:
         """What the forward left over is taken up from here on."""
-        self.seen.append(Sighting(self._now(), "mark"))
+        self._keep("mark")
 
     def note_root_call_end(self, number: int) -> None:
         """The outermost module call ``number`` has returned."""
-        self.seen.append(Sighting(self._now(), "root call ended", number=number))
+        self._keep("root call ended", number=number)
+
+    def _keep(
+        self,
+        what: What,
+        address: int = 0,
+        role: str = "",
+        name: str | None = None,
+        leaf_address: int = 0,
+        is_parameter: bool = False,
+        number: int = 0,
+    ) -> None:
+        self._fields += (self._now(), what, address, role, name, leaf_address, is_parameter, number)
 
 
 def _on_cuda(tensor: torch.Tensor) -> bool:

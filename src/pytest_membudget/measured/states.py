@@ -32,6 +32,8 @@ class StateLog:
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self.states: list[State] = []
+        #: one object of each: see ``LateSightings``
+        self._distinct: dict[State, State] = {}
         self._tell = tell
         self.enter(State(Phase.FORWARD))
 
@@ -42,7 +44,7 @@ class StateLog:
 
     def enter(self, state: State) -> None:
         """From here on, in this thread, the step is in ``state``."""
-        self.states.append(state)
+        self.states.append(self._distinct.setdefault(state, state))
         self._tell(str(self.current))
 
     def renew(self) -> None:

@@ -44,8 +44,9 @@ class RoleBook:
         """``on_change``: called when an optimizer's step begins or ends, and a parameter is registered."""
         self._sightings = sightings
         self._on_change = on_change
-        self._parameters: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._parameters: dict[int, _Reference] = {}
         self._names: dict[int, str] = {}
+        self._forget_one = self._forget  # one bound method for all of them
         self._handles: list[Any] = []
         #: of each running optimizer step, the backward (graph task) that it runs in; -1 outside any
         self.steps: list[int] = []
@@ -93,7 +94,7 @@ class RoleBook:
         """``parameter`` is one; ``name`` its path, or its own name where the path is not known yet."""
         key = id(parameter)
         if key not in self._parameters:
-            self._parameters[key] = weakref.ref(parameter, lambda _: self._forget(key))
+            self._parameters[key] = _Reference(parameter, self._forget_one)
         if name is not None and len(name) > len(self._names.get(key, "")):
             self._names[key] = name
         frozen = not parameter.requires_grad
@@ -163,6 +164,27 @@ class RoleBook:
     def _forget(self, key: int) -> None:
         self._parameters.pop(key, None)
         self._names.pop(key, None)
+
+
+class _Reference(weakref.ref[torch.Tensor]):
+    """A weak reference to a parameter that knows its key; ``gone`` is called with that."""
+
+    __slots__ = ("_gone", "_key")
+
+    def __new__(cls, parameter: torch.Tensor, gone: Callable[[int], None]) -> _Reference:
+        return super().__new__(cls, parameter, _end)
+
+    def __init__(self, parameter: torch.Tensor, gone: Callable[[int], None]) -> None:
+        self._key = id(parameter)
+        self._gone = gone
+
+    def end(self) -> None:
+        """The parameter is gone."""
+        self._gone(self._key)
+
+
+def _end(reference: Any) -> None:
+    reference.end()
 
 
 class _LoadHandle:
