@@ -129,7 +129,7 @@ def test_a_wrong_measurement_is_told_with_the_requests_that_differ(tiny, tmp_pat
 
     said = capsys.readouterr().out
     assert status == 1
-    assert "trained, allocated: " in said
+    assert "trained, allocated, fake: " in said
     assert said.count("trained: not explained: held at the peak: ") == 3
     assert "x0 estimated" in said
 

@@ -33,6 +33,17 @@ def test_a_librarys_is_a_workspace_and_a_factorys_are_new_values():
     assert stacks.asked_by([ALLOCATOR, TENSOR, frame("at::_ops::randn::call"), USER]).makes_new_values
 
 
+def test_a_copy_to_the_card_makes_new_values_and_a_cast_on_it_does_not():
+    """What ``host.cuda()`` and ``logits.float()`` call (torch 2.15): only the one names a device."""
+    stacks = Stacks(line_of_user)
+    copy = frame("at::_ops::_to_copy::call(at::Tensor const&)")
+    moved = frame("at::_ops::to_dtype_layout::call(at::Tensor const&)")
+    cast = frame("at::_ops::to_dtype::call(at::Tensor const&, c10::ScalarType)")
+
+    assert stacks.asked_by([ALLOCATOR, TENSOR, copy, moved, USER]).makes_new_values
+    assert not stacks.asked_by([ALLOCATOR, TENSOR, copy, cast, USER]).makes_new_values
+
+
 def test_a_stack_without_frames_is_backwards():
     asked = Stacks(line_of_user).asked_by(())
 

@@ -32,6 +32,8 @@ _FACTORY = re.compile(
     r"aten::(?!\w+_like)(?:empty|zeros|ones|full|rand|normal|arange|linspace|logspace|eye|tri[ul]_indices|scalar_tensor|"
     r"tensor|lift_fresh|to_|_to_copy|from_)"
 )
+#: A copy in another type stays where its source lies; ``to_dtype_layout`` and ``to_device`` name a device.
+_CAST = re.compile(r"\bat::_ops::to_dtype::")
 _STAND_IN = f"pytest_membudget{os.sep}stand_in{os.sep}"
 _PYTORCH = re.compile(r"[/\\]torch[/\\]")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
@@ -104,9 +106,11 @@ def _operator_in(name: str) -> str | None:
     return called.group(1) if called is not None else None
 
 
-def makes_new_values(operator: str) -> bool:
+def makes_new_values(operator: str, frames: Frames) -> bool:
     """Whether ``operator``, as of ``operator_of``, takes nothing from the device: a draw, a copy to it."""
-    return _FACTORY.match(operator) is not None
+    return _FACTORY.match(operator) is not None and not any(
+        _CAST.search(str(frame["name"])) for frame in frames
+    )
 
 
 def function_of(frames: Frames) -> str:

@@ -45,6 +45,6 @@ class Stacks:
         return AskedBy(
             operator_name(operator) or function_of(frames),
             is_workspace(frames),
-            makes_new_values(operator),
+            makes_new_values(operator, frames),
             self._users_line(frames),
         )
