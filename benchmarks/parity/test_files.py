@@ -73,7 +73,7 @@ def _peak_bytes(row: Mapping[str, Any]) -> int | None:
 def _estimate(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The estimate of a report's row that takes most, of its ranks; empty where there is none."""
     found = row.get("estimates") or [{}]
-    return max(found, key=lambda one: (one.get("peak") or {}).get("allocated_bytes") or 0)  # type: ignore[no-any-return]
+    return max(found, key=lambda one: (one.get("peak") or {}).get("allocated_bytes") or 0)
 
 
 def _reason(row: Mapping[str, Any]) -> str:
