@@ -30,9 +30,6 @@ _BELOW = """
   before), the next one like it starts none early.
 - **A trace** makes the keys of fake tensors' own cache of results itself, with the same meaning (torch 2.13
   and 2.15; with other releases torch's are used).
-- **On the stand-in** two steps of Llama 3 8B on an H100 take 0.23 of the same on bare fake tensors, 0.38 with
-  the report at the end (1.34 and 2.16 s of 5.72 s of processor time, imports left out; torch 2.15.0,
-  `python benchmarks/trace_speed.py`; the target is 0.15).
 - **Tests at once**: as many as there are processors, with as much free memory as they need; `processes = 1`
   in `[tool.membudget]` turns it off. Figures, their order and failures are the same: what is no figure is run
   again alone. Workers of pytest-xdist share the processors.

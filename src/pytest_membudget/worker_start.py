@@ -20,6 +20,7 @@ from .gpus import find_gpu
 from .process_start import start_process
 from .stand_in.building import Built
 from .stand_in.environment import stand_in_environment
+from .virtual.cluster.shown_backend import LAUNCHERS
 
 #: What a worker process runs.
 _WORKER = "pytest_membudget.worker.__main__"
@@ -29,8 +30,8 @@ _FAREWELL = 2.0
 VIRTUAL = "pytest_membudget.virtual.device:made_for"
 STAND_IN = "pytest_membudget.stand_in.device:made_for"
 CUDA = "pytest_membudget.measured.device:made_for"
-#: The backends between several cards: the host's tensors too, as FSDP2 with its optimizer there needs.
-CUDA_GROUP = "cpu:gloo,cuda:nccl"
+#: The backends between several cards.
+CUDA_GROUP = LAUNCHERS
 #: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 

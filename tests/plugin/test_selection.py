@@ -98,7 +98,7 @@ def test_a_rerun_failure_is_traced_once_and_told_once(rerun):
 
     run = rerun("--reruns=2", "--membudget-report=membudget")
 
-    assert traced(run) == MARKED
+    assert sorted(traced(run)) == sorted(MARKED)  # two at once: either may begin
     assert "2 failed, 3 passed, 4 rerun" in run.out
     assert [row["nodeid"] for row in run.report["tests"]] == [f"test_budgets.py::{name}" for name in MARKED]
 

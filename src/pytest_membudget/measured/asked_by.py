@@ -25,6 +25,11 @@ class AskedBy:
     """The user's: file and line."""
 
 
+def asking_function(frames: Frames) -> str:
+    """The operator that asked, as the dispatcher names it; the innermost function where none ran."""
+    return operator_name(operator_of(frames)) or function_of(frames)
+
+
 class Stacks:
     """Reads stacks, each once: the events of a history share their frames' dictionaries, and live as long."""
 
@@ -41,10 +46,9 @@ class Stacks:
         return found
 
     def _look(self, frames: Frames) -> AskedBy:
-        operator = operator_of(frames)
         return AskedBy(
-            operator_name(operator) or function_of(frames),
+            asking_function(frames),
             is_workspace(frames),
-            makes_new_values(operator, frames),
+            makes_new_values(operator_of(frames), frames),
             self._users_line(frames),
         )

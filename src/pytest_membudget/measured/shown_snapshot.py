@@ -8,13 +8,13 @@ from typing import Any
 
 import _pytest.python
 
-from ..histories.places import BACKWARD, function_of, is_node, is_workspace, operator_of, place_of
+from ..histories.places import BACKWARD, is_node, is_workspace, place_of
 from ..histories.reading import Frames
 from ..tracking.classify import component_of
 from ..tracking.ledger import Ledger
 from ..tracking.record import Record
 from ..tracking.source import SourceFinder
-from .operator_names import operator_name
+from .asked_by import asking_function
 from .states import State
 
 #: pytest's, by which a test is called
@@ -158,7 +158,7 @@ def _heads(frames: Frames) -> list[Mapping[str, Any]]:
     """What ran in C++, the innermost first: the operator, and in backward the node that called it."""
     if not frames:
         return []
-    operator = operator_name(operator_of(frames)) or function_of(frames)
+    operator = asking_function(frames)
     names = [f"{operator} workspace" if is_workspace(frames) else operator]
     place = place_of(frames)
     if is_node(place):

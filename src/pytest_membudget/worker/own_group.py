@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..virtual.cluster.shown_backend import UNNAMED, show_backend
+
 #: (module, attribute path, what it is for): see ``virtual/private.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
     ("torch.distributed.distributed_c10d", "BackendConfig", "the devices that a backend serves"),
 )
-#: What PyTorch shows where no backend was named (``init_process_group``, 2.11 to 2.15).
-_UNNAMED = "undefined"
 
 
 def accept_own_group() -> None:
@@ -31,7 +31,7 @@ def accept_own_group() -> None:
     check_parts(PARTS)
     served = _served(dist.get_backend())
     shown = served["cuda"]
-    _show(shown)
+    show_backend(dist.group.WORLD, shown)
     made = {module: module.init_process_group for module in (dist, c10d)}
 
     def find_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
@@ -46,8 +46,8 @@ def accept_own_group() -> None:
             if kwargs.get(name, -1) not in (-1, own):
                 raise _other(kwargs[name], own, name)
         # PyTorch names the backend of a device that is given, and no other
-        unnamed = _UNNAMED if kwargs.get("device_id") is None else shown
-        _show(unnamed if backend is None else backend.lower())
+        unnamed = UNNAMED if kwargs.get("device_id") is None else shown
+        show_backend(dist.group.WORLD, unnamed if backend is None else backend.lower())
 
     for module in made:
         _set(module, find_group)
@@ -60,16 +60,6 @@ def _served(backend: str) -> dict[str, str]:
     asked: Any = c10d.BackendConfig(c10d.Backend(backend))
     served = asked.get_device_backend_map()
     return {device: str(served[device]) for device in ("cpu", "cuda") if device in served}
-
-
-def _show(backend: str) -> None:
-    """Let ``get_backend`` say ``backend`` of the default group; groups made of it are of that too."""
-    import torch.distributed as dist
-    from torch.distributed import distributed_c10d as c10d
-
-    shown: Any = c10d._world.pg_map
-    world = dist.group.WORLD
-    shown[world] = (backend, shown[world][1])
 
 
 def _other(asked: Any, own: Any, name: str) -> ValueError:

@@ -15,16 +15,13 @@ from torch.distributed import distributed_c10d as c10d
 
 from ...virtual.cluster.objects import put
 from ...virtual.cluster.private import register_fake_backend
+from ...virtual.cluster.shown_backend import LAUNCHERS, UNNAMED, show_backend
 from ...virtual.ordinal import Place
 from .lonely_store import LonelyStore
 
 #: What the launcher's group is shown with: what a test for cards asks for.
 BACKEND = "nccl"
-#: What it serves, measured too.
-SERVED = "cpu:gloo,cuda:nccl"
 _FAKE = "fake"
-#: What PyTorch shows where no backend was named: a group for cards alone (``BackendConfig``, 2.11 to 2.15).
-_UNNAMED = "undefined"
 
 
 class ProcessGroups:
@@ -48,9 +45,8 @@ class ProcessGroups:
         kind: Any = dist.ProcessGroup
         kind.split_group = lambda *args, **kwargs: self._split_group(*args, **kwargs)
         put("init_process_group", self._init_process_group)
-        dist.init_process_group(SERVED)
-        shown, world = own._world.pg_map, dist.group.WORLD
-        shown[world] = (BACKEND, shown[world][1])
+        dist.init_process_group(LAUNCHERS)
+        show_backend(dist.group.WORLD, BACKEND)
         self._is_launchers = True
 
     def _init_process_group(
@@ -99,7 +95,7 @@ class ProcessGroups:
     ) -> Any:
         """``_new_process_group_helper`` without gloo; the group is shown with the backends asked for."""
         split_into(group_size)
-        wanted = _UNNAMED if backend is None else str(backend)
+        wanted = UNNAMED if backend is None else str(backend)
         made = self._new_group(
             group_size,
             group_rank,
@@ -109,8 +105,7 @@ class ProcessGroups:
             **settings,
         )
         if isinstance(made[0], dist.ProcessGroup):
-            own: Any = c10d
-            own._world.pg_map[made[0]] = (wanted, made[1])
+            show_backend(made[0], wanted)
         return made
 
     def _split_group(self, group: Any, ranks: Sequence[int], *args: Any, **settings: Any) -> Any:

@@ -10,13 +10,10 @@ from torch.distributed import distributed_c10d as c10d
 
 from ..ordinal import Place, own_index
 from .private import register_fake_backend
+from .shown_backend import LAUNCHERS, UNNAMED, show_backend
 
 #: What the launcher's group is shown with: what a test for cards asks for.
 BACKEND = "nccl"
-#: What it serves, measured too.
-SERVED = "cpu:gloo,cuda:nccl"
-#: What PyTorch shows where no backend was named: a group for cards alone (``BackendConfig``, 2.11 to 2.15).
-_UNNAMED = "undefined"
 _FAKE = "fake"
 
 
@@ -43,10 +40,8 @@ class ProcessGroups:
         for module in (dist, c10d):
             _set(module, "init_process_group", self._init_process_group)
             _set(module, "is_nccl_available", lambda: True)
-        dist.init_process_group(SERVED)
-        shown: Any = own._world.pg_map
-        world = dist.group.WORLD
-        shown[world] = (BACKEND, shown[world][1])
+        dist.init_process_group(LAUNCHERS)
+        show_backend(dist.group.WORLD, BACKEND)
         self._is_launchers = True
 
     def _init_process_group(
@@ -101,7 +96,7 @@ class ProcessGroups:
         **newer: Any,  # ``enable_reconfigure`` of 2.15: of nothing here
     ) -> Any:
         """``_new_process_group_helper`` with fake backends; the group is shown with those asked for."""
-        wanted = _UNNAMED if backend is None else str(backend)
+        wanted = UNNAMED if backend is None else str(backend)
         made = self._new_group(
             group_size, group_rank, global_ranks_in_group, _faked(wanted), store, group_name,
             timeout=timeout, pg_tag=pg_tag, group_desc=group_desc,
@@ -109,13 +104,13 @@ class ProcessGroups:
         group = made[0]
         if isinstance(group, dist.ProcessGroup):
             group._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)
-            c10d._world.pg_map[group] = (wanted, made[1])
+            show_backend(group, wanted)
         return made
 
 
 def _faked(wanted: str) -> str:
     """Fake backends for the devices that ``wanted`` serves: ``cuda:fake`` for nccl."""
-    if wanted == _UNNAMED:
+    if wanted == UNNAMED:
         return f"cuda:{_FAKE}"
     if wanted == _FAKE:
         return f"cpu:{_FAKE},cuda:{_FAKE}"
