@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -116,7 +115,7 @@ class Observer:
 
     def _node_runs(self, made_in: State) -> None:
         self._node_module = made_in.module
-        self.log.enter(replace(made_in, line=self._caller))
+        self.log.enter(made_in._replace(line=self._caller))
 
     def _root_called(self, module: nn.Module) -> None:
         self.modules.name_children(module)

@@ -51,6 +51,10 @@ class LateSightings:
         count = len(fields(Sighting))
         return [Sighting(*self._fields[at : at + count]) for at in range(0, len(self._fields), count)]
 
+    def concerns(self, tensor: torch.Tensor) -> bool:
+        """Whether it lies on a CUDA device."""
+        return tensor.is_cuda
+
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
         if _on_cuda(tensor):
@@ -99,7 +103,7 @@ class LateSightings:
 
 
 def _on_cuda(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cuda" and owns_storage(tensor)
+    return tensor.is_cuda and owns_storage(tensor)
 
 
 def storage_address(tensor: torch.Tensor) -> int:

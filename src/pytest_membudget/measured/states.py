@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..tracking.record import Phase
 
@@ -11,8 +11,7 @@ from ..tracking.record import Phase
 Line = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """What was running when storages were born."""
 
     phase: Phase

@@ -16,6 +16,10 @@ class LiveSightings:
     def __init__(self, *ledgers: Ledger) -> None:
         self._lives = [ledger.live for ledger in ledgers]
 
+    def concerns(self, tensor: torch.Tensor) -> bool:
+        """Of the device and of the host."""
+        return True
+
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
         record = self._record(tensor)

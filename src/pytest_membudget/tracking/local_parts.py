@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import torch
@@ -12,25 +12,29 @@ import torch
 _SCALES: Final = ("quant_state", "SCB")
 
 
-def owners(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
     """``tensor`` itself, or the tensors inside it where it is a wrapper (DTensor, AsyncCollectiveTensor).
 
     A wrapper shows the global shape and has no memory.
     """
     flatten = getattr(type(tensor), "__tensor_flatten__", None)
-    if flatten is None:
-        yield tensor
-        return
-    names, _ = flatten(tensor)
+    return (tensor,) if flatten is None else _inside(tensor, flatten(tensor)[0])
+
+
+def scales(parameter: torch.Tensor) -> Iterable[tuple[str, torch.Tensor]]:
+    """What a quantised ``parameter`` keeps beside its data, by its attribute: ``quant_state.absmax``."""
+    attributes = getattr(parameter, "__dict__", None)
+    return _scales_among(attributes) if attributes else ()
+
+
+def _inside(wrapper: torch.Tensor, names: Iterable[str]) -> Iterator[torch.Tensor]:
     for name in names:
-        inner = getattr(tensor, name)
+        inner = getattr(wrapper, name)
         if isinstance(inner, torch.Tensor):
             yield from owners(inner)
 
 
-def scales(parameter: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """What a quantised ``parameter`` keeps beside its data, by its attribute: ``quant_state.absmax``."""
-    attributes = getattr(parameter, "__dict__", {})
+def _scales_among(attributes: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     for name in _SCALES:
         yield from _tensors_of(attributes.get(name), name)
 

@@ -20,6 +20,9 @@ from .local_parts import owners, scales
 class Sightings(Protocol):
     """Where roles are noted: of storages that are followed, or to be looked up in a history afterwards."""
 
+    def concerns(self, tensor: torch.Tensor) -> bool:
+        """Whether ``tensor``, or what is inside of it, is of the kind that is noted here: most is not."""
+
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role; ``name`` is that of the parameter or buffer."""
 
@@ -97,15 +100,17 @@ class RoleBook:
             self._parameters[key] = _Reference(parameter, self._forget_one)
         if name is not None and len(name) > len(self._names.get(key, "")):
             self._names[key] = name
+        own_name = self._names.get(key)
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
-        own_name = self._names.get(key)
         self._note(parameter, role, own_name)
         for label, tensor in scales(parameter):
             self._note(tensor, role, f"{own_name}.{label}" if own_name else label)
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
+        if not self._sightings.concerns(gradient):
+            return
         key = id(parameter)
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
@@ -134,8 +139,9 @@ class RoleBook:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                for part in owners(parameter):
-                    self._sightings.note_trained(part)
+                if self._sightings.concerns(parameter):
+                    for part in owners(parameter):
+                        self._sightings.note_trained(part)
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
         self._changed()
@@ -150,12 +156,15 @@ class RoleBook:
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
             for key, tensor in _tensors_in(state, ""):
+                if not self._sightings.concerns(tensor):
+                    continue
                 label = f"{name}.{key}" if name else key
                 self._note(tensor, components.OPTIMIZER_STATES, label)
 
     def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        for part in owners(tensor):
-            self._sightings.note(part, role, name)
+        if self._sightings.concerns(tensor):
+            for part in owners(tensor):
+                self._sightings.note(part, role, name)
 
     def _changed(self) -> None:
         if self._on_change is not None:
@@ -212,9 +221,10 @@ class _LoadHandle:
 def _tensors_in(state: object, key: str) -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(state, torch.Tensor):
         yield key, state
-    elif isinstance(state, dict):
-        for name, value in state.items():
-            yield from _tensors_in(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(state, (list, tuple)):
-        for index, value in enumerate(state):
-            yield from _tensors_in(value, f"{key}.{index}" if key else str(index))
+    elif isinstance(state, (dict, list, tuple)):
+        for name, value in state.items() if isinstance(state, dict) else enumerate(state):
+            inner = f"{key}.{name}" if key else str(name)
+            if isinstance(value, torch.Tensor):  # as mostly
+                yield inner, value
+            else:
+                yield from _tensors_in(value, inner)

@@ -9,7 +9,7 @@ kept in a real host storage beside it; of a tensor whose elements are all the sa
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -64,6 +64,9 @@ class Storages(Protocol):
     def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
         """Gives the storage as long as it lives; ``gone`` is called with this when it is no more."""
 
+    def constant(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """The values that PyTorch itself keeps for ``tensor``, which is without data."""
+
     def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
         """``values``, to be kept for the whole storage, as they are kept."""
 
@@ -96,6 +99,11 @@ class FakeStorages:
         """A weak one."""
         return weakref.ref(tensor.untyped_storage(), gone)
 
+    def constant(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Of one element, as ``torch.tensor`` makes it."""
+        constant: torch.Tensor | None = getattr(tensor, "constant", None)
+        return constant
+
     def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
         """There is no memory to write them to."""
         return values
@@ -122,7 +130,7 @@ class KnownValues:
         """The values of ``tensor`` as a real host tensor of its shape, if they are known; read only."""
         if not self.storages.follows(tensor):
             return tensor.detach() if type(tensor) in _REAL and tensor.device.type == "cpu" else None
-        constant: torch.Tensor | None = getattr(tensor, "constant", None)
+        constant = self.storages.constant(tensor)
         if constant is not None:
             return constant
         entry = self._entry(tensor)
@@ -138,7 +146,7 @@ class KnownValues:
         """Whether something is known of ``tensor``; cheaper than ``of``, which may still give None."""
         if not self.storages.follows(tensor):
             return type(tensor) in _REAL
-        return self._entry(tensor) is not None or getattr(tensor, "constant", None) is not None
+        return self._entry(tensor) is not None or self.storages.constant(tensor) is not None
 
     def uniform(self, tensor: torch.Tensor) -> Scalar | None:
         """The one value of all elements of ``tensor``, if that is what is known of it."""
@@ -179,7 +187,7 @@ class KnownValues:
         entry = self._entry(tensor)
         if entry is not None and entry.dtype is tensor.dtype:
             return entry.values
-        constant = getattr(tensor, "constant", None)
+        constant = self.storages.constant(tensor)
         return constant.reshape(1) if constant is not None and self.is_whole(tensor) else None
 
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
@@ -210,9 +218,9 @@ class KnownValues:
         return self.storages.key(tensor) in self._entries
 
     @property
-    def is_empty(self) -> bool:
-        """Whether nothing is known of any tensor."""
-        return not self._entries
+    def keys(self) -> Collection[int]:
+        """Of the storages of which anything is noted, as ``storages`` gives them: always the same object."""
+        return self._entries
 
     def forget(self, tensor: torch.Tensor) -> None:
         """Nothing is known of ``tensor``'s storage any more."""
@@ -235,9 +243,8 @@ class KnownValues:
 
     def _enter(self, tensor: torch.Tensor, values: torch.Tensor | Scalar, assumed: bool) -> None:
         if len(self._entries) > self._many:
-            self._entries = {
-                key: entry for key, entry in self._entries.items() if entry.storage() is not None
-            }
+            for key in [key for key, entry in self._entries.items() if entry.storage() is None]:
+                del self._entries[key]
             self._many = max(_MANY, 2 * len(self._entries))
         storages = self.storages
         self._entries[storages.key(tensor)] = Entry(

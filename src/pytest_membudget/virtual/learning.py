@@ -122,21 +122,24 @@ class _Writes:
         self._can_run = can_run
         self._draw = draw
         self._written = _written_arguments(operator)
+        self._overwrites = operator in _OVERWRITES
+        self._value_at = _OVERWRITES.get(operator)
+        self._decides = _DECIDES.get(operator)
         #: whether it says nothing where nothing is known of any argument
         self.needs_known = operator not in _FROM_NOTHING and operator not in _DECIDES and draw is None
 
     def __call__(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> None:
-        if self._operator in _OVERWRITES and known.is_whole(args[0]):
-            _overwrite(known, args, _OVERWRITES[self._operator])
+        if self._overwrites and known.is_whole(args[0]):
+            _overwrite(known, args, self._value_at)
             return
         targets = args[0] if self._operator is _UNSCALE else list(self._targets(args, kwargs))
         if not any(known.knows(target) for target in targets) or not self._run(known, targets, args, kwargs):
             for target in targets:
                 known.forget(target)
-        if self._operator in _DECIDES and known.is_whole(args[0]):
-            _note_decided(known, args, _DECIDES[self._operator], args[0])
+        if self._decides is not None and known.is_whole(args[0]):
+            _note_decided(known, args, self._decides, args[0])
         if self._draw is not None:
             self._draw(known, args, kwargs, result)
 

@@ -74,6 +74,14 @@ class Reads:
         #: of masks that nobody knows; not known to operators, which would loop until none are left
         self._counts = KnownValues(known.storages)
 
+    def forget_at(self, key: int) -> None:
+        """The storage with this ``key`` is no more."""
+        self._counts.forget_at(key)
+
+    def forget_all(self) -> None:
+        """Nothing is known of any tensor any more."""
+        self._counts.forget_all()
+
     def see_count(self, mask: torch.Tensor, result: torch.Tensor) -> None:
         """``result`` counts the trues of ``mask``, if that is one."""
         if mask.dtype is torch.bool and result.numel() and not self._known.knows(result):

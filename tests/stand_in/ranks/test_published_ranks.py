@@ -13,9 +13,12 @@ def test_zero_1_against_replicated_states(on_rank, shards_states, published_gib)
     # Wedsonlin/assignment2-systems, results/sharded_optimizer_sharded.json and its unsharded twin: 2 GPUs,
     # torch 2.11, peak allocated of the optimizer's step
     count, peak_bytes = on_rank(replicated, shards_states, gpu="H100-80GB").value
+    # until 2.15 cuBLAS's workspaces were kept: 32 MiB (Hopper's, CUDABlas.cpp) for the handle of the main
+    # thread and for that of backward's
+    given_back_gib = 2 * 32 / 1024 if torch_release() >= (2, 15) else 0
 
     assert count == PARAMETERS_OF_3_4_B
-    assert peak_bytes / GIB == pytest.approx(published_gib, rel=0.001)
+    assert peak_bytes / GIB == pytest.approx(published_gib - given_back_gib, rel=0.001)
 
 
 @pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a run of a few seconds")

@@ -21,6 +21,10 @@ class AddressSightings:
         self._ledger = ledger
         self._take_in = take_in
 
+    def concerns(self, tensor: torch.Tensor) -> bool:
+        """Whether it lies on the host."""
+        return tensor.is_cpu
+
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
         record = self._record(tensor)
@@ -44,7 +48,7 @@ class AddressSightings:
             self.note(gradient, components.GRADIENTS, name)
 
     def _record(self, tensor: torch.Tensor) -> Record | None:
-        if tensor.device.type != "cpu" or not owns_storage(tensor):
+        if not tensor.is_cpu or not owns_storage(tensor):
             return None
         self._take_in()
         return self._ledger.live.get(storage_address(tensor))

@@ -33,18 +33,14 @@ struct launch_config {
     unsigned attribute_count;
 };
 
-static unsigned long long launched;
-
-EXPORTED unsigned long long stand_in_launches(void)
-{
-    return __atomic_load_n(&launched, __ATOMIC_RELAXED);
-}
+/* Read by Python, which compares. */
+EXPORTED unsigned long long stand_in_launches;
 
 int launch(void *stream)
 {
     use_runtime();
     note_work(stream);
-    __atomic_add_fetch(&launched, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&stand_in_launches, 1, __ATOMIC_RELAXED);
     return SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "errors.h"
+#include "followed.h"
 #include "ranges.h"
 
 /* cudaMalloc hands out memory in pages of 2 MiB; several smaller allocations share one on a real card. PyTorch's
@@ -98,6 +99,7 @@ static int take_locked(struct range range, void **address)
         return OPERATING_SYSTEM;
     }
     *address = (void *)range.start;
+    memory_given(range.start);
     return SUCCESS;
 }
 

@@ -11,11 +11,10 @@ import torch
 from ...tracking.source import SourceFinder
 from ...virtual.known_shapes import Shape
 from ...virtual.known_values import KnownValues, Scalar
-from ...virtual.learning import first_is_known
 from ...virtual.reads import Reads
 from ...virtual.unknown_shapes import UnknownShapes
 from .card_storages import CardStorages
-from .original_kernels import NUMBERS, with_tensors
+from .followed_memory import FollowedMemory
 from .plans import Plan
 
 #: Larger copies to the host are none that code decides by, and would take host memory.
@@ -26,9 +25,12 @@ class Following:
     """Values by storage, with the list of what was taken for granted of them."""
 
     def __init__(self, source: SourceFinder) -> None:
-        self.known = KnownValues(CardStorages())
+        self._memory = FollowedMemory(self._forget_at)
+        self._given = self._memory.given
+        self.known = KnownValues(CardStorages(self._memory))
         self.shapes = UnknownShapes(self.known)
         self.supposed = self.shapes.supposed
+        self._known_keys, self._supposed_keys = self.known.keys, self.supposed.keys
         self.reads = Reads(self.known, self.supposed)
         self.reads.source = self.shapes.source = source
 
@@ -36,53 +38,51 @@ class Following:
         """Something has written to memory on the cards that nobody knows."""
         self.known.forget_all()
         self.supposed.forget_all()
+        self.reads.forget_all()
 
-    def made(self, result: Any) -> None:
-        """``result`` is a new tensor, or several: their memory was another's before."""
-        known, supposed = self.known, self.supposed
-        if known.is_empty and supposed.is_empty:
-            return
-        storages = known.storages
-        for tensor in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(tensor, torch.Tensor) and storages.follows(tensor):
-                key = storages.key(tensor)
-                known.forget_at(key)
-                supposed.forget_at(key)
+    def _forget_at(self, address: int) -> None:
+        self.known.forget_at(address)
+        self.supposed.forget_at(address)
+        self.reads.forget_at(address)
+
+    def concerns(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether ``saw`` may have anything to note: nothing is known of most activations. It runs often."""
+        if plan.lesson is None:
+            return False
+        if self._supposed_keys or plan.needed is None or (plan.counts_trues and args[0].dtype is torch.bool):
+            return True
+        if self._given.value:
+            self._memory.forget_given()
+        return self._are_known(args[plan.needed]) or bool(kwargs and self._are_known(kwargs.values()))
+
+    def _are_known(self, values: Iterable[Any]) -> bool:
+        """Whether something may be known of a tensor among ``values``: as ``CardStorages.key``, in place."""
+        known = self._known_keys
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                if not value.is_cuda or value.layout is not torch.strided:
+                    return True
+                address, offset = value.data_ptr(), value.storage_offset()
+                if (address - offset * value.itemsize if offset else address) in known:
+                    return True
+            elif isinstance(value, (list, tuple)) and self._are_known(value):
+                return True
+        return False
 
     def saw(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
-        """An operator ran."""
-        if plan.makes:
-            self.made(result)
-        lesson, has_supposed = plan.lesson, not self.supposed.is_empty
-        if lesson is None or not (has_supposed or self._concerns(plan, args, kwargs)):
+        """An operator ran that ``concerns``."""
+        lesson = plan.lesson
+        if lesson is None:
             return
         # sparse tensors have no storage, and nothing is known of them
         with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
-            if any(type(value) in NUMBERS for value in args[1:2]):  # not all operators take them on the host
-                args = with_tensors(args, plan.tensor_positions)
-            if has_supposed and self.supposed.concerns((*args, *kwargs.values())):
+            if self._supposed_keys and self.supposed.concerns((*args, *kwargs.values())):
                 self.supposed.learn(lesson, plan.operator, args, kwargs, result)
             lesson(self.known, args, kwargs, result)
             if plan.chooses:
                 self.shapes.see_choice(plan.operator, args, kwargs, result)
             elif plan.counts_trues:
                 self.reads.see_count(args[0], result)
-
-    def _concerns(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Whether an operator's lesson may say something: nothing is known of most activations."""
-        if plan.needs_first:
-            return first_is_known(self.known, args)
-        return not plan.needs_known or self._has_any(args) or bool(kwargs and self._has_any(kwargs.values()))
-
-    def _has_any(self, values: Iterable[Any]) -> bool:
-        known, follows = self.known, self.known.storages.follows
-        for value in values:
-            if isinstance(value, torch.Tensor):
-                if not follows(value) or known.has(value):
-                    return True
-            elif isinstance(value, (list, tuple)) and self._has_any(value):
-                return True
-        return False
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What a read of data gives."""

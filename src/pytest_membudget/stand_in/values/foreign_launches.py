@@ -14,18 +14,14 @@ class ForeignLaunches:
 
     def __init__(self, forget: Callable[[], None]) -> None:
         """``forget``: called when there was one."""
-        count = ctypes.CDLL(None).stand_in_launches
-        count.restype = ctypes.c_ulonglong
-        self._count: Callable[[], int] = count
         self._forget = forget
-        self._seen = count()
+        #: of all launches (``value``)
+        self.count = ctypes.c_ulonglong.in_dll(ctypes.CDLL(None), "stand_in_launches")
+        #: that number when the last operator ended: what it launched is its own
+        self.seen: int = self.count.value
 
     def operator_begins(self) -> None:
         """An operator that is followed begins, outside any other."""
-        if self._count() != self._seen:
+        if self.count.value != self.seen:
             self._forget()
-            self._seen = self._count()
-
-    def operator_ended(self) -> None:
-        """It has ended: what it launched is its own."""
-        self._seen = self._count()
+            self.seen = self.count.value

@@ -19,7 +19,14 @@ from .counted_sizes import COUNTED
 from .following import Following
 from .foreign_launches import ForeignLaunches
 from .number_searches import number_search
-from .original_kernels import Kernel, original_kernel
+from .original_kernels import (
+    NUMBERS,
+    Kernel,
+    kernel_for_tensors,
+    original_kernel,
+    takes_numbers,
+    with_tensors,
+)
 from .plans import COMPOSITE, EMPTY, Plan, operator_of
 
 aten = torch.ops.aten
@@ -76,13 +83,12 @@ class Kernels:
         for name in set(_CHECKS) - self._registered:
             self._library.impl(name.removeprefix("aten::"), _passes, "CUDA")
             self._registered.add(name)
-        for name in dict.fromkeys([*own, *(operator.name() for operator in COMPOSITE)]):
+        for name in {*own, *(operator.name() for operator in COMPOSITE)} - self._registered:
+            self._registered.add(name)
             operator = operator_of(name)
-            if name not in self._registered and name not in _UNREACHED and not operator.is_view:
-                kernel = number_search(name) or original_kernel(name, operator)
-                function = self._around(operator, kernel)
+            if name not in _UNREACHED and operator not in EMPTY and not operator.is_view:
+                function = self._around(operator, name)
                 self._library.impl(name.removeprefix("aten::"), function, "CUDA")
-                self._registered.add(name)
 
     def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function`` with kernels that nobody follows: what it computes decides nothing."""
@@ -95,57 +101,51 @@ class Kernels:
                 return function(*args, **kwargs)
             finally:
                 nesting.depth -= _UNFOLLOWED
-                launches.operator_ended()
+                launches.seen = launches.count.value
 
         return run
 
-    def _around(self, operator: Any, kernel: Kernel) -> Kernel:
-        if operator in EMPTY:
-            return self._making(kernel)
+    def _around(self, operator: Any, name: str) -> Kernel:
+        kernel, plan = kernel_for_tensors(name), Plan(operator)
         if operator is _COPY:
-            return self._copying(kernel, Plan(operator))
+            return self._copying(kernel, plan)
         if operator is _ITEM:
             return self._reading(operator, kernel)
-        plan = Plan(operator)
         if operator is _EXPONENTIAL:
             return self._computing(self._deciding(kernel), plan)
         if plan.reads:
-            return self._comparing(operator, kernel)
+            return self._comparing(operator, original_kernel(name, operator))
         if operator in COUNTED:
-            return self._sizing(operator, kernel, plan)
-        return self._computing(kernel, plan)
+            return self._sizing(operator, original_kernel(name, operator), plan)
+        return self._computing(number_search(name) or kernel, plan)
 
     def _computing(self, kernel: Kernel, plan: Plan) -> Kernel:
         nesting, following, launches = self._nesting, self._following, self._launches
+        saw, concerns, count = following.saw, following.concerns, launches.count
+        positions = plan.tensor_positions if takes_numbers(plan.tensor_positions) else ()
 
         def run(*args: Any, **kwargs: Any) -> Any:
+            for position in positions:
+                if position < len(args) and type(args[position]) in NUMBERS:
+                    args = with_tensors(args, positions)
             if nesting.depth:
                 result = kernel(*args, **kwargs)
                 if plan.operator is _ALL:
                     nesting.all_result = result.data_ptr()
                 return result
             nesting.depth = 1
-            launches.operator_begins()
+            if count.value != launches.seen:
+                launches.operator_begins()
             try:
                 result = kernel(*args, **kwargs)
-                following.saw(plan, args, kwargs, result)
+                if concerns(plan, args, kwargs):
+                    saw(plan, args, kwargs, result)
             except BaseException as error:
                 args = kwargs = None  # type: ignore[assignment] # the traceback must not keep tensors alive
                 raise error.with_traceback(None)  # noqa: B904 - the same error
             finally:
                 nesting.depth = 0
-                launches.operator_ended()
-            return result
-
-        return run
-
-    def _making(self, kernel: Kernel) -> Kernel:
-        nesting, following = self._nesting, self._following
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            result = kernel(*args, **kwargs)
-            if not nesting.depth:
-                following.made(result)
+                launches.seen = count.value
             return result
 
         return run
@@ -166,7 +166,7 @@ class Kernels:
                 following.read_into(target, source)
             finally:
                 nesting.depth = 0
-                launches.operator_ended()
+                launches.seen = launches.count.value
             return target
 
         return run
@@ -232,7 +232,7 @@ class Kernels:
             finally:
                 answers.drop()
                 nesting.depth = 0
-                launches.operator_ended()
+                launches.seen = launches.count.value
             return found
 
         return run
@@ -264,13 +264,13 @@ class Kernels:
                     raise RuntimeError(
                         f"{operator} was to give the sizes {shapes[0].sizes}, and gave {sizes}"
                     )
-                if nesting.depth == 1:
+                if nesting.depth == 1 and following.concerns(plan, args, kwargs):
                     following.saw(plan, args, kwargs, result)
             finally:
                 answers.drop()
                 nesting.depth -= 1
                 if not nesting.depth:
-                    launches.operator_ended()
+                    launches.seen = launches.count.value
             return result
 
         return run

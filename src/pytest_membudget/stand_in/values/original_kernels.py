@@ -14,7 +14,7 @@ import torch
 
 Kernel = Callable[..., Any]
 
-NUMBERS = (bool, int, float, complex)
+NUMBERS = frozenset({bool, int, float, complex})
 _MOST_NUMBERS = 4096
 _NOTHING = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
 #: What a thread starts with: ``default_included_set`` (c10/core/DispatchKeySet.h, 2.15).
@@ -26,27 +26,33 @@ _CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
 
 def original_kernel(name: str, operator: Any) -> Kernel:
     """The kernel that ``operator``, called ``name``, has for CUDA now."""
-    call = torch.library.get_kernel(name, "CUDA").call_boxed
     positions = tensor_positions(operator)
-    if len(positions) < 2:  # a lone tensor is what the kernel was chosen by, and no number
-        return partial(call, _CUDA)
+    call = kernel_for_tensors(name)
+    if not takes_numbers(positions):
+        return call
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        for position in positions:
-            if position < len(args) and type(args[position]) in NUMBERS:
-                args = with_tensors(args, positions)
-                break
-        return call(_CUDA, *args, **kwargs)
+        return call(*with_tensors(args, positions), **kwargs)
 
     return kernel
 
 
-def with_tensors(args: Sequence[Any], positions: Sequence[int]) -> tuple[Any, ...]:
+def kernel_for_tensors(name: str) -> Kernel:
+    """The same, for arguments ``with_tensors``."""
+    return partial(torch.library.get_kernel(name, "CUDA").call_boxed, _CUDA)
+
+
+def takes_numbers(positions: Sequence[int]) -> bool:
+    """Whether a number may stand at one of ``positions``: a lone tensor is what a kernel was chosen by."""
+    return len(positions) > 1
+
+
+def with_tensors(args: tuple[Any, ...], positions: Sequence[int]) -> tuple[Any, ...]:
     """``args`` with tensors for the numbers at ``positions``."""
-    return tuple(
-        _tensor_of(value) if index in positions and type(value) in NUMBERS else value
-        for index, value in enumerate(args)
-    )
+    for position in positions:
+        if position < len(args) and type(args[position]) in NUMBERS:
+            args = (*args[:position], _tensor_of(args[position]), *args[position + 1 :])
+    return args
 
 
 def tensor_positions(operator: Any) -> tuple[int, ...]:
