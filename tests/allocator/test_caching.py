@@ -174,7 +174,7 @@ def test_of_equal_free_blocks_the_lowest_is_taken():
 
 @pytest.mark.parametrize(("release", "taken"), [((2, 11), 2), ((2, 12), 0), ((2, 15), 0)])
 def test_of_equal_free_blocks_the_oldest_segments_is_taken_from_2_12_on(release, taken):
-    """Before, the lowest address, which on Linux the newest segment mostly has (pytorch/pytorch#178362, #183591)."""
+    """Before, the lowest address: on Linux mostly the newest segment's (pytorch/pytorch#178362, #183591)."""
     model = CachingAllocator(AllocatorSettings(), segment_address=segment_addresses(release))
     blocks = [model.allocate(30 * MIB) for _ in range(3)]
     addresses = [block.address for block in blocks]
