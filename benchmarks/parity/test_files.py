@@ -70,6 +70,9 @@ def _fault(
 
 
 def _peak_bytes(row: Mapping[str, Any]) -> int | None:
+    """None where there is none, or the body ended with an error: what it took until then says nothing."""
+    if row.get("verdict") == "error":
+        return None
     peak = _estimate(row).get("peak") or {}
     size_bytes = peak.get("allocated_bytes")
     return int(size_bytes) if size_bytes is not None else None

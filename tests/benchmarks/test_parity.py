@@ -228,6 +228,16 @@ def test_tests_are_compared_by_their_peaks():
     assert (found[1].stand_in_peak_bytes, found[1].fake_peak_bytes) == (16, 12)
 
 
+def test_a_test_that_ended_with_an_error_is_one_whatever_it_took_until_then():
+    ended = {"verdict": "error", "reason": "CUDA error", "estimates": [{"peak": {"allocated_bytes": 8}}]}
+    whole = {"verdict": "within", "estimates": [{"peak": {"allocated_bytes": 12}}]}
+
+    (on_stand_in,) = compared_reports("a", {"a.py::one": ended}, {"a.py::one": whole})
+
+    assert (on_stand_in.fault, on_stand_in.note) == (STAND_IN_ERROR, "CUDA error")
+    assert compared_reports("a", {"a.py::one": ended}, {"a.py::one": ended}) == []
+
+
 def test_resuming_runs_only_the_files_that_have_no_results(monkeypatch):
     ran = []
     monkeypatch.setattr(test_files, "_rows", lambda path, *_: ran.append(path.stem) or {"test": {}})
