@@ -11,7 +11,8 @@ from .results import Part, Row, distance_bytes
 _HEAD = """\
 # The stand-in and the device of fake tensors, side by side
 
-Made by `python -m benchmarks.parity` with torch {torch} for an {card}.
+Made by `python -m benchmarks.parity` with torch {torch} for an {card}; cases, examples and clients
+are for the card that each names, or an H100.
 The same work runs on both devices, on one CUDA build of torch: PyTorch's own samples of its operators
 (`op_db`, forward and backward; {samples} in float32, one each in bfloat16, complex64, int64 and bool), the
 steps of `benchmarks/steps`, the cases of `benchmarks/cases`, the examples and the clients' tests. Compared

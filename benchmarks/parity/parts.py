@@ -78,7 +78,7 @@ def _steps(options: Any, part: Part) -> Iterator[Compared]:
 
 
 def _test_files(options: Any, part: Part) -> Iterator[Compared]:
-    for work, samples, differences in compared_files(part.name, options):
+    for work, samples, differences in compared_files(part.name, options, part.counts):
         yield work, samples, differences, 0
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,18 @@ TEST_PARTS = {
 }
 
 
-def compared_files(part: str, options: Any) -> Iterator[tuple[str, int, list[Difference]]]:
-    """Each file of the part: how many tests it has, and what differs."""
+def compared_files(
+    part: str, options: Any, kept: Container[str] = ()
+) -> Iterator[tuple[str, int, list[Difference]]]:
+    """Each file of the part: how many tests it has, and what differs.
+
+    Of files in ``kept`` there are results; ``--resume`` does not run those again.
+    """
     folder, pattern = TEST_PARTS[part]
     for path in sorted((ROOT / folder).glob(pattern)):
-        if options.only and path.stem not in options.only:
+        if (options.only and path.stem not in options.only) or (options.resume and path.stem in kept):
             continue
-        reports = [_rows(path, device, options.gpu) for device in DEVICES]
+        reports = [_rows(path, device, options) for device in DEVICES]
         if not any(reports):
             raise RuntimeError(f"{path}: no test of it was estimated on either device")
         yield path.stem, len(reports[0]), compared_reports(path.stem, *reports)
@@ -65,6 +70,9 @@ def _fault(
 
 
 def _peak_bytes(row: Mapping[str, Any]) -> int | None:
+    """None where there is none, or the body ended with an error: what it took until then says nothing."""
+    if row.get("verdict") == "error":
+        return None
     peak = _estimate(row).get("peak") or {}
     size_bytes = peak.get("allocated_bytes")
     return int(size_bytes) if size_bytes is not None else None
@@ -80,10 +88,10 @@ def _reason(row: Mapping[str, Any]) -> str:
     return first_line(str(row.get("reason") or "no report of it"))
 
 
-def _rows(path: Path, device: str, gpu: str) -> dict[str, Mapping[str, Any]]:
-    """The report's row of each test of the file."""
+def _rows(path: Path, device: str, options: Any) -> dict[str, Mapping[str, Any]]:
+    """The report's row of each test of the file; ``--out`` keeps the report: it says what held memory."""
     with tempfile.TemporaryDirectory(prefix="membudget-parity-") as folder:
-        environment = {**environment_of(FAKE, gpu), "MEMBUDGET_CACHE_DIR": folder}
+        environment = {**environment_of(FAKE, options.gpu), "MEMBUDGET_CACHE_DIR": folder}
         environment.pop("CUDA_VISIBLE_DEVICES")  # the plugin sees to it
         command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", *_plugin()]
         command.append("--membudget")
@@ -92,9 +100,13 @@ def _rows(path: Path, device: str, gpu: str) -> dict[str, Mapping[str, Any]]:
             [*command, str(path)], cwd=ROOT, env=environment, check=False, stdout=subprocess.DEVNULL
         )
         try:
-            content = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
+            text = (Path(folder) / "report.json").read_text(encoding="utf-8")
         except FileNotFoundError:
             return {}
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / f"{path.stem}-{device}.json").write_text(text, encoding="utf-8")
+    content = json.loads(text)
     return {row["nodeid"]: row for row in content["tests"]}
 
 

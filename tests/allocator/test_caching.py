@@ -8,6 +8,7 @@ import pytest
 
 from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutOfMemory
 from pytest_membudget.allocator.blocks import INACTIVE
+from pytest_membudget.allocator.device_memory import segment_addresses
 from pytest_membudget.units import KIB, MIB
 
 
@@ -169,6 +170,28 @@ def test_of_equal_free_blocks_the_lowest_is_taken():
         model.free(block)
 
     assert model.allocate(30 * MIB).address == 0
+
+
+@pytest.mark.parametrize(("release", "taken"), [((2, 11), 2), ((2, 12), 0), ((2, 15), 0)])
+def test_of_equal_free_blocks_the_oldest_segments_is_taken_from_2_12_on(release, taken):
+    """Before, the lowest address: on Linux mostly the newest segment's (pytorch/pytorch#178362, #183591)."""
+    model = CachingAllocator(AllocatorSettings(), segment_address=segment_addresses(release))
+    blocks = [model.allocate(30 * MIB) for _ in range(3)]
+    addresses = [block.address for block in blocks]
+    for block in blocks:
+        model.free(block)
+
+    assert model.allocate(30 * MIB).address == addresses[taken]
+
+
+def test_the_oldest_segment_is_taken_where_nothing_else_is_said():
+    model = CachingAllocator()
+    first, second = model.allocate(30 * MIB), model.allocate(30 * MIB)
+    address = first.address
+    for block in (second, first):
+        model.free(block)
+
+    assert model.allocate(30 * MIB).address == address
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (0, 2, 1), (1, 0, 2)])

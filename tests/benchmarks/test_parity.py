@@ -1,7 +1,12 @@
 """The comparison of the two devices: differences and whose fault they are, reasons, results, the page."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
+from benchmarks.parity import test_files
 from benchmarks.parity.comparing import (
     DATA,
     FAKE_ERROR,
@@ -221,3 +226,39 @@ def test_tests_are_compared_by_their_peaks():
     assert [(one.sample, one.fault) for one in found] == [("fails", STAND_IN_ERROR), ("less", FAKE_LISTED)]
     assert found[0].note == "no card"
     assert (found[1].stand_in_peak_bytes, found[1].fake_peak_bytes) == (16, 12)
+
+
+def test_a_test_that_ended_with_an_error_is_one_whatever_it_took_until_then():
+    ended = {"verdict": "error", "reason": "CUDA error", "estimates": [{"peak": {"allocated_bytes": 8}}]}
+    whole = {"verdict": "within", "estimates": [{"peak": {"allocated_bytes": 12}}]}
+
+    (on_stand_in,) = compared_reports("a", {"a.py::one": ended}, {"a.py::one": whole})
+
+    assert (on_stand_in.fault, on_stand_in.note) == (STAND_IN_ERROR, "CUDA error")
+    assert compared_reports("a", {"a.py::one": ended}, {"a.py::one": ended}) == []
+
+
+def test_resuming_runs_only_the_files_that_have_no_results(monkeypatch):
+    ran = []
+    monkeypatch.setattr(test_files, "_rows", lambda path, *_: ran.append(path.stem) or {"test": {}})
+    options = SimpleNamespace(only=["test_small_gpt", "test_vit_l16"], resume=True)
+
+    works = [work for work, *_ in test_files.compared_files("examples", options, {"test_vit_l16": 2})]
+
+    assert works == ["test_small_gpt"]
+    assert set(ran) == {"test_small_gpt"}
+
+
+def test_the_reports_of_both_devices_are_kept_where_every_difference_is(tmp_path, monkeypatch):
+    def run(command, **_):
+        folder = next(word for word in command if word.startswith("--membudget-report=")).partition("=")[2]
+        Path(folder, "report.json").write_text(json.dumps({"tests": [{"nodeid": "a.py::b"}]}))
+
+    monkeypatch.setattr(test_files.subprocess, "run", run)
+    options = SimpleNamespace(gpu="A100-80GB", out=tmp_path / "out")
+
+    rows = test_files._rows(Path("test_a.py"), "fake", options)
+
+    kept = json.loads((tmp_path / "out" / "test_a-fake.json").read_text())
+    assert list(rows) == ["a.py::b"]
+    assert kept["tests"] == [{"nodeid": "a.py::b"}]

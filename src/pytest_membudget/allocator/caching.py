@@ -33,8 +33,8 @@ class CachingAllocator:
     ) -> None:
         """``capacity_bytes``: what the device can give (None: never out of memory).
 
-        ``segment_address``: size of a new segment -> its address; by default each new one lies below all
-        earlier ones. Of free blocks of the same size the lowest is taken.
+        ``segment_address``: size of a new segment -> its address; by default each new one lies above all
+        earlier ones. Of free blocks of the same size the lowest is taken: by default the oldest segment's.
         """
         self.settings = settings
         self._device = DeviceMemory(capacity_bytes, settings.per_process_memory_fraction, segment_address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pytest_membudget.errors import MembudgetError
 from pytest_membudget.units import gib_text
@@ -13,7 +14,38 @@ SegmentAddress = Callable[[int], int]
 SegmentListener = Callable[[str, int, int, int], None]
 """Told what became of memory (``segment_alloc``, ...), its address, its size in bytes and its stream."""
 
-_TOP_ADDRESS = 2**62  # only the order of addresses matters
+_MIDDLE_ADDRESS = 2**61  # only the order of addresses matters
+
+
+#: From this torch on, of free blocks of one size the oldest segment's is taken, whatever the addresses are
+#: (c10/cuda/CUDACachingAllocator.cpp; pytorch/pytorch#178362, and #183591 for each segment);
+#: before, the one with the lowest address.
+_OLDEST_SEGMENT_FIRST: Final = (2, 12)
+
+
+def segment_addresses(torch_release: tuple[int, int]) -> SegmentAddress:
+    """Addresses that have a torch of this release choose among free blocks of one size as it does.
+
+    They rise where the oldest segment is chosen, and fall where the lowest is: in recorded histories CUDA
+    on Linux mostly puts the next large segment below the one before.
+    """
+    return _addresses(1 if torch_release >= _OLDEST_SEGMENT_FIRST else -1)
+
+
+def ascending_addresses() -> SegmentAddress:
+    """As :func:`segment_addresses` of the newest torch."""
+    return _addresses(1)
+
+
+def _addresses(step: int) -> SegmentAddress:
+    end = _MIDDLE_ADDRESS
+
+    def next_address(size_bytes: int) -> int:
+        nonlocal end
+        end += step * size_bytes
+        return end - size_bytes if step > 0 else end
+
+    return next_address
 
 
 class OutOfMemory(MembudgetError):  # noqa: N818 (its public name, as PyTorch says it)
@@ -50,7 +82,6 @@ class DeviceMemory:
 
     __slots__ = (
         "_address",
-        "_lowest_address",
         "capacity_bytes",
         "fraction",
         "listener",
@@ -69,8 +100,7 @@ class DeviceMemory:
         self.peak_reserved_bytes = 0
         self.num_takes = 0
         self.num_gives = 0
-        self._lowest_address = _TOP_ADDRESS
-        self._address: SegmentAddress = segment_address or self._descending_address
+        self._address = segment_address or ascending_addresses()
         self.listener: SegmentListener | None = None
 
     @property
@@ -114,8 +144,3 @@ class DeviceMemory:
         """Say to a listener what became of a range of memory, in the words of a history."""
         if self.listener is not None:
             self.listener(action, address, size_bytes, stream)
-
-    def _descending_address(self, size_bytes: int) -> int:
-        # where CUDA on Linux mostly puts the next large segment, in recorded histories
-        self._lowest_address -= size_bytes
-        return self._lowest_address

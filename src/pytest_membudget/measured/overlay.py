@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .. import components
 from ..allocator import CachingAllocator
+from ..allocator.device_memory import SegmentAddress
 from ..histories.reading import Frames, Snapshot
 from ..tracking.ledger import Ledger
 from ..tracking.record import Phase, Record
@@ -25,14 +26,19 @@ class Seen:
 
 
 def overlay(
-    snapshot: Snapshot, seen: Seen, users_line: UsersLine, *, watch: Callable[[Ledger], None] | None = None
+    snapshot: Snapshot,
+    seen: Seen,
+    users_line: UsersLine,
+    *,
+    watch: Callable[[Ledger], None] | None = None,
+    segment_address: SegmentAddress | None = None,
 ) -> Ledger:
     """The ledger of a run whose history is ``snapshot``, from its first event on.
 
     ``watch`` is given it while it is empty. An event's metadata is the number of its state; without one
-    nobody knows what made it: ``unattributed``.
+    nobody knows what made it: ``unattributed``. ``segment_address``: as of ``CachingAllocator``.
     """
-    played = _Played(snapshot, seen, users_line)
+    played = _Played(snapshot, seen, users_line, segment_address)
     if watch is not None:
         watch(played.ledger)
     for number in range(len(snapshot.history.events)):
@@ -42,8 +48,10 @@ def overlay(
 
 
 class _Played:
-    def __init__(self, snapshot: Snapshot, seen: Seen, users_line: UsersLine) -> None:
-        self.ledger = Ledger(CachingAllocator(snapshot.history.settings))
+    def __init__(
+        self, snapshot: Snapshot, seen: Seen, users_line: UsersLine, segment_address: SegmentAddress | None
+    ) -> None:
+        self.ledger = Ledger(CachingAllocator(snapshot.history.settings, segment_address=segment_address))
         self._snapshot = snapshot
         self._states = seen.states
         self._sightings = seen.sightings

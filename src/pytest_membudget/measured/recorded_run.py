@@ -13,12 +13,14 @@ from typing import Any
 import torch
 
 from ..allocator import AllocatorSettings, CachingAllocator
+from ..allocator.device_memory import segment_addresses
 from ..errors import UsageMistake
 from ..histories.reading import Frames, snapshot_from
 from ..tracking.hidden_code import users_source
 from ..tracking.ledger import Ledger
 from ..tracking.source import SourceFinder
 from ..tracking.timeline import Lives
+from ..virtual.private import torch_release
 from .kept_peaks import KeptPeaks
 from .observer import Observer
 from .overlay import Seen, overlay
@@ -104,7 +106,8 @@ class RecordedRun:
             return Ledger(CachingAllocator(AllocatorSettings()))
         log, sightings = self.observer.log, self.observer.sightings
         watch = self._watch if self._records else None
-        return overlay(snapshot, Seen(log.states, sightings.seen), self._users_line, watch=watch)
+        seen, addresses = Seen(log.states, sightings.seen), segment_addresses(torch_release())
+        return overlay(snapshot, seen, self._users_line, watch=watch, segment_address=addresses)
 
     def _watch(self, ledger: Ledger) -> None:
         self._lives = Lives(ledger)

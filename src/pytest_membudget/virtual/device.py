@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..allocator import AllocatorSettings, CachingAllocator
+from ..allocator.device_memory import segment_addresses
 from ..allocator.recording import RecordingAllocator
 from ..allocator.settings import VARIABLES
 from ..gpus import Gpu, find_gpu
@@ -47,7 +48,7 @@ from .ordinal import own_device, place
 from .parameter_class import install_parameter_class
 from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
-from .private import check_torch
+from .private import check_torch, torch_release
 from .reads import install_array_reads
 from .recurrent import install_recurrent_layers
 from .refusals import refused
@@ -258,7 +259,8 @@ class VirtualDevice:
 
     def _start_tracker(self) -> None:
         settings = AllocatorSettings.from_environment(os.environ)
-        self._tracker = Tracker(Ledger(CachingAllocator(settings)), users_source(), on_cuda)
+        allocator = CachingAllocator(settings, segment_address=segment_addresses(torch_release()))
+        self._tracker = Tracker(Ledger(allocator), users_source(), on_cuda)
         if self._records:
             self._record()
             self._lives = Lives(self._tracker.ledger)

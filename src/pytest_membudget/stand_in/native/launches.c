@@ -9,6 +9,7 @@
 
 #include "contexts.h"
 #include "errors.h"
+#include "fat_binaries.h"
 #include "per_thread.h"
 #include "stand_in.h"
 #include "streams.h"
@@ -123,7 +124,9 @@ EXPORTED int cudaFuncGetAttributes(struct function_attributes *attributes, const
     memset(attributes, 0, sizeof *attributes);
     attributes->threads_per_block = 1024;
     attributes->registers = REGISTERS;
-    attributes->ptx_version = attributes->binary_version = 10 * card->major + card->minor;
+    struct code_versions versions = versions_on(card, function);
+    attributes->ptx_version = versions.ptx;
+    attributes->binary_version = versions.binary;
     attributes->dynamic_shared_bytes = (int)card->shared_bytes_per_block_optin;
     attributes->carveout_percent = -1;
     return SUCCESS;

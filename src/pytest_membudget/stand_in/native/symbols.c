@@ -1,4 +1,4 @@
-/* Variables in device code, and the registration of device code, of which only variables matter.
+/* Variables in device code.
 
    Source of prototypes: CUDA Runtime API 13.2 ("Memory Management": symbols); those with two underscores are
    what nvcc's host code calls (nvcc --keep shows it). */
@@ -17,30 +17,6 @@ struct symbol {
     struct symbol *next;
 };
 static struct symbol *symbols;
-static void *registered[1];
-
-EXPORTED void **__cudaRegisterFatBinary(void *binary)
-{
-    return registered;
-}
-
-EXPORTED void __cudaRegisterFatBinaryEnd(void **handle)
-{
-}
-
-EXPORTED void __cudaUnregisterFatBinary(void **handle)
-{
-}
-
-EXPORTED char __cudaInitModule(void **handle)
-{
-    return 1;
-}
-
-EXPORTED void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
-                                     void *thread, void *block, void *block_size, void *grid_size, int *warp)
-{
-}
 
 EXPORTED void __cudaRegisterVar(void **handle, char *shadow, char *device, const char *name, int external,
                                 size_t bytes, int constant, int global)
