@@ -7,6 +7,7 @@
 
 #include "contexts.h"
 #include "errors.h"
+#include "kernel_parameters.h"
 #include "launches.h"
 #include "memory.h"
 
@@ -17,31 +18,40 @@
 enum { THREADS, SHARED, CONSTANT, LOCAL, REGISTER_COUNT, PTX_VERSION, BINARY_VERSION, CACHE_MODE, DYNAMIC_SHARED,
        CARVEOUT, ATTRIBUTES = 16 };
 
-static int load(void **loaded)
+static int load(void **loaded, const void *image)
 {
     use_runtime();
     *loaded = new_handle();
+    module_loaded(*loaded, image);
+    return SUCCESS;
+}
+
+static int find(void **kernel, void *module, const char *name)
+{
+    use_runtime();
+    *kernel = new_handle();
+    kernel_found(*kernel, module, name);
     return SUCCESS;
 }
 
 EXPORTED int cuModuleLoad(void **module, const char *file)
 {
-    return load(module);
+    return load(module, NULL);
 }
 
 EXPORTED int cuModuleLoadData(void **module, const void *image)
 {
-    return load(module);
+    return load(module, image);
 }
 
 EXPORTED int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values)
 {
-    return load(module);
+    return load(module, image);
 }
 
 EXPORTED int cuModuleLoadFatBinary(void **module, const void *binary)
 {
-    return load(module);
+    return load(module, NULL);
 }
 
 EXPORTED int cuModuleUnload(void *module)
@@ -51,7 +61,7 @@ EXPORTED int cuModuleUnload(void *module)
 
 EXPORTED int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-    return load(function);
+    return find(function, module, name);
 }
 
 EXPORTED int cuModuleGetLoadingMode(int *mode)
@@ -63,7 +73,7 @@ EXPORTED int cuModuleGetLoadingMode(int *mode)
 EXPORTED int cuLibraryLoadData(void **library, const void *code, void *options, void *values, unsigned count,
                                void *library_options, void *library_values, unsigned library_count)
 {
-    return load(library);
+    return load(library, code);
 }
 
 EXPORTED int cuLibraryUnload(void *library)
@@ -73,7 +83,7 @@ EXPORTED int cuLibraryUnload(void *library)
 
 EXPORTED int cuLibraryGetKernel(void **kernel, void *library, const char *name)
 {
-    return load(kernel);
+    return find(kernel, library, name);
 }
 
 EXPORTED int cuKernelGetFunction(void **function, void *kernel)
@@ -142,21 +152,21 @@ EXPORTED int cuFuncIsLoaded(int *state, void *function)
 
 EXPORTED int cuFuncGetModule(void **module, void *function)
 {
-    return load(module);
+    return load(module, NULL);
 }
 
 EXPORTED int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                             unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                             void **arguments, void **extra)
 {
-    return launch(stream);
+    return launch_of_module(function, arguments, stream);
 }
 
 EXPORTED int cuLaunchCooperativeKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                        void *stream, void **arguments)
 {
-    return launch(stream);
+    return launch_of_module(function, arguments, stream);
 }
 
 /* CUlaunchConfig: grid and block by three words each, shared memory, then the stream at byte 32 */
@@ -164,7 +174,7 @@ EXPORTED int cuLaunchKernelEx(const char *config, void *function, void **argumen
 {
     void *stream;
     memcpy(&stream, config + 32, sizeof stream);
-    return launch(stream);
+    return launch_of_module(function, arguments, stream);
 }
 
 EXPORTED int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *function, int threads,
@@ -210,11 +220,13 @@ EXPORTED int cuModuleGetGlobal_v2(void **address, size_t *bytes, void *module, c
     return address ? take_memory(current_device(), VARIABLE_BYTES, 0, POOL_MEMORY, NULL, address) : SUCCESS;
 }
 
-#define TENSOR_MAP(name)                                   \
-    EXPORTED int name(void *map)                           \
-    {                                                      \
-        memset(map, 0, 128); /* CUtensorMap is opaque */   \
-        return SUCCESS;                                    \
+/* CUtensorMap is opaque; here it begins with the address, so that a launch's parameters have it. */
+#define TENSOR_MAP(name)                                                \
+    EXPORTED int name(void *map, int type, unsigned rank, void *memory) \
+    {                                                                   \
+        memset(map, 0, 128);                                            \
+        memcpy(map, &memory, sizeof memory);                            \
+        return SUCCESS;                                                 \
     }
 TENSOR_MAP(cuTensorMapEncodeTiled)
 TENSOR_MAP(cuTensorMapEncodeIm2col)

@@ -1,4 +1,4 @@
-/* Addresses of tensors whose values Python knows, until their memory is given to somebody else.
+/* Addresses of tensors whose values Python knows, until their memory is given to somebody else or written to.
 
    Python would have to look at the results of every operator to see that; here each allocation is seen.
    PyTorch's allocator reports them all to c10::reportMemoryUsageToProfiler (c10/core/Allocator.h;
@@ -28,7 +28,7 @@ EXPORTED unsigned long long stand_in_given;
 /* Open addressing; an address that is given away keeps its place, and is mostly followed again. */
 struct slot {
     uintptr_t address;
-    int is_followed;
+    size_t bytes; /* 0: not followed */
 };
 static struct slot *slots;
 static size_t room, filled;
@@ -62,8 +62,9 @@ static int make_room(void)
     return 1;
 }
 
-/* From here on Python is told when memory that begins at `address` is given to somebody. */
-EXPORTED void stand_in_follow(uintptr_t address)
+/* From here on Python is told when memory that begins at `address` is given to somebody, and when a kernel may have
+   written to these `bytes`. */
+EXPORTED void stand_in_follow(uintptr_t address, size_t bytes)
 {
     lock_state();
     if (!make_room())
@@ -71,15 +72,12 @@ EXPORTED void stand_in_follow(uintptr_t address)
     struct slot *slot = slot_of(slots, room, address);
     filled += !slot->address;
     slot->address = address;
-    slot->is_followed = 1;
+    slot->bytes = bytes;
     unlock_state();
 }
 
-void memory_given(uintptr_t address)
+static void tell(struct slot *slot)
 {
-    struct slot *slot = room ? slot_of(slots, room, address) : NULL;
-    if (!slot || !slot->is_followed)
-        return;
     if (stand_in_given == given_room) {
         size_t more = given_room ? 2 * given_room : 256;
         uintptr_t *longer = realloc(given, more * sizeof *longer);
@@ -88,8 +86,22 @@ void memory_given(uintptr_t address)
         given = longer;
         given_room = more;
     }
-    slot->is_followed = 0;
-    given[stand_in_given++] = address;
+    slot->bytes = 0;
+    given[stand_in_given++] = slot->address;
+}
+
+void memory_given(uintptr_t address)
+{
+    struct slot *slot = room ? slot_of(slots, room, address) : NULL;
+    if (slot && slot->bytes)
+        tell(slot);
+}
+
+void memory_written(uintptr_t address)
+{
+    for (size_t index = 0; index < room; index++)
+        if (address - slots[index].address < slots[index].bytes)
+            tell(&slots[index]);
 }
 
 /* Takes out at most `most` of the followed addresses whose memory was given to somebody; how many. */

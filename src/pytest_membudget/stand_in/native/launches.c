@@ -10,6 +10,7 @@
 #include "contexts.h"
 #include "errors.h"
 #include "fat_binaries.h"
+#include "kernel_parameters.h"
 #include "per_thread.h"
 #include "stand_in.h"
 #include "streams.h"
@@ -42,6 +43,15 @@ int launch(void *stream)
     use_runtime();
     note_work(stream);
     __atomic_add_fetch(&stand_in_launches, 1, __ATOMIC_RELAXED);
+    return SUCCESS;
+}
+
+int launch_of_module(void *kernel, void *const *arguments, void *stream)
+{
+    if (!kernel_writes(kernel, arguments))
+        return launch(stream);
+    use_runtime();
+    note_work(stream);
     return SUCCESS;
 }
 

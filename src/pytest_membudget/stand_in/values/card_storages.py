@@ -57,7 +57,7 @@ class CardStorages:
 
     def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
         """A weak one, where somebody waits for the end of a tensor that is no gradient."""
-        self._memory.follow(self.key(tensor))
+        self._memory.follow(self.key(tensor), tensor.numel() * tensor.itemsize)
         if gone is None or tensor.is_floating_point() or tensor.is_complex():
             return _alive
         return weakref.ref(tensor.untyped_storage(), gone)

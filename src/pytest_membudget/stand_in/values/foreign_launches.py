@@ -1,6 +1,8 @@
-"""Kernels that PyTorch's operators did not launch: Triton's, a compiler's, an extension's, a graph's.
+"""Kernels that PyTorch's operators did not launch: an extension's, a graph's.
 
-What they write to is not known, so nothing is known any more after one of them.
+What they write to is not known, so nothing is known any more after one of them. Kernels of a loaded module,
+Triton's and a compiler's, are no such ones where their parameters say what they can reach
+(``native/kernel_parameters.c``).
 """
 
 from __future__ import annotations
