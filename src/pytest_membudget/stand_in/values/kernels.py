@@ -44,6 +44,9 @@ _LARGE_SCALE = 4
 #: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
 _UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 
+#: Has a kernel of ours already (``Values.install``), which torch until 2.12 lists as one for CUDA.
+_OURS = frozenset({"aten::one_hot"})
+
 #: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
 _CHECKS = ("aten::_linalg_check_errors",)
 
@@ -86,7 +89,7 @@ class Kernels:
         for name in {*own, *(operator.name() for operator in COMPOSITE)} - self._registered:
             self._registered.add(name)
             operator = operator_of(name)
-            if name not in _UNREACHED and operator not in EMPTY and not operator.is_view:
+            if name not in _UNREACHED | _OURS and operator not in EMPTY and not operator.is_view:
                 function = self._around(operator, name)
                 self._library.impl(name.removeprefix("aten::"), function, "CUDA")
 
