@@ -244,7 +244,7 @@ def threads_and_forks():
         assert float(tensor.sum()) == size
 
     # PyTorch chooses a kernel at an operator's first call, behind a lock of C++ that a child of fork would
-    # find held by a thread that it has not (DispatchStubImpl::try_choose_cpu_impl, ATen/native/DispatchStub.cpp)
+    # find held by a thread that it has not (DispatchStubImpl::try_choose_cpu_impl, DispatchStub.cpp, 2.15)
     add_up(1)
     assert float(torch.ones(1).sum()) == 1
 
