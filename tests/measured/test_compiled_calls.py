@@ -10,6 +10,7 @@ from torch import nn
 
 from pytest_membudget.measured.compiled_calls import CompiledCalls, Follower
 from pytest_membudget.tracking.modules import ModuleStack
+from pytest_membudget.virtual.private import torch_release
 
 
 class Model(nn.Module):
@@ -69,7 +70,9 @@ def test_a_compiled_module_is_one_call(calls, compiled):
         result = run(x)
         assert watch.roots == [model]
         assert watch.told[0][0] is x
-        assert watch.told[-1] is result
+        # until 2.11 the function that dynamo puts around it returns without a name for the result
+        is_told = compiled is wrapped or torch_release() >= (2, 12)
+        assert watch.told[-1] is (result if is_told else None)
         Model()(x)
         assert len(watch.roots) == 2  # the hooks are back
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.units import MIB
+from pytest_membudget.virtual.private import torch_release
 
 
 def streams_and_events():
@@ -53,7 +54,8 @@ def test_a_graph_has_a_pool_of_its_own(stand_in):
     captured, allocated, pools, after = stand_in(what_a_graph_keeps)
 
     assert captured == [True, False, 2, 4 * MIB]
-    assert allocated == 8 * MIB  # x and y
+    # x and y; until 2.13 also the seed and the offset of random numbers that graphs read, a block each
+    assert allocated == 8 * MIB + (2 * 512 if torch_release() < (2, 14) else 0)
     assert pools == [20 * MIB, 20 * MIB]  # a segment each, of 20 MiB for blocks of 1 to 10 MiB
     assert after == 20 * MIB  # the graph's pool is gone with it
 
