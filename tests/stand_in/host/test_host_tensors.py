@@ -52,8 +52,8 @@ def moved_model(dtype_name, layers):
 def test_a_model_of_4_gib_is_built_and_moved_without_its_memory_and_counted(stand_in, dtype, layers):
     found = stand_in(moved_model, dtype, layers)
 
-    # 8 x 16,384^2 x 2 B = 4 x 16,384^2 x 4 B; drawing again, from 2.12 on trunc_normal_ compares: two masks of a
-    # byte an element for the layer at hand, and their union
+    # 8 x 16,384^2 x 2 B = 4 x 16,384^2 x 4 B; drawing again, from 2.12 on trunc_normal_ compares: two masks
+    # of a byte an element for the layer at hand, and their union
     weights = 4 * GIB
     masks = 3 * 16384**2 if torch_release() >= (2, 12) else 0
     assert found["parameters"] == found["card"] == weights
