@@ -4,7 +4,8 @@
    A cubin is an ELF file (System V ABI, "Object Files") whose section .nv.info.<kernel> describes its parameters.
    Layout of that section: as ptxas 12.8 to 13.2 writes it and cuobjdump -elf shows it: a byte of format, one of
    attribute, two of size or value; KPARAM_INFO has an index, the parameter's ordinal and offset, and its size in the
-   upper 14 bits of the last word. */
+   upper 14 bits of the last word; CBANK_PARAM_SIZE has the bytes of all of them. Where the two do not agree, another
+   layout is in use, and nothing is known. */
 #include "kernel_parameters.h"
 
 #include <elf.h>
@@ -15,7 +16,8 @@
 #include "memory.h"
 #include "stand_in.h"
 
-enum { MOST_PARAMETERS = 256, SIZED_FORMAT = 4, PARAMETER_INFO = 0x17, PARAMETER_INFO_BYTES = 12 };
+enum { MOST_PARAMETERS = 256, VALUE_FORMAT = 3, SIZED_FORMAT = 4, PARAMETER_INFO = 0x17, PARAMETER_INFO_BYTES = 12,
+       ALL_PARAMETERS_BYTES = 0x19 };
 #define SECTION_PREFIX ".nv.info."
 
 struct module {
@@ -66,23 +68,35 @@ void module_loaded(void *handle, const void *image)
     unlock_state();
 }
 
+/* The end of the parameter that is described at `at`. */
+static int read_parameter(struct kernel *kernel, const unsigned char *at)
+{
+    unsigned short ordinal, offset;
+    uint32_t word;
+    memcpy(&ordinal, at + 8, sizeof ordinal);
+    memcpy(&offset, at + 10, sizeof offset);
+    memcpy(&word, at + 12, sizeof word);
+    if (ordinal < MOST_PARAMETERS)
+        kernel->sizes[ordinal] = (unsigned short)(word >> 18);
+    return offset + (int)(word >> 18);
+}
+
 static void read_parameters(struct kernel *kernel, const unsigned char *at, const unsigned char *end)
 {
-    kernel->is_described = 1;
+    int all_bytes = -1, described_bytes = 0;
     while (at + 4 <= end) {
-        unsigned short size, ordinal;
+        unsigned short size;
         memcpy(&size, at + 2, sizeof size);
+        if (at[0] == VALUE_FORMAT && at[1] == ALL_PARAMETERS_BYTES)
+            all_bytes = size;
         if (at[0] == SIZED_FORMAT && at[1] == PARAMETER_INFO && size == PARAMETER_INFO_BYTES) {
-            uint32_t word;
-            memcpy(&ordinal, at + 8, sizeof ordinal);
-            memcpy(&word, at + 12, sizeof word);
-            if (ordinal < MOST_PARAMETERS)
-                kernel->sizes[ordinal] = (unsigned short)(word >> 18);
-            else
-                kernel->is_described = 0;
+            int parameter_end = read_parameter(kernel, at);
+            if (parameter_end > described_bytes)
+                described_bytes = parameter_end;
         }
         at += 4 + (at[0] == SIZED_FORMAT ? size : 0);
     }
+    kernel->is_described = described_bytes == all_bytes && !kernel->sizes[MOST_PARAMETERS - 1];
 }
 
 static void describe(struct kernel *kernel, const Elf64_Ehdr *image, const char *name)
