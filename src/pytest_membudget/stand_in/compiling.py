@@ -16,8 +16,8 @@ LIBRARY: Final = "libmembudget_stand_in.so"
 NAMED: Final = ("libcuda.so.1", "libnvidia-ml.so.1")
 SOURCES: Final = Path(__file__).parent / "native"
 MACHINES: Final = ("x86_64", "aarch64")
-#: Not optimised: the libraries only keep books, and building them is what a first session waits for.
-FLAGS: Final = ("-std=gnu11", "-O0", "-fPIC", "-fvisibility=hidden", "-Wno-unused-parameter")
+#: Hardly optimised: the libraries only keep books, and building them is what a first session waits for.
+FLAGS: Final = ("-std=gnu11", "-O1", "-fPIC", "-fvisibility=hidden", "-Wno-unused-parameter")
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _TIMEOUT_S: Final = 300
 
