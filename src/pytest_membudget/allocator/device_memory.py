@@ -16,7 +16,6 @@ SegmentListener = Callable[[str, int, int, int], None]
 
 _MIDDLE_ADDRESS = 2**61  # only the order of addresses matters
 
-
 #: From this torch on, of free blocks of one size the oldest segment's is taken, whatever the addresses are
 #: (c10/cuda/CUDACachingAllocator.cpp; pytorch/pytorch#178362, and #183591 for each segment);
 #: before, the one with the lowest address.
@@ -30,11 +29,6 @@ def segment_addresses(torch_release: tuple[int, int]) -> SegmentAddress:
     on Linux mostly puts the next large segment below the one before.
     """
     return _addresses(1 if torch_release >= _OLDEST_SEGMENT_FIRST else -1)
-
-
-def ascending_addresses() -> SegmentAddress:
-    """As :func:`segment_addresses` of the newest torch."""
-    return _addresses(1)
 
 
 def _addresses(step: int) -> SegmentAddress:
@@ -100,7 +94,7 @@ class DeviceMemory:
         self.peak_reserved_bytes = 0
         self.num_takes = 0
         self.num_gives = 0
-        self._address = segment_address or ascending_addresses()
+        self._address = segment_address or segment_addresses(_OLDEST_SEGMENT_FIRST)
         self.listener: SegmentListener | None = None
 
     @property

@@ -213,10 +213,6 @@ class KnownValues:
         entry = self._entry(tensor)
         return entry is None or entry.elements * entry.dtype.itemsize <= tensor.numel() * tensor.itemsize
 
-    def has(self, tensor: torch.Tensor) -> bool:
-        """Whether anything is noted of the storage of ``tensor``, which has no data."""
-        return self.storages.key(tensor) in self._entries
-
     @property
     def keys(self) -> Collection[int]:
         """Of the storages of which anything is noted, as ``storages`` gives them: always the same object."""

@@ -72,7 +72,8 @@ EXPORTED void stand_in_follow(uintptr_t address, size_t bytes)
     struct slot *slot = slot_of(slots, room, address);
     filled += !slot->address;
     slot->address = address;
-    slot->bytes = bytes;
+    if (bytes > slot->bytes) /* two may know something of one storage, as far as each reaches */
+        slot->bytes = bytes;
     unlock_state();
 }
 

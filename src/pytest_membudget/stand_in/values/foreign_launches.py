@@ -19,7 +19,7 @@ class ForeignLaunches:
         self._forget = forget
         #: of all launches (``value``)
         self.count = ctypes.c_ulonglong.in_dll(ctypes.CDLL(None), "stand_in_launches")
-        #: that number when the last operator ended: what it launched is its own
+        #: that number when the last operator ended
         self.seen: int = self.count.value
 
     def operator_begins(self) -> None:
@@ -27,3 +27,7 @@ class ForeignLaunches:
         if self.count.value != self.seen:
             self._forget()
             self.seen = self.count.value
+
+    def operator_ended(self) -> None:
+        """It has ended: what it launched is its own."""
+        self.seen = self.count.value

@@ -104,7 +104,7 @@ class Kernels:
                 return function(*args, **kwargs)
             finally:
                 nesting.depth -= _UNFOLLOWED
-                launches.seen = launches.count.value
+                launches.operator_ended()
 
         return run
 
@@ -169,7 +169,7 @@ class Kernels:
                 following.read_into(target, source)
             finally:
                 nesting.depth = 0
-                launches.seen = launches.count.value
+                launches.operator_ended()
             return target
 
         return run
@@ -235,7 +235,7 @@ class Kernels:
             finally:
                 answers.drop()
                 nesting.depth = 0
-                launches.seen = launches.count.value
+                launches.operator_ended()
             return found
 
         return run
@@ -273,7 +273,7 @@ class Kernels:
                 answers.drop()
                 nesting.depth -= 1
                 if not nesting.depth:
-                    launches.seen = launches.count.value
+                    launches.operator_ended()
             return result
 
         return run
