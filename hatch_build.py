@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_PACKAGE = "pytest_membudget/stand_in"
+_PACKAGE = "pytest_membudget/devices/stand_in"
 
 
 class CustomBuildHook(BuildHookInterface):

@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from pytest_membudget.config import FAKE
+from pytest_membudget.budgets.settings import FAKE
 from pytest_membudget.errors import MembudgetError
-from pytest_membudget.gpus import Gpu, find_gpu
+from pytest_membudget.hardware.gpus import Gpu, find_gpu
 from pytest_membudget.histories.comparison import Difference, differences, sides
 from pytest_membudget.units import MIB
 

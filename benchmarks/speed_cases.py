@@ -55,9 +55,9 @@ _LATE = """
 import os
 
 if os.environ.get("LATE"):
-    import pytest_membudget.session
+    import pytest_membudget.gate.session
 
-    pytest_membudget.session.was_idle = lambda *_: True
+    pytest_membudget.gate.session.was_idle = lambda *_: True
 """
 _LLAMA = (
     "{config: {model_type: llama, hidden_size: 4096, intermediate_size: 14336, num_hidden_layers: 32, "
@@ -230,8 +230,8 @@ def single(effort: Effort) -> Iterator[Figure]:
 
 
 def _estimated(job: Any) -> float:
-    from pytest_membudget.analytic.estimate import estimate
-    from pytest_membudget.analytic.figures import report_of
+    from pytest_membudget.formulas.estimate import estimate
+    from pytest_membudget.formulas.figures import report_of
 
     began = time.process_time()
     for figure in estimate(job):
@@ -240,8 +240,8 @@ def _estimated(job: Any) -> float:
 
 
 def _jobs() -> Iterator[tuple[str, Any]]:
-    from pytest_membudget.analytic.inputs.hugging_face import read_config
-    from pytest_membudget.analytic.job import Checkpointing, Degrees, Job, Precision
+    from pytest_membudget.formulas.inputs.hugging_face import read_config
+    from pytest_membudget.formulas.job import Checkpointing, Degrees, Job, Precision
 
     t5 = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
     yield "Gemma 2 9B", Job(read_config({"model_type": "gemma2"}), sequence=4096)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_membudget.allocator.settings import VARIABLES
-from pytest_membudget.gpus import find_gpu
-from pytest_membudget.stand_in.building import built_libraries
-from pytest_membudget.stand_in.environment import stand_in_environment
+from pytest_membudget.devices.stand_in.building import built_libraries
+from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.hardware.gpus import find_gpu
 
 from .steps.step import Step
 

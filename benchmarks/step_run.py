@@ -25,7 +25,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_membudget.measured.stand_in_loaded import is_stand_in_loaded
+from pytest_membudget.devices.real.stand_in_loaded import is_stand_in_loaded
 
 from .steps.step import Step
 
@@ -123,8 +123,8 @@ def _give_back() -> None:
 
 
 def _virtual_device(order: Mapping[str, Any]) -> Any:
-    from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.virtual.device import VirtualDevice
+    from pytest_membudget.devices.fake.device import VirtualDevice
+    from pytest_membudget.hardware.gpus import find_gpu
 
     records = order["way"] == "estimated" and bool(order["history"])
     device = VirtualDevice(find_gpu(order["gpu"]), records=records)
@@ -136,14 +136,14 @@ def _measuring(virtual: Any, *, records: bool) -> Any:
     """The measuring device; on the virtual one addresses are the model's, for its tensors have none."""
     import torch
 
-    from pytest_membudget.measured.device import CudaDevice
+    from pytest_membudget.devices.real.device import CudaDevice
 
     torch.cuda.init()  # before it the allocator has nothing to note a text with
     if virtual is None:
         return CudaDevice(records=records)
-    import pytest_membudget.snapshot
+    import pytest_membudget.tracking.snapshot
 
-    pytest_membudget.snapshot.shorter_addresses = lambda ranges: int
+    pytest_membudget.tracking.snapshot.shorter_addresses = lambda ranges: int
     tracker = virtual._tracker
 
     def address_of(tensor: Any) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from pytest_membudget.stand_in.device import StandInDevice
+    from pytest_membudget.devices.stand_in.device import StandInDevice
 
 STEPS = 2
 TOKENS = 2048
@@ -53,8 +53,8 @@ def train(layers: int, before_step: Callable[[], object] = lambda: None) -> None
 
 def traced(layers: int) -> float:
     """The virtual device with everything on: allocator, components, modules, lines."""
-    from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.virtual.device import VirtualDevice
+    from pytest_membudget.devices.fake.device import VirtualDevice
+    from pytest_membudget.hardware.gpus import find_gpu
 
     device = VirtualDevice(find_gpu("H100-80GB"))
     device.install()
@@ -84,8 +84,8 @@ def stand_in_report(layers: int) -> float:
 
 
 def _followed_stand_in() -> StandInDevice:
-    from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.stand_in.device import StandInDevice
+    from pytest_membudget.devices.stand_in.device import StandInDevice
+    from pytest_membudget.hardware.gpus import find_gpu
 
     device = StandInDevice(find_gpu("H100-80GB"))
     device.install()
@@ -123,10 +123,10 @@ def with_fake_cuda() -> None:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.virtual import attention, cuda_module, device_query, generator, guard, patches
-    from pytest_membudget.virtual.known_values import KnownValues
-    from pytest_membudget.virtual.memory_history import MemoryHistory
+    from pytest_membudget.devices.fake import attention, cuda_module, device_query, generator, guard, patches
+    from pytest_membudget.devices.fake.known_values import KnownValues
+    from pytest_membudget.devices.fake.memory_history import MemoryHistory
+    from pytest_membudget.hardware.gpus import find_gpu
 
     guard.install_cuda_guard()
     guard.register_stand_in_accelerator()
@@ -169,9 +169,9 @@ def environment_of(variant: str) -> dict[str, str]:
     """The environment of a process that measures ``variant``."""
     if variant not in (STAND_IN, STAND_IN_REPORT):
         return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
-    from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.stand_in.building import built_libraries
-    from pytest_membudget.stand_in.environment import stand_in_environment
+    from pytest_membudget.devices.stand_in.building import built_libraries
+    from pytest_membudget.devices.stand_in.environment import stand_in_environment
+    from pytest_membudget.hardware.gpus import find_gpu
 
     environment = {"TORCH_SYMBOLIZE_MODE": "fast", **os.environ}
     built = built_libraries(os.environ)
@@ -180,7 +180,7 @@ def environment_of(variant: str) -> dict[str, str]:
 
 def variants_here(*, with_memtracker: bool) -> list[str]:
     """Those that this torch can run."""
-    from pytest_membudget.stand_in.environment import cuda_version_of_torch
+    from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 
     left_out = [] if with_memtracker else ["memtracker"]
     left_out += [] if cuda_version_of_torch() is not None else [STAND_IN, STAND_IN_REPORT]

@@ -13,8 +13,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from pytest_membudget.stand_in.building import CannotBuild, built_libraries
-from pytest_membudget.stand_in.environment import cuda_version_of_torch
+from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 
 pytest_plugins = "pytester"
 

@@ -7,17 +7,21 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget import assumptions, components, config, gate, marker, marker_help, outcomes, plugin
-from pytest_membudget.budget import Budget
+from pytest_membudget import assumptions, components, plugin
+from pytest_membudget.budgets import marker, marker_help
+from pytest_membudget.budgets import settings as config
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.custom_gpus import CARD
 from pytest_membudget.comparison import comparing, verdicts, waivers
 from pytest_membudget.comparison.matching import Change
-from pytest_membudget.own_gpus import CARD
-from pytest_membudget.report import Holder, MemoryReport, PeakBytes
+from pytest_membudget.gate import hooks as gate
+from pytest_membudget.gate import outcomes
+from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting import command, figures, json_file, junit
 from pytest_membudget.reporting.document import STATUSES
 from pytest_membudget.reporting.rows import make_row
 from pytest_membudget.scenarios import schema
-from pytest_membudget.user_files.fields import Table
+from pytest_membudget.user_input.fields import Table
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
@@ -104,7 +108,7 @@ def test_metrics():
 
 
 def test_verdicts():
-    from pytest_membudget import verdict
+    from pytest_membudget.budgets import verdict
 
     assert documented("Verdicts") == {verdict.WITHIN, verdict.OVER, verdict.ERROR, verdict.SKIPPED}
 

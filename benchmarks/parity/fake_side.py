@@ -6,8 +6,8 @@ from typing import Any
 
 from pytest_membudget.allocator import CachingAllocator
 from pytest_membudget.allocator.blocks import Block
-from pytest_membudget.gpus import Gpu
-from pytest_membudget.virtual.device import VirtualDevice
+from pytest_membudget.devices.fake.device import VirtualDevice
+from pytest_membudget.hardware.gpus import Gpu
 
 from .recording import Event
 

@@ -13,8 +13,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from pytest_membudget.gpus import find_gpu
-from pytest_membudget.worker.jail import run_in_child
+from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.worker.server.child_process import run_in_child
 
 FAKE, STAND_IN = "fake", "stand-in"
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from pytest_membudget.stand_in.after_fork import allow_cuda_after_fork
-from pytest_membudget.stand_in.host.tensors import HostTensors
-from pytest_membudget.stand_in.libraries import StandInLibraries
-from pytest_membudget.stand_in.values.values import Values
+from pytest_membudget.devices.stand_in.after_fork import allow_cuda_after_fork
+from pytest_membudget.devices.stand_in.host.tensors import HostTensors
+from pytest_membudget.devices.stand_in.libraries import StandInLibraries
+from pytest_membudget.devices.stand_in.values.values import Values
 from pytest_membudget.tracking.hidden_code import users_source
 
 from .recording import Event

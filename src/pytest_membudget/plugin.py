@@ -68,7 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker always; the gate with ``--membudget``, and without it the reason to skip."""
-    from .marker_help import HELP
+    from .budgets.marker_help import HELP
 
     config.addinivalue_line("markers", HELP)
     if config.pluginmanager.hasplugin(_WORKER):
@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("membudget"):
         config.pluginmanager.register(_Skip(), "membudget-skip")
         return
-    from .gate import Gate
+    from .gate.hooks import Gate
 
     settings = _settings(config)
     folder = config.getoption("membudget_report")
@@ -109,7 +109,7 @@ class _Skip:
 
 
 def _settings(config: pytest.Config) -> Any:
-    from .config import load_settings
+    from .budgets.settings import load_settings
 
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
@@ -134,7 +134,7 @@ def _plan(config: pytest.Config, settings: Any) -> Any:
 
 def _announce_own_gpus(config: pytest.Config, pyproject: Path) -> None:
     """Tell this process and its workers of the user's own cards, until the session ends."""
-    from .own_gpus import OWN_GPUS, own_gpus
+    from .budgets.custom_gpus import OWN_GPUS, own_gpus
 
     before = os.environ.pop(OWN_GPUS, None)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accuracy_runs import DEVICES, devices_here
-from pytest_membudget.virtual.private import torch_release
+from pytest_membudget.devices.fake.private import torch_release
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%, equal (\d+)%, over (\d+)%")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_membudget.budgets.settings import Settings
 from pytest_membudget.cache import session_cache
-from pytest_membudget.config import Settings
-from pytest_membudget.launch import STAND_IN, VIRTUAL, Order
+from pytest_membudget.worker.client.client import STAND_IN, VIRTUAL, Order
 
 ORDER = Order(args=(), dir="/project", files=["test_a.py"], gpu="H100-80GB", timeout=300, device=STAND_IN)
 

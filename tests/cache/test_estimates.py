@@ -5,15 +5,15 @@ import os
 
 import pytest
 
-from pytest_membudget import estimate as estimate_module
-from pytest_membudget.budget import Budget
+from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.cache.estimates import EstimateCache
 from pytest_membudget.cache.files import digest
 from pytest_membudget.cache.store import Store
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.estimate import Estimator
-from pytest_membudget.launch import Order
 from pytest_membudget.units import GIB
+from pytest_membudget.worker.client import estimator as estimate_module
+from pytest_membudget.worker.client.client import Order
+from pytest_membudget.worker.client.estimator import Estimator
 
 REPORT = {
     "kind": "traced",

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_membudget.budgets.settings import OFF, ON, REFRESH, Settings
 from pytest_membudget.cache import idle
 from pytest_membudget.cache.idle import remember_idle, was_idle
-from pytest_membudget.config import OFF, ON, REFRESH, Settings
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget import estimate, session
 from pytest_membudget.cache import facts
 from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.gate import session
+from pytest_membudget.worker.client import estimator as estimate
 
 MIB = 2**20
 PYPROJECT = """[tool.pytest.ini_options]

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from pytest_membudget.stand_in.environment import cuda_version_of_torch
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("litgpt") is None, reason="not installed: litgpt"),

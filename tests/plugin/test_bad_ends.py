@@ -8,8 +8,8 @@ import pytest
 
 #: Stands for the worker, so that a session takes a second: each test's figure is 1 GiB.
 STAND_IN = """
-    from pytest_membudget.estimate import Estimator
-    from pytest_membudget.session import BudgetSession
+    from pytest_membudget.worker.client.estimator import Estimator
+    from pytest_membudget.gate.session import BudgetSession
 
     PEAKS = ("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.stand_in.environment import cuda_version_of_torch
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 
 FILES = {
     "test_budgets.py": """

@@ -7,14 +7,14 @@ one. A body finds out which of the two it runs on, as no user's would, to make t
 import pytest
 
 CONFTEST = """
-    import pytest_membudget.session
+    import pytest_membudget.gate.session
 
-    pytest_membudget.session.MEASURED_ON = "stand_in:device"
+    pytest_membudget.gate.session.MEASURED_ON = "stand_in:device"
     """
 STAND_IN = """
-    from pytest_membudget.gpus import find_gpu
-    from pytest_membudget.measured.device import CudaDevice
-    from pytest_membudget.virtual.device import VirtualDevice
+    from pytest_membudget.hardware.gpus import find_gpu
+    from pytest_membudget.devices.real.device import CudaDevice
+    from pytest_membudget.devices.fake.device import VirtualDevice
 
 
     class Device:
@@ -25,9 +25,9 @@ STAND_IN = """
             self._virtual = VirtualDevice(find_gpu(order["gpu"]))
 
         def install(self):
-            import pytest_membudget.snapshot
+            import pytest_membudget.tracking.snapshot
 
-            pytest_membudget.snapshot.shorter_addresses = lambda ranges: int
+            pytest_membudget.tracking.snapshot.shorter_addresses = lambda ranges: int
             self._virtual.install()
 
         def card(self):

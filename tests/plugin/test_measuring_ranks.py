@@ -12,14 +12,14 @@ import sys
 import pytest
 
 CONFTEST = """
-    import pytest_membudget.session
+    import pytest_membudget.gate.session
 
-    pytest_membudget.session.MEASURED_ON = "counting_device:made_for"
-    pytest_membudget.session.MEASURED_BY = "gloo"
+    pytest_membudget.gate.session.MEASURED_ON = "counting_device:made_for"
+    pytest_membudget.gate.session.MEASURED_BY = "gloo"
     """
 DEVICE = """
     from pytest_membudget.components import COMPONENTS
-    from pytest_membudget.report import MemoryReport, PeakBytes
+    from pytest_membudget.memory_report import MemoryReport, PeakBytes
 
     taken = []
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.analytic.parameters import parameter_count
+from pytest_membudget.budgets.verdict import WITHIN
+from pytest_membudget.formulas.parameters import parameter_count
 from pytest_membudget.scenarios.estimating import estimate_point
 from pytest_membudget.scenarios.grid import points_of
 from pytest_membudget.scenarios.jobs import ScenarioReader
 from pytest_membudget.scenarios.reading import read_entries
-from pytest_membudget.verdict import WITHIN
 
 FILE = Path(__file__).parents[2] / "examples" / "budgets.membudget.yaml"
 POINTS = {point.id: point for entry in read_entries(FILE, FILE.name) for point in points_of(entry)}

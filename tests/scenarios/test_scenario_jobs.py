@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_membudget.analytic.job import Adapter, DataParallel, Generation, Loss, Precision
-from pytest_membudget.budget import Budget
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.formulas.job import Adapter, DataParallel, Generation, Loss, Precision
 
 CONFIG = {
     "model_type": "llama",

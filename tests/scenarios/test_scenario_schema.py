@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_membudget.analytic import job as jobs
+from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.json_schema import scenario_schema, schema_text
 from pytest_membudget.scenarios.page import field_tables
@@ -58,14 +58,14 @@ def test_a_table_has_no_field_that_a_job_lacks(description, table):
 
 
 def test_every_optimizer_that_is_known_can_be_written():
-    from pytest_membudget.analytic.optimizers import registry
+    from pytest_membudget.formulas.optimizers import registry
 
     assert set(OPTIMIZERS) >= set(registry._TORCH)
     assert {name for families in registry._LIBRARIES.values() for name in families} == set(OPTIMIZERS)
 
 
 def test_number_types_are_the_engines_own_names():
-    from pytest_membudget.analytic.number_types import number_type
+    from pytest_membudget.formulas.number_types import number_type
 
     assert [number_type(name) for name in NUMBER_TYPES] == list(NUMBER_TYPES)
 

@@ -69,7 +69,7 @@ def test_jobs_that_differ_take_milliseconds_each(folder):
 
 
 def test_a_model_that_many_name_is_read_once(folder, monkeypatch):
-    from pytest_membudget.analytic.inputs import hugging_face
+    from pytest_membudget.formulas.inputs import hugging_face
 
     calls = []
     real = hugging_face.read_config

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_membudget import components
 from pytest_membudget.allocator import CachingAllocator
-from pytest_membudget.report import Holder, PeakBytes
+from pytest_membudget.memory_report import Holder, PeakBytes
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 from pytest_membudget.tracking.summary import memory_report

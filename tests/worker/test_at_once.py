@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from pytest_membudget.protocol import Channel
-from pytest_membudget.worker import at_once
-from pytest_membudget.worker.at_once import AtOnce
-from pytest_membudget.worker.jail import Child, SessionGone
+from pytest_membudget.worker.protocol import Channel
+from pytest_membudget.worker.server import at_once
+from pytest_membudget.worker.server.at_once import AtOnce
+from pytest_membudget.worker.server.child_process import Child, SessionGone
 
 
 class Served:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.worker.rank_answers import DIED, ENDED, HUNG, LOST, RAISED, combined, entry
+from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, LOST, RAISED, combined, entry
 
 
 def traced(rank):

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from pytest_membudget.worker.rank_answers import DIED, ENDED, HUNG, RAISED
-from pytest_membudget.worker.rank_files import RankFiles
-from pytest_membudget.worker.rank_watch import RankWatch
+from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, RAISED
+from pytest_membudget.worker.ranks.rank_files import RankFiles
+from pytest_membudget.worker.ranks.rank_watch import RankWatch
 
 OF_TWO = {0: 0, 1: 1}
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.launch_ranks import RanksOrder, measure_ranks
-from pytest_membudget.launcher_environment import Joined
+from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
+from pytest_membudget.worker.ranks.launcher_environment import Joined
 
 DEVICE = """
-    from pytest_membudget.report import MemoryReport, PeakBytes
+    from pytest_membudget.memory_report import MemoryReport, PeakBytes
 
     taken = []
 
@@ -142,8 +142,8 @@ BODIES = """
 #: A session: of the launcher that has started it, or one that starts ranks itself.
 SESSION = """
     import json, os, sys
-    from pytest_membudget.launch_ranks import RanksOrder, measure_ranks
-    from pytest_membudget.launcher_environment import ranks_of_environment
+    from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
+    from pytest_membudget.worker.ranks.launcher_environment import ranks_of_environment
 
     order, requests = json.loads(sys.argv[1])
     joined = ranks_of_environment(os.environ)

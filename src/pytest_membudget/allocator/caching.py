@@ -8,10 +8,9 @@ the next request.
 
 from __future__ import annotations
 
-from pytest_membudget.allocator.blocks import Block, SegmentState, absorb_next, split_off
+from pytest_membudget.allocator.blocks import Block, FreeBlocks, SegmentState, absorb_next, split_off
 from pytest_membudget.allocator.device_memory import DeviceMemory, OutOfMemory, SegmentAddress
 from pytest_membudget.allocator.expandable import fit_with_room_to_grow
-from pytest_membudget.allocator.pools import FreeBlocks
 from pytest_membudget.allocator.rounding import MAX_REQUEST_BYTES, SMALL_BYTES, block_bytes
 from pytest_membudget.allocator.segments import Segments
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS, AllocatorSettings

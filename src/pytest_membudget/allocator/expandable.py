@@ -9,34 +9,14 @@ given back leave holes, and the lowest hole that is large enough is filled first
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 from typing import Final
 
-from pytest_membudget.allocator.blocks import Block, absorb_next, split_off
+from pytest_membudget.allocator.blocks import Block, FreeBlocks, VirtualSegment, absorb_next, split_off
 from pytest_membudget.allocator.device_memory import DeviceMemory
-from pytest_membudget.allocator.pools import FreeBlocks
 from pytest_membudget.allocator.rounding import SMALL_SEGMENT_BYTES, round_up
 
 UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
 """A segment's address space where the device's capacity is not known: more than any device's."""
-
-
-@dataclass(slots=True, eq=False)
-class VirtualSegment:
-    """One stretch of address space, cut into pages; ``head`` is its first block."""
-
-    address: int
-    size_bytes: int
-    page_bytes: int
-    head: Block
-
-    def page_at_or_after(self, address: int) -> int:
-        """The first page boundary from ``address`` on."""
-        return self.address + round_up(address - self.address, self.page_bytes)
-
-    def page_at_or_before(self, address: int) -> int:
-        """The last page boundary up to ``address``."""
-        return self.address + (address - self.address) // self.page_bytes * self.page_bytes
 
 
 class ExpandableSegments:

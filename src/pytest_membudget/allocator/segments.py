@@ -13,13 +13,14 @@ from pytest_membudget.allocator.blocks import (
     INACTIVE,
     Block,
     BlockState,
+    FreeBlocks,
+    Pool,
     SegmentState,
     block_state,
     split_off,
 )
 from pytest_membudget.allocator.device_memory import DeviceMemory
 from pytest_membudget.allocator.expandable import ExpandableSegments
-from pytest_membudget.allocator.pools import FreeBlocks, Pool
 from pytest_membudget.allocator.rounding import MIN_BLOCK_BYTES, SMALL_BYTES, segment_bytes
 from pytest_membudget.allocator.settings import AllocatorSettings
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..report import MemoryReport
+from ..memory_report import MemoryReport
 from .dependencies import Unkeepable, World, dependencies_of, first_change
 from .environment import head_of_base
 from .files import Files, digest

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ..config import OFF, REFRESH, Settings
+from ..budgets.settings import OFF, REFRESH, Settings
 from .files import digest
 from .store import cache_folder
 

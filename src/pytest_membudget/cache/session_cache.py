@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pytest
 from iniconfig import IniConfig
 
-from ..config import REFRESH, Settings
+from ..budgets.settings import REFRESH, Settings
 from .estimates import EstimateCache
 from .facts import session_facts
 from .files import Files

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from ..item_names import nodeid_of
-from ..protocol import Channel
-from ..worker.leaving import leave
-from ..worker.quiet import silence
+from ..budgets.node_ids import nodeid_of
+from ..worker.protocol import Channel
+from ..worker.server.process_exit import leave
+from ..worker.server.quiet import silence
 from .exchange import Exchange
 from .git import remove_worktree
 from .lookout import tell_foreign, told_foreign
@@ -96,7 +96,7 @@ class BasePlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep what the head runs; what it does not know at all has been removed."""
-        from ..marker import MARKER
+        from ..budgets.marker import MARKER
 
         named = [(item, item.stash.get(_NODEID, item.nodeid)) for item in items]
         marked = [nodeid for item, nodeid in named if item.get_closest_marker(MARKER) is not None]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..process_start import start_process
-from ..protocol import Channel
+from ..worker.client.process_start import start_process
+from ..worker.protocol import Channel
 from .exchange import Exchange
 from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
 from .lookout import LOOKOUT

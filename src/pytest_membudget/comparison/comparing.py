@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..allocator.settings import VARIABLES
+from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
 from ..reporting.json_file import installed_version
 from ..reporting.rows import Row, peak_bytes
-from ..verdict import ERROR, SKIPPED
 from .base import Base, Facts, base_of_document
 from .base_run import BaseRun, Invocation
 from .exchange import Exchange

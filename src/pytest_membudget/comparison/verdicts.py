@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..config import FAKE, STAND_IN
-from ..growth import Growth, parse_growth
+from ..budgets.growth import Growth, parse_growth
+from ..budgets.settings import FAKE, STAND_IN
+from ..budgets.verdict import ERROR, OVER, SKIPPED
 from ..reporting.rows import peak_bytes, worst_estimate, worst_measurement
 from ..units import GIB, gib_text
-from ..verdict import ERROR, OVER, SKIPPED
 from .base import Facts
 from .waivers import Waiver
 

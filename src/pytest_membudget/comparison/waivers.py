@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..config import TABLE
+from ..budgets.settings import TABLE
 from ..errors import UsageMistake
 from ..units import bytes_of_gib
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..analytic.savings import savings_of
+from ..formulas.savings import savings_of
 from ..units import gib_text
 from .rows import (
     beside,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..properties import Property
+from ..budgets.recorded_properties import Property
 
 Row = dict[str, Any]
 

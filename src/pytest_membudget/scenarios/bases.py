@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..analytic.job import DataParallel, Job, Precision
-from ..analytic.megatron_job import megatron_job
-from ..analytic.model import Model
 from ..errors import UsageMistake
-from ..user_files.mistakes import Mistakes
+from ..formulas.job import DataParallel, Job, Precision
+from ..formulas.megatron_job import megatron_job
+from ..formulas.model import Model
+from ..user_input.mistakes import Mistakes
 from .grid import Point
 from .models import Arguments, ModelReader, megatron_arguments, source_of
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..analytic.job import Degrees, Job
-from ..user_files.mistakes import Mistakes
+from ..formulas.job import Degrees, Job
+from ..user_input.mistakes import Mistakes
 from .grid import Point
 
 _REPLICATE, _SHARD = "data_parallel_replicate_degree", "data_parallel_shard_degree"

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..analytic.estimate import estimate
-from ..analytic.figures import report_of
-from ..analytic.job import Job
-from ..analytic.knobs import knobs_for, largest_micro_batch, lines_of
-from ..budget import Budget
+from ..budgets.budget import Budget
+from ..budgets.verdict import ERROR, OVER, Verdict, judge
 from ..errors import MembudgetError, UsageMistake
-from ..estimate import Estimate, capacity_of
-from ..machines import GPUS_A_MACHINE, fullest_machine
-from ..report import MemoryReport
+from ..formulas.estimate import estimate
+from ..formulas.figures import report_of
+from ..formulas.job import Job
+from ..formulas.knobs import knobs_for, largest_micro_batch, lines_of
+from ..hardware.machines import GPUS_A_MACHINE, fullest_machine
+from ..memory_report import MemoryReport
 from ..units import gib_text
-from ..verdict import ERROR, OVER, Verdict, judge
+from ..worker.client.estimator import Estimate, capacity_of
 from .grid import Point
 from .jobs import Scenario, ScenarioReader
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ..user_files.fields import Table, unknown_field
-from ..user_files.kinds import Anything, Numbers
-from ..user_files.mistakes import Mistakes
-from ..user_files.nodes import Node
+from ..user_input.fields import Table, unknown_field
+from ..user_input.kinds import Anything, Numbers
+from ..user_input.mistakes import Mistakes
+from ..user_input.nodes import Node
 from .reading import Entry, over
 from .schema import GRID, NOT_IN_A_GRID, SCENARIO
 

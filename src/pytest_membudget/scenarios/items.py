@@ -13,8 +13,8 @@ import pytest
 from ..errors import UsageMistake
 
 if TYPE_CHECKING:
-    from ..budget import Budget
-    from ..estimate import Estimate
+    from ..budgets.budget import Budget
+    from ..worker.client.estimator import Estimate
     from .grid import Point
     from .jobs import ScenarioReader
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..analytic.job import Adapter, Checkpointing, DataParallel, Generation, Job, Loss, Optimizer, Precision
-from ..budget import Budget
-from ..config import DEFAULT_GPU
+from ..budgets.budget import Budget
+from ..budgets.settings import DEFAULT_GPU
 from ..errors import UsageMistake
-from ..gpus import find_gpu
-from ..user_files.fields import read_fields
-from ..user_files.mistakes import Mistakes
-from ..user_files.nodes import Node
+from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Job, Loss, Optimizer, Precision
+from ..hardware.gpus import find_gpu
+from ..user_input.fields import read_fields
+from ..user_input.mistakes import Mistakes
+from ..user_input.nodes import Node
 from .bases import base_of
 from .degrees import degrees_of
 from .grid import Point

@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..analytic.model import Model
 from ..errors import UsageMistake
-from ..user_files.mistakes import Mistakes
-from ..user_files.nodes import Node
+from ..formulas.model import Model
+from ..user_input.mistakes import Mistakes
+from ..user_input.nodes import Node
 from .parts import MODEL
 
 #: Files that one process keeps read.
@@ -53,21 +53,21 @@ class ModelReader:
         if source == "config":
             return self._from_config(node, where)
         if source == "megatron":
-            from ..analytic.inputs.framework_arguments import read_megatron
+            from ..formulas.inputs.framework_arguments import read_megatron
 
             return read_megatron({**megatron_arguments(node), **dict(arguments)}, where=where)[0]
         if source == "torchtitan":
-            from ..analytic.inputs.framework_arguments import read_torchtitan
+            from ..formulas.inputs.framework_arguments import read_torchtitan
 
             written = {"flavor": node.value} if isinstance(node.value, str) else node.plain
             return read_torchtitan(written, where=where)
-        from ..analytic.inputs.explicit import read_shape
+        from ..formulas.inputs.explicit import read_shape
 
         return read_shape(node.plain, where=where)
 
     def _from_config(self, node: Node, where: str) -> Model:
         if isinstance(node.value, dict):
-            from ..analytic.inputs.hugging_face import read_config
+            from ..formulas.inputs.hugging_face import read_config
 
             return read_config(node.plain, where=where)
         path = self._folder / node.value
@@ -95,6 +95,6 @@ def _changed(path: Path) -> int | None:
 
 @lru_cache(maxsize=_KEPT)
 def _model_of_file(path: Path, changed: int | None) -> Model:
-    from ..analytic.inputs.hugging_face import model_of_path
+    from ..formulas.inputs.hugging_face import model_of_path
 
     return model_of_path(path)

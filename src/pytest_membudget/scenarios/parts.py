@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..analytic.job import (
-    Adapter,
-    Checkpointing,
-    DataParallel,
-    Generation,
-    Loss,
-    Optimizer,
-    Precision,
-)
-from ..user_files.fields import Field, Table
-from ..user_files.kinds import Anything, Choice, Flag, ListOf, Number, Text, TextOrAnything, Whole
+from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
+from ..user_input.fields import Field, Table
+from ..user_input.kinds import Anything, Choice, Flag, ListOf, Number, Text, TextOrAnything, Whole
 from .words import NUMBER_TYPES, OPTIMIZERS, choice
 
 _MODEL_SOURCES: Final = (

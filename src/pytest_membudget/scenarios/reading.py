@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import UsageMistake
-from ..user_files.fields import Table, unknown_field
-from ..user_files.mistakes import Mistakes, nearest
-from ..user_files.nodes import Node
-from ..user_files.yaml_nodes import read_yaml
+from ..user_input.fields import Table, unknown_field
+from ..user_input.mistakes import Mistakes, nearest
+from ..user_input.nodes import Node
+from ..user_input.yaml_nodes import read_yaml
 from .schema import BUDGET
 
 _DEFAULTS, _BUDGETS = "defaults", "budgets"

@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..budget import Budget
+from ..budgets.budget import Budget
 from ..errors import UsageMistake
-from ..report import MemoryReport
-from ..user_files.mistakes import nearest
+from ..memory_report import MemoryReport
+from ..user_input.mistakes import nearest
 from .estimating import reports_of
 from .grid import Point, points_of
 from .jobs import Scenario, ScenarioReader

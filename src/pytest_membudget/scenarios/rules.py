@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..analytic.job import Job
-from ..analytic.model import Experts, Layer, Model
-from ..analytic.optimizers.registry import family_of, implementation_of
 from ..errors import UsageMistake
-from ..user_files.mistakes import Mistakes
+from ..formulas.job import Job
+from ..formulas.model import Experts, Layer, Model
+from ..formulas.optimizers.registry import family_of, implementation_of
+from ..user_input.mistakes import Mistakes
 from .grid import Point
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from ..analytic.job import AttentionKernel, Compiled, Degrees, Implementation, Offload
 from ..components import COMPONENTS, METRICS
-from ..user_files.fields import Field, Table
-from ..user_files.kinds import Anything, Choice, Flag, ListOf, Number, Numbers, Text, Whole
-from ..user_files.mistakes import Kind
+from ..formulas.job import AttentionKernel, Compiled, Degrees, Implementation, Offload
+from ..user_input.fields import Field, Table
+from ..user_input.kinds import Anything, Choice, Flag, ListOf, Number, Numbers, Text, Whole
+from ..user_input.mistakes import Kind
 from .parts import (
     CHECKPOINTING,
     DATA_PARALLEL,

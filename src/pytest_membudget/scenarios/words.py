@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from ..user_files.kinds import Choice
+from ..user_input.kinds import Choice
 
 #: Number types by the one name that files use.
 NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")

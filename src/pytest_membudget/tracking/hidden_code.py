@@ -15,7 +15,7 @@ from .source import SourceFinder
 def users_source() -> SourceFinder:
     """Finds the user's lines in this environment."""
     package = os.path.dirname(os.path.dirname(__file__))
-    folders = ("allocator", "measured", "stand_in", "tracking", "virtual", "worker")
+    folders = ("allocator", "devices", "tracking", "worker")
     own = [os.path.join(package, name) for name in folders]
     others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
     return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])

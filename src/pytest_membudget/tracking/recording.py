@@ -11,9 +11,9 @@ import torch
 
 from .. import components
 from ..allocator.recording import RecordingAllocator
-from ..snapshot import Frames, RecordedRun, Told, snapshot_of
 from .classify import component_of
 from .record import Record
+from .snapshot import Frames, RecordedRun, Told, snapshot_of
 from .source import SourceFinder
 from .stacks import StackBook
 from .tracker import Tracker

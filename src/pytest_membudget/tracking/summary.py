@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .. import components
-from ..report import Holder, MemoryReport, PeakBytes
+from ..memory_report import Holder, MemoryReport, PeakBytes
 from ..units import MIB
 from .classify import component_of
 from .host import HostLedger

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from .. import components
-from ..report import Timeline
+from ..memory_report import Timeline
 from .classify import component_of
 from .ledger import Ledger
 from .record import Phase, Record

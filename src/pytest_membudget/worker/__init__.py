@@ -1,1 +1,1 @@
-"""The worker: a process of the user's own session that runs single tests on the virtual device."""
+"""The worker: a child process that runs single tests of the user's session on a device."""

@@ -8,9 +8,9 @@ import sys
 import traceback
 from typing import Any
 
-from ..protocol import Channel
-from .leaving import flush_output, leave
-from .quiet import print_at_once
+from .protocol import Channel
+from .server.process_exit import flush_output, leave
+from .server.quiet import print_at_once
 
 
 def main(read_fd: int, write_fd: int) -> None:
@@ -78,7 +78,7 @@ def _made(order: dict[str, Any]) -> Any:
     try:
         make = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError):
-        from ..virtual.private import check_torch
+        from ..devices.fake.private import check_torch
 
         check_torch()  # a torch that lacks what the device's modules import: say which one would do
         raise
@@ -97,7 +97,7 @@ def _observer(order: dict[str, Any]) -> Any:
 def _run_session(channel: Channel, order: dict[str, Any], device: Any, observer: Any) -> int:
     import pytest
 
-    from .serving import ServingPlugin
+    from .server.serving import ServingPlugin
 
     plugin = ServingPlugin(
         channel, device, order["files"], order["scratch"], observer, at_once=order["at_once"]

@@ -1,0 +1,1 @@
+"""What a test may take: the marker, settings, limits on growth and verdicts."""

@@ -1,0 +1,119 @@
+"""A budget and what was found out: within or not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..hardware.machines import Machine
+from ..memory_report import MemoryReport
+from ..units import GIB, bytes_of_gib, gib_text
+from .budget import Budget
+
+WITHIN = "within"
+OVER = "over"
+ERROR = "error"
+SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``within``, ``over``, ``error`` (no figure could be had) or ``skipped``, with the reason in a line."""
+
+    name: str
+    reason: str
+    rank: int | None = None
+    """Of several ranks the one that it is about."""
+
+
+def judge(
+    budget: Budget,
+    reports: Sequence[MemoryReport],
+    capacity_bytes: int | None,
+    machine: Machine | None = None,
+) -> Verdict:
+    """Hold every report to ``budget``; the worst decides.
+
+    ``capacity_bytes`` is what the named card can hold of the budget's metric: all of its memory for
+    ``device``, without the context for the others; the budget where no ``gib`` is given. ``machine`` is the
+    one that ``host_gib`` is held to. No report, or one in which nothing was allocated, is an error: a budget
+    that checked nothing never passes.
+    """
+    limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_bytes
+    unchecked = _unchecked(budget, reports, machine)
+    if unchecked is not None:
+        return Verdict(ERROR, unchecked)
+    worst = max(reports, key=lambda report: report.peak_bytes)
+    if limit_bytes is not None and worst.peak_bytes > limit_bytes:
+        excess = gib_text(worst.peak_bytes - limit_bytes)
+        return _of_rank(
+            budget, worst, OVER, f"{excess} over its budget of {_limit_text(budget, limit_bytes)}"
+        )
+    over = _component_over(budget, reports) or _host_over(budget, machine)
+    return over or _within(budget, worst, limit_bytes, machine)
+
+
+def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None) -> str | None:
+    """Why a part of ``budget`` would be held to nothing."""
+    if not reports:
+        return "no estimate: nothing was checked"
+    if budget.limits_card and all(report.peak.allocated_bytes == 0 for report in reports):
+        return (
+            "the test allocated nothing on cuda, so its budget checked nothing; "
+            "put the model and its inputs on device 'cuda'"
+        )
+    if budget.host_gib is not None and (machine is None or not machine.host_bytes):
+        return (
+            f"the test held nothing in host memory, so host_gib={budget.host_gib:g} checked nothing; "
+            "offload to the host what it is for, or leave host_gib out"
+        )
+    return None
+
+
+def _component_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
+    """Of the components over their budgets the first one, where it is largest."""
+    for component, gib in budget.components.items():
+        worst = max(reports, key=lambda report: report.components[component])
+        excess_bytes = worst.components[component] - bytes_of_gib(gib)
+        if excess_bytes > 0:
+            reason = f"{component} {gib_text(excess_bytes)} over their budget of {gib:g} GiB"
+            return _of_rank(budget, worst, OVER, reason)
+    return None
+
+
+def _host_over(budget: Budget, machine: Machine | None) -> Verdict | None:
+    if budget.host_gib is None or machine is None:
+        return None
+    excess_bytes = machine.host_bytes - bytes_of_gib(budget.host_gib)
+    if excess_bytes <= 0:
+        return None
+    reason = f"host memory {gib_text(excess_bytes)} over its budget of {budget.host_gib:g} GiB a machine"
+    if machine.last_rank > machine.first_rank:
+        ranks = f"ranks {machine.first_rank} to {machine.last_rank}"
+        reason += f": {ranks} of one hold {gib_text(machine.host_bytes)} together"
+    return Verdict(OVER, reason)
+
+
+def _within(budget: Budget, worst: MemoryReport, limit_bytes: int | None, machine: Machine | None) -> Verdict:
+    host = ""
+    if budget.host_gib is not None and machine is not None:
+        share = machine.host_bytes / bytes_of_gib(budget.host_gib)
+        host = f"host memory {share:.0%} of its budget of {budget.host_gib:g} GiB a machine"
+    if limit_bytes is not None:
+        share = worst.peak_bytes / limit_bytes
+        text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}"
+        return _of_rank(budget, worst, WITHIN, f"{text}; {host}" if host else text)
+    components = "all components within their budgets" if budget.components else ""
+    return Verdict(WITHIN, "; ".join(filter(None, (components, host))))
+
+
+def _of_rank(budget: Budget, report: MemoryReport, name: str, reason: str) -> Verdict:
+    if budget.gpus == 1:
+        return Verdict(name, reason)
+    return Verdict(name, f"rank {report.rank} of {budget.gpus}: {reason}", report.rank)
+
+
+def _limit_text(budget: Budget, limit_bytes: int) -> str:
+    if budget.gib is not None:
+        return f"{budget.gib:g} GiB"
+    return f"{limit_bytes / GIB:.2f} GiB, what {budget.gpu} can hold"

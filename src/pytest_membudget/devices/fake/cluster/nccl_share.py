@@ -1,0 +1,46 @@
+"""What NCCL takes on the rank's card for the process groups that have communicated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ....hardware.gpus import Gpu
+from ....hardware.nccl import Communicator, nccl_memory
+from ....units import gib_text
+from .groups import Group
+from .launching import NODE_GPUS
+
+
+class NcclShare(NamedTuple):
+    """NCCL's bytes, and what they rest on."""
+
+    size_bytes: int = 0
+    assumptions: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+
+
+def nccl_share(gpu: Gpu, groups: Iterable[Group], metric: str) -> NcclShare:
+    """The most that NCCL takes on ``gpu`` for ``groups``; 0 with a note where its channels are not known.
+
+    Only a figure of ``metric`` "device" rests on it, and says so.
+    """
+    seen = list(groups)
+    if not seen:
+        return NcclShare()
+    communicators = [
+        Communicator(min(group.size, NODE_GPUS), min(len(group.peers), NODE_GPUS - 1)) for group in seen
+    ]
+    memory = nccl_memory(gpu, communicators)
+    if metric != "device":
+        return NcclShare(memory.most_bytes if memory is not None else 0)
+    if memory is None:
+        return NcclShare(0, (), (f"NCCL's buffers on {gpu.name}: how it joins such cards is not known",))
+    text = (
+        f"NCCL takes {gib_text(memory.most_bytes)} for {len(seen)} communicator"
+        f"{'s' if len(seen) > 1 else ''}, the most that its formulas give; the least is "
+        f"{gib_text(memory.least_bytes)}"
+    )
+    wide = any(group.size > NODE_GPUS for group in seen)
+    network = ("NCCL's buffers for the network between nodes: counted as within one of 8 GPUs",)
+    return NcclShare(memory.most_bytes, (text,), network if wide else ())

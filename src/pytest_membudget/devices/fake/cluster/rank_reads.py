@@ -1,0 +1,142 @@
+"""Where the user's code asks which rank it is: from there on ranks may do different things."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import os
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed import device_mesh
+from torch.distributed import distributed_c10d as c10d
+
+from ....tracking.source import SourceFinder
+
+_VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK")
+#: Calls that take the number of a rank's GPU for what it is.
+_DEVICE_CALLS = ("set_device", "device", "to", "cuda", "DistributedDataParallel", "DDP")
+_DEVICE_ARGUMENTS = ("device", "device_id", "device_ids", "output_device")
+#: Folders of the standard library's that a read of the environment passes through.
+_PASSED = ("os.py", "<frozen os>", "_collections_abc.py", "<frozen _collections_abc>")
+
+
+class RankReads:
+    """The user's lines that have asked for their rank."""
+
+    def __init__(self, source: SourceFinder) -> None:
+        self._source = source
+        #: file and line, in the order of their coming up
+        self.lines: dict[tuple[str, int], None] = {}
+
+    def watch(self) -> None:
+        """From here on who asks is seen."""
+        for owner, name in (
+            (c10d, "get_rank"), (c10d, "get_node_local_rank"), (c10d, "get_group_rank"),
+            (device_mesh.DeviceMesh, "get_rank"), (device_mesh.DeviceMesh, "get_local_rank"),
+            (device_mesh.DeviceMesh, "get_coordinate"), (dist.ProcessGroup, "rank"),
+        ):  # fmt: skip
+            self._watch(owner, name)
+        own: Any = os.environ
+        own.__class__ = _watched_environment(type(own), self._variable_read)
+
+    def _watch(self, owner: Any, name: str) -> None:
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._asked(sys._getframe().f_back)  # none on a thread of the engine's
+            return original(*args, **kwargs)
+
+        setattr(owner, name, watched)
+        if owner is c10d and getattr(dist, name, None) is original:
+            setattr(dist, name, watched)
+
+    def _variable_read(self, name: str, frame: FrameType | None) -> None:
+        if name in _VARIABLES:
+            self._asked(frame, is_local=name == "LOCAL_RANK")
+
+    def _asked(self, frame: FrameType | None, *, is_local: bool = False) -> None:
+        while frame is not None and os.path.basename(frame.f_code.co_filename) in _PASSED:
+            frame = frame.f_back
+        if frame is None or not self._source.shows(frame.f_code):
+            return
+        place = (frame.f_code.co_filename, frame.f_lineno)
+        if place not in self.lines and not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):
+            self.lines[place] = None
+
+
+def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
+    class Environment(kind):  # type: ignore[misc] # os.environ's own class, whatever it is
+        """``os.environ`` that tells of what is read."""
+
+        def __getitem__(self, key: str) -> str:
+            value: str = super().__getitem__(key)
+            read(key, sys._getframe(1))
+            return value
+
+    return Environment
+
+
+def _names_device_only(code: CodeType, line: int) -> bool:
+    """Whether what ``line`` reads is used in its function to name the rank's device, and for nothing else."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return False
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    scope = _innermost(tree, line, (ast.FunctionDef, ast.AsyncFunctionDef)) or tree
+    statement = _innermost(scope, line, (ast.stmt,), simple=True)
+    if statement is None:
+        return False
+    if isinstance(statement, ast.Assign):
+        target = statement.targets[0]
+        if len(statement.targets) != 1 or not isinstance(target, ast.Name):
+            return False
+        uses = [node for node in ast.walk(scope) if _is_use(node, target.id)]
+        return all(_is_device(use, parents) for use in uses)
+    reads = [
+        node for node in ast.walk(statement) if isinstance(node, ast.Constant) and node.value == "LOCAL_RANK"
+    ]
+    return bool(reads) and all(_is_device(read, parents) for read in reads)
+
+
+def _innermost(tree: ast.AST, line: int, kinds: tuple[type[ast.AST], ...], *, simple: bool = False) -> Any:
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+        and not (simple and hasattr(node, "body"))
+        and getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0)
+    ]
+    return max(around, key=lambda node: getattr(node, "lineno", 0), default=None)
+
+
+def _is_use(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+
+
+def _is_device(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Whether ``node`` ends up in a call, or in an argument, that names a device."""
+    above = parents.get(node)
+    while above is not None and not isinstance(above, ast.stmt):
+        if isinstance(above, ast.keyword) and above.arg in _DEVICE_ARGUMENTS:
+            return True
+        if isinstance(above, ast.Call) and node is not above.func:
+            called = (
+                above.func.attr if isinstance(above.func, ast.Attribute) else getattr(above.func, "id", "")
+            )
+            if called in _DEVICE_CALLS:
+                return True
+            if called not in ("int", "get", "getenv"):
+                return False
+        if isinstance(above, (ast.Compare, ast.BinOp, ast.IfExp)):
+            return False
+        node, above = above, parents.get(above)
+    return False

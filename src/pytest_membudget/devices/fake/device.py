@@ -1,0 +1,298 @@
+"""The virtual device as a whole: installed once in a worker process, then one trace a test."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ...allocator import AllocatorSettings, CachingAllocator
+from ...allocator.device_memory import segment_addresses
+from ...allocator.recording import RecordingAllocator
+from ...allocator.settings import VARIABLES
+from ...hardware.gpus import Gpu, find_gpu
+from ...memory_report import MemoryReport
+from ...tracking.hidden_code import users_source
+from ...tracking.ledger import Ledger
+from ...tracking.recording import Recording, stack_book
+from ...tracking.source import shown_path
+from ...tracking.summary import host_report, memory_report
+from ...tracking.timeline import Lives
+from ...tracking.tracker import Tracker
+from .absent_triton import AbsentTriton
+from .attention import register_attention
+from .batch_norm_choice import register_batch_norms
+from .charges import on_cuda
+from .cluster.cluster import VirtualCluster
+from .cluster.nccl_share import nccl_share
+from .compiled_regions import CompiledRegions
+from .convolution_choice import install_convolutions
+from .cuda_kernels import register_cuda_kernels
+from .cuda_module import install_cuda_module
+from .device_names import install_device_names
+from .device_query import install_device_query
+from .disguise import install_disguise
+from .extension_bitsandbytes import install_bitsandbytes
+from .forks import refuse_in_forks
+from .generator import install_generator
+from .guard import install_cuda_guard, register_stand_in_accelerator
+from .higher_order import install_examples
+from .legacy_types import install_legacy_types
+from .loaders import install_loaders
+from .memory_history import MemoryHistory
+from .mode import VirtualMode
+from .ordinal import own_device, place
+from .parameter_class import install_parameter_class
+from .patches import install_conversions, install_copies, install_optimizer_defaults
+from .printing import install_printing
+from .private import check_torch, torch_release
+from .reads import install_array_reads
+from .recurrent import install_recurrent_layers
+from .refusals import refused
+from .running_eagerly import install_data_parallel, install_eager_scripts
+from .safetensors_files import install_safetensors
+from .saving import install_saving
+from .storage_sizes import install_storage_sizes
+from .tensor_lists import install_tensor_lists
+from .tensor_methods import install_tensor_methods
+from .tensor_subclasses import install_subclasses
+from .threads import install_threads
+from .triton_launches import TritonLaunches
+from .unsupported import install_refusals
+
+
+def made_for(order: Mapping[str, Any]) -> VirtualDevice:
+    """The device of a worker's order."""
+    return VirtualDevice(find_gpu(order["gpu"]), records=order["records"])
+
+
+class VirtualDevice:
+    """One CUDA device that is not there. ``install`` changes torch for the rest of the process."""
+
+    #: as texts call it
+    name = "the virtual device"
+    #: what a test does to it is gone with the child process that runs the test
+    is_awake = wakes_when_asked = False
+
+    def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
+        """``records``: keep what ``snapshot`` tells, every allocation with its stack."""
+        self.gpu = gpu
+        self._records = records
+        self._recording: Recording | None = None
+        self._lives: Lives | None = None
+        self._libraries: list[Any] = []
+        self._mode = VirtualMode(self._attention, gpu)
+        self._limited = False
+        self._began = 0.0
+        self._cluster: VirtualCluster | None = None
+        #: what this test did that is not modelled, in the order of its coming up
+        self._notes: dict[str, None] = {}
+        #: what this test took for granted, in the order of its coming up
+        self._taken: dict[str, None] = {}
+        self._absent = AbsentTriton()
+        self._triton = TritonLaunches(lambda: self.gpu, self._mode.known, self._note)
+        self._start_tracker()
+        self._regions = CompiledRegions(self._mode, self._note, self._tracker)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the running test."""
+        return self._tracker.ledger
+
+    def install(self) -> None:
+        """From here on all tensors of this process are fake, and cuda is there.
+
+        Raises ``UnsupportedTorch`` for a torch that lacks what the device stands on.
+        """
+        check_torch()
+        self._regions.learn()
+        # nothing large is computed here, and a pool of threads does not survive the fork of a test's child
+        torch.set_num_threads(1)
+        # one fake tensor mode serves one thread; the engine would share a backward's nodes with another
+        torch.autograd.set_multithreading_enabled(False)
+        install_cuda_guard()
+        register_stand_in_accelerator()
+        install_device_query()
+        install_disguise()
+        self._install_tensors()
+        self._install_cuda()
+        install_threads(self._mode)
+        self._mode.__enter__()
+
+    def _install_tensors(self) -> None:
+        """What fake tensors do as real ones."""
+        see_parameter = self._tracker.roles.see_parameter
+        install_conversions(see_parameter)
+        install_copies(see_parameter)
+        install_optimizer_defaults()
+        install_parameter_class()
+        install_subclasses()
+        install_device_names()
+        install_generator(self._mode.known)
+        install_array_reads(self._mode.reads, self._mode.known)
+        install_printing(self._mode.known)
+        install_saving(self._mode.known, self._loaded)
+        install_safetensors()
+        install_tensor_lists()
+        install_tensor_methods(self._tracker.record_stream, self._tracker.pinned)
+        install_storage_sizes(self._resized)
+        install_examples(self._mode)
+
+    def _install_cuda(self) -> None:
+        """What torch is on a machine with the device, and how its parts run on it."""
+        self._regions.install()
+        install_loaders(lambda: self.ledger.births)
+        install_data_parallel()
+        install_eager_scripts()
+        install_refusals(self._note)
+        history = MemoryHistory(self._record, lambda: self.ledger.allocator.segments())
+        install_cuda_module(
+            lambda: self.gpu, lambda: self.ledger.allocator, self._tracker.streams.select, history
+        )
+        install_legacy_types()
+        install_convolutions(lambda: self.gpu)
+        self._absent.install()
+        self._triton.install()
+        install_bitsandbytes(self._assume)
+        self._libraries = [
+            register_attention(lambda: self.gpu.capability),
+            register_batch_norms(),
+            self._mode.one_hot.register(),
+            register_cuda_kernels(),
+            *install_recurrent_layers(self._tracker.roles.see_parameter),
+        ]
+
+    def refused(self) -> list[str]:
+        """What was refused in this process that a GPU would have done, each with its place."""
+        return refused()
+
+    def ran_short(self) -> bool:
+        """Nobody else takes any of it."""
+        return False
+
+    def card(self) -> dict[str, Any]:
+        """What there is to know of it before a test runs."""
+        return {}
+
+    def imported_bytes(self) -> int:
+        """Device memory that was allocated while modules were imported, and is still held."""
+        return self.ledger.allocator.allocated_bytes
+
+    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
+        """A test begins on ``gpu``; ``limited``: the allocator runs out of memory where the card would.
+
+        What imports have allocated stays: it is there in any process that runs the test. With a
+        ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun, and rank 0 has ``said``
+        what is ``heard``.
+        """
+        self.gpu = gpu
+        if world_size > 1:
+            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode, heard)
+            self._cluster.begin()
+        self._limited = limited
+        self._mode.charges.move_to(gpu)
+        refuse_in_forks(self.ledger)
+        self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
+        self._began = time.perf_counter()
+
+    def representative_ranks(self) -> list[int]:
+        """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
+        return self._cluster.representative_ranks() if self._cluster is not None else []
+
+    def said(self) -> str:
+        """After rank 0's run: what it has told the other ranks."""
+        return self._cluster.said() if self._cluster is not None else ""
+
+    def rank_assumption(self) -> str:
+        """What is taken for granted of the ranks that are no representatives; empty if there are none."""
+        return self._cluster.rank_assumption() if self._cluster is not None else ""
+
+    def end(self, *, metric: str, root: str) -> MemoryReport:
+        """The test has ended: what it took."""
+        self._tracker.roles.see_gradients()
+        nccl = nccl_share(self.gpu, self._mode.collectives.groups.seen.values(), metric)
+        return memory_report(
+            self.ledger,
+            metric=metric,
+            context_bytes=self.gpu.context_bytes,
+            nccl_bytes=nccl.size_bytes,
+            root=root,
+            assumptions=[
+                *self._assumptions(root),
+                *self._mode.shapes.texts(root),
+                *self._triton.texts(),
+                *self._regions.assumptions(root),
+                *self._taken,
+                *self._context(metric),
+                *nccl.assumptions,
+            ],
+            not_modelled=(
+                *self._mode.charges.unmodelled.texts(root),
+                *self._notes,
+                *self._absent.texts(self._tracker.source.found(), root),
+                *nccl.not_modelled,
+            ),
+            seconds=time.perf_counter() - self._began,
+            rank=place().rank,
+            host=host_report(self._tracker.host, root=root, rank=place().rank),
+            lives=self._lives,
+            device="fake",
+        )
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The run so far, as ``torch.cuda.memory._snapshot``; None without ``records`` or allocations."""
+        alloc_conf = next((os.environ[name] for name in VARIABLES if name in os.environ), "")
+        return self._recording.snapshot(alloc_conf) if self._recording is not None else None
+
+    def _record(self) -> Recording:
+        """From here on what a snapshot tells is kept."""
+        if self._recording is None:
+            allocator = RecordingAllocator.taking_over(self.ledger.allocator)
+            self._recording = Recording(allocator, self._tracker, stack_book(self._tracker.source))
+        return self._recording
+
+    def _start_tracker(self) -> None:
+        settings = AllocatorSettings.from_environment(os.environ)
+        allocator = CachingAllocator(settings, segment_address=segment_addresses(torch_release()))
+        self._tracker = Tracker(Ledger(allocator), users_source(), on_cuda)
+        if self._records:
+            self._record()
+            self._lives = Lives(self._tracker.ledger)
+        self._tracker.install()
+        self._mode.tracker = self._tracker
+        self._mode.reads.source = self._mode.shapes.source = self._tracker.source
+
+    def _loaded(self, tensor: torch.Tensor) -> None:
+        if on_cuda(tensor):
+            tensor.fake_device = own_device()  # type: ignore[attr-defined] # 2.11 leaves out the number
+            self._tracker.saw(tensor, "torch.load", ())
+
+    def _resized(self, storage: torch.UntypedStorage) -> None:
+        if self._tracker.follows(storage):
+            self._tracker.storage_resized(storage, "UntypedStorage.resize_")
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+
+    def _assume(self, text: str) -> None:
+        self._taken[text] = None
+
+    def _assumptions(self, root: str) -> list[str]:
+        lines = []
+        for read, answers in self._mode.reads.assumed.items():
+            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
+            article = "an" if read.dtype.startswith("int") else "a"
+            lines.append(f"{where} reads {article} {read.dtype} value {answers}")
+        return lines
+
+    def _context(self, metric: str) -> list[str]:
+        """What a figure with the context in it, or a card's capacity without it, rests on."""
+        return [self.gpu.context_assumption] if metric == "device" or self._limited else []
+
+    def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        from .attention import attention
+
+        return attention(*args, capability=self.gpu.capability, **kwargs)

@@ -1,0 +1,229 @@
+"""Reads of data that is not there: the answers given, and the list of them for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ...assumptions import told_value
+from ...tracking.source import SourceFinder
+from .known_values import KnownValues, Scalar, plausible
+from .on_host import NotKnown, OnHost
+from .shape_bounds import trues
+from .supposed_values import SupposedValues
+
+aten = torch.ops.aten
+
+#: Operators that give a number of Python's, not a tensor.
+READS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.allclose.default})
+
+#: Operators that count a mask's trues: read, the count is that of the elements which the mask selects.
+COUNTS_TRUES = frozenset({
+    aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
+})  # fmt: skip
+
+
+#: Values that are told of one line.
+_MOST_TOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Reads of unknown data of one type at one line of the user's code."""
+
+    code: CodeType | None
+    line: int
+    dtype: str
+
+
+class Answers:
+    """What those reads were given: how often, and which plausible values."""
+
+    __slots__ = ("count", "values")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.values: dict[str, None] = {}
+
+    def add(self, value: Scalar | str) -> None:
+        """One more."""
+        self.count += 1
+        self.values[str(value)] = None
+
+    def __str__(self) -> str:
+        told = ", ".join(list(self.values)[:_MOST_TOLD])
+        more = len(self.values) - _MOST_TOLD
+        times = f"{self.count} times" if self.count > 1 else "once"
+        return f"({times}): taken to be {told}" + (f" and {more} other values" if more > 0 else "")
+
+
+class Reads:
+    """Answers reads of data: with the value where it is known, else with a plausible one, which is listed."""
+
+    def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
+        #: which lines read data whose value nobody knows, and what they were given
+        self.assumed: dict[Read, Answers] = {}
+        self.source: SourceFinder | None = None
+        self._known = known
+        self._supposed = supposed
+        #: of masks that nobody knows; not known to operators, which would loop until none are left
+        self._counts = KnownValues(known.storages)
+
+    def forget_at(self, key: int) -> None:
+        """The storage with this ``key`` is no more."""
+        self._counts.forget_at(key)
+
+    def forget_all(self) -> None:
+        """Nothing is known of any tensor any more."""
+        self._counts.forget_all()
+
+    def see_count(self, mask: torch.Tensor, result: torch.Tensor) -> None:
+        """``result`` counts the trues of ``mask``, if that is one."""
+        if mask.dtype is torch.bool and result.numel() and not self._known.knows(result):
+            self._counts.note(result, trues(mask.numel() // result.numel())[0])
+
+    def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
+        """What ``operator``, one of ``READS``, gives."""
+        if operator is aten._local_scalar_dense.default:
+            return self._number(args[0])
+        return self._comparison(operator, args, kwargs)
+
+    def array(self, tensor: torch.Tensor) -> torch.Tensor:
+        """All values of ``tensor`` as a real host tensor of its shape; one read."""
+        values = self._certain(tensor)
+        if values is not None:
+            return values
+        values, how = self._plausible(tensor)
+        if tensor.numel():
+            first, last = values.flatten()[0].item(), values.flatten()[-1].item()
+            self.list_assumed(tensor.dtype, f"{first if first == last else f'{first} to {last}'}{how}")
+        return values
+
+    def list_assumed(self, dtype: torch.dtype, value: Scalar | str) -> None:
+        """Whoever runs has been given ``value`` without anybody knowing it."""
+        code, line = self.source.find(3) if self.source is not None else (None, 0)
+        read = Read(code, line, str(dtype).removeprefix("torch."))
+        self.assumed.setdefault(read, Answers()).add(value)
+
+    def _number(self, tensor: torch.Tensor) -> Scalar:
+        values = self._certain(tensor)
+        if values is not None:
+            return values.item()
+        values, how = self._plausible(tensor)
+        value: Scalar = values.item()
+        self.list_assumed(tensor.dtype, f"{value}{how}")
+        return value
+
+    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
+        """Values for a read of what is not certain, and for the report whether they were told."""
+        values = self._known.of(tensor)
+        if values is not None:
+            return values, ""
+        value, how = self._counts.uniform(tensor), ""
+        if value is None:
+            value = plausible(tensor.dtype)
+            told = told_value(type(value))
+            value, how = (value, "") if told is None else (told, ", as told")
+        made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
+        return made.expand(tuple(tensor.shape)), how
+
+    def _certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Values that follow from the program, or from a choice that the report tells of already."""
+        if self._known.knows(tensor):
+            return None if self._known.is_assumed(tensor) else self._known.of(tensor)
+        if not self._supposed.is_assumed(tensor):  # not counted
+            return None
+        self._supposed.use(tensor)
+        return self._supposed.of(tensor)
+
+    def _comparison(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        first, second = args[:2]
+        if first is second:
+            return True
+        if first.shape != second.shape and operator is aten.equal.default:
+            return False
+        host = OnHost(self._known)
+        try:
+            found = bool(host.run(operator, args, kwargs))
+        except NotKnown:
+            found = True  # tests and loops compare what they take to be equal
+        else:
+            if not host.assumed:
+                return found
+        self.list_assumed(torch.bool, found)
+        return found
+
+
+def install_array_reads(reads: Reads, known: KnownValues) -> None:
+    """Let fake tensors be turned into numpy arrays and lists, and be compared elementwise."""
+    fake: Any = FakeTensor
+
+    def numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:
+        if not force:
+            _refuse_numpy(tensor)
+        with torch._C._DisableTorchDispatch():
+            return reads.array(tensor).clone(memory_format=torch.contiguous_format).numpy()
+
+    def array(tensor: torch.Tensor, dtype: Any = None, **_: Any) -> Any:
+        result = numpy(tensor)
+        return result if dtype is None else result.astype(dtype, copy=False)
+
+    def tolist(tensor: torch.Tensor) -> Any:
+        with torch._C._DisableTorchDispatch():
+            return reads.array(tensor).tolist()
+
+    fake.numpy, fake.__array__, fake.tolist = numpy, array, tolist
+    _install_tensor_split()
+    install_isclose(known)
+    # nobody knows whether what a network gives is a valid parameter; a healthy run's is
+    torch.distributions.Distribution.set_default_validate_args(False)
+
+
+def _refuse_numpy(tensor: torch.Tensor) -> None:
+    """Raise as ``Tensor.numpy`` does."""
+    if tensor.device.type != "cpu":
+        raise TypeError(
+            f"can't convert {tensor.device} device type tensor to numpy. "
+            "Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if tensor.requires_grad:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+
+
+def _install_tensor_split() -> None:
+    """``tensor_split`` by a tensor: its C++ reads the memory that is not there."""
+    original: Any = torch.tensor_split
+
+    def tensor_split(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        by = args[0] if args else kwargs.pop("tensor_indices_or_sections", None)
+        if isinstance(by, FakeTensor):
+            if by.device.type != "cpu":
+                raise RuntimeError(
+                    f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {by.device}"
+                )
+            by = by.tolist()
+        return original(tensor, *(() if by is None else (by,)), *args[1:], **kwargs)
+
+    parts: Any = torch
+    parts.tensor_split = parts.Tensor.tensor_split = tensor_split
+
+
+def install_isclose(known: KnownValues) -> None:
+    """Take unknown tensors that are compared to be close: ``torch.testing.assert_close`` asks so."""
+    original: Any = torch.isclose
+
+    def isclose(*args: Any, **kwargs: Any) -> torch.Tensor:
+        result: torch.Tensor = original(*args, **kwargs)
+        if known.storages.follows(result) and not known.knows(result):
+            known.note(result, True, assumed=True)
+        return result
+
+    torch.isclose = isclose
+    torch.Tensor.isclose = isclose  # type: ignore[method-assign]

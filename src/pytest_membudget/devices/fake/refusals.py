@@ -1,0 +1,43 @@
+"""What the virtual device refused and a GPU would not have: remembered, in case the test catches the error.
+
+From there on the test is another run than the one on a GPU, and what it takes is not what it takes there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from ...errors import NotAvailable
+from ...tracking.hidden_code import users_source
+from ...tracking.source import SourceFinder
+
+#: Texts, since an error would keep its tensors alive. A process runs one test.
+_refused: Final[list[str]] = []
+
+
+def refusal(text: str) -> NotAvailable:
+    """The error to raise where the device has no counterpart for what the test asks for; it is noted."""
+    note_refusal(text)
+    return NotAvailable(text)
+
+
+def note_refusal(text: str) -> None:
+    """Remember that an error with ``text`` is raised, and for which line of the user's."""
+    code, line = _source().find()
+    _refused.append(text if code is None else f"{code.co_filename}:{line}: {text}")
+
+
+def note_untraceable(operator: object) -> None:
+    """Remember that the error of an ``operator`` without a trace is raised."""
+    note_refusal(f"{operator} cannot be traced")
+
+
+def refused() -> list[str]:
+    """What was refused so far in this process, each with its place."""
+    return list(_refused)
+
+
+@cache
+def _source() -> SourceFinder:
+    return users_source()

@@ -1,0 +1,104 @@
+"""Shapes that depend on data nobody knows: by a choice that is supposed, or bounded.
+
+Each is listed in the report with its line. What has neither fails: the fake kernel raises
+``DynamicOutputShapeException``, and the error says what to write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import CodeType
+from typing import Any, NamedTuple
+
+import torch
+
+from ...assumptions import told
+from ...tracking.source import SourceFinder, shown_path
+from .extension_torchvision import TORCHVISION_BOUNDS
+from .known_shapes import Rule, Shape
+from .known_values import KnownValues
+from .on_host import tensors_in
+from .routing import Chosen
+from .shape_bounds import BOUNDS
+from .supposed_values import Choice, SupposedValues
+
+
+class _Line(NamedTuple):
+    """A line whose sizes are not known: what it does, and what they were taken to be."""
+
+    code: CodeType | None
+    line: int
+    what: str
+    taken: str
+
+
+class UnknownShapes:
+    """Gives those shapes, and keeps what was taken for granted of each line for the report."""
+
+    def __init__(self, known: KnownValues) -> None:
+        self.supposed = SupposedValues(known)
+        self.source: SourceFinder | None = None
+        self._known = known
+        self._lines: Counter[_Line] = Counter()
+
+    def of(
+        self, operator: Any, rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[Shape] | None:
+        """The shapes of what ``operator`` gives, by its ``rule`` where data is known; None if unbounded."""
+        given = [*tensors_in((*args, *kwargs.values()))]
+        drawn = any(self._known.is_assumed(tensor) for tensor in given)
+        if not drawn and (shapes := rule(self._known, args, kwargs)) is not None:
+            return shapes
+        if self.supposed.concerns(given) and (shapes := rule(self.supposed, args, kwargs)) is not None:
+            self.supposed.use(given)
+            return shapes
+        # a draw that is taken to be one number throughout tells nothing of how many there are of each
+        if drawn and any(self._known.uniform(tensor) is None for tensor in given):
+            shapes = rule(self._known, args, kwargs)
+            if shapes is not None:
+                self._list(operator, "what its draws of random numbers are taken to give")
+                return shapes
+        bound_rule = BOUNDS.get(operator) or TORCHVISION_BOUNDS.get(operator.name())
+        bound = bound_rule(args, kwargs) if bound_rule is not None else None
+        if bound is None:
+            return None
+        self._list(operator, bound.taken)
+        return bound.shapes
+
+    def see_choice(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """``operator`` has chosen: by data that nobody knows, if its result is not known."""
+        choice = Chosen(operator, args, kwargs, result)
+        if choice.is_followed and not self._known.knows(choice.tensor):
+            what = f"chooses {choice.what()} by unknown data with {operator}, and sizes follow"
+            self.supposed.choose(choice.tensor, choice.values(), Choice(*self._place(), what, choice.taken()))
+
+    def largest(self, operator: Any, tensor: torch.Tensor) -> int | None:
+        """The largest of the whole numbers in ``tensor``, where the size of a result is up to it."""
+        with torch._C._DisableTorchDispatch():  # asked outside our mode's own dispatch, too
+            values = None if self._known.is_assumed(tensor) else self.supposed.of(tensor)
+            if values is not None:
+                self.supposed.use(tensor)
+                return int(values.max())
+        bins = told("bins")
+        if bins is not None:
+            self._list(operator, f"below {bins}, as told")
+        return None if bins is None else int(bins) - 1
+
+    def texts(self, root: str) -> list[str]:
+        """What was taken for granted of each line."""
+        supposed = self.supposed
+        choices = [(_Line(*choice), supposed.times[choice]) for choice in supposed.used]
+        return [_text(line, times, root) for line, times in (*choices, *self._lines.items())]
+
+    def _list(self, operator: Any, taken: str) -> None:
+        self._lines[_Line(*self._place(), f"takes sizes from unknown data with {operator}", taken)] += 1
+
+    def _place(self) -> tuple[CodeType | None, int]:
+        return self.source.find(3) if self.source is not None else (None, 0)
+
+
+def _text(line: _Line, times: int, root: str) -> str:
+    where = f"{shown_path(line.code.co_filename, root)}:{line.line}" if line.code else "torch"
+    often = f"{times} times" if times > 1 else "once"
+    return f"{where} {line.what} ({often}): taken to be {line.taken}"

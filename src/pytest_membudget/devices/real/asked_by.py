@@ -1,0 +1,54 @@
+"""Who asked for an allocation, as its stack tells. A history has few stacks, each very often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...histories.places import function_of, is_workspace, makes_new_values, operator_of
+from ...histories.reading import Frames
+from .operator_names import operator_name
+
+#: The user's line among an event's frames: file and line.
+UsersLine = Callable[[Frames], tuple[str, int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """What one stack tells."""
+
+    operator: str
+    """As the dispatcher names it; the innermost function where no operator ran."""
+    is_workspace: bool
+    makes_new_values: bool
+    line: tuple[str, int] | None
+    """The user's: file and line."""
+
+
+def asking_function(frames: Frames) -> str:
+    """The operator that asked, as the dispatcher names it; the innermost function where none ran."""
+    return operator_name(operator_of(frames)) or function_of(frames)
+
+
+class Stacks:
+    """Reads stacks, each once: the events of a history share their frames' dictionaries, and live as long."""
+
+    def __init__(self, users_line: UsersLine) -> None:
+        self._users_line = users_line
+        self._read: dict[tuple[int, ...], AskedBy] = {}
+
+    def asked_by(self, frames: Frames) -> AskedBy:
+        """What ``frames`` tell, the innermost first."""
+        key = tuple(map(id, frames))
+        found = self._read.get(key)
+        if found is None:
+            found = self._read[key] = self._look(frames)
+        return found
+
+    def _look(self, frames: Frames) -> AskedBy:
+        return AskedBy(
+            asking_function(frames),
+            is_workspace(frames),
+            makes_new_values(operator_of(frames), frames),
+            self._users_line(frames),
+        )

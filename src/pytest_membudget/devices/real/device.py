@@ -1,0 +1,140 @@
+"""A CUDA device of this machine during one test: the allocator's own peaks, and components beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import UsageMistake
+from ...hardware.gpus import Gpu
+from ...memory_report import MemoryReport, PeakBytes
+from ...tracking.summary import memory_report
+from .recorded_run import RecordedRun
+from .sightings import storage_address
+from .stand_in_loaded import is_stand_in_loaded
+
+if TYPE_CHECKING:
+    from .collectives import CollectiveCalls
+
+
+def made_for(order: Mapping[str, Any]) -> CudaDevice:
+    """The device of a worker's order.
+
+    Raises ``UsageMistake`` where the stand-in would be taken for a card: on it nothing is measured.
+    """
+    if is_stand_in_loaded():
+        raise UsageMistake("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD to measure")
+    return CudaDevice()
+
+
+class CudaDevice:
+    """Measures one test on the current device; a process measures one, and nothing is there before it."""
+
+    #: as texts call it
+    name = "CUDA"
+    #: asking for the card does
+    wakes_when_asked = True
+
+    def __init__(
+        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
+    ) -> None:
+        """``address_of``: where a tensor's storage lies, as the allocator's history has it.
+
+        ``records``: keep what ``snapshot`` tells.
+        """
+        self._run = RecordedRun(address_of, records=records)
+        self._content: dict[str, Any] | None = None
+        self._is_recording = False
+        self._collectives: CollectiveCalls | None = None
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether this process has begun to use CUDA: no child of it can any more."""
+        return bool(torch.cuda.is_initialized())
+
+    def install(self) -> None:
+        """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
+        torch.cuda._lazy_call(self._record)
+
+    def card(self) -> dict[str, Any]:
+        """How many devices there are, and of the current one the name and the size. Wakes the driver."""
+        if not torch.cuda.is_available():
+            return {"count": 0}
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return {
+            "count": torch.cuda.device_count(),
+            "name": properties.name,
+            "total_bytes": properties.total_memory,
+        }
+
+    def imported_bytes(self) -> int:
+        """Device memory that was allocated while modules were imported, and is still held."""
+        return torch.cuda.memory_allocated() if self.is_awake else 0
+
+    def refused(self) -> list[str]:
+        """Nothing is refused here."""
+        return []
+
+    def ran_short(self) -> bool:
+        """Whether an allocation has failed: others on the card may be why."""
+        stats = torch.cuda.memory_stats() if self.is_awake else {}
+        return bool(stats.get("num_alloc_retries", 0) or stats.get("num_ooms", 0))
+
+    def begin(
+        self, gpu: Gpu | None = None, *, limited: bool = False, rank: int = 0, world_size: int = 1
+    ) -> None:
+        """A test begins, and is recorded from here on at the latest.
+
+        Of several ranks' processes each has its device and its process group already.
+        """
+        torch.cuda.init()
+        self._record()
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            from .ranks import follow_rank
+
+            self._collectives = follow_rank(self._run.observer, self._run.source)
+
+    def end(self, *, metric: str, root: str) -> MemoryReport:
+        """The test has ended: what it took."""
+        recorded = self._run.end()
+        self._content = recorded.snapshot
+        outside_bytes = _outside_bytes(recorded.stats)
+        return memory_report(
+            recorded.ledger,
+            metric=metric,
+            context_bytes=outside_bytes,
+            root=root,
+            seconds=recorded.seconds,
+            kind="measured",
+            device="cuda",
+            peaks=allocators_peaks(recorded.stats, outside_bytes),
+        )
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The run as ``torch.cuda.memory._snapshot`` had it at its end; None without ``records``."""
+        return self._content
+
+    def _record(self) -> None:
+        """From here on, the first time, the allocator keeps its history, and peaks start anew."""
+        if not self._is_recording:
+            self._is_recording = True
+            self._run.begin()
+
+
+def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
+    """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: held beside the allocator."""
+    reserved_bytes = stats.get("reserved_bytes.all.peak", 0)
+    return PeakBytes(
+        allocated_bytes=stats.get("allocated_bytes.all.peak", 0),
+        active_bytes=stats.get("active_bytes.all.peak", 0),
+        reserved_bytes=reserved_bytes,
+        device_bytes=reserved_bytes + outside_bytes,
+    )
+
+
+def _outside_bytes(stats: Mapping[str, int]) -> int:
+    """What this process holds beside the allocator, if it is alone on the device: context, libraries."""
+    free_bytes, total_bytes = torch.cuda.mem_get_info()
+    return max(0, total_bytes - free_bytes - stats.get("reserved_bytes.all.current", 0))

@@ -1,0 +1,152 @@
+"""Lays what was seen during a run over the allocator's history of it: the same ledger as a trace has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ... import components
+from ...allocator import CachingAllocator
+from ...allocator.device_memory import SegmentAddress
+from ...histories.reading import Frames, Snapshot
+from ...tracking.ledger import Ledger
+from ...tracking.record import Phase, Record
+from ...tracking.role_rules import has_gradient, note_role
+from .asked_by import Stacks, UsersLine
+from .sightings import Sighting
+from .states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen while a run went on."""
+
+    states: Sequence[State]
+    sightings: Sequence[Sighting]
+
+
+def overlay(
+    snapshot: Snapshot,
+    seen: Seen,
+    users_line: UsersLine,
+    *,
+    watch: Callable[[Ledger], None] | None = None,
+    segment_address: SegmentAddress | None = None,
+) -> Ledger:
+    """The ledger of a run whose history is ``snapshot``, from its first event on.
+
+    ``watch`` is given it while it is empty. An event's metadata is the number of its state; without one
+    nobody knows what made it: ``unattributed``. ``segment_address``: as of ``CachingAllocator``.
+    """
+    played = _Played(snapshot, seen, users_line, segment_address)
+    if watch is not None:
+        watch(played.ledger)
+    for number in range(len(snapshot.history.events)):
+        played.play(number)
+    played.see_all()
+    return played.ledger
+
+
+class _Played:
+    def __init__(
+        self, snapshot: Snapshot, seen: Seen, users_line: UsersLine, segment_address: SegmentAddress | None
+    ) -> None:
+        self.ledger = Ledger(CachingAllocator(snapshot.history.settings, segment_address=segment_address))
+        self._snapshot = snapshot
+        self._states = seen.states
+        self._sightings = seen.sightings
+        self._next = 0
+        self._stacks = Stacks(users_line)
+        self._state = 0
+        #: nothing of the model has run since the last backward: what is made now, outside modules, is a batch
+        self._before_model = True
+
+    def play(self, number: int) -> None:
+        """Do what one event says, after what was seen before it."""
+        event = self._snapshot.history.events[number]
+        metadata = self._snapshot.metadata[number]
+        is_known = metadata.isdecimal() and int(metadata) < len(self._states)
+        if is_known:
+            self._move_to(int(metadata))
+        if event.action == "alloc":
+            self._born(number, self._snapshot.frames[number], is_known)
+        elif event.action == "free_completed":
+            if event.address in self.ledger.live:
+                self.ledger.died(event.address)
+        elif event.action in ("segment_free", "segment_unmap") and self._is_last_of_its_kind(number):
+            self.ledger.allocator.empty_cache()
+
+    def see_all(self) -> None:
+        """What was seen after the last allocation."""
+        self._see(len(self._states))
+
+    def _move_to(self, state: int) -> None:
+        if state > self._state:
+            self._see(state)
+            self._state = state
+        phase, root_call = self._states[state].phase, self._states[state].root_call
+        if phase in (Phase.OPTIMIZER, Phase.BACKWARD):
+            self._before_model = True
+        elif root_call is not None:
+            self._before_model = False
+
+    def _see(self, state: int) -> None:
+        while self._next < len(self._sightings) and self._sightings[self._next].after < state:
+            self._apply(self._sightings[self._next])
+            self._next += 1
+
+    def _apply(self, sighting: Sighting) -> None:
+        record = self.ledger.live.get(sighting.address)
+        if sighting.what == "mark":
+            self.ledger.mark()
+        elif sighting.what == "root call ended":
+            self.ledger.end_root_call(sighting.number)
+        elif record is None:
+            return
+        elif sighting.what == "trained":
+            record.trained = True
+        elif sighting.what == "collective":
+            record.collective = True
+            if sighting.role:
+                note_role(record, sighting.role, None)
+        elif sighting.what == "role":
+            note_role(record, sighting.role, sighting.name)
+        else:
+            leaf = self.ledger.live.get(sighting.leaf_address)
+            if has_gradient(leaf, is_parameter=sighting.is_parameter):
+                if leaf is not None:
+                    leaf.trained = True
+                note_role(record, sighting.role, sighting.name)
+
+    def _born(self, number: int, frames: Frames, is_known: bool) -> None:
+        event = self._snapshot.history.events[number]
+        state = self._states[self._state]
+        asked = self._stacks.asked_by(frames)
+        record = Record(event.size_bytes, asked.operator, state.phase)
+        record.request = number
+        record.module, record.root_call = state.module, state.root_call
+        outside = state.phase is Phase.FORWARD and state.module is None
+        record.from_inputs = outside and (self._before_model or asked.makes_new_values)
+        if asked.is_workspace:
+            record.role = components.WORKSPACES
+        elif not is_known:
+            record.role = components.UNATTRIBUTED
+        line = asked.line or state.line
+        if line is not None:
+            record.code, record.line = _Place(line[0]), line[1]
+        if event.address in self.ledger.live:  # its end is missing
+            self.ledger.died(event.address)
+        self.ledger.born(event.address, record, event.stream)
+
+    def _is_last_of_its_kind(self, number: int) -> bool:
+        events = self._snapshot.history.events
+        return number + 1 == len(events) or events[number + 1].action != events[number].action
+
+
+class _Place:
+    """Stands for the code of a frame that is gone."""
+
+    __slots__ = ("co_filename",)
+
+    def __init__(self, filename: str) -> None:
+        self.co_filename = filename

@@ -1,0 +1,143 @@
+"""A run on a CUDA device, recorded by PyTorch's own allocator: its peaks, its history, and what was seen.
+
+The same for a card that is there and for one that is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...allocator import AllocatorSettings, CachingAllocator
+from ...allocator.device_memory import segment_addresses
+from ...errors import UsageMistake
+from ...histories.reading import Frames, snapshot_from
+from ...tracking.hidden_code import users_source
+from ...tracking.ledger import Ledger
+from ...tracking.source import SourceFinder
+from ...tracking.timeline import Lives
+from ..fake.private import torch_release
+from .kept_peaks import KeptPeaks
+from .observer import Observer
+from .overlay import Seen, overlay
+from .shown_snapshot import Purposes, shown_snapshot
+from .sightings import storage_address
+
+#: Events that the allocator keeps: more than any step has, and an end to what a test can fill.
+_MOST_EVENTS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What one run left."""
+
+    ledger: Ledger
+    stats: Mapping[str, int]
+    """``torch.cuda.memory_stats`` at its end, with the peaks of all of it."""
+    snapshot: dict[str, Any] | None
+    """``torch.cuda.memory._snapshot`` at its end, as a user is shown it; None where nothing was allocated, or
+    where the run does not keep it."""
+    seconds: float
+    lives: Lives | None
+    """Of the ledger's storages; None as the snapshot."""
+
+
+class RecordedRun:
+    """Records the work of this process on its current device, from ``begin`` to ``end``."""
+
+    def __init__(
+        self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
+    ) -> None:
+        """``address_of``: where a tensor's storage lies, as the allocator's history has it.
+
+        ``records``: what a report's timeline and snapshot tell is kept, of every storage.
+        """
+        self._address_of = address_of
+        self._records = records
+        self._lives: Lives | None = None
+        self._purposes: Purposes | None = None
+        self.source: SourceFinder = users_source()
+        self._peaks = KeptPeaks()
+        self._observer: Observer | None = None
+        self._began = 0.0
+
+    @property
+    def observer(self) -> Observer:
+        """What follows the run."""
+        if self._observer is None:
+            raise RuntimeError("a run ends that has not begun")
+        return self._observer
+
+    def begin(self) -> None:
+        """From here on the allocator keeps its history, and peaks start anew."""
+        torch.cuda.init()
+        torch.cuda.reset_peak_memory_stats()
+        # C++ stacks too: they name the operator, and tell libraries' workspaces from tensors
+        torch.cuda.memory._record_memory_history(
+            "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
+        )
+        # only now: telling the allocator anything before CUDA is there fails
+        self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
+        self._observer.install()
+        self._peaks.install()
+        self._began = time.perf_counter()
+
+    def end(self) -> Recorded:
+        """The run has ended: what it left."""
+        device = torch.cuda.current_device()  # by its number: a test may have patched what finds it
+        torch.cuda.synchronize(device)
+        seconds = time.perf_counter() - self._began
+        self.observer.remove()
+        self._peaks.remove()
+        stats = self._peaks.over(torch.cuda.memory_stats(device))
+        content = _history()
+        torch.cuda.memory._record_memory_history(None)
+        ledger = self._ledger(content, device)
+        return Recorded(ledger, stats, self._shown(content, device), seconds, self._lives)
+
+    def _ledger(self, content: Any, device: int) -> Ledger:
+        try:
+            snapshot = snapshot_from(content, device, "the run's history")
+        except UsageMistake:  # nothing was allocated
+            return Ledger(CachingAllocator(AllocatorSettings()))
+        log, sightings = self.observer.log, self.observer.sightings
+        watch = self._watch if self._records else None
+        seen, addresses = Seen(log.states, sightings.seen), segment_addresses(torch_release())
+        return overlay(snapshot, seen, self._users_line, watch=watch, segment_address=addresses)
+
+    def _watch(self, ledger: Ledger) -> None:
+        self._lives = Lives(ledger)
+        self._purposes = Purposes(ledger)
+
+    def _shown(self, content: Any, device: int) -> dict[str, Any] | None:
+        if self._purposes is None:
+            return None
+        states = self.observer.log.states
+        return shown_snapshot(content, device, self._purposes.at_end(), states, self.source)
+
+    def _users_line(self, frames: Frames) -> tuple[str, int] | None:
+        for frame in frames:
+            filename = str(frame["filename"])
+            if filename.endswith(".py") and self.source.shows_file(filename):
+                return filename, int(frame["line"])
+        return None
+
+
+def _history() -> Any:
+    """The allocator's, with places in files, whose names PyTorch can write as UTF-8 alone.
+
+    It casts them to C++ strings (torch/csrc/profiler/python/combined_traceback.cpp, 2.15).
+    """
+    try:
+        return torch.cuda.memory._snapshot()
+    except RuntimeError as error:
+        if "Unable to cast Python instance" not in str(error):
+            raise
+        raise RuntimeError(
+            "PyTorch records places in files by names in UTF-8, and a file that ran has another: "
+            "rename it or its folder, or set PYTHONUTF8=1"
+        ) from error

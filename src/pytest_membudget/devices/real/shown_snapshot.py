@@ -1,0 +1,168 @@
+"""A run's snapshot as its user is shown it: operators, the test's own calls, and what each block was for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import _pytest.python
+
+import pytest_membudget
+
+from ...histories.places import BACKWARD, is_node, is_workspace, place_of
+from ...histories.reading import Frames
+from ...tracking.classify import component_of
+from ...tracking.ledger import Ledger
+from ...tracking.record import Record
+from ...tracking.source import SourceFinder
+from .asked_by import asking_function
+from .states import State
+
+#: pytest's, by which a test is called
+_CALL = _pytest.python.pytest_pyfunc_call.__code__
+_PACKAGE = os.path.join(os.path.dirname(str(pytest_membudget.__file__)), "")
+#: of this package, but the user's calls
+_STEPS = os.path.join(_PACKAGE, "steps", "")
+#: PyTorch's words for a function without a source line.
+_NO_FILE = "??"
+
+
+class Purposes:
+    """Component and module of each storage of ``ledger``, by the number of the event that made it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._next = ledger.on_death
+        ledger.on_death = self._ended
+        self._texts: dict[int, str] = {}
+
+    def at_end(self) -> Mapping[int, str]:
+        """Of all storages, those too that are still alive."""
+        for record in self._ledger.live.values():
+            self._note(record)
+        return self._texts
+
+    def _ended(self, record: Record) -> None:
+        if self._next is not None:
+            self._next(record)
+        self._note(record)
+
+    def _note(self, record: Record) -> None:
+        parts = (component_of(record, self._ledger), record.name or record.module)
+        self._texts[record.request] = ", ".join(part for part in parts if part)
+
+
+def shown_snapshot(
+    content: Mapping[str, Any],
+    device: int,
+    purposes: Mapping[int, str],
+    states: Sequence[State],
+    source: SourceFinder,
+) -> dict[str, Any] | None:
+    """``content`` of ``torch.cuda.memory._snapshot`` with the run's frames alone; None if nothing happened.
+
+    The text that is kept beside an event (``user_metadata``), the number of one of ``states``, becomes what
+    its block was for: of ``purposes``, by the number of the event that made it.
+    """
+    if not content["device_traces"][device]:
+        return None
+    frames = _Frames(states, source)
+    traces = [
+        _shown_trace(trace, purposes if number == device else {}, frames)
+        for number, trace in enumerate(content["device_traces"])
+    ]
+    held = _held(traces[device])
+    segments = [_shown_segment(segment, held, frames) for segment in content["segments"]]
+    return {**content, "device_traces": traces, "segments": segments}
+
+
+def _shown_trace(
+    trace: Sequence[Mapping[str, Any]], purposes: Mapping[int, str], frames: _Frames
+) -> list[dict[str, Any]]:
+    shown = []
+    at: dict[int, str] = {}
+    for number, entry in enumerate(trace):
+        if entry["action"] == "alloc":
+            at[entry["addr"]] = purposes.get(number, "")
+        text = at.get(entry["addr"], "") if entry["action"] in _OF_BLOCKS else ""
+        shown.append({**entry, "frames": frames.shown(entry), "user_metadata": text})
+    return shown
+
+
+_OF_BLOCKS = ("alloc", "free_requested", "free_completed")
+
+
+def _held(trace: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """What is said of the blocks that are alive after ``trace``, by address."""
+    held: dict[int, str] = {}
+    for entry in trace:
+        if entry["action"] == "alloc":
+            held[entry["addr"]] = entry["user_metadata"]
+        elif entry["action"] == "free_completed":
+            held.pop(entry["addr"], None)
+    return held
+
+
+def _shown_segment(segment: Mapping[str, Any], held: Mapping[int, str], frames: _Frames) -> dict[str, Any]:
+    blocks = []
+    for block in segment["blocks"]:
+        told = {"user_metadata": held.get(block["address"], "")} if "user_metadata" in block else {}
+        blocks.append({**block, **frames.of(block), **told})
+    return {**segment, **frames.of(segment), "blocks": blocks}
+
+
+class _Frames:
+    """Stacks without this package's own code, and without what called the test; equal ones are one object."""
+
+    def __init__(self, states: Sequence[State], source: SourceFinder) -> None:
+        self._states = states
+        self._source = source
+        self._known: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
+
+    def of(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """The entry's ``frames`` where it has any."""
+        return {"frames": self.shown(entry)} if "frames" in entry else {}
+
+    def shown(self, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """What there is to show of the entry's stack."""
+        metadata = str(entry.get("user_metadata", ""))
+        found: Frames = entry.get("frames") or ()
+        # PyTorch makes one object of each frame, whatever number of stacks it is in
+        key = (metadata, *map(id, found))
+        if key not in self._known:
+            self._known[key] = [*_heads(found), *(self._calls(found) or self._caller(metadata))]
+        return self._known[key]
+
+    def _calls(self, frames: Frames) -> list[Mapping[str, Any]]:
+        ends = (n for n, frame in enumerate(frames) if _is_call_of_test(frame))
+        calls = [frame for frame in frames[: next(ends, None)] if _is_shown(str(frame["filename"]))]
+        users = [n for n, frame in enumerate(calls) if self._source.shows_file(str(frame["filename"]))]
+        return calls[: users[-1] + 1] if users else []
+
+    def _caller(self, metadata: str) -> list[Mapping[str, Any]]:
+        """The line that called a backward, of whose thread a stack has none."""
+        known = metadata.isdecimal() and int(metadata) < len(self._states)
+        line = self._states[int(metadata)].line if known else None
+        return [{"filename": line[0], "line": line[1], "name": BACKWARD}] if line is not None else []
+
+
+def _is_shown(filename: str) -> bool:
+    hidden = filename.startswith(_PACKAGE) and not filename.startswith(_STEPS)
+    return filename.endswith(".py") and not hidden
+
+
+def _is_call_of_test(frame: Mapping[str, Any]) -> bool:
+    return bool(frame["name"] == _CALL.co_name and frame["filename"] == _CALL.co_filename)
+
+
+def _heads(frames: Frames) -> list[Mapping[str, Any]]:
+    """What ran in C++, the innermost first: the operator, and in backward the node that called it."""
+    if not frames:
+        return []
+    operator = asking_function(frames)
+    names = [f"{operator} workspace" if is_workspace(frames) else operator]
+    place = place_of(frames)
+    if is_node(place):
+        names.append(place)
+    return [{"filename": _NO_FILE, "line": 0, "name": name} for name in names]

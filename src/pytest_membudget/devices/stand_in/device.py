@@ -1,0 +1,176 @@
+"""CUDA cards that are not there: PyTorch's own CUDA code runs, and its allocator says what it took."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...hardware.gpus import Gpu, find_gpu
+from ...memory_report import MemoryReport
+from ...tracking.summary import memory_report
+from ...units import gib_text
+from ..fake.cluster.nccl_share import nccl_share
+from ..real.device import allocators_peaks
+from ..real.ranks import in_its_place
+from ..real.recorded_run import RecordedRun
+from .after_fork import allow_cuda_after_fork
+from .environment import INDUCTOR_VARIABLE, cards_text
+from .host.tensors import HostTensors
+from .libraries import StandInLibraries
+from .values.values import Values
+
+if TYPE_CHECKING:
+    from .ranks.ranks import StandInRanks
+
+
+def made_for(order: Mapping[str, Any]) -> StandInDevice:
+    """The device of a worker's order."""
+    return StandInDevice(find_gpu(order["gpu"]), records=order["records"])
+
+
+class StandInDevice:
+    """The cards of one worker process, which is started for one kind and number of them."""
+
+    #: as texts call it
+    name = "the stand-in"
+    #: what a test does to it is gone with the child process that runs the test
+    is_awake = wakes_when_asked = False
+
+    def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
+        """``gpu``: the kind of card that the process was started for.
+
+        ``records``: its reports have timelines and snapshots.
+        """
+        self.gpu = gpu
+        self._libraries = StandInLibraries()
+        self._run = RecordedRun(records=records)
+        self._host = HostTensors()
+        self._values = Values(self._run.source)
+        self._content: dict[str, Any] | None = None
+        self._limited = False
+        self._rank = 0
+        self._ranks: StandInRanks | None = None
+
+    def install(self) -> None:
+        """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
+        self._host.install()
+        self._values.install()
+        _read_unwinding_tables()
+        torch.cuda._lazy_call(self._run.begin)
+
+    def card(self) -> dict[str, Any]:
+        """What there is to know of it before a test runs."""
+        return {}
+
+    def imported_bytes(self) -> int:
+        """Device memory that was allocated while modules were imported, and is still held."""
+        return torch.cuda.memory_allocated() if torch.cuda.is_initialized() else 0
+
+    def refused(self) -> list[str]:
+        """What was refused in this process that a GPU would have done, each with its place."""
+        return self._values.refused()
+
+    def ran_short(self) -> bool:
+        """Nobody else takes any of it."""
+        return False
+
+    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
+        """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
+        self._limited = limited
+        self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
+        allow_cuda_after_fork()
+        torch.cuda.init()
+        self._values.begin()
+        _forget_compiled_code()
+        if world_size > 1:
+            from .ranks.followed_numbers import FollowedNumbers
+            from .ranks.ranks import StandInRanks
+
+            self._rank = rank
+            observer = self._run.observer
+            note = in_its_place(observer.sightings.note_collective, observer.log)
+            following = self._values.following
+            numbers = FollowedNumbers(following.known, following.supposed)
+            see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
+            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers, see_gradient)
+            self._ranks.begin()
+
+    def end(self, *, metric: str, root: str) -> MemoryReport:
+        """The test has ended: what it took."""
+        recorded = self._run.end()
+        self._content = recorded.snapshot
+        nccl = nccl_share(self.gpu, self._ranks.groups.values() if self._ranks is not None else (), metric)
+        return memory_report(
+            recorded.ledger,
+            metric=metric,
+            context_bytes=self.gpu.context_bytes,
+            nccl_bytes=nccl.size_bytes,
+            root=root,
+            assumptions=(
+                *self._values.assumptions(root),
+                *self._host.assumptions(root),
+                *self._context(metric),
+                *nccl.assumptions,
+            ),
+            not_modelled=(*self._libraries.not_modelled(), *nccl.not_modelled, *_on_other_cards()),
+            seconds=recorded.seconds,
+            rank=self._rank,
+            host=self._host.report(root=root, rank=self._rank),
+            device="stand-in",
+            peaks=allocators_peaks(recorded.stats, self.gpu.context_bytes + nccl.size_bytes),
+            lives=recorded.lives,
+        )
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The run as ``torch.cuda.memory._snapshot`` has it; None without ``records`` or allocations."""
+        return self._content
+
+    def representative_ranks(self) -> list[int]:
+        """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
+        return self._ranks.representative_ranks() if self._ranks is not None else []
+
+    def said(self) -> str:
+        """After rank 0's run: what it has told the other ranks."""
+        return self._ranks.said() if self._ranks is not None else ""
+
+    def rank_assumption(self) -> str:
+        """What is taken for granted of the ranks that are no representatives; empty if there are none."""
+        return self._ranks.rank_assumption() if self._ranks is not None else ""
+
+    def _context(self, metric: str) -> list[str]:
+        """What a figure with the context in it, or a card's capacity without it, rests on."""
+        return [self.gpu.context_assumption] if metric == "device" or self._limited else []
+
+
+def _forget_compiled_code() -> None:
+    """A folder of its own for inductor: a first run takes more than one that finds its kernels tuned.
+
+    The worker's own folder is around it, and goes with the worker.
+    """
+    around = os.environ.get(INDUCTOR_VARIABLE)
+    if around is not None:
+        os.makedirs(around, exist_ok=True)
+        os.environ[INDUCTOR_VARIABLE] = tempfile.mkdtemp(dir=around)
+
+
+def _on_other_cards() -> list[str]:
+    """What a test has put on cards that are other ranks': a figure is of the rank's own card alone."""
+    found = []
+    for index in range(torch.cuda.device_count()):
+        peak_bytes = torch.cuda.max_memory_allocated(index)
+        if index != torch.cuda.current_device() and peak_bytes:
+            found.append(f"{gib_text(peak_bytes)} on cuda:{index}, which is another rank's: not counted")
+    return found
+
+
+def _read_unwinding_tables() -> None:
+    """Take a C++ stack once: reading the tables of torch's libraries takes seconds, in each test otherwise.
+
+    ``torch._C._profiler`` is private; see tests/stand_in/test_device.py.
+    """
+    profiler: Any = torch._C._profiler
+    profiler.symbolize_tracebacks([profiler.gather_traceback(python=True, script=True, cpp=True)])

@@ -1,0 +1,100 @@
+"""The environment of a process that runs on the stand-in. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from ...cache.store import cache_folder
+from ...hardware.gpus import Gpu
+from ...units import GIB
+from .building import LIBRARY, NAMED, Built
+from .card_figures import figures_of
+
+CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
+CUDA_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDA"
+#: Where inductor keeps what it has compiled, and which kernels autotuning has found to be the fastest.
+INDUCTOR_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
+#: The capacity of a card on which nothing runs out of memory.
+UNLIMITED_BYTES: Final = 16 * 1024 * GIB
+
+
+def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
+    """``count`` cards of this kind, as the library reads them.
+
+    ``unlimited``: more than the card has can be allocated, for what only asks how much is needed.
+    """
+    figures = figures_of(gpu)
+    values = {
+        "name": figures.name,
+        "total_bytes": gpu.total_bytes,
+        "major": gpu.capability[0],
+        "minor": gpu.capability[1],
+        "multiprocessors": gpu.multiprocessor_count,
+        "shared_bytes_per_block_optin": figures.shared_bytes_per_block_optin,
+        "shared_bytes_per_multiprocessor": figures.shared_bytes_per_multiprocessor,
+        "l2_bytes": figures.l2_bytes,
+        "threads_per_multiprocessor": figures.threads_per_multiprocessor,
+        "blocks_per_multiprocessor": figures.blocks_per_multiprocessor,
+        "clock_khz": figures.clock_khz,
+        "memory_clock_khz": figures.memory_clock_khz,
+        "memory_bus_bits": figures.memory_bus_bits,
+        "context_bytes": gpu.context_bytes,
+        "capacity_bytes": UNLIMITED_BYTES if unlimited else gpu.usable_bytes,
+    }
+    return "\n".join([";".join(f"{key}={value}" for key, value in values.items())] * count)
+
+
+def stand_in_environment(
+    built: Built,
+    gpu: Gpu,
+    count: int,
+    base: Mapping[str, str],
+    *,
+    unlimited: bool = False,
+    scratch: str | None = None,
+) -> dict[str, str]:
+    """``base`` with what a process needs in which torch is to find ``count`` cards of this kind.
+
+    ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast.
+    """
+    libraries = [str(built.folder / name) for name in (LIBRARY, *NAMED)]
+    version = cuda_version_of_torch()
+    environment = {
+        **base,
+        "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
+        CARDS_VARIABLE: cards_text(gpu, count, unlimited=unlimited),
+        "TRITON_LIBCUDA_PATH": str(built.folder),
+        # Triton's own compiler makes the same on all machines: kept, but apart, with what it links
+        "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
+    }
+    if scratch is not None:
+        environment[INDUCTOR_VARIABLE] = str(Path(scratch, "inductor"))
+    # what hides the machine's own cards would hide these from torch, which reads it by itself
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    if version is not None:
+        environment[CUDA_VARIABLE] = str(_as_number(version))
+    return environment
+
+
+@cache
+def cuda_version_of_torch() -> str | None:
+    """The CUDA that torch was built for ("13.2"); None for another build, or without torch."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.origin:
+        return None
+    try:
+        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"^cuda(?:\s*:[^=]*)?\s*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def _as_number(version: str) -> int:
+    major, minor = version.split(".")[:2]
+    return 1000 * int(major) + 10 * int(minor)

@@ -1,0 +1,135 @@
+"""The library that tensors' host memory comes from (native/host.c), as Python calls it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import torch
+
+from ....errors import UsageMistake
+
+_Birth: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+#: Events that are taken out at a time.
+_TAKEN: Final = 256
+
+
+class What(IntEnum):
+    """What an event says; the numbers are those of native/host_events.h."""
+
+    PAGEABLE = 0
+    PINNED = 1
+    FREED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class HostEvent:
+    """A birth or a death of one block of host memory."""
+
+    what: What
+    address: int
+    size_bytes: int
+    """As it was asked for; of a birth alone."""
+
+    @property
+    def is_birth(self) -> bool:
+        """Whether the block is new."""
+        return self.what is not What.FREED
+
+
+class _RawEvent(ctypes.Structure):
+    _fields_ = (
+        ("address", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint64),
+        ("what", ctypes.c_int64),
+    )
+
+
+class HostMemory:
+    """What the preloaded library knows of tensors' host memory, and what it can be asked to do.
+
+    Raises ``UsageMistake`` in a process that was started without it.
+    """
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None)
+        if not hasattr(library, "stand_in_host_record"):
+            raise UsageMistake("this process was started without the stand-in's library")
+        self._library: Final = library
+        for name, arguments, result in _FUNCTIONS:
+            function = getattr(library, name)
+            function.argtypes, function.restype = arguments, result
+        #: live blocks that are hollow: where the library keeps their number
+        self.hollow_blocks: Final = library.stand_in_host_hollow_blocks().contents
+        self._on_birth: Any = None
+
+    def is_hollow(self, tensor: torch.Tensor) -> bool:
+        """Whether values of ``tensor``'s storage were never computed."""
+        if not self.hollow_blocks.value:
+            return False
+        return bool(self._library.stand_in_host_is_hollow(storage_address(tensor)))
+
+    def set_hollow(self, tensor: torch.Tensor, is_hollow: bool) -> None:
+        """From here on the values of ``tensor``'s storage are not to be trusted, or are again.
+
+        Memory that does not come from the library (numpy's, shared memory) is left as it is.
+        """
+        self._library.stand_in_host_set_hollow(storage_address(tensor), is_hollow)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether ``tensor``'s memory comes from the library."""
+        return bool(self._library.stand_in_host_holds(storage_address(tensor)))
+
+    def zero(self, tensor: torch.Tensor) -> bool:
+        """Make a dense ``tensor`` zero without touching its pages; False if its memory is another's."""
+        return bool(self._library.stand_in_host_zero(tensor.data_ptr(), tensor.nbytes))
+
+    def is_untouched(self, tensor: torch.Tensor) -> bool:
+        """Whether nobody has written to the pages of a dense ``tensor``: it is zero."""
+        return bool(self._library.stand_in_host_is_untouched(tensor.data_ptr(), tensor.nbytes))
+
+    def record(self, on_birth: Callable[[int], None], from_bytes: int) -> None:
+        """Keep all events from here on; ``on_birth`` is called with the address of each large block.
+
+        It is called in threads of Python's alone, and not while it runs.
+        """
+        self._on_birth = _Birth(on_birth)
+        self._library.stand_in_host_record(self._on_birth, from_bytes)
+
+    def stop(self) -> None:
+        """Keep no more events."""
+        self._library.stand_in_host_stop()
+
+    def take_events(self) -> list[HostEvent]:
+        """The events since the last call, oldest first."""
+        room = (_RawEvent * _TAKEN)()
+        events: list[HostEvent] = []
+        while True:
+            count = self._library.stand_in_host_take_events(room, _TAKEN)
+            events += [HostEvent(What(raw.what), raw.address, raw.bytes) for raw in room[:count]]
+            if count < _TAKEN:
+                return events
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """Where ``tensor``'s storage begins; 0 where there is none behind it, as in a fake tensor."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+_FUNCTIONS: Final = (
+    ("stand_in_host_is_hollow", (ctypes.c_void_p,), ctypes.c_int),
+    ("stand_in_host_set_hollow", (ctypes.c_void_p, ctypes.c_int), None),
+    ("stand_in_host_holds", (ctypes.c_void_p,), ctypes.c_int),
+    ("stand_in_host_hollow_blocks", (), ctypes.POINTER(ctypes.c_int)),
+    ("stand_in_host_zero", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
+    ("stand_in_host_is_untouched", (ctypes.c_void_p, ctypes.c_size_t), ctypes.c_int),
+    ("stand_in_host_record", (_Birth, ctypes.c_size_t), None),
+    ("stand_in_host_stop", (), None),
+    ("stand_in_host_take_events", (ctypes.POINTER(_RawEvent), ctypes.c_size_t), ctypes.c_size_t),
+)

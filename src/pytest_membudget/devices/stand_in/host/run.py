@@ -1,0 +1,131 @@
+"""Host memory during a run: each block's birth and death, with its place and its role."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from ....allocator import AllocatorSettings, CachingAllocator
+from ....memory_report import MemoryReport
+from ....tracking.hidden_code import users_source
+from ....tracking.host import HostLedger
+from ....tracking.ledger import Ledger
+from ....tracking.record import Record
+from ....tracking.roles import RoleBook
+from ....tracking.summary import host_report
+from ....tracking.tracker import Tracker
+from ...real.compiled_calls import COMPILED_CALLS, Follower
+from .fills import LARGE_BYTES
+from .memory import HostEvent, HostMemory, What
+from .sightings import AddressSightings
+
+#: From here on a block's own line and module are looked up; smaller ones have those of the next such block.
+_PLACED_BYTES: Final = 1 << 16
+#: Frames from a birth to the code that asked for it.
+_DEPTH: Final = 2
+#: What asked, in a report's words.
+_ASKED: Final = {What.PAGEABLE: "CPU allocator", What.PINNED: "pinned memory"}
+
+
+class HostRun:
+    """Follows the host tensors of this process from ``install`` on.
+
+    Pinned memory counts as long as PyTorch's caching host allocator holds it, in its powers of two, whether a
+    tensor lies in it or not: it is taken from the machine.
+    """
+
+    def __init__(self, memory: HostMemory, on_large: Callable[[], None] = lambda: None) -> None:
+        """``on_large``: called at each birth of a block of ``LARGE_BYTES`` or more."""
+        self._memory = memory
+        self._on_large = on_large
+        self._turn = threading.RLock()
+        self._tracker = Tracker(_Device(self._take_in), users_source(), lambda tensor: False)
+        self._tracker.roles = RoleBook(AddressSightings(self.ledger, self._take_in))
+        self._follower = Follower(self._tracker.paused, lambda values: None)
+
+    @property
+    def ledger(self) -> HostLedger:
+        """The blocks, by address."""
+        return self._tracker.host
+
+    def install(self) -> None:
+        """Start to follow."""
+        self._tracker.install()
+        COMPILED_CALLS.add(self._follower)
+        self._memory.record(self._born, _PLACED_BYTES)
+        # a child of fork would wait for a thread that it has not
+        os.register_at_fork(
+            before=self._turn.acquire, after_in_parent=self._turn.release, after_in_child=self._turn.release
+        )
+        atexit.register(self._memory.stop)  # Python cannot be called while it ends
+
+    def remove(self) -> None:
+        """Stop following."""
+        self._memory.stop()
+        COMPILED_CALLS.discard(self._follower)
+        self._tracker.remove()
+
+    def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
+        """What was held at the peak; None if that is not worth a report."""
+        self._tracker.roles.see_gradients()
+        self._take_in()
+        return host_report(self.ledger, root=root, rank=rank)
+
+    def _born(self, address: int) -> None:
+        """A large block was born: what the step is doing and the user's line are those of this moment."""
+        with self._turn:
+            events = self._memory.take_events()
+            own = _last_birth(events, address)
+            self._play(events[:own])
+            self._tracker.begin_operator()
+            self._play(events[own:])
+            record = self.ledger.live.get(address)
+            if record is not None:
+                self._place(record)
+                if record.requested_bytes >= LARGE_BYTES:
+                    self._on_large()
+                with contextlib.suppress(ValueError):  # a thread of autograd's, where no Python runs
+                    record.code, record.line = self._tracker.source.find(_DEPTH)
+
+    def _take_in(self) -> None:
+        with self._turn:
+            self._play(self._memory.take_events())
+
+    def _play(self, events: list[HostEvent]) -> None:
+        ledger = self.ledger
+        for event in events:
+            if event.address in ledger.live:
+                ledger.died(event.address)
+            if event.is_birth:
+                record = Record(event.size_bytes, _ASKED[event.what], self._tracker.phase)
+                self._place(record)
+                ledger.allocator.pins = event.what is What.PINNED
+                ledger.born(event.address, record)
+                ledger.allocator.pins = False
+
+    def _place(self, record: Record) -> None:
+        record.phase = self._tracker.phase
+        record.module, record.root_call = self._tracker.modules.path, self._tracker.modules.root_call
+
+
+def _last_birth(events: list[HostEvent], address: int) -> int:
+    """The number of the last birth at ``address``; behind all events if another thread has taken it."""
+    births = (number for number, event in enumerate(events) if event.is_birth and event.address == address)
+    return max(births, default=len(events))
+
+
+class _Device(Ledger):
+    """The ledger of a device that has nothing: it keeps the time for the host's."""
+
+    def __init__(self, take_in: Callable[[], None]) -> None:
+        super().__init__(CachingAllocator(AllocatorSettings()))
+        self._take_in = take_in
+
+    def end_root_call(self, number: int) -> None:
+        """The outermost module call ``number`` has returned; what ended before has ended."""
+        self._take_in()
+        super().end_root_call(number)

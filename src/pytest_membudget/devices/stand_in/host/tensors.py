@@ -1,0 +1,43 @@
+"""All that is done about host tensors in a process on the stand-in."""
+
+from __future__ import annotations
+
+import torch
+
+from ....memory_report import MemoryReport
+from ....tracking.hidden_code import users_source
+from .hollow import HollowTensors
+from .memory import HostMemory
+from .reads import HostReads
+from .run import HostRun
+
+
+class HostTensors:
+    """Host tensors of this process: counted from ``install`` on, and not computed where they are large.
+
+    Raises ``UsageMistake`` in a process that was started without the stand-in's library.
+    """
+
+    def __init__(self) -> None:
+        self._memory = HostMemory()
+        self._reads = HostReads(self._memory, users_source())
+        self._hollow = HollowTensors(self._memory, self._reads)
+        self._run = HostRun(self._memory, self._hollow.follow_operators)
+
+    def install(self) -> None:
+        """Change torch for the rest of the process."""
+        self._hollow.install()
+        self._reads.install()
+        self._run.install()
+
+    def is_hollow(self, tensor: torch.Tensor) -> bool:
+        """Whether ``tensor``, on the host, holds values that were never computed."""
+        return self._memory.is_hollow(tensor)
+
+    def assumptions(self, root: str) -> list[str]:
+        """The reads of hollow tensors, for the report."""
+        return self._reads.texts(root)
+
+    def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
+        """What the host held at its peak; None if that is not worth a report."""
+        return self._run.report(root=root, rank=rank)

@@ -1,0 +1,85 @@
+"""What a rank's collectives give is written for them, where it is known: the other ranks are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ....tracking.source import SourceFinder
+from ...fake.cluster.alike_values import alike_results
+from ...fake.cluster.broadcasts import Broadcasts
+from ...fake.cluster.groups import Groups
+from ...fake.cluster.private import process_group_of
+from ...real.collectives import CollectiveCalls, NoteCollective, note_tensors, tensors_in
+from .memory_numbers import RankNumbers
+
+#: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
+_KEEPING = frozenset({"broadcast_", "send", "barrier", "monitored_barrier_", "check_for_nan"})
+
+
+class Collectives:
+    """Follows the collectives of the running test."""
+
+    def __init__(
+        self,
+        source: SourceFinder,
+        note_collective: NoteCollective,
+        numbers: RankNumbers,
+        broadcasts: Broadcasts,
+    ) -> None:
+        self.groups = Groups()
+        self._source = source
+        self._note = note_collective
+        self._numbers = numbers
+        self._broadcasts = broadcasts
+        self._calls = CollectiveCalls(self._before, self._after)
+
+    def install(self) -> None:
+        """From here on every collective of this process is seen."""
+        self._calls.install()
+
+    def _before(self, operator: str, func: Any, args: Sequence[Any], frame: Any) -> list[Any]:
+        """Note the collective; what it will have given, where that is known."""
+        tensors = list(tensors_in(args))
+        place = next(place for place, one in enumerate(args) if _is_group(one))
+        group = process_group_of(args[place])
+        if any(tensor.is_cuda for tensor in tensors):
+            self.groups.note_operator(group, operator, args[place + 1] if place + 1 < len(args) else None)
+        note_tensors(self._note, args, frame, self._source)
+        if operator in _KEEPING or not any(map(self._numbers.knows, tensors)):
+            return []
+        with _Aside():
+            return alike_results(self._numbers, func, args, group.size())
+
+    def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
+        if operator == "broadcast_":
+            with _Aside():
+                self._broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
+        elif operator not in _KEEPING:
+            for tensor in tensors_in(args[:1]):
+                self._numbers.forget(tensor)
+            with _Aside():
+                for tensor, values in known:
+                    self._numbers.keep(tensor, values, assumed=True)
+                if operator == "alltoall_base_" and len({*args[3], *args[4]}) < 2:
+                    group = process_group_of(args[2])
+                    self._numbers.exchange(args[1], args[0], group.rank(), group.size())
+
+
+class _Aside:
+    """Around what is worked out beside the run: no mode of the user's sees it, and no graph is kept."""
+
+    def __enter__(self) -> None:
+        self._guards: list[Any] = [torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd()]
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for guard in reversed(self._guards):
+            guard.__exit__(*error)
+
+
+def _is_group(one: Any) -> bool:
+    return isinstance(one, torch.ScriptObject) and "ProcessGroup" in str(one._type())

@@ -1,0 +1,112 @@
+"""What is known, supposed and assumed of the tensors on the cards, kept as operators run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ....tracking.source import SourceFinder
+from ...fake.known_shapes import Shape
+from ...fake.known_values import KnownValues, Scalar
+from ...fake.reads import Reads
+from ...fake.unknown_shapes import UnknownShapes
+from .card_storages import CardStorages
+from .followed_memory import FollowedMemory
+from .plans import Plan
+
+#: Larger copies to the host are none that code decides by, and would take host memory.
+_MOST_READ = 2**20
+
+
+class Following:
+    """Values by storage, with the list of what was taken for granted of them."""
+
+    def __init__(self, source: SourceFinder) -> None:
+        self._memory = FollowedMemory(self._forget_at)
+        self._given = self._memory.given
+        self.known = KnownValues(CardStorages(self._memory))
+        self.shapes = UnknownShapes(self.known)
+        self.supposed = self.shapes.supposed
+        self._known_keys, self._supposed_keys = self.known.keys, self.supposed.keys
+        self.reads = Reads(self.known, self.supposed)
+        self.reads.source = self.shapes.source = source
+
+    def forget_all(self) -> None:
+        """Something has written to memory on the cards that nobody knows."""
+        self.known.forget_all()
+        self.supposed.forget_all()
+        self.reads.forget_all()
+
+    def _forget_at(self, address: int) -> None:
+        self.known.forget_at(address)
+        self.supposed.forget_at(address)
+        self.reads.forget_at(address)
+
+    def concerns(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether ``saw`` may have anything to note: nothing is known of most activations. It runs often."""
+        if plan.lesson is None:
+            return False
+        if self._supposed_keys or plan.needed is None or (plan.counts_trues and args[0].dtype is torch.bool):
+            return True
+        if self._given.value:
+            self._memory.forget_given()
+        return self._are_known(args[plan.needed]) or bool(kwargs and self._are_known(kwargs.values()))
+
+    def _are_known(self, values: Iterable[Any]) -> bool:
+        """Whether something may be known of a tensor among ``values``: as ``CardStorages.key``, in place."""
+        known = self._known_keys
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                if not value.is_cuda or value.layout is not torch.strided:
+                    return True
+                address, offset = value.data_ptr(), value.storage_offset()
+                if (address - offset * value.itemsize if offset else address) in known:
+                    return True
+            elif isinstance(value, (list, tuple)) and self._are_known(value):
+                return True
+        return False
+
+    def saw(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """An operator ran that ``concerns``."""
+        lesson = plan.lesson
+        if lesson is None:
+            return
+        # sparse tensors have no storage, and nothing is known of them
+        with torch._C.DisableTorchFunction(), contextlib.suppress(NotImplementedError):
+            if self._supposed_keys and self.supposed.concerns((*args, *kwargs.values())):
+                self.supposed.learn(lesson, plan.operator, args, kwargs, result)
+            lesson(self.known, args, kwargs, result)
+            if plan.chooses:
+                self.shapes.see_choice(plan.operator, args, kwargs, result)
+            elif plan.counts_trues:
+                self.reads.see_count(args[0], result)
+
+    def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
+        """What a read of data gives."""
+        with torch._C.DisableTorchFunction():
+            return self.reads.answer(operator, args, kwargs)
+
+    def read_into(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """``source`` was copied to ``target`` on the host, where code may do anything with it."""
+        if 0 < source.numel() <= _MOST_READ:
+            with torch._C.DisableTorchFunction():
+                target.copy_(self.reads.array(source))
+
+    def assume_within(self, target: torch.Tensor, value: Scalar) -> None:
+        """``target`` on the host holds what a kernel has copied of its own: ``value`` throughout."""
+        if target.numel():
+            with torch._C.DisableTorchFunction():
+                target.fill_(value)
+            self.reads.list_assumed(target.dtype, value)
+
+    def shapes_of(
+        self, operator: Any, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[Shape] | None:
+        """The shapes of what ``operator`` gives; None where they have no bound."""
+        if plan.shape_rule is None:
+            return None
+        with torch._C.DisableTorchFunction():
+            return self.shapes.of(operator, plan.shape_rule, args, kwargs)

@@ -1,0 +1,302 @@
+"""Functions around PyTorch's CUDA kernels, which follow what is known of values.
+
+Each calls the kernel, which allocates as on a card, and then has what is known of the results noted. They are
+registered for the CUDA key alone, below autograd: nothing above sees another program.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
+
+from ...fake.refusals import note_untraceable
+from .answers import Answers
+from .counted_sizes import COUNTED
+from .following import Following
+from .foreign_launches import ForeignLaunches
+from .number_searches import number_search
+from .original_kernels import (
+    NUMBERS,
+    Kernel,
+    kernel_for_tensors,
+    original_kernel,
+    takes_numbers,
+    with_tensors,
+)
+from .plans import COMPOSITE, EMPTY, Plan, operator_of
+
+aten = torch.ops.aten
+
+_ITEM = aten._local_scalar_dense.default
+_COPY = aten.copy_.default
+_ALL = aten.all.default
+_EXPONENTIAL = aten.linalg_matrix_exp.default
+#: What ``matrix_exp`` copies to the host are its matrices' norms, and how often it squares each
+#: (``mexp_impl``, ``compute_T18_scale_square``: native/LinearAlgebra.cpp, 2.15). The longest polynomial is
+#: for norms from 1.46 on in fp32 and 0.30 in fp64, and from two squarings on no further one takes more.
+_LARGE_SCALE = 4
+
+#: Kernels that cannot be in Python: ``pow_Scalar_out`` calls this one with a number as a tensor on the card
+#: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
+_UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
+
+#: Has a kernel of ours already (``Values.install``), which torch until 2.12 lists as one for CUDA.
+_OURS = frozenset({"aten::one_hot"})
+
+#: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
+_CHECKS = ("aten::_linalg_check_errors",)
+
+#: Nodes that raise where ``allclose`` of what kernels have computed is not true
+#: (torch/csrc/autograd/FunctionsManual.cpp, 2.15: ``linalg_eig_backward``, ``svd_backward``).
+_PHASE_CHECKS = frozenset({"LinalgEigBackward0", "LinalgEighBackward0", "LinalgSvdBackward0"})
+
+
+class _Nesting(threading.local):
+    """How many kernels are running inside each other: what one does by others is its own affair.
+
+    ``at::zeros`` in a kernel makes zeros that the kernel then overwrites.
+    """
+
+    depth = 0
+    #: what a kernel's copies to the host hold, where it decides by them
+    decides = 0
+    #: where the last ``all()`` of a kernel put its result
+    all_result = 0
+
+
+class Kernels:
+    """Registers the functions, for as long as it lives."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+        self._answers = Answers()
+        self._nesting = _Nesting()
+        self._launches = ForeignLaunches(following.forget_all)
+        self._registered: set[str] = set()
+        self._library = torch.library.Library("aten", "IMPL")
+
+    def register(self) -> None:
+        """From here on all of aten's kernels for CUDA are followed."""
+        names = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
+        own = [name for name in names if name.startswith("aten::")]
+        for name in set(_CHECKS) - self._registered:
+            self._library.impl(name.removeprefix("aten::"), _passes, "CUDA")
+            self._registered.add(name)
+        for name in {*own, *(operator.name() for operator in COMPOSITE)} - self._registered:
+            self._registered.add(name)
+            operator = operator_of(name)
+            if name not in _UNREACHED | _OURS and operator not in EMPTY and not operator.is_view:
+                function = self._around(operator, name)
+                self._library.impl(name.removeprefix("aten::"), function, "CUDA")
+
+    def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function`` with kernels that nobody follows: what it computes decides nothing."""
+        nesting, launches = self._nesting, self._launches
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            launches.operator_begins()
+            nesting.depth += _UNFOLLOWED
+            try:
+                return function(*args, **kwargs)
+            finally:
+                nesting.depth -= _UNFOLLOWED
+                launches.operator_ended()
+
+        return run
+
+    def _around(self, operator: Any, name: str) -> Kernel:
+        kernel, plan = kernel_for_tensors(name), Plan(operator)
+        if operator is _COPY:
+            return self._copying(kernel, plan)
+        if operator is _ITEM:
+            return self._reading(operator, kernel)
+        if operator is _EXPONENTIAL:
+            return self._computing(self._deciding(kernel), plan)
+        if plan.reads:
+            return self._comparing(operator, original_kernel(name, operator))
+        if operator in COUNTED:
+            return self._sizing(operator, original_kernel(name, operator), plan)
+        return self._computing(number_search(name) or kernel, plan)
+
+    def _computing(self, kernel: Kernel, plan: Plan) -> Kernel:
+        nesting, following, launches = self._nesting, self._following, self._launches
+        saw, concerns, count = following.saw, following.concerns, launches.count
+        positions = plan.tensor_positions if takes_numbers(plan.tensor_positions) else ()
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            for position in positions:
+                if position < len(args) and type(args[position]) in NUMBERS:
+                    args = with_tensors(args, positions)
+            if nesting.depth:
+                result = kernel(*args, **kwargs)
+                if plan.operator is _ALL:
+                    nesting.all_result = result.data_ptr()
+                return result
+            nesting.depth = 1
+            if count.value != launches.seen:
+                launches.operator_begins()
+            try:
+                result = kernel(*args, **kwargs)
+                if concerns(plan, args, kwargs):
+                    saw(plan, args, kwargs, result)
+            except BaseException as error:
+                args = kwargs = None  # type: ignore[assignment] # the traceback must not keep tensors alive
+                raise error.with_traceback(None)  # noqa: B904 - the same error
+            finally:
+                nesting.depth = 0
+                launches.seen = count.value
+            return result
+
+        return run
+
+    def _copying(self, kernel: Kernel, plan: Plan) -> Kernel:
+        copy = self._computing(kernel, plan)
+        nesting, following, launches = self._nesting, self._following, self._launches
+
+        def run(target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
+            if nesting.depth and not target.is_cuda:
+                return self._copy_within(kernel, target, source, *args)
+            if target.is_cuda:
+                return copy(target, source, *args)
+            nesting.depth = 1
+            launches.operator_begins()
+            try:
+                kernel(target, source, *args)
+                following.read_into(target, source)
+            finally:
+                nesting.depth = 0
+                launches.operator_ended()
+            return target
+
+        return run
+
+    def _copy_within(self, kernel: Kernel, target: torch.Tensor, source: torch.Tensor, *args: Any) -> Any:
+        """A kernel's copy to the host: where it decides by what it has computed, of what makes it do most."""
+        kernel(target, source, *args)
+        if self._nesting.decides and source.is_cuda:
+            self._following.assume_within(target, self._nesting.decides)
+        return target
+
+    def _deciding(self, kernel: Kernel) -> Kernel:
+        nesting = self._nesting
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            nesting.decides = _LARGE_SCALE
+            try:
+                return kernel(*args, **kwargs)
+            finally:
+                nesting.decides = 0
+
+        return run
+
+    def _reading(self, operator: Any, kernel: Kernel) -> Kernel:
+        nesting, following, launches = self._nesting, self._following, self._launches
+
+        def run(tensor: torch.Tensor) -> Any:
+            if nesting.depth:
+                return self._read_within(kernel, tensor)
+            launches.operator_begins()
+            return following.answer(operator, (tensor,), {})
+
+        return run
+
+    def _read_within(self, kernel: Kernel, tensor: torch.Tensor) -> Any:
+        """What a kernel reads of its own: an answer that waits; of a check that all are true, true; or zero.
+
+        What lies there is left from whoever had the memory before.
+        """
+        nesting = self._nesting
+        if nesting.depth >= _UNFOLLOWED or self._answers.are_waiting():
+            return kernel(tensor)
+        is_check = tensor.dtype is torch.bool and tensor.data_ptr() == nesting.all_result
+        value = torch.tensor(is_check, dtype=tensor.dtype, device="cpu").item()
+        if not is_check:
+            self._following.reads.list_assumed(tensor.dtype, value)
+        return value
+
+    def _comparing(self, operator: Any, kernel: Kernel) -> Kernel:
+        """The kernel computes a mask, and reads whether it is true throughout."""
+        nesting, following, answers = self._nesting, self._following, self._answers
+        launches = self._launches
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if nesting.depth:
+                return kernel(*args, **kwargs)
+            nesting.depth = 1
+            launches.operator_begins()
+            try:
+                found = _is_check_of_backward() or following.answer(operator, args, kwargs)
+                answers.give(bytes([bool(found)]))
+                kernel(*args, **kwargs)
+            finally:
+                answers.drop()
+                nesting.depth = 0
+                launches.operator_ended()
+            return found
+
+        return run
+
+    def _sizing(self, operator: Any, kernel: Kernel, plan: Plan) -> Kernel:
+        """Whoever calls it, also another kernel: ``x[mask]`` calls ``nonzero``."""
+        nesting, following, answers = self._nesting, self._following, self._answers
+        counted, launches = COUNTED[operator], self._launches
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if nesting.depth >= _UNFOLLOWED or kwargs.get("output_size") is not None:
+                return kernel(*args, **kwargs)
+            if not args[0].numel():
+                return _of_nothing(answers, kernel, args, kwargs)
+            nesting.depth += 1
+            if nesting.depth == 1:
+                launches.operator_begins()
+            try:
+                shapes = following.shapes_of(operator, plan, args, kwargs)
+                if shapes is None:
+                    note_untraceable(operator)
+                    raise DynamicOutputShapeException(operator)
+                for answer in counted(args, shapes):
+                    answers.give(answer)
+                result = kernel(*args, **kwargs)
+                first = result[0] if isinstance(result, tuple) else result
+                sizes = tuple(first.shape)
+                if sizes != shapes[0].sizes:
+                    raise RuntimeError(
+                        f"{operator} was to give the sizes {shapes[0].sizes}, and gave {sizes}"
+                    )
+                if nesting.depth == 1 and following.concerns(plan, args, kwargs):
+                    following.saw(plan, args, kwargs, result)
+            finally:
+                answers.drop()
+                nesting.depth -= 1
+                if not nesting.depth:
+                    launches.operator_ended()
+            return result
+
+        return run
+
+
+def _of_nothing(answers: Answers, kernel: Kernel, args: Any, kwargs: Any) -> Any:
+    """The kernel of an empty tensor: ``nonzero`` reads how many there are all the same."""
+    answers.give(bytes(8))
+    try:
+        return kernel(*args, **kwargs)
+    finally:
+        answers.drop()
+
+
+#: Nesting at which nothing is followed.
+_UNFOLLOWED = 1000
+
+
+def _is_check_of_backward() -> bool:
+    """Whether a decomposition's backward asks if the loss is independent of a phase: a healthy run's is."""
+    node = torch._C._current_autograd_node()
+    return node is not None and node.name() in _PHASE_CHECKS
+
+
+def _passes(*args: Any, **kwargs: Any) -> None:
+    """A check that finds nothing."""

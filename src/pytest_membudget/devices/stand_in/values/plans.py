@@ -1,0 +1,56 @@
+"""What is to be done around each of PyTorch's CUDA kernels, by its operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...fake.known_shapes import shape_rule_of
+from ...fake.reads import COUNTS_TRUES, READS
+from ...fake.routing import is_choice
+from .original_kernels import tensor_positions
+from .out_lessons import lesson_with_out
+
+aten = torch.ops.aten
+
+#: Operators that allocate and write nothing: not followed, since nothing is known of what they give.
+EMPTY = frozenset({aten.empty.memory_format, aten.empty_strided.default})
+
+#: Composite operators that are seen as one: without a kernel for CUDA of their own.
+COMPOSITE = (aten.copy_.default, aten.allclose.default)
+
+
+class Plan:
+    """What values have to do with an operator, found out once."""
+
+    __slots__ = (
+        "chooses", "counts_trues", "lesson", "needed", "operator", "reads", "shape_rule", "tensor_positions",
+    )  # fmt: skip
+
+    def __init__(self, operator: Any) -> None:
+        #: the operator, or the one without ``out`` that it stands for
+        self.operator, self.lesson = lesson_with_out(operator)
+        self.tensor_positions = tensor_positions(operator)
+        self.reads = operator in READS
+        self.shape_rule = shape_rule_of(operator)
+        self.chooses = is_choice(self.operator)
+        self.counts_trues = self.operator in COUNTS_TRUES
+        #: the arguments with a position of which something must be known, or nothing is to be noted
+        self.needed = self._needed(operator)
+
+    def _needed(self, operator: Any) -> slice | None:
+        if self.chooses or not getattr(self.lesson, "needs_known", False):
+            return None
+        if not getattr(self.lesson, "needs_first", False):
+            return slice(None)
+        types = [str(argument.type) for argument in operator._schema.arguments if not argument.kwarg_only]
+        first = next((index for index, name in enumerate(types) if "Tensor" in name), None)
+        return None if first is None else slice(first, first + 1)
+
+
+def operator_of(name: str) -> Any:
+    """The operator called ``name``, as in ``aten::add.Tensor``."""
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")

@@ -1,0 +1,57 @@
+"""Values on the stand-in's cards, as a whole: installed once in a worker process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ....tracking.source import SourceFinder, shown_path
+from ...fake.one_hot import OneHot
+from ...fake.reads import install_isclose
+from ...fake.refusals import note_untraceable, refused
+from .following import Following
+from .kernels import Kernels
+
+
+class Values:
+    """Computes small values for real, and assumes others where code asks for them."""
+
+    def __init__(self, source: SourceFinder) -> None:
+        self.following = Following(source)
+        self._kernels = Kernels(self.following)
+        self._one_hot: torch.library.Library | None = None
+
+    def install(self) -> None:
+        """Follow PyTorch's CUDA kernels from here on."""
+        self._kernels.register()
+        self._one_hot = OneHot(self.following.shapes, note_untraceable).register()
+        install_isclose(self.following.known)
+        # nobody knows whether what a network gives is a valid parameter; a healthy run's is
+        torch.distributions.Distribution.set_default_validate_args(False)
+        printing: Any = torch._tensor_str
+        printing._str = self._kernels.quiet(printing._str)
+
+    def begin(self) -> None:
+        """A test begins: operators that its imports have brought are followed too."""
+        self._kernels.register()
+
+    def assumptions(self, root: str) -> list[str]:
+        """What was taken for granted, for the report: reads, sizes and choices, each with its line."""
+        lines = []
+        for read, answers in self.following.reads.assumed.items():
+            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
+            article = "an" if read.dtype.startswith("int") else "a"
+            lines.append(f"{where} reads {article} {read.dtype} value {answers}")
+        return [*lines, *self.following.shapes.texts(root)]
+
+    def refused(self) -> list[str]:
+        """What was refused in this process that a card would have done, each with its place."""
+        return refused()
+
+
+def install_values(source: SourceFinder) -> Values:
+    """Follow values in this process; lines for the report are found by ``source``."""
+    values = Values(source)
+    values.install()
+    return values

@@ -1,0 +1,1 @@
+"""The gate: pytest's hooks, the session's results and the summary."""

@@ -1,0 +1,324 @@
+"""The gate: a plugin object that estimates the marked tests of a session and makes them pass or fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..budgets.marker import MARKER
+from ..budgets.node_ids import nodeid_of
+from ..budgets.settings import DEFAULT_GPU, OFF, Settings
+from ..budgets.verdict import ERROR, SKIPPED
+from ..comparison.base_run import Invocation
+from ..comparison.comparing import Comparing, Plan
+from ..comparison.head_run import asked_of, is_whole, tells_removed
+from ..comparison.notices import compared_notices
+from ..reporting.failure import failure_text
+from ..reporting.rows import Row
+from ..worker.ranks.launcher_environment import is_first
+from .accounts import Accounts
+from .outcomes import BodyNotRun, BudgetUnchecked
+from .progress import ProgressLine
+from .pytest_marks import expects_failure, skip_reason, unchecked_text
+from .session import BudgetSession, is_marked
+from .summary import Ending
+from .test_reports import (
+    attach_row,
+    error_for,
+    failure_line,
+    finish_report,
+    hand_over_properties,
+    in_own_words,
+    is_expected,
+    row_in,
+    skip_text,
+)
+
+#: The plugin of a session that estimates the base of another.
+BASE_SESSION = "membudget-base"
+#: Under this key an xdist worker's output has its tests.
+_PLANNED = "membudget_planned"
+#: And under this one why it could not keep estimates.
+_NOT_KEPT = "membudget_not_kept"
+_ROW = pytest.StashKey[Row]()
+_LATE = (
+    "its mark was added while the test was being run, too late for its budget to be checked; "
+    "add it at collection, for instance in pytest_collection_modifyitems"
+)
+
+
+class Gate:
+    """Marked tests run nothing in the user's process: they pass or fail by what the worker found out."""
+
+    def __init__(
+        self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan | None = None
+    ) -> None:
+        """``plan``: what is to be compared with."""
+        self._config = config
+        self._settings = settings
+        args, start_dir = invocation_of(config)
+        self._report_folder = Path(start_dir, report_folder) if report_folder is not None else None
+        plan = plan or Plan()
+        self._session = BudgetSession(
+            settings,
+            args,
+            start_dir,
+            self._report_folder,
+            compares=plan.is_on or config.pluginmanager.hasplugin(BASE_SESSION),
+        )
+        self._is_xdist_worker = hasattr(config, "workerinput")
+        self._comparing = Comparing(
+            plan,
+            Invocation(args, start_dir, str(config.rootpath)),
+            settings.timeout,
+            shared=getattr(config, "workerinput", {}).get("membudget", {}).get("base"),
+            is_owner=not self._is_xdist_worker,
+        )
+        #: all tests with budgets, those too that are left out
+        self._collected: dict[str, None] = {}
+        self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
+        self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
+        #: what has become of the marked tests, from here or from xdist workers
+        self.accounts = Accounts()
+        self._silent_workers = 0
+        self._has_plan = False
+        self._ending = Ending(config, settings, self.accounts, is_listing=self._nothing_runs)
+
+    def pytest_report_header(self) -> str:
+        """One line: what is modelled."""
+        gpu = self._settings.gpu
+        card = gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
+        measuring = "measures nothing" if self._settings.measure == OFF else "measures where CUDA is"
+        plan = self._comparing.plan
+        base = plan.commit.shown if plan.commit is not None else plan.text
+        device = self._session.device
+        return f"membudget: estimates on a {device.name} {card} ({device.why}); {measuring}" + (
+            base and f"; compares with {base}"
+        )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """A worker may start while tests are collected; with pytest-xdist who will need one is not known."""
+        is_alone = not self._is_xdist_worker and not self._config.pluginmanager.hasplugin("dsession")
+        if is_alone and not self._only_asks:
+            self._session.start_early(self._config)
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know the tests that there are, whatever is chosen of them."""
+        if is_marked(item):
+            self._collected[nodeid_of(item)] = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that skips itself takes its budgets with it: tell it."""
+        if not report.skipped or self._is_xdist_worker:
+            return
+        path = self._config.rootpath / report.nodeid.partition("::")[0]
+        if path.is_file() and MARKER in path.read_text(encoding="utf-8", errors="replace"):
+            reason = skip_text(report)
+            self.accounts.module_skipped(
+                report.nodeid,
+                f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
+                "tests with budgets run on a virtual one: guard the others, not the file",
+            )
+
+    # before pytest-xdist tells its controller that this is known
+    @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
+    def pytest_membudget_tell_base(self, session: pytest.Session) -> None:
+        """Say what the base is asked for."""
+        if not self._only_asks:
+            planned = [nodeid_of(item) for item in session.items if is_marked(item)]
+            self._comparing.tell_head(planned, dict.fromkeys((*self._collected, *planned)))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Estimate what will run; an xdist worker waits until it is given a test."""
+        if self._only_asks:
+            return
+        marked = self._session.plan(session.items)
+        self.accounts.plan(nodeid_of(item) for item in marked)
+        cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
+        if self._is_xdist_worker or cannot_run or not marked:
+            return
+        self._comparing.begin(asked_of(self._config))
+        awake = [item for item in marked if skip_reason(item) is None]
+        asleep = [item for item in marked if skip_reason(item) is not None]
+        with ProgressLine(self._config, len(awake)) as progress:
+            for row in self._session.estimate_all(awake, progress.step):
+                self.accounts.estimated(row)
+        if self._config.option.collectonly:
+            self._settle_unrun(awake, asleep)
+
+    def _settle_unrun(self, awake: list[pytest.Item], asleep: list[pytest.Item]) -> None:
+        """Under ``--collect-only`` there will be no reports: what marks say of the tests is all there is."""
+        for item in awake:
+            row = self._session.row_of(item)
+            self._comparing.compare(row)
+            error = error_for(row) if row["verdict"] != ERROR or row["raised"] else None
+            expected = error is not None and expects_failure(item, error)
+            self.accounts.settled(row, expected=expected)
+        for item in asleep:
+            reason = unchecked_text(item, skip_reason(item) or "")
+            row = self._session.row_without_estimate(item, SKIPPED, reason)
+            self.accounts.settled(row, expected=False)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        """``--collect-only`` and ``--setup-only`` gate too: no test fails then, so it is counted here."""
+        result = yield
+        if self._nothing_runs and not self._is_xdist_worker:
+            session.testsfailed += len(self.accounts.failing())
+        return result
+
+    # Not tryfirst: skip and xfail marks are looked at before, fixtures are set up after.
+    @pytest.hookimpl()
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """No fixture of a marked test is set up here: they are for the worker."""
+        if is_marked(item):
+            item.stash[_ROW] = self._session.row_of(item)
+            raise BodyNotRun
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Pass or fail by the estimate; the body does not run here."""
+        row = item.stash.get(_ROW, None)
+        if row is None:
+            return
+        hand_over_properties(item, row)
+        row = item.stash[_ROW] = self._session.measured(item)
+        self._comparing.compare(row)
+        error = error_for(row)
+        if error is not None:
+            raise error(failure_text(row))
+        if row["verdict"] == SKIPPED:
+            pytest.skip(row["reason"])
+        raise BodyNotRun
+
+    @pytest.hookimpl(trylast=True, specname="pytest_runtest_call")
+    def pytest_membudget_late_mark(self, item: pytest.Item) -> None:
+        """A test that was run here, and has a mark now, has escaped."""
+        if is_marked(item) and _ROW not in item.stash:
+            item.stash[_ROW] = row = self._session.row_without_estimate(item, ERROR, _LATE)
+            raise BudgetUnchecked(failure_text(row))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A phase that was left out has passed; the report of a failure points at the mark."""
+        if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
+            call.excinfo = None
+        with in_own_words(item, call):
+            report = yield
+        if is_marked(item) and report.when in ("setup", "call"):
+            row = item.stash.get(_ROW, None)
+            if row is None and not report.passed:
+                row = self._row_of_an_end(item, report)
+            if row is not None and (report.when == "call" or not report.passed or self._nothing_runs):
+                finish_report(item, call, report, row)
+                attach_row(report, row)
+        return report
+
+    def _row_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> Row:
+        """The row of a test that has ended before it could be estimated."""
+        if report.skipped:
+            reason = unchecked_text(item, skip_text(report))
+            return self._session.row_without_estimate(item, SKIPPED, reason)
+        reason = f"it failed before it could be estimated: {failure_line(report)}"
+        return self._session.row_without_estimate(item, ERROR, reason)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Gather the rows, from here and from xdist workers."""
+        row = row_in(report)
+        if row is not None:
+            self.accounts.settled(row, expected=is_expected(report))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell an xdist worker the command line, which it does not know, and where to find the base."""
+        params = node.config.invocation_params
+        node.workerinput["membudget"] = {
+            "args": [str(arg) for arg in params.args],
+            "dir": str(params.dir),
+            "base": self._comparing.folder,
+        }
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """An xdist worker has told what runs: the base's run may begin."""
+        self._comparing.begin(asked_of(self._config))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """An xdist worker has ended: these tests were to run."""
+        planned = (getattr(node, "workeroutput", None) or {}).get(_PLANNED)
+        if planned is None:
+            self._silent_workers += 1
+        else:
+            self.accounts.plan(planned)
+            self._has_plan = True  # of all workers: they have collected the same tests
+            self._ending.tell_not_kept(node.workeroutput[_NOT_KEPT])
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
+        """No pytest-timeout for a test that does not run here: the worker has a time limit of its own."""
+        return True if is_marked(item) else None
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """End the worker, see that no budget was forgotten, and write the report."""
+        self.end_workers()
+        if self._is_xdist_worker:
+            self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
+            self._config.workeroutput[_NOT_KEPT] = self._session.cache_trouble  # type: ignore[attr-defined]
+            return
+        self._ending.tell_not_kept(self._session.cache_trouble)
+        self._refuse_forgotten(session)
+        compared = self._comparing.document(
+            self.accounts.in_order(),
+            is_whole=is_whole(self._config) and not self.accounts.not_run(),
+            tells_removed=tells_removed(self._config),
+        )
+        self._comparing.close()
+        self._ending.tell(*compared_notices(compared), *self._comparing.notes)
+        # the sessions of a launcher have come to the same verdicts, and have the folder in common
+        if self._report_folder is not None and not self._only_asks and is_first(os.environ):
+            self._ending.write_report(self._report_folder, compared)
+        self._ending.tell_without_terminal()
+
+    def end_workers(self) -> None:
+        """End the processes that estimate and measure."""
+        self._session.close()
+
+    def pytest_unconfigure(self) -> None:
+        """A session that has not been finished has a base's run perhaps."""
+        self._session.close()
+        self._comparing.close()
+
+    def _refuse_forgotten(self, session: pytest.Session) -> None:
+        """A session that was not interrupted and has not failed has run every budget, or it fails now."""
+        if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return
+        texts = [
+            f"{nodeid}: its budget was not checked: the session ended without a report of the test"
+            for nodeid in self.accounts.not_run()
+        ]
+        if self._silent_workers and not self._has_plan:
+            texts.append("an xdist worker ended without a word on the budgets that it was to check")
+        if texts:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._ending.tell(*texts, is_bad=True)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The budgets' own section."""
+        self._ending.summarise(terminalreporter)
+
+
+def invocation_of(config: pytest.Config) -> tuple[list[str], str]:
+    """The command line to repeat in a worker, and where it was given; an xdist worker has it from afar."""
+    given: Mapping[str, Any] | None = getattr(config, "workerinput", {}).get("membudget")
+    if given is not None:
+        return list(given["args"]), given["dir"]
+    return [str(arg) for arg in config.invocation_params.args], str(config.invocation_params.dir)

@@ -1,0 +1,91 @@
+"""How a session of the gate closes: its report, the budgets' section of the summary, and notices."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..budgets.settings import Settings
+from ..comparison.comparing import alloc_conf_of
+from ..reporting.failure import failure_text
+from .accounts import Accounts
+
+
+class Ending:
+    """What there is to say when all tests are over."""
+
+    def __init__(
+        self, config: pytest.Config, settings: Settings, accounts: Accounts, *, is_listing: bool
+    ) -> None:
+        """``is_listing``: nothing runs, so that failures have no other place than the summary."""
+        self._config = config
+        self._settings = settings
+        self._accounts = accounts
+        self._is_listing = is_listing
+        self._notices: list[tuple[str, bool]] = []
+
+    def tell(self, *texts: str, is_bad: bool = False) -> None:
+        """Let the summary end with ``texts``, each once; ``is_bad`` in red, and without a terminal too."""
+        notices = [(text, is_bad) for text in texts]
+        self._notices += [notice for notice in notices if notice not in self._notices]
+
+    def tell_not_kept(self, trouble: str) -> None:
+        """Say why estimates could not be kept; of several xdist workers one says it."""
+        if trouble:
+            self.tell(f"membudget: estimates could not be kept for later sessions: {trouble}")
+
+    def tell_without_terminal(self) -> None:
+        """What is bad, where there is no summary."""
+        if not self._config.pluginmanager.hasplugin("terminalreporter"):
+            for text, is_bad in self._notices:
+                if is_bad:
+                    print(text, file=sys.stderr)
+
+    def write_report(self, folder: Path, compared: Mapping[str, Any] | None) -> None:
+        """Write ``folder``/report.json, or say why that cannot be."""
+        from ..reporting.json_file import write_report
+
+        try:
+            path = write_report(
+                folder,
+                self._config.rootpath,
+                self._accounts.in_order(),
+                alloc_conf=alloc_conf_of(os.environ),
+                comparison=compared,
+            )
+        except OSError as error:
+            self.tell(f"membudget: the report could not be written: {error}", is_bad=True)
+        else:
+            self.tell(f"report: {path}")
+        reasons = Counter(row["snapshot_error"] for row in self._accounts.in_order())
+        for reason, count in reasons.items():
+            if reason:
+                text = f"membudget: {count} of the snapshots could not be written: {reason}"
+                self.tell(text, is_bad=True)
+
+    def summarise(self, reporter: pytest.TerminalReporter) -> None:
+        """The table, and where nothing runs the failures, which have no other place there."""
+        from ..reporting.console import summary_lines
+        from ..reporting.side_by_side import disagreements
+
+        accounts = self._accounts
+        rows, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
+        if not rows and not unchecked and not not_run and not self._notices:
+            return
+        reporter.section("membudget: GPU memory budgets")
+        if self._is_listing:
+            for row in accounts.failing():
+                reporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
+        for line in summary_lines(rows, unchecked, accounts.notes(), len(not_run)):
+            reporter.line(line)
+        for row in rows:
+            for text in disagreements(row, self._settings.most_disagreement):
+                reporter.line(f"disagreement: {text}", yellow=True)
+        for text, is_bad in self._notices:
+            reporter.line(text, red=is_bad)

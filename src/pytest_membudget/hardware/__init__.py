@@ -1,0 +1,1 @@
+"""Graphics cards and machines: memory, capability, interconnect."""

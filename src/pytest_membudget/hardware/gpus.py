@@ -1,0 +1,163 @@
+"""The catalogue of cards: what PyTorch sees of each, and the name it is asked for by."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+from ..errors import UsageMistake
+from ..units import GIB, MIB, gib_text
+
+Confidence = Literal["measured", "typical"]
+Backend = Literal["cuda", "rocm"]
+
+_PACKAGE: Final = "pytest_membudget.hardware"
+_CATALOGUE: Final = "gpus.yaml"
+#: The environment variable by which a session tells its workers of the user's own cards: JSON, entries by
+#: name as the catalogue has them.
+OWN_GPUS: Final = "MEMBUDGET_OWN_GPUS"
+_SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What one process was seen to take outside PyTorch's allocator."""
+
+    size_bytes: int
+    source: str
+    cuda: str | None = None
+    """The CUDA that PyTorch was built for, where the source says so."""
+    driver: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One device as PyTorch sees it; every figure's public source stands in ``sources``."""
+
+    name: str
+    """As reports write it, e.g. ``"H100-80GB"``."""
+    total_bytes: int
+    """``torch.cuda.get_device_properties(0).total_memory``; less than the size in the name."""
+    capability: tuple[int, int]
+    """Compute capability (major, minor); on ROCm the gfx version as PyTorch reports it."""
+    multiprocessor_count: int
+    """SMs; on ROCm compute units."""
+    context_bytes: int
+    """What one process takes on the card outside PyTorch's allocator; without NCCL."""
+    context_confidence: Confidence
+    """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
+    nominal_bytes: int
+    """The size in the name."""
+    backend: Backend = "cuda"
+    """Which build of PyTorch drives it; a rule by capability holds for one backend only."""
+    aliases: tuple[str, ...] = ()
+    """Other names that can mean nothing else in the catalogue."""
+    contexts: tuple[Context, ...] = ()
+    """All that was seen on this card; ``context_bytes`` is the largest of those with a recent CUDA."""
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Figure to its public source: repository and thread or path, or an address."""
+
+    @property
+    def usable_bytes(self) -> int:
+        """What a process's allocator can really hold on this card."""
+        return self.total_bytes - self.context_bytes
+
+    @property
+    def context_assumption(self) -> str:
+        """The line of a report that rests on ``context_bytes``: what it is, and how well it is known."""
+        library = "CUDA" if self.backend == "cuda" else "HIP"
+        seen = [context.size_bytes for context in self.contexts]
+        if self.context_confidence == "measured":
+            known = "measured on this card"
+            if min(seen) < max(seen):
+                known += f", where {gib_text(min(seen))} to {gib_text(max(seen))} were seen"
+        else:
+            known = "typical, not measured on this card"
+            for context in self.contexts:
+                known += f"; with CUDA {context.cuda} {gib_text(context.size_bytes)} were seen"
+        return f"{library} context of {self.name} taken to be {gib_text(self.context_bytes)} ({known})"
+
+
+def load_gpus() -> Mapping[str, Gpu]:
+    """Every known card by its name: the catalogue in its order, then the user's own; read once a process."""
+    return _known_gpus(os.environ.get(OWN_GPUS, "{}"))
+
+
+@cache
+def _known_gpus(own: str) -> Mapping[str, Gpu]:
+    added = {name: _gpu(name, entry) for name, entry in json.loads(own).items()}
+    replaced = {normalised_name(name) for name in added}
+    kept = {name: gpu for name, gpu in _catalogued().items() if normalised_name(name) not in replaced}
+    return MappingProxyType({**kept, **added})
+
+
+@cache
+def _gpus_by_key(own: str) -> Mapping[str, Gpu]:
+    gpus = _known_gpus(own)
+    return {normalised_name(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
+
+
+@cache
+def _catalogued() -> Mapping[str, Gpu]:
+    import yaml  # a session without a catalogued card need not pay for it
+
+    text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
+    cards = cast(Mapping[str, Mapping[str, Any]], yaml.safe_load(text)["cards"])
+    return MappingProxyType({name: _gpu(name, entry) for name, entry in cards.items()})
+
+
+def find_gpu(name: str) -> Gpu:
+    """The card that ``name`` means, whatever its case and separators (``"rtx 4090"``).
+
+    Raises ``UsageMistake`` for a name that means no card of the catalogue, or several ("A100").
+    """
+    wanted = normalised_name(name)
+    by_key = _gpus_by_key(os.environ.get(OWN_GPUS, "{}"))
+    found = by_key.get(wanted)
+    if found is None:
+        raise UsageMistake(_unknown(name, wanted, by_key))
+    return found
+
+
+def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
+    major, minor = entry["capability"]
+    return Gpu(
+        name=name,
+        total_bytes=entry["total_bytes"],
+        capability=(major, minor),
+        multiprocessor_count=entry["multiprocessor_count"],
+        context_bytes=entry["context_bytes"],
+        context_confidence=entry["context_confidence"],
+        nominal_bytes=entry["nominal_gib"] * GIB,
+        backend=entry.get("backend", "cuda"),
+        aliases=tuple(entry["aliases"]),
+        contexts=tuple(_context(seen) for seen in entry.get("contexts", ())),
+        sources=dict(entry["sources"]),
+    )
+
+
+def _context(seen: Mapping[str, Any]) -> Context:
+    return Context(seen["mib"] * MIB, seen["source"], seen.get("cuda"), seen.get("driver"))
+
+
+def normalised_name(name: str) -> str:
+    """``name`` whatever its case and separators."""
+    return _SEPARATORS.sub("-", name.strip()).casefold()
+
+
+def _unknown(name: str, wanted: str, by_key: Mapping[str, Gpu]) -> str:
+    known = f"known cards: {', '.join(load_gpus())}"
+    sizes = [gpu.name for gpu in load_gpus().values() if normalised_name(gpu.name).startswith(f"{wanted}-")]
+    if sizes:
+        return f"gpu={name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"
+    nearest = difflib.get_close_matches(wanted, by_key, n=1, cutoff=0.5)
+    hint = f" Did you mean {by_key[nearest[0]].name!r}?" if nearest else ""
+    return f"gpu={name!r} is not in the catalogue.{hint} Write one of the {known}"

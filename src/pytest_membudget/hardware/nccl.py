@@ -1,0 +1,210 @@
+"""What NCCL takes on a card beside PyTorch's allocator: its kernels, and the buffers of its communicators.
+
+PyTorch makes one communicator for every process group, at its first collective (ProcessGroupNCCL), and none
+of its memory is PyTorch's. Sizes are those of NVIDIA/nccl 2.28.9, 2.29.7 and 2.30.7 (torch 2.11, 2.13 and
+2.15), which do not differ in them. Channels are what NCCL's own log says of a node (``NCCL_DEBUG=INFO``).
+What it connects depends on the collectives that it is asked for, and on the algorithms that it chooses for
+them: so there are two figures, the least and the most. One node only: what connections over a network take
+is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..units import KIB, MIB
+from .gpus import Confidence, Gpu
+
+_GRANULE_BYTES: Final = 2 * MIB
+"""What an allocation of NCCL's is rounded up to: the granularity of cuMemCreate, and CUDA_IPC_MIN
+(src/include/alloc.h, src/include/comm.h)."""
+_STEPS: Final = 8
+"""NCCL_STEPS (src/include/device.h): slots of a buffer."""
+_BUFFERS_BYTES: Final = (
+    8 * 512 * _STEPS * 16,  # LL: lines a thread, threads, slots, bytes a line
+    120 * 640 * _STEPS * 8,  # LL128: elements a thread, threads, slots, bytes an element
+    4 * MIB,  # Simple: DEFAULT_BUFFSIZE, which NCCL_BUFFSIZE changes
+)
+"""Of one receiving connection, by protocol (src/init.cc, src/include/device.h)."""
+_CONTROL_BYTES: Final = 4 * KIB
+"""ncclSendMem and ncclRecvMem (src/include/comm.h): a page of counters at each end."""
+_SHARED_STEPS: Final = 16
+"""NCCL_SHARED_STEPS (src/transport/net.cc)."""
+_NVLS_CHUNK_BYTES: Final = 128 * KIB
+"""NVLS_CHUNKSIZE (src/transport/nvls.cc)."""
+_NODE_RANKS: Final = 8
+
+_KERNEL_BYTES: Final = {
+    (7, 5): 88 * MIB,
+    (8, 0): 87 * MIB,
+    (9, 0): 192 * MIB,
+    (10, 0): 192 * MIB,
+    (12, 0): 168 * MIB,
+}
+"""Machine code in libnccl.so.2, by the capability it was built for: the ``.text`` of its cubins in the wheels
+nvidia-nccl-cu13 2.28.9 and 2.30.7, the larger, in whole MiB. The first communicator of a process asks for
+every kernel's attributes, which loads it (ncclInitKernelsForDevice, src/enqueue.cc)."""
+
+
+def _granules(size_bytes: int) -> int:
+    return -(-size_bytes // _GRANULE_BYTES) * _GRANULE_BYTES
+
+
+CONNECTION_BYTES: Final = _granules(_CONTROL_BYTES + sum(_BUFFERS_BYTES)) + _granules(_CONTROL_BYTES)
+"""To receive from a peer and to send to one, on one channel: 10 and 2 MiB where the sender writes; 6 and 6
+where the receiver reads, as between A100s (src/transport/p2p.cc)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """How NCCL joins the cards of a node, in the words of its log."""
+
+    coll_channels: int
+    """Rings, and as many trees."""
+    p2p_channels: int
+    """For send and receive, to every peer."""
+    nvls_channels: int
+    """For the switch's own reductions (NVLink SHARP); 0 without."""
+    chunk_bytes: int
+    """``P2P Chunksize``."""
+    on_device: bool = True
+    """Cards reach each other's memory; else buffers may be the host's (SHM)."""
+    confidence: Confidence = "typical"
+    """``measured``: what runs on such a node took is what these figures make; or ``typical``."""
+
+
+_NVSWITCH: Final = {
+    # trimagiccube/my_nccl/docs/nccl_debug_info_walkthrough.md (2 A100-SXM4-40GB, NCCL 2.23.4)
+    8: Node(24, 32, 0, 512 * KIB, confidence="measured"),
+    # NVIDIA/nccl#1685 (8 H100, 32 channels a peer); the others from TorchInferno's benchmark on 8 H100 of
+    # 2026-06-25, whose log also says "nvlsTotalSize 268435456"
+    9: Node(24, 32, 16, 512 * KIB, confidence="measured"),
+    # NVIDIA/nccl#1646 (DGX B200), there with 32 for NVLS: since 2.28.9 they are 24 within one node
+    10: Node(32, 32, 24, 512 * KIB),
+}
+"""By major capability; as many for two cards as for four (NVIDIA/nccl#964)."""
+_NVSWITCH_CARDS: Final = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB"})
+_PCIE: Final = Node(2, 2, 0, 128 * KIB, on_device=False)
+"""NVIDIA/nccl-tests#228 (8 cards by SHM), NVIDIA/nccl#1773 (8 cards by P2P): two channels both."""
+_ALONE: Final = Node(64, 64, 0, 512 * KIB)
+"""A communicator of one rank has MAXCHANNELS: NVIDIA/nccl#2363 (B300), NVIDIA/nccl#2366 (RTX 3090)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Communicator:
+    """One process group that has communicated."""
+
+    ranks: int
+    peers: int = 0
+    """Ranks that this one sends to and receives from: a pipeline's neighbours, all others for all_to_all."""
+
+
+@dataclass(frozen=True, slots=True)
+class NcclMemory:
+    """What one rank's NCCL takes on its card."""
+
+    least_bytes: int
+    """Rings alone, or nothing where buffers can be the host's."""
+    most_bytes: int
+    """Rings, trees and NVLS all in use, on a rank within the trees."""
+
+
+def nccl_memory(
+    gpu: Gpu, communicators: Iterable[Communicator], *, cumem: bool = True, runtime_connect: bool = True
+) -> NcclMemory | None:
+    """What the communicators of one process take on ``gpu``; None where NCCL's channels are not known.
+
+    ``cumem`` and ``runtime_connect`` are NCCL_CUMEM_ENABLE and NCCL_RUNTIME_CONNECT. Raises ``ValueError``
+    for a communicator of more ranks than a node has cards.
+    """
+    node, kernels = node_of(gpu), kernel_bytes(gpu)
+    if node is None or kernels is None:
+        return None
+    parts = [
+        communicator_memory(node, each, cumem=cumem, runtime_connect=runtime_connect)
+        for each in communicators
+    ]
+    once = kernels if parts else 0
+    return NcclMemory(
+        once + sum(part.least_bytes for part in parts), once + sum(part.most_bytes for part in parts)
+    )
+
+
+def node_of(gpu: Gpu) -> Node | None:
+    """The node that ``gpu`` is usually in: with NVSwitches for the SXM cards, else PCIe without NVLink."""
+    if kernel_bytes(gpu) is None:
+        return None
+    return _NVSWITCH[gpu.capability[0]] if gpu.name in _NVSWITCH_CARDS else _PCIE
+
+
+def kernel_bytes(gpu: Gpu) -> int | None:
+    """NCCL's kernels, once a process; None where no library for ``gpu`` was looked into (ROCm, V100)."""
+    major, minor = gpu.capability
+    built_for = [known for known in _KERNEL_BYTES if known[0] == major and known[1] <= minor]
+    return _KERNEL_BYTES[max(built_for)] if built_for and gpu.backend == "cuda" else None
+
+
+def communicator_memory(
+    node: Node, communicator: Communicator, *, cumem: bool = True, runtime_connect: bool = True
+) -> NcclMemory:
+    """What one communicator takes, without the kernels.
+
+    Connections are made when an algorithm is first used; without cuMem, or where runtime connect is switched
+    off, all of them at once, with a pool for the network that one node does not need (src/init.cc).
+    """
+    ranks = communicator.ranks
+    if not 1 <= ranks <= _NODE_RANKS:
+        raise ValueError(f"a communicator of {ranks} ranks: only those within one node of 8 are known")
+    if ranks == 1:
+        node = _ALONE
+    always, used = setup_bytes(node, cumem=cumem), ring_bytes(node, ranks)
+    if communicator.peers:
+        used += p2p_bytes(node, communicator.peers)
+    maybe = tree_bytes(node, ranks) + nvls_bytes(node, ranks)
+    if not (cumem and runtime_connect):
+        always, used, maybe = always + shared_bytes(node), used + maybe, 0
+    return NcclMemory(always + (used if node.on_device else 0), always + used + maybe)
+
+
+def setup_bytes(node: Node, *, cumem: bool = True) -> int:
+    """At ncclCommInitRank: three small tables a channel, one more with NVLS, and three for all of them.
+
+    With cuMem each takes a granule (src/channel.cc; devCommSetup in src/init.cc; the credits of
+    src/transport/nvls.cc); without, they share one that is counted nowhere.
+    """
+    nvls = node.nvls_channels + 1 if node.nvls_channels else 0
+    if not cumem:
+        return _GRANULE_BYTES if nvls else 0
+    return (3 * max(node.coll_channels, node.p2p_channels) + 2 + nvls) * _GRANULE_BYTES
+
+
+def ring_bytes(node: Node, ranks: int) -> int:
+    """On every channel one connection from the rank before and one to the rank after."""
+    return node.coll_channels * CONNECTION_BYTES if ranks > 1 else 0
+
+
+def tree_bytes(node: Node, ranks: int, *, at_end: bool = False) -> int:
+    """The rings' connections the other way; within a node a tree is the ring's chain (src/graph/connect.cc).
+
+    ``at_end``: the rank is first or last of the chain. It lacks one end of them, on half of the channels the
+    one and on half the other. Two ranks have both ways from their rings.
+    """
+    both_ways = node.coll_channels * CONNECTION_BYTES if ranks > 2 else 0
+    return both_ways // 2 if at_end else both_ways
+
+
+def nvls_bytes(node: Node, ranks: int) -> int:
+    """A buffer to reduce and one to broadcast, for every channel and rank (ncclNvlsBufferSetup)."""
+    return node.nvls_channels * 2 * _STEPS * _NVLS_CHUNK_BYTES * ranks if ranks > 1 else 0
+
+
+def p2p_bytes(node: Node, peers: int) -> int:
+    """Send and receive with ``peers`` ranks: on all channels from the first message on, whatever its size."""
+    return peers * node.p2p_channels * CONNECTION_BYTES
+
+
+def shared_bytes(node: Node) -> int:
+    """The pool of the network's sends (sharedNetBuffersInit, src/transport/net.cc)."""
+    return node.p2p_channels * _SHARED_STEPS * node.chunk_bytes

@@ -1,0 +1,70 @@
+"""What the backward of embeddings holds beside the gradient of their table.
+
+The indices are sorted, and the rows of one index are summed in groups. Read in aten/src/ATen/native/cuda/ of
+pytorch/pytorch: Embedding.cu, EmbeddingBackwardKernel.cu and EmbeddingBag.cu (2.6.0, and a version of 2025
+for pytorch/pytorch#172454).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from ..hardware.gpus import Gpu
+from .radix_sort import radix_sort_storage_bytes
+from .rounding import up
+
+_INT64: Final = 8
+#: Up to so many indices a plain kernel adds up, without sorting.
+UNSORTED: Final = 3072
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """``count`` indices into a table of ``rows`` by ``width``."""
+
+    count: int
+    rows: int
+    width: int
+    element_bytes: int
+    accumulated_bytes: int = 4
+    """A number of ``acc_type``: halves are summed in fp32."""
+    index_bytes: int = 8
+    scales_by_frequency: bool = False
+    in_bags: bool = False
+    is_deterministic: bool = False
+
+
+def sorted_sums(lookup: Lookup, result_bytes: int, gpu: Gpu) -> list[int]:
+    """Indices sorted with their positions; then one row for each group of ten of one index.
+
+    ``result_bytes``: of the table's gradient, which comes after the sort.
+    """
+    number = lookup.index_bytes
+    each = lookup.count * number
+    storage = radix_sort_storage_bytes(lookup.count, number, number, 8 * number, gpu)
+    sorting = [each, each, each, max(0, storage - result_bytes)]
+    segments = min(lookup.count, lookup.rows)
+    groups = lookup.count // 10 + segments
+    offsets = [segments * number, segments * number, _INT64, groups * number]
+    ordered = [each, each, each if lookup.scales_by_frequency else 0, each, _INT64]  # and how many there are
+    sums = [groups * lookup.width * lookup.accumulated_bytes]
+    if not lookup.in_bags:
+        sums = _group_sums(lookup, segments, groups, gpu)
+    return max([*ordered, *offsets, *sums], sorting, [*ordered, each], key=sum)
+
+
+def _group_sums(lookup: Lookup, segments: int, groups: int, gpu: Gpu) -> list[int]:
+    """A row in fp32 for each group; few rows of large groups are added up in the gradient itself instead.
+
+    (Since pytorch/pytorch#172454, in the CUDA wheels from 2.11.0 on.) A half's gradient is added up in fp32.
+    """
+    lanes = up(lookup.width, 32)
+    blocks = math.ceil(segments * lanes / min(lanes, 1024))
+    few = blocks < 4 * gpu.multiprocessor_count and groups > 4 * blocks
+    if not few or lookup.is_deterministic:
+        return [groups * lookup.width * lookup.accumulated_bytes]
+    is_wider = lookup.accumulated_bytes != lookup.element_bytes
+    sums = lookup.rows * lookup.width * lookup.accumulated_bytes if is_wider else 0
+    return [groups * lookup.index_bytes, sums]

@@ -1,0 +1,174 @@
+"""A recorded run in the format of ``torch.cuda.memory._snapshot``, as values of plain Python types.
+
+The keys are those of ``torch/csrc/cuda/memory_snapshot.cpp`` (read in 2.13), so that PyTorch's viewer
+(pytorch.org/memory_viz) and ``torch/cuda/_memory_viz.py`` open what is made here as they open their own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..allocator import AllocatorSettings, SegmentState
+from ..allocator.blocks import ACTIVE_ALLOCATED, INACTIVE
+from ..allocator.recording import RecordedEvent
+from ..allocator.rounding import ROUNDUP_INTERVALS
+from ..units import GIB
+
+Frames = list[dict[str, Any]]
+"""``{"filename", "line", "name"}``, the innermost first. Share lists and frames: a pickle has each once."""
+
+_TOP_ADDRESS: Final = 0x7F8000000000
+"""Where CUDA's address space on Linux x86-64 ends; the viewer's numbers are exact below 2**53."""
+
+_DISTANCE_BYTES: Final = GIB
+"""Between ranges of addresses that do not touch."""
+
+_ADDED: Final = ("alloc", "segment_alloc", "segment_map")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a snapshot tells of one request."""
+
+    frames: Frames = field(default_factory=list)
+    metadata: str = ""
+    """A line of text of its own (``user_metadata``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """The history of one device and its state at the end.
+
+    ``alloc_conf`` is PYTORCH_ALLOC_CONF as written; ``began_us`` the time of the first event in
+    microseconds: the others follow one microsecond apart, since a run on a virtual device has no clock.
+    """
+
+    events: Sequence[RecordedEvent]
+    segments: Sequence[SegmentState]
+    settings: AllocatorSettings
+    alloc_conf: str
+    began_us: int
+
+
+def snapshot_of(
+    run: RecordedRun,
+    told: Callable[[int], Told],
+    request_at: Callable[[int], int],
+    segment_request_at: Callable[[int], int],
+) -> dict[str, Any]:
+    """The dictionary of a snapshot.
+
+    ``told`` has what there is to say of a request's number; ``request_at`` and ``segment_request_at`` the
+    request for the active block and for the segment at an address.
+    """
+    moved = shorter_addresses([(e.address, e.size_bytes) for e in run.events if e.action in _ADDED])
+    frames_at = lambda address: told(request_at(address)).frames  # noqa: E731 - an argument, named
+    segments = [
+        segment_dict(state, told(segment_request_at(state.address)).frames, frames_at, moved)
+        for state in run.segments
+    ]
+    trace = [
+        _entry(event, told(event.request), moved, run.began_us + number)
+        for number, event in enumerate(run.events)
+    ]
+    return {
+        "segments": segments,
+        "device_traces": [trace],
+        "allocator_settings": _settings(run.settings, run.alloc_conf),
+        "external_annotations": [],
+    }
+
+
+def segment_dict(
+    state: SegmentState,
+    frames: Frames,
+    frames_at: Callable[[int], Frames],
+    moved: Callable[[int], int] = int,
+) -> dict[str, Any]:
+    """One segment with its blocks; ``frames_at`` those of the active block at an address."""
+    active = [block for block in state.blocks if block.state != INACTIVE]
+    return {
+        "device": 0,
+        "address": moved(state.address),
+        "total_size": state.size_bytes,
+        "allocated_size": sum(block.size_bytes for block in active if block.state == ACTIVE_ALLOCATED),
+        "active_size": sum(block.size_bytes for block in active),
+        "requested_size": sum(block.requested_bytes for block in active),
+        "stream": state.stream,
+        "segment_type": state.pool,
+        "segment_pool_id": (0, 0),
+        "is_expandable": state.is_expandable,
+        "frames": frames,
+        "blocks": [
+            {
+                "address": moved(block.address),
+                "size": block.size_bytes,
+                "requested_size": block.requested_bytes,
+                "state": block.state,
+                "frames": frames_at(block.address) if block.state != INACTIVE else [],
+            }
+            for block in state.blocks
+        ],
+    }
+
+
+def shorter_addresses(ranges: Iterable[tuple[int, int]]) -> Callable[[int], int]:
+    """From the model's addresses to ones that look like CUDA's.
+
+    ``ranges`` are (address, bytes) of all memory that was ever held. Their order stays, and so do the
+    distances within ranges that touch; the empty space between others shrinks.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    for address, size_bytes in sorted(ranges):
+        if starts and address <= ends[-1]:
+            ends[-1] = max(ends[-1], address + size_bytes)
+        else:
+            starts.append(address)
+            ends.append(address + size_bytes)
+    places = []
+    place = 0
+    for start, end in zip(starts, ends, strict=True):
+        places.append(place)
+        place += end - start + _DISTANCE_BYTES
+    base = max(_TOP_ADDRESS - place, _DISTANCE_BYTES)
+
+    def moved(address: int) -> int:
+        number = bisect_right(starts, address) - 1
+        return base + places[number] + address - starts[number]
+
+    return moved
+
+
+def _entry(event: RecordedEvent, told: Told, moved: Callable[[int], int], time_us: int) -> dict[str, Any]:
+    is_oom = event.action == "oom"
+    return {
+        "action": event.action,
+        "device_free" if is_oom else "addr": event.address if is_oom else moved(event.address),
+        "size": event.size_bytes,
+        "stream": event.stream,
+        "compile_context": "N/A",
+        "user_metadata": event.text or ("" if event.action.startswith("segment") else told.metadata),
+        "time_us": time_us,
+        "frames": told.frames,
+    }
+
+
+def _settings(settings: AllocatorSettings, alloc_conf: str) -> dict[str, Any]:
+    limit_bytes = settings.max_split_size_bytes
+    divisions = settings.roundup_power2_divisions or (0,) * ROUNDUP_INTERVALS
+    return {
+        "PYTORCH_CUDA_ALLOC_CONF": alloc_conf,
+        "max_split_size": -1 if limit_bytes is None else limit_bytes,
+        "garbage_collection_threshold": settings.garbage_collection_threshold,
+        "expandable_segments": settings.expandable_segments,
+        # of the host's memory and of locks: as they are by default
+        "pinned_num_register_threads": 1,
+        "release_lock_on_cudamalloc": False,
+        "pinned_use_cuda_host_register": False,
+        "graph_capture_record_stream_reuse": False,
+        "roundup_power2_divisions": {str(2**power): parts for power, parts in enumerate(divisions)},
+    }

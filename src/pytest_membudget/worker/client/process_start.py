@@ -1,0 +1,83 @@
+"""Starts a Python process that talks by two pipes, and keeps what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from ..protocol import Channel
+
+#: The process sees the session's own import path before it imports anything.
+_BOOT = (
+    "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]), int(sys.argv[4]))"
+)
+#: Bytes of its output that a failure tells.
+_TAIL_BYTES = 2000
+
+
+def start_process(
+    module: str,
+    output: IO[bytes],
+    environment: Mapping[str, str] | None = None,
+    *,
+    import_path: Sequence[str] | None = None,
+    keeps_open: Sequence[int] = (),
+) -> tuple[subprocess.Popen[bytes], Channel]:
+    """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
+
+    What it prints goes to ``output``. ``environment`` and ``import_path``: in place of this process's own.
+    ``keeps_open``: descriptors that it has as well.
+    """
+    read_orders, write_orders = os.pipe()
+    read_answers, write_answers = os.pipe()
+    path = json.dumps([os.path.abspath(entry) for entry in sys.path] if import_path is None else import_path)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            *interpreter_options(),
+            *_against_defects(),
+            "-c",
+            _BOOT,
+            path,
+            module,
+            str(read_orders),
+            str(write_answers),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=dict(environment) if environment is not None else None,
+        pass_fds=(read_orders, write_answers, *keeps_open),
+        start_new_session=True,  # Ctrl-C is for the session, which ends the process
+    )
+    os.close(read_orders)
+    os.close(write_answers)
+    return process, Channel(read_answers, write_orders)
+
+
+def interpreter_options() -> list[str]:
+    """What Python itself was told, as by ``python -O -W error -X utf8``: another would run other tests."""
+    # of the standard library's, as multiprocessing uses it to start its processes (3.10 to 3.14)
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
+
+
+def _against_defects() -> list[str]:
+    """Where the folder of a test is gone, CPython 3.13.0 to 3.13.2 fails on attributes that modules lack.
+
+    It asks whether a file beside the program hides a module (python/cpython#130932), but not with ``-P``. The
+    import path is handed over as it is in any case.
+    """
+    return ["-P"] if (3, 13) <= sys.version_info < (3, 13, 3) and not sys.flags.safe_path else []
+
+
+def with_tail(what: str, output: IO[bytes]) -> str:
+    """``what`` has happened, and the last of what the process has printed."""
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _TAIL_BYTES))
+    tail = output.read().decode(errors="replace").strip()
+    return f"{what}\nThe last of its output:\n{tail}" if tail else what

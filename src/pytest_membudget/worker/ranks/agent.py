@@ -1,0 +1,119 @@
+"""The ranks' agent: starts those of one test through torch's elastic agent, and gathers their answers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+import traceback
+import uuid
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..protocol import Channel
+from ..server.process_exit import leave
+from .rank_answers import combined
+from .rank_files import rank_arguments
+from .rank_watch import RankWatch
+
+#: Seconds between two looks at the ranks; torch's agent looks more seldom, so that it is seen here first
+#: which rank has failed, and which others it has ended because of that.
+_INTERVAL = 0.05
+_AGENTS_INTERVAL = 0.3
+#: Seconds after the ranks' end in which torch's agent notices it, or it is told.
+_PATIENCE = 5.0
+
+
+def main(read_fd: int, write_fd: int) -> NoReturn:
+    """Serve the session at the other end of the two pipes: one order, one answer; never returns."""
+    channel = Channel(read_fd, write_fd)
+    try:
+        order = channel.receive()
+        if order is not None:
+            channel.send(_answer(channel, order))
+    except BrokenPipeError:
+        pass  # the session is gone, and nobody wants an answer
+    except BaseException as error:
+        what = f"{type(error).__name__} in the ranks' agent: {error}\n{traceback.format_exc()}"
+        channel.send({"outcome": "error", "reason": what, "reports": []})
+    finally:
+        leave(0)
+
+
+def _answer(channel: Channel, order: dict[str, Any]) -> dict[str, Any]:
+    if order["joined"] is not None:
+        from .joined import answer_with_others
+
+        return answer_with_others(channel, order)
+    return _launch(channel, order)
+
+
+def is_session_gone(channel: Channel) -> bool:
+    """Whether the other end has closed; it says nothing more after its order."""
+    try:
+        return channel.receive(0) is None
+    except TimeoutError:
+        return False
+
+
+def _launch(channel: Channel, order: dict[str, Any]) -> dict[str, Any]:
+    folder, world_size = Path(order["folder"]), order["gpus"]
+    watch = RankWatch(folder, {rank: rank for rank in range(world_size)}, order["timeout"])
+    arguments = rank_arguments(folder, {**order, "meeting": None})
+    # as torchrun does it (torch/distributed/run.py, config_from_args, 2.13)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(watch, channel, over, folder), daemon=True)
+    watcher.start()
+    exit_codes = _run_agent(folder, world_size, order["timeout"], arguments)
+    over.set()
+    watcher.join()
+    watch.end_all()  # what they have started
+    return combined(watch.entries(exit_codes))
+
+
+def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[str]) -> dict[int, int]:
+    """Run the ranks until all have ended; the exit codes of those that left with another than 0."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=world_size,
+        run_id=uuid.uuid4().hex,
+        # torchrun --standalone: a store on a free port of this machine
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",
+        rdzv_timeout=max(1, int(timeout)),
+        local_addr="localhost",
+        max_restarts=0,
+        monitor_interval=_AGENTS_INTERVAL,
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder / "logs"), redirects=Std.ALL),
+    )
+    try:
+        elastic_launch(config, sys.executable)(*arguments)
+    except ChildFailedError as error:
+        return {rank: failure.exitcode for rank, failure in error.failures.items()}
+    except SignalException:  # it did not notice by itself that the ranks had ended
+        pass
+    return {}
+
+
+def _watch(watch: RankWatch, channel: Channel, over: threading.Event, folder: Path) -> None:
+    """End all ranks when one has failed, or when the session is gone; until it is over."""
+    while not over.wait(_INTERVAL):
+        if is_session_gone(channel):
+            watch.end_all()
+            shutil.rmtree(folder, ignore_errors=True)  # for a session that was killed
+            leave(1)
+        if watch.look():
+            watch.end_all()
+            break
+    else:
+        return
+    if not over.wait(_PATIENCE):
+        os.kill(os.getpid(), signal.SIGTERM)

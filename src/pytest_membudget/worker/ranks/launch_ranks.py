@@ -1,0 +1,108 @@
+"""Runs one test on several ranks, and has their answers as one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from ..client.client import CUDA, CUDA_GROUP
+from ..client.process_start import start_process, with_tail
+from ..client.worker_start import SYMBOLS
+from ..exit_status import end_text
+from .launcher_environment import Joined
+from .rank_files import end_groups
+
+#: What the agent's process runs.
+_AGENT = "pytest_membudget.worker.ranks.agent"
+#: Seconds that the agent's own time limits, and what they allow for starting, get to work before this side
+#: gives up on it.
+_GRACE = 90.0
+#: Seconds that the agent gets to end by itself.
+_FAREWELL = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RanksOrder:
+    """What ranks are started for: the session to repeat in each, and how many there are."""
+
+    args: Sequence[str]
+    """pytest's command line."""
+    dir: str
+    """The folder that pytest was started in."""
+    gpus: int
+    timeout: float
+    """Seconds for the start, and for the test."""
+    gpu: str
+    """The card that is asked for."""
+    device: str = CUDA
+    """What makes a rank's device, ``module:function`` of the order."""
+    backend: str = CUDA_GROUP
+    """Of ``torch.distributed``: with nccl each rank is given a CUDA device too, with ``gloo`` not."""
+    joined: Joined | None = None
+    """The rank among a launcher's that this session is; None: all ranks are started on this machine."""
+
+
+def measure_ranks(order: RanksOrder, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of all ranks to ``request``, a worker's request that names one test.
+
+    ``outcome``, ``reason``, ``details``, ``where``, ``raised``, ``device``, ``properties``, ``has_snapshot``
+    and ``snapshot_error`` are as in a worker's answer; ``reports`` has a report a rank, and ``failed_rank``
+    names the rank that failed first. All processes are gone when this returns or raises. In a
+    launcher's session it waits for the other sessions, which are to run the same tests in the same order.
+    """
+    if order.joined is not None and order.joined.world_size != order.gpus:
+        started = f"the launcher has started {order.joined.world_size} ranks"
+        reason = f"gpus={order.gpus}, but {started}; start {order.gpus}, or write gpus to match"
+        return {"outcome": "error", "reason": reason, "reports": []}
+    folder = tempfile.mkdtemp(prefix="membudget-")
+    try:
+        with tempfile.TemporaryFile() as output:
+            return _ask(_message(order, request, folder), output)
+    finally:
+        end_groups(Path(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _message(order: RanksOrder, request: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    joined = order.joined
+    return {
+        **asdict(order),
+        "args": list(order.args),
+        "request": dict(request),
+        "records": False,
+        "folder": folder,
+        "variables": joined.variables() if joined is not None else {},
+    }
+
+
+def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:
+    process, channel = start_process(_AGENT, output, {**SYMBOLS, **os.environ})
+    limit = 2 * message["timeout"] + _GRACE
+    try:
+        channel.send(message)
+        answer = channel.receive(limit)
+        if answer is not None:
+            return answer
+        process.wait()
+        return _lost(f"the ranks' agent {end_text(process.returncode)}", output)
+    except TimeoutError:
+        return _lost(f"the ranks' agent did not answer within {limit:g} s", output)
+    except BrokenPipeError:
+        return _lost("the ranks' agent was gone before it had begun", output)
+    finally:
+        channel.close()  # which ends it, and its ranks with it
+        try:
+            process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _lost(what: str, output: IO[bytes]) -> dict[str, Any]:
+    return {"outcome": "error", "reason": with_tail(what, output), "reports": []}

@@ -1,0 +1,199 @@
+"""One rank's process: the user's session with one test in it, inside a process group."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from ...budgets.node_ids import name_of_rank
+from ...errors import MembudgetError, UsageMistake
+from ..protocol import Channel
+from ..server.item_run import ItemRun
+from ..server.last_words import end_with_parent, tell_when_asked
+from ..server.process_exit import leave
+from ..server.serving import ServingPlugin
+from .own_group import accept_own_group
+from .rank_answers import FAILURES
+from .rank_files import RankFiles
+
+#: Seconds after which a rank that has failed leaves by itself: it stays, with its connections, until it is
+#: ended, so that no other rank fails because of it before it was seen which was the first.
+_LAST_STAY = 30.0
+#: Seconds that collectives wait longer than a test may take: the test's time limit is to end it.
+_SLACK = 60.0
+
+
+def main(order: dict[str, Any], parent_pid: int) -> NoReturn:
+    """Run the test of ``order`` as the rank that the environment names; never returns.
+
+    ``parent_pid`` is the process that watches it and ends it, and without which it ends.
+    """
+    files = RankFiles(Path(order["folder"]), int(os.environ["RANK"]))
+    try:
+        _settle(files, parent_pid)
+        _run_session(order, files)
+    except MembudgetError as error:
+        _fail(files, str(error))
+    except BaseException as error:
+        what = f"{type(error).__name__} in the rank's process: {error}"
+        _fail(files, f"{what}\n{traceback.format_exc()}")
+    finally:
+        leave(1)
+
+
+def _settle(files: RankFiles, parent_pid: int) -> None:
+    end_with_parent()
+    if os.getppid() != parent_pid:  # it had ended before that
+        leave(1)
+    output = os.open(files.path("out"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.close(output)
+    for stream in (sys.stdout, sys.stderr):  # what was printed is there when the process is killed
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    tell_when_asked(files.path("where"))
+    files.write("pid", os.getpid())
+
+
+def _run_session(order: dict[str, Any], files: RankFiles) -> None:
+    os.chdir(order["dir"])
+    if "nccl" in order["backend"]:
+        _choose_device(int(os.environ["LOCAL_RANK"]), is_joined=order["meeting"] is not None)
+    module, _, function = order["device"].partition(":")
+    device = getattr(importlib.import_module(module), function)(order)
+    device.install()
+    plugin = RankPlugin(device, order, files)
+    status = pytest.main(list(order["args"]), plugins=[plugin])
+    what = f"the session could not be started for the rank (pytest's exit status is {int(status)})"
+    _fail(files, f"{what}\n{plugin.trouble}".strip())
+
+
+def _choose_device(local_rank: int, *, is_joined: bool) -> None:
+    """A CUDA device a rank; a launcher may have shown each rank its own alone."""
+    import torch
+
+    count = torch.cuda.device_count()
+    index = 0 if is_joined and count == 1 else local_rank
+    if index >= count:
+        raise UsageMistake(
+            f"it has no GPU: it is number {local_rank} of its machine, from 0 on, which shows {count} CUDA "
+            "devices; write fewer gpus, or start the ranks on more machines with torchrun or srun"
+        )
+    torch.cuda.set_device(index)
+
+
+def _fail(files: RankFiles, reason: str) -> None:
+    files.write("json", {"outcome": "error", "reason": reason})
+    time.sleep(_LAST_STAY)
+
+
+class _OneRequest(Channel):
+    """A channel on which one request comes, and whose answer is a file."""
+
+    def __init__(self, request: dict[str, Any], files: RankFiles) -> None:
+        super().__init__(-1, -1)
+        self._requests = [request]
+        self._files = files
+        self._pid = os.getpid()
+        self.failed = False
+        #: when it has failed; of use among the processes of one machine
+        self.failed_at: float | None = None
+
+    def receive(self, timeout: float | None = None) -> dict[str, Any] | None:
+        """The request; at another time None."""
+        return self._requests.pop() if self._requests else None
+
+    def send(self, message: Any) -> None:
+        """Keep the answer; what else a worker tells is for nobody."""
+        if os.getpid() != self._pid:  # a process that the test has forked
+            leave(0)
+        if message["event"] == "result":
+            self.failed = message["outcome"] in FAILURES
+            failed_at = time.monotonic() if self.failed_at is None else self.failed_at
+            self._files.write("json", {**message, "failed_at": failed_at})
+
+
+class RankPlugin(ServingPlugin):
+    """Serves the one test of an order, in its own process and with a process group around it."""
+
+    def __init__(self, device: Any, order: dict[str, Any], files: RankFiles) -> None:
+        request = dict(order["request"])
+        if request["snapshot"] is not None:
+            request["snapshot"] = name_of_rank(request["snapshot"], files.rank)
+        self._answers = _OneRequest(request, files)
+        scratch = files.path("scratch")
+        scratch.mkdir()
+        super().__init__(self._answers, device, [request["file"]], str(scratch))
+        self._order = order
+        self._rank_files = files
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note when it failed: a teardown may take the process group away from the others."""
+        if report.failed and self._answers.failed_at is None:
+            self._answers.failed_at = time.monotonic()
+
+    def _serve(self) -> None:
+        """Answer the one request, in this process."""
+        request = self._answers.receive()
+        if request is not None:
+            answer = self._answer(request)
+            assert isinstance(answer, dict)  # ``_run`` starts no child
+            self._answers.send({"event": "result", "key": request["key"], **answer})
+
+    def _card(self) -> dict[str, Any]:
+        return {}  # nobody asks
+
+    def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._form_group()
+            accept_own_group()
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            return {"outcome": "error", "reason": f"the process group could not be formed ({what})"}
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        self._rank_files.begin()
+        self._current = ItemRun(item, self._device, request)
+        answer = self._current.run()
+        if answer.get("report"):
+            answer["report"]["rank"] = self._rank_files.rank
+        return answer
+
+    def _form_group(self) -> None:
+        import torch.distributed as dist
+
+        limit = timedelta(seconds=self._order["timeout"] + _SLACK)
+        meeting = self._order["meeting"]
+        if meeting is None:  # at the store of the agent that has started this process
+            dist.init_process_group(self._order["backend"], timeout=limit)
+            return
+        tcp = dist.TCPStore(meeting["host"], meeting["port"], timeout=limit, wait_for_workers=False)  # type: ignore[attr-defined]
+        dist.init_process_group(
+            self._order["backend"],
+            store=dist.PrefixStore(meeting["prefix"], tcp),  # type: ignore[attr-defined]
+            rank=self._rank_files.rank,
+            world_size=int(os.environ["WORLD_SIZE"]),
+            timeout=limit,
+        )
+
+    def _leave(self) -> NoReturn:
+        import torch.distributed as dist
+
+        if self._answers.failed:
+            time.sleep(_LAST_STAY)
+            leave(1)
+        try:
+            if dist.is_initialized():
+                dist.destroy_process_group()
+        except Exception:
+            traceback.print_exc()
+        finally:
+            leave(0)

@@ -1,0 +1,105 @@
+"""What a rank's process leaves in its run's folder for the one that watches it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..server.last_words import is_noise
+
+#: A rank has the session's import path before it imports anything.
+_BOOT = (
+    "import json, sys; order = json.load(open(sys.argv[1])); sys.path[:] = order['path']; "
+    "from pytest_membudget.worker.ranks.rank import main; main(order, int(sys.argv[2]))"
+)
+#: Bytes of a rank's output that are looked at, lines that are told, and characters of each.
+_TAIL_BYTES = 8000
+_TAIL_LINES = 12
+_LINE_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RankFiles:
+    """The files of one rank."""
+
+    folder: Path
+    rank: int
+
+    def path(self, suffix: str) -> Path:
+        """``where``: the lines it was at, when it was asked; ``out``: its output."""
+        return self.folder / f"rank-{self.rank}.{suffix}"
+
+    def write(self, suffix: str, data: Any) -> None:
+        """Write ``data`` as JSON, the whole of it or nothing."""
+        unfinished = self.path(f"{suffix}.part")
+        unfinished.write_text(json.dumps(data), encoding="utf-8")
+        unfinished.replace(self.path(suffix))
+
+    def _read(self, suffix: str) -> Any:
+        try:
+            return json.loads(self.path(suffix).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+
+    def answer(self) -> dict[str, Any] | None:
+        """What it has answered."""
+        answer: dict[str, Any] | None = self._read("json")
+        return answer
+
+    def pid(self) -> int | None:
+        """Its process, which leads a group of its own."""
+        pid: int | None = self._read("pid")
+        return pid
+
+    def has_begun(self) -> bool:
+        """Whether its process group was ready, and its test has begun."""
+        return self.path("began").exists()
+
+    def end_group(self) -> None:
+        """End its process and all that it has started."""
+        pid = self.pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def begin(self) -> None:
+        """Its process group is ready, and its test begins: what is printed from here on is the test's."""
+        self.write("began", self.path("out").stat().st_size)
+
+    def last_lines(self, local_rank: int) -> str:
+        """The last of its output; where it has not come so far as to have one, what Python said."""
+        start = self._read("began") or 0
+        logs = sorted(self.folder.glob(f"logs/*/attempt_*/{local_rank}/std*.log"))
+        texts = [_tail(path, 0) for path in logs]
+        if self.path("out").exists():
+            texts.append(_tail(self.path("out"), start))
+        lines = [line for text in texts for line in text.splitlines() if not is_noise(line)]
+        return "\n".join(line[:_LINE_LENGTH] for line in lines[-_TAIL_LINES:])
+
+
+def rank_arguments(folder: Path, order: Mapping[str, Any]) -> list[str]:
+    """Arguments of Python for a rank of ``order`` that is to end with this process."""
+    path = folder / "order.json"
+    import_path = [os.path.abspath(entry) for entry in sys.path]
+    path.write_text(json.dumps({**order, "path": import_path}), encoding="utf-8")
+    return ["-c", _BOOT, str(path), str(os.getpid())]
+
+
+def end_groups(folder: Path) -> None:
+    """End all ranks that were started with ``folder``, whoever watched them."""
+    for path in folder.glob("rank-*.pid"):
+        RankFiles(folder, int(path.stem.removeprefix("rank-"))).end_group()
+
+
+def _tail(path: Path, start: int) -> str:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(start, size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()

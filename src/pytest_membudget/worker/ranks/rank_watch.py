@@ -1,0 +1,142 @@
+"""Watches the ranks of one machine: which have answered, died or hung, and which of them was the first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..exit_status import end_text
+from ..server.last_words import places_of, users_lines, waits_for_others
+from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, entry
+from .rank_files import RankFiles
+
+#: Seconds that processes get to start and to meet, beside the time limit for importing the test files.
+START_GRACE = 30.0
+
+
+class RankWatch:
+    """The processes of some ranks, children of this one, through their files.
+
+    ``failures``: in the order in which they came, what has become of ranks that failed by themselves.
+    """
+
+    def __init__(self, folder: Path, local_ranks: Mapping[int, int], timeout: float) -> None:
+        """``local_ranks``: of each rank its number on this machine. ``timeout``: seconds for the test.
+
+        As many, and some more for starting at all, are for what comes before.
+        """
+        self._files = {rank: RankFiles(folder, rank) for rank in local_ranks}
+        self._local_ranks = local_ranks
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout + START_GRACE
+        self._have_begun = False
+        self._places: dict[int, str] = {}
+        self.failures: dict[int, str] = {}
+
+    def look(self) -> bool:
+        """Whether a rank has failed by now.
+
+        A rank that raises stays until it is ended. So whoever has died before an answer with a failure was
+        there is the cause; nobody dies because of such an answer.
+        """
+        raised = {rank: answer for rank, answer in self.answers().items() if answer["outcome"] in FAILURES}
+        gone = [rank for rank, files in self._files.items() if _is_gone(files.pid())]
+        answers = self.answers()
+        died = [rank for rank in gone if rank not in answers]
+        self.failures.update(dict.fromkeys(died, DIED))
+        if not died:
+            in_order = sorted(raised, key=lambda rank: float(raised[rank].get("failed_at", 0.0)))
+            self.failures.update(dict.fromkeys(in_order, RAISED))
+        if not self.failures and self._is_late():
+            self.note_hang()
+        return bool(self.failures)
+
+    def answers(self) -> dict[int, dict[str, Any]]:
+        """Those that are there."""
+        found = {rank: files.answer() for rank, files in self._files.items()}
+        return {rank: answer for rank, answer in found.items() if answer is not None}
+
+    def is_done(self) -> bool:
+        """Whether all have answered."""
+        return len(self.answers()) == len(self._files)
+
+    def note_hang(self) -> None:
+        """Ask those that have not answered where they are: they hang."""
+        answers = self.answers()
+        silent = [rank for rank in self._files if rank not in answers]
+        asked = {rank: pid for rank in silent if (pid := self._files[rank].pid()) is not None}
+        places = places_of([(pid, self._files[rank].path("where")) for rank, pid in asked.items()])
+        self._places.update(zip(asked, places, strict=True))
+        self.failures.update(dict.fromkeys(silent, HUNG))
+
+    def end_all(self) -> None:
+        """End all of them, with whatever they have started."""
+        for files in self._files.values():
+            files.end_group()
+
+    def entries(self, exit_codes: Mapping[int, int]) -> list[dict[str, Any]]:
+        """What has become of each, after all have ended; with status 0 those not in ``exit_codes``."""
+        self._note_deaths(exit_codes)
+        answers = self.answers()
+        return [self._entry(rank, answers.get(rank), exit_codes.get(rank, 0)) for rank in self._files]
+
+    def _note_deaths(self, exit_codes: Mapping[int, int]) -> None:
+        """Ranks that were gone before they were seen; who was told to end by SIGTERM is not the first."""
+        if any(failure != DIED for failure in self.failures.values()):
+            return
+        answers = self.answers()
+        silent = [rank for rank in self._files if rank not in answers]
+        unseen = [rank for rank in silent if not self.failures or self._files[rank].pid() is None]
+        died = list(dict.fromkeys([*self.failures, *unseen]))
+        told = [rank for rank in died if exit_codes.get(rank) == -signal.SIGTERM]
+        self.failures = {rank: DIED for rank in died if rank not in told or len(told) == len(died)}
+
+    def _entry(self, rank: int, answer: dict[str, Any] | None, exit_code: int) -> dict[str, Any]:
+        failure = self.failures.get(rank, ENDED if answer is None else None)
+        if answer is not None:  # it may have come while it was asked where it is
+            failure = RAISED if answer["outcome"] in FAILURES and failure is not None else None
+        if failure is None:
+            return entry(rank, answer)
+        place = self._places.get(rank, "")
+        reason = ""
+        if failure == DIED:
+            reason = f"its process {end_text(exit_code)} before its test did"
+        elif failure == HUNG:
+            reason = self._hang_text(rank, users_lines(place))
+        return entry(
+            rank,
+            answer,
+            failure=failure,
+            number=list(self.failures).index(rank) if rank in self.failures else 0,
+            waits=waits_for_others(place),
+            reason=reason,
+            output=self._files[rank].last_lines(self._local_ranks[rank]),
+        )
+
+    def _hang_text(self, rank: int, place: str) -> str:
+        if self._files[rank].has_begun():
+            limit = f"it did not finish within {self._timeout:g} s"
+        else:
+            limit = f"it did not begin its test within {self._timeout + START_GRACE:g} s"
+        setting = "(the time limit is [tool.membudget] timeout, in seconds)"
+        return f"{limit} {setting}\nIt was at:\n{place}" if place else f"{limit} {setting}"
+
+    def _is_late(self) -> bool:
+        if not self._have_begun and all(files.has_begun() for files in self._files.values()):
+            self._have_begun = True
+            self._deadline = time.monotonic() + self._timeout
+        return time.monotonic() > self._deadline and not self.is_done()
+
+
+def _is_gone(pid: int | None) -> bool:
+    """Whether this child has ended; its status stays for the one that waits for it."""
+    if pid is None:
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # and it was waited for
+        return True

@@ -1,0 +1,158 @@
+"""A worker's requests, run in as many children at once as the machine has room for.
+
+Only a figure counts of a run that had others beside it. What has failed, been skipped or hung may have done
+so because of them (a port, a file, the processor): it is run again alone, and that is its answer.
+"""
+
+from __future__ import annotations
+
+import resource
+import selectors
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...hardware.host_capacity import free_bytes
+from ..protocol import Channel
+from .child_process import Child, SessionGone
+
+#: An answer with one of these is the same whatever ran beside it.
+_FIGURES = ("traced", "out_of_memory")
+#: Host memory that one more child must find free, at the least.
+_ROOM_BYTES = 2**30
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+
+
+@dataclass
+class _Run:
+    """A request that is running."""
+
+    request: Request
+    child: Child
+    has_neighbours: bool = False
+
+
+class AtOnce:
+    """Serves a session's requests, several at a time; answers come as they are ready, with their numbers."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        most: int,
+        start: Callable[[Request], Child | Answer],
+        ended: Callable[[Request], None] = lambda request: None,
+        free: Callable[[], float] = free_bytes,
+    ) -> None:
+        """``start``: a child that answers a request, or its answer where none is needed.
+
+        ``ended``: called when a request's child is gone. ``free``: bytes of host memory.
+        """
+        self._channel = channel
+        self._most = max(1, most)
+        self._start = start
+        self._ended = ended
+        self._free_bytes = free
+        self._waiting: deque[Request] = deque()
+        #: those that are run again, with nothing beside them
+        self._alone: deque[Request] = deque()
+        self._running: list[_Run] = []
+        self._has_one_alone = False
+        self._is_over = False
+
+    def serve(self) -> None:
+        """Until the session says no more, or an answer is the last that this process can give.
+
+        Raises ``SessionGone`` when nobody wants an answer any more; no child is left then.
+        """
+        try:
+            while not self._is_over:
+                self._start_more()
+                self._wait()
+                self._finish()
+        except BrokenPipeError:
+            raise SessionGone from None
+        finally:
+            for run in self._running:
+                run.child.end()
+
+    def _start_more(self) -> None:
+        while not self._is_over and self._has_room():
+            is_alone = not self._running and bool(self._alone) and not self._waiting
+            if not is_alone and not self._waiting:
+                return
+            request = self._alone.popleft() if is_alone else self._waiting.popleft()
+            try:
+                started = self._start(request)
+            except OSError:
+                if not self._running:
+                    raise
+                self._waiting.appendleft(request)  # no room for one more process
+                return
+            if isinstance(started, Child):
+                self._has_one_alone = is_alone
+                self._begun(_Run(request, started))
+            else:
+                self._answer(request, started)
+
+    def _has_room(self) -> bool:
+        if not self._running:
+            return True
+        if self._has_one_alone or len(self._running) >= self._most:
+            return False
+        each = max(_ROOM_BYTES, _largest_child_bytes())  # those that run may still grow
+        return self._free_bytes() >= each * (len(self._running) + 1)
+
+    def _begun(self, run: _Run) -> None:
+        self._running.append(run)
+        if len(self._running) > 1:
+            for each in self._running:
+                each.has_neighbours = True
+        self._channel.send({"event": "started", "number": run.request["number"]})
+
+    def _wait(self) -> None:
+        """For a child or the session to say something, or for a child's time to be over."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._channel.read_fd, selectors.EVENT_READ)
+            for run in self._running:
+                selector.register(run.child.fd, selectors.EVENT_READ)
+            ready = selector.select(min((run.child.patience() for run in self._running), default=None))
+        if any(key.fd == self._channel.read_fd for key, _ in ready):
+            self._receive()
+
+    def _receive(self) -> None:
+        """All that the session has sent by now."""
+        try:
+            while (request := self._channel.receive(0)) is not None:
+                self._waiting.append(request)
+        except TimeoutError:
+            return
+        if self._running or self._waiting or self._alone:
+            raise SessionGone
+        self._is_over = True
+
+    def _finish(self) -> None:
+        """Look at the children, and answer for those that are done."""
+        for run in list(self._running):
+            answer = run.child.look()
+            if answer is None:
+                continue
+            run.child.end()
+            self._running.remove(run)
+            self._ended(run.request)
+            if run.has_neighbours and answer.get("outcome") not in _FIGURES:
+                self._alone.append(run.request)
+            else:
+                self._answer(run.request, answer)
+
+    def _answer(self, request: Request, answer: Answer) -> None:
+        head = {"event": "result", "key": request["key"], "number": request["number"]}
+        self._channel.send({**head, **answer})
+        self._is_over = self._is_over or bool(answer.get("is_last"))
+
+
+def _largest_child_bytes() -> int:
+    """Of the children that have ended, the most that one had in memory: what the next may need."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

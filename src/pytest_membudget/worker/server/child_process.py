@@ -1,0 +1,215 @@
+"""A function run in a child process, with a time limit; whatever becomes of it, an answer."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import selectors
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..exit_status import end_text
+from ..protocol import Channel
+from .last_words import end_with_parent, places_of, tell_when_asked, users_lines
+from .output_file import OutputFile
+from .process_exit import flush_output, leave
+
+#: Seconds that a child that closes its pipe gets to end.
+_PATIENCE = 1.0
+_UNHEARD = (
+    "the test's process has closed the pipe of its answer; let it close descriptors that it has opened, and "
+    "no others"
+)
+#: Seconds between two looks at whether the child and the session are still there.
+_INTERVAL = 0.2
+#: Calls of a traceback that are told, the innermost.
+_CALLS = 6
+#: From Python 3.14 on a crash tells the interpreter's own calls too, and what was printed has no room then.
+_PYTHON_ONLY: dict[str, Any] = {"c_stack": False} if sys.version_info >= (3, 14) else {}
+
+
+class SessionGone(Exception):  # noqa: N818 - it is what has happened
+    """Nobody is there to be answered."""
+
+
+def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
+    """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, left or hung."""
+    child = Child(body, timeout)
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(child.fd, selectors.EVENT_READ)
+            while (answer := child.look()) is None:
+                selector.select(child.patience())
+        return answer
+    finally:
+        child.end()
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Python 3.12 and later warn of threads; those of the worker's imports hold no lock we need
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _serve_as_child(
+    body: Callable[[], dict[str, Any]], write_fd: int, last_words: Path, output: OutputFile
+) -> NoReturn:
+    pid, status = os.getpid(), 1
+    try:
+        os.setpgid(0, 0)  # so that what the test starts ends with it
+        end_with_parent()
+        output.take_over()
+        faulthandler.enable(2, all_threads=False, **_PYTHON_ONLY)  # where it is when it crashes
+        tell_when_asked(last_words)
+        try:
+            answer = body()
+        except BaseException as error:
+            what = f"{type(error).__name__} in the test's process: {error}"
+            answer = {"outcome": "error", "reason": f"{what}\n{traceback.format_exc(limit=-_CALLS)}"}
+        if os.getpid() == pid:  # and not a process that the test has forked
+            Channel(-1, write_fd).send(answer)
+            status = 0
+    finally:
+        leave(status)
+
+
+class Child:
+    """A process that runs ``body``, as its parent sees it; ended by ``end``, with all that it has started."""
+
+    def __init__(
+        self, body: Callable[[], dict[str, Any]], timeout: float, session: Channel | None = None
+    ) -> None:
+        """``session``: the parent's channel, of which the child must have no end."""
+        self._timeout = timeout
+        self._last_words = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by end()
+        last_words = Path(self._last_words.name)
+        self._output = OutputFile()
+        read_fd, write_fd = os.pipe()
+        flush_output()
+        try:
+            self._pid = _fork()
+        except OSError:  # no room for one more
+            os.close(read_fd)
+            os.close(write_fd)
+            self._close_files()
+            raise
+        if self._pid == 0:
+            os.close(read_fd)
+            if session is not None:
+                session.close()  # else its other end would not see the end of this process's parent
+            _serve_as_child(body, write_fd, last_words, self._output)
+        os.close(write_fd)
+        #: readable when there is something to look at
+        self.fd = read_fd
+        self._channel = Channel(read_fd, -1)
+        self._status: int | None = None
+        self._code: int | None = None
+        self._is_over = False
+        self._deadline = time.monotonic() + timeout
+
+    def patience(self) -> float:
+        """Seconds until it has to be looked at, whether it has said something or not."""
+        return max(0.0, min(self._deadline - time.monotonic(), _INTERVAL))
+
+    def look(self) -> dict[str, Any] | None:
+        """Its answer; None while there is none, and its time is not over.
+
+        An error has the last that the test has printed in its ``details``.
+        """
+        self._output.cut()
+        answer = self._look()
+        printed = self._output.last_lines() if answer is not None and answer.get("outcome") == "error" else ""
+        if answer is None or not printed:
+            return answer
+        details = (answer.get("details", ""), f"The last of its output:\n{printed}")
+        return {**answer, "details": "\n".join(filter(None, details))}
+
+    def _look(self) -> dict[str, Any] | None:
+        try:
+            answer = self._channel.receive(0)
+        except ValueError:  # it has written to every descriptor that it could find
+            reason = "the test's process has written into the pipe of its answer"
+            return {"outcome": "error", "reason": f"{reason}; let it write to descriptors that it has opened"}
+        except TimeoutError:
+            self._see_whether_it_ended()
+            if self._status is None:
+                return self._hang() if time.monotonic() > self._deadline else None
+            answer = self._last_answer()
+        if answer is None:
+            self._wait_for_its_end()
+            if self._status is None:  # it goes on, and nobody hears of it
+                self._end_group()
+                return {"outcome": "error", "reason": _UNHEARD}
+            return {"outcome": "error", "reason": _end_text(self._end_group())}
+        return answer
+
+    def end(self) -> None:
+        """End it and its group, if they are there."""
+        if not self._is_over:
+            self._end_group()
+            os.close(self.fd)
+            self._close_files()
+            self._is_over = True
+
+    def _close_files(self) -> None:
+        self._last_words.close()
+        self._output.close()
+
+    def _hang(self) -> dict[str, Any]:
+        (place,) = places_of([(self._pid, Path(self._last_words.name))])
+        return {"outcome": "error", "reason": _hang_text(self._timeout, users_lines(place))}
+
+    def _last_answer(self) -> dict[str, Any] | None:
+        """It has ended; a process of its own may keep the pipe open."""
+        try:
+            return self._channel.receive(0)
+        except (TimeoutError, ValueError):
+            return None
+
+    def _wait_for_its_end(self) -> None:
+        """Nothing will be answered: it is about to end, or has closed the pipe."""
+        deadline = time.monotonic() + _PATIENCE
+        while self._status is None and time.monotonic() < deadline:
+            self._see_whether_it_ended()
+            time.sleep(_INTERVAL / 20)
+
+    def _see_whether_it_ended(self) -> None:
+        if self._status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            self._status = status if pid else None
+
+    def _end_group(self) -> int:
+        """End the child and its group, once; its status as ``subprocess`` counts."""
+        if self._code is not None:
+            return self._code
+        try:
+            os.killpg(self._pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            if self._status is None:  # it had not made its own group yet, or has ended by itself
+                os.kill(self._pid, signal.SIGKILL)
+        if self._status is None:
+            _, self._status = os.waitpid(self._pid, 0)
+        self._code = os.waitstatus_to_exitcode(self._status)
+        return self._code
+
+
+def _end_text(returncode: int) -> str:
+    what = f"the test's process {end_text(returncode)} before its test did"
+    if returncode >= 0:
+        return f"{what}; let the body return, raise or call pytest.skip, and not leave by os._exit"
+    if returncode == -signal.SIGKILL:
+        return f"{what}; the kernel does that when the machine's memory is full"
+    return what
+
+
+def _hang_text(timeout: float, where: str) -> str:
+    limit = f"it did not finish within {timeout:g} s (the time limit is [tool.membudget] timeout, in seconds)"
+    return f"{limit}\nIt was at:\n{where}" if where else limit

@@ -1,0 +1,129 @@
+"""Why a test could not be traced, in words that say what to write instead."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+
+from ...devices.fake.shape_bounds import what_to_write
+from ...errors import MembudgetError
+
+#: What a trace cannot do; no fault of the test's, so no failure that an xfail mark may expect.
+_OURS = (
+    MembudgetError,
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
+#: Calls of a traceback that are told, the innermost.
+_CALLS = 12
+#: Lines of an exception's text that are told: torch lists every kernel that there is.
+_LINES = 12
+#: Characters of a line that are told: a message may have a whole tensor in it.
+_LENGTH = 1000
+#: Whose frames say nothing to the user of a test.
+_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
+
+
+def explain(
+    item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException], device: str
+) -> dict[str, Any]:
+    """The answer for a phase that raised: skipped, out of memory, or an error with place and remedy.
+
+    ``device``: what texts call the one that it ran on.
+    """
+    error = excinfo.value
+    if isinstance(error, pytest.skip.Exception):
+        return {"outcome": "skipped", "reason": str(error.msg)}
+    if isinstance(error, pytest.xfail.Exception):
+        return {"outcome": "skipped", "reason": f"xfail: {error.msg}" if error.msg else "xfail"}
+    where = _place(item, excinfo)
+    if isinstance(error, torch.OutOfMemoryError):
+        return {"outcome": "out_of_memory", "reason": str(error), "where": where}
+    what = f"{type(error).__name__} in {when} at {where} on {device}: {_one_line(item, excinfo)}"
+    remedy = _remedy(error)
+    details = _user_traceback(item, excinfo)
+    raised = not isinstance(error, _OURS)
+    return {"outcome": "error", "reason": f"{what}{remedy}", "details": details, "raised": raised}
+
+
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, DynamicOutputShapeException):
+        return (
+            f"\nThe shape of what {error.args[0]} gives depends on data, and fake tensors have none. "
+            f"{what_to_write(error.args[0])}"
+        )
+    if isinstance(error, DataDependentOutputException):
+        return f"\nThe result of {error.args[0]} depends on data, and fake tensors have none."
+    if isinstance(error, UnsupportedOperatorException):
+        return (
+            f"\nThere is no fake kernel for {error.args[0]}: register one with torch.library.register_fake, "
+            "so that its output shapes are known without running it."
+        )
+    return ""
+
+
+def _one_line(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The first line of what the exception says; of a doctest, which begins with its source, the last."""
+    lines = _words(item, excinfo).splitlines() or [excinfo.type.__name__]
+    return _cut(lines[0] if isinstance(item, pytest.Function) else lines[-1])
+
+
+def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """What the exception says, as pytest would tell it; the exception's own code may raise at that."""
+    error = excinfo.value
+    try:
+        if isinstance(error, pytest.FixtureLookupError):  # whose text is the arguments that it was made with
+            return str(error.formatrepr().errorstring).strip()
+        if not isinstance(item, pytest.Function):  # a doctest, or what a conftest collects
+            return str(item.repr_failure(excinfo)).strip() or str(error).strip()
+        return str(error).strip()
+    except Exception as trouble:
+        return f"(its text cannot be had: {type(trouble).__name__})"
+
+
+def _place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The innermost line of the traceback in the test's own file, else the test's first line."""
+    for entry in reversed(list(excinfo.traceback)):
+        if str(entry.path) == str(item.path):
+            return f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
+    path, line, _ = item.location
+    return f"{path}:{(line or 0) + 1}"
+
+
+def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The calls in the user's code and their libraries, not those inside torch, pytest and this package."""
+    calls: list[str] = []
+    for entry in reversed(list(excinfo.traceback)):  # the source of thousands of calls takes seconds to find
+        package = entry.frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _HIDDEN:
+            place = f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
+            calls.append(f"  {place} in {entry.name}\n    {_statement(entry)}")
+        if len(calls) == _CALLS:
+            break
+    error_lines = f"{excinfo.type.__name__}: {_words(item, excinfo)}".splitlines()
+    left_out = [f"(and {len(error_lines) - _LINES} lines more)"] if len(error_lines) > _LINES else []
+    return "\n".join([*reversed(calls), *map(_cut, error_lines[:_LINES]), *left_out])
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LENGTH else f"{line[:_LENGTH]} (and {len(line) - _LENGTH} characters more)"
+
+
+def _statement(entry: Any) -> str:
+    """The first line of what ``entry`` was running; empty where there is no source: code made in memory."""
+    if entry.frame.code.fullsource is None:
+        return ""
+    return next(iter(str(entry.statement).strip().splitlines()), "")
+
+
+def _relative(item: pytest.Item, path: str) -> str:
+    return path.removeprefix(f"{item.config.rootpath}{os.sep}")

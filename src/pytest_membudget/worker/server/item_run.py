@@ -1,0 +1,140 @@
+"""One test on a worker's device: setup, call and teardown as pytest does them, and what came of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ...budgets.recorded_properties import plain_properties
+from ...hardware.gpus import find_gpu
+from .address_space import without_soft_limit
+from .snapshot_file import write_snapshot
+
+
+class ItemRun:
+    """Runs ``item`` once and turns its phases and the device's ledger into a plain JSON answer."""
+
+    def __init__(self, item: pytest.Item, device: Any, request: dict[str, Any]) -> None:
+        self._item = item
+        self._device = device
+        self._request = request
+        self._is_calling = False
+        #: the answer that the first trouble makes
+        self._trouble: dict[str, Any] | None = None
+        self._report: Any = None
+        self._snapshot: dict[str, Any] = {}
+
+    def run(self) -> dict[str, Any]:
+        """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
+        request = self._request
+        self._device.begin(find_gpu(request["gpu"]), limited=request["limited"], **_place_in(request))
+        with self._threads_watched():
+            try:
+                self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
+            except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
+                self._raised("the test", error)
+        if self._report is None:  # no call phase: setup failed, or the test was skipped
+            self._report = self._measure()
+        outcome = self._trouble or self._swallowed() or {"outcome": "traced"}
+        properties = plain_properties(self._item.user_properties)
+        found = {
+            "report": self._report,
+            "device": self._device.name,
+            "properties": properties,
+            "ran_short": self._device.ran_short(),
+        }
+        return {**found, **self._likeness(outcome), **self._snapshot, **outcome}
+
+    def _likeness(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        """After rank 0's run, which others must be run, and what is taken for granted of the rest."""
+        place = _place_in(self._request)
+        if not place or place["rank"] != 0 or outcome["outcome"] != "traced":
+            return {}
+        device = self._device
+        return {
+            "representatives": device.representative_ranks(),
+            "rank_assumption": device.rank_assumption(),
+            "said": device.said(),
+        }
+
+    def _swallowed(self) -> dict[str, Any] | None:
+        """An error that only the virtual device raises, caught by a test, which ran on as nowhere else."""
+        refused = self._device.refused()
+        if not refused:
+            return None
+        reason = (
+            f"{refused[0]}. The test caught this error, which a run on a GPU does not raise: what followed "
+            "is not what would run there"
+        )
+        return {"outcome": "error", "reason": reason}
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Around the call phase; what is reported meanwhile is of a part of it, a subtest."""
+        self._is_calling = True
+        try:
+            yield
+        finally:
+            self._is_calling = False
+
+    def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+        """One phase has ended; the first trouble is the one to tell."""
+        if self._is_calling:
+            if call.excinfo is not None and not isinstance(call.excinfo.value, pytest.skip.Exception):
+                self._note(call.when, call.excinfo)
+            return
+        if call.when == "call":
+            with without_soft_limit():
+                self._report = self._measure()
+        if call.excinfo is not None:
+            self._note(call.when, call.excinfo)
+        elif report.failed and self._trouble is None:  # a plugin holds something against it
+            self._trouble = {
+                "outcome": "error",
+                "reason": f"it failed in {call.when} on {self._device.name}\n{report.longreprtext}",
+                "raised": True,
+            }
+
+    def _measure(self) -> dict[str, Any]:
+        root = str(self._item.config.rootpath)
+        data: dict[str, Any] = self._device.end(metric=self._request["metric"], root=root).to_json()
+        if self._request["snapshot"] is not None:
+            self._snapshot = write_snapshot(Path(self._request["snapshot"]), self._device.snapshot())
+        return data
+
+    def _note(self, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        from .failures import explain
+
+        if self._trouble is None:
+            self._trouble = explain(self._item, when, excinfo, self._device.name)
+
+    def _raised(self, when: str, error: BaseException) -> None:
+        self._note(when, pytest.ExceptionInfo.from_exception(error))
+
+    @contextmanager
+    def _threads_watched(self) -> Iterator[None]:
+        """A thread that dies is trouble: pytest only warns, and what it would have allocated is missing."""
+        previous = threading.excepthook
+
+        def died(args: threading.ExceptHookArgs) -> None:
+            if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+                self._raised("a thread", args.exc_value)
+            previous(args)
+
+        threading.excepthook = died
+        try:
+            yield
+        finally:
+            threading.excepthook = previous
+
+
+def _place_in(request: dict[str, Any]) -> dict[str, Any]:
+    """``rank`` and ``world_size`` of a test that is run as one of several ranks, and what rank 0 told it."""
+    if request.get("world_size", 1) == 1:
+        return {}
+    return {name: request[name] for name in ("rank", "world_size", "heard") if name in request}

@@ -1,0 +1,226 @@
+"""The plugin that makes a pytest session serve single tests instead of running them all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from ...budgets.node_ids import key_of
+from ...cache.observer import SEEN
+from ..protocol import Channel
+from ..ranks.launcher_environment import forget_launcher
+from .at_once import AtOnce
+from .child_process import Child, SessionGone, run_in_child
+from .item_run import ItemRun
+from .process_exit import leave
+from .quiet import hush, silence
+
+#: Seconds for the driver to say what card there is.
+_CARD_TIMEOUT = 60.0
+#: Under this name the session knows that it is a worker's.
+NAME = "membudget-worker"
+
+
+class ServingPlugin:
+    """Collects the given files, then runs each asked-for item in a child process of its own.
+
+    A child an item: what a test leaves behind, cached blocks and changed modules included, is not there
+    for the next; a crash or a hang ends the child alone. The device, the imports and the collection are
+    there once. The session is left where it is when the other end closes: reports, caches and whatever
+    else plugins write at the end are the user's session's.
+    """
+
+    #: pluggy registers the object under this name
+    __name__ = NAME
+
+    def __init__(
+        self,
+        channel: Channel,
+        device: Any,
+        files: Sequence[str],
+        scratch: str,
+        observer: Any = None,
+        *,
+        at_once: int = 1,
+    ) -> None:
+        """``observer``: sees what tests read, which their answers tell then.
+
+        ``at_once``: how many tests may run beside each other.
+        """
+        self._channel = channel
+        self._device = device
+        self._files = list(files)
+        self._scratch = scratch
+        self._observer = observer
+        self._most = at_once
+        self._collection_errors: dict[str, str] = {}
+        self._items: dict[str, list[pytest.Item]] = {}
+        self._current: ItemRun | None = None
+        self.served = False
+        self.trouble = ""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
+        """Before plugins that begin as early as this: coverage."""
+        silence(early_config.known_args_namespace, self._scratch)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
+        """Be quiet before any plugin looks at the options, and collect what was asked for."""
+        config = yield
+        silence(config.option, self._scratch)
+        config.args = list(self._files)
+        return config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """From here on a failure is one of the test files."""
+        # a failure is told as it is; what xfail marks make of it is for the user's session
+        session.config.option.runxfail = True
+        self._channel.send({"event": "session"})
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Know the items before plugins choose among them: the user's session has chosen."""
+        self._items.setdefault(key_of(item), []).append(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Remember why a file or folder could not be collected."""
+        report = yield
+        if not report.passed:
+            self._collection_errors[str(collector.path)] = _text_of(report)
+        return report
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        """Remember what went wrong inside pytest or a plugin."""
+        self.trouble = str(excrepr)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Answer requests until the other end closes."""
+        self.served = True
+        from . import failures  # noqa: F401 - a test may leave its process without the means to import it
+
+        hush(session.config)
+        for item in session.items:  # those that a plugin has made
+            known = self._items.setdefault(key_of(item), [])
+            if all(item is not other for other in known):
+                known.append(item)
+        imported_bytes = self._device.imported_bytes()
+        ready = {"imported_bytes": imported_bytes, "card": self._card(), "is_awake": self._device.is_awake}
+        self._channel.send({"event": "ready", **ready})
+        with suppress(SessionGone):
+            self._serve()
+        self._leave()
+
+    def _serve(self) -> None:
+        """Answer requests until the other end closes."""
+        AtOnce(self._channel, self._most, self._answer, self._ended).serve()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Tell the running item which reports are of its call, and which of parts of it."""
+        if self._current is None:
+            return (yield)
+        with self._current.calling():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Hand each phase of the running item to its run."""
+        report = yield
+        if self._current is not None:
+            self._current.phase_ended(call, report)
+        return report
+
+    def _card(self) -> dict[str, Any]:
+        """What the device says of its card: asked in a child if that would wake a driver here."""
+        device = self._device
+        if device.wakes_when_asked and not device.is_awake:
+            return run_in_child(device.card, _CARD_TIMEOUT)
+        card: dict[str, Any] = device.card()
+        return card
+
+    def _answer(self, request: dict[str, Any]) -> Child | dict[str, Any]:
+        """The answer to ``request``, or the child that gives it."""
+        found = self._items.get(request["key"], [])
+        if not found:
+            return {"outcome": "error", "reason": self._not_found(request["file"])}
+        if any(not _same_test(item, found[0]) for item in found[1:]):
+            return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
+        return self._run(found[-1], request)
+
+    def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
+        def body() -> dict[str, Any]:
+            _take_temporary_folder(item.config, self._scratch, request["number"])
+            forget_launcher(os.environ, keeps_machine=request.get("world_size", 1) > 1)
+            self._current = ItemRun(item, self._device, request)
+            if self._observer is None:
+                return self._current.run()
+            self._observer.begin()
+            return {**self._current.run(), SEEN: self._observer.seen()}
+
+        if self._device.is_awake:  # a driver that has begun to work does not survive a fork
+            return {**body(), "is_last": True}
+        return Child(body, request["timeout"], self._channel)
+
+    def _ended(self, request: dict[str, Any]) -> None:
+        shutil.rmtree(_temporary_folder(self._scratch, request["number"]), ignore_errors=True)
+
+    def _leave(self) -> NoReturn:
+        shutil.rmtree(self._scratch, ignore_errors=True)  # for a session that was killed
+        leave(0)
+
+    def _not_found(self, file: str) -> str:
+        for path, error in self._collection_errors.items():
+            if file == path or file.startswith(path + os.sep):
+                return f"{path} could not be collected in the worker, where CUDA is available:\n{error}"
+        return (
+            "the worker did not collect this test: its collection must not depend on the process "
+            "it runs in (random parameters, a different working folder, a missing GPU that it checks for)"
+        )
+
+
+def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> None:
+    """A base of its own for the test's ``tmp_path``, in a folder of its own: a test may delete what is above.
+
+    pytest empties the base when it makes it, and makes no folder above it.
+    """
+    factory: Any = getattr(config, "_tmp_path_factory", None)
+    if getattr(factory, "_basetemp", None) is None and hasattr(factory, "_given_basetemp"):
+        folder = _temporary_folder(scratch, number)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        factory._given_basetemp = folder / "base"
+
+
+def _temporary_folder(scratch: str, number: int) -> Path:
+    return Path(scratch, f"tmp-{number}")
+
+
+def _text_of(report: pytest.CollectReport) -> str:
+    if isinstance(report.longrepr, tuple):  # a skip: file, line and reason
+        path, line, reason = report.longrepr
+        return f"{path}:{line}: {reason}"
+    return str(report.longrepr)
+
+
+def _same_test(item: pytest.Item, other: pytest.Item) -> bool:
+    """Whether the two are one test, collected twice."""
+    function, parameters = getattr(item, "function", item), getattr(item, "callspec", None)
+    same_function = function is getattr(other, "function", other)
+    return same_function and _ids(parameters) == _ids(getattr(other, "callspec", None))
+
+
+def _ids(parameters: Any) -> str:
+    return getattr(parameters, "id", "")

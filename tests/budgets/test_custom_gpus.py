@@ -1,0 +1,209 @@
+"""Cards of the user's own: from a file or from pyproject.toml, checked, and there in every process."""
+
+import pytest
+
+from pytest_membudget.budgets.custom_gpus import CARD, own_gpus
+from pytest_membudget.errors import UsageMistake
+from pytest_membudget.hardware.gpus import OWN_GPUS, find_gpu, load_gpus
+from pytest_membudget.units import GIB, MIB
+from pytest_membudget.user_input.yaml_nodes import read_yaml
+
+#: A card that nobody sells.
+CARD_FILE = """
+LAB-12GB:
+  total_bytes: 12000000000
+  capability: [8, 6]
+  multiprocessor_count: 46
+  context_bytes: 300000000
+  aliases: [OUR-LAB]
+"""
+TABLE = """
+[tool.membudget]
+gpu = "lab 12gb"
+
+[tool.membudget.gpus.LAB-12GB]
+total_bytes = 12_000_000_000
+capability = [8, 6]
+multiprocessor_count = 46
+context_bytes = 300_000_000
+"""
+
+
+@pytest.fixture
+def cards_of(tmp_path):
+    """What ``pyproject.toml`` and ``gpus.yaml`` with these texts make of the user's cards."""
+
+    def read(pyproject="[tool.membudget]\ngpus_file = 'gpus.yaml'\n", gpus=CARD_FILE):
+        (tmp_path / "gpus.yaml").write_text(gpus, encoding="utf-8")
+        (tmp_path / "pyproject.toml").write_text(pyproject, encoding="utf-8")
+        return own_gpus(tmp_path / "pyproject.toml")
+
+    return read
+
+
+@pytest.fixture
+def refusal_of(cards_of):
+    def read(*args, **kwargs):
+        with pytest.raises(UsageMistake) as refusal:
+            cards_of(*args, **kwargs)
+        return str(refusal.value)
+
+    return read
+
+
+@pytest.fixture
+def announced(cards_of, monkeypatch):
+    """The catalogue with the cards of these texts."""
+
+    def announce(*args, **kwargs):
+        monkeypatch.setenv(OWN_GPUS, cards_of(*args, **kwargs))
+
+    return announce
+
+
+def test_without_the_setting_there_are_none(cards_of):
+    assert cards_of(pyproject="[tool.membudget]\n") == ""
+
+
+@pytest.mark.parametrize("text", [CARD_FILE, "cards:" + CARD_FILE.replace("\n", "\n  ")])
+def test_a_card_of_a_file_is_found_by_its_name_and_its_alias(announced, text):
+    announced(gpus=text)
+
+    card = find_gpu("lab 12gb")
+
+    assert (card.name, card.total_bytes, card.capability) == ("LAB-12GB", 12_000_000_000, (8, 6))
+    assert card.usable_bytes == 11_700_000_000
+    assert card.nominal_bytes == 12 * GIB  # 11.18 GiB, rounded up
+    assert (card.backend, card.context_confidence) == ("cuda", "typical")
+    assert find_gpu("our-lab") == card
+
+
+def test_a_card_can_be_written_in_pyproject(announced):
+    announced(pyproject=TABLE)
+
+    assert find_gpu("LAB-12GB").multiprocessor_count == 46
+
+
+def test_the_catalogue_is_there_as_before(announced):
+    known = list(load_gpus())
+
+    announced()
+
+    assert list(load_gpus()) == [*known, "LAB-12GB"]
+
+
+def test_a_card_of_a_catalogued_name_takes_its_place(announced):
+    announced(gpus=CARD_FILE.replace("LAB-12GB", "RTX-4090"))
+
+    assert find_gpu("RTX-4090").total_bytes == 12_000_000_000
+    assert list(load_gpus()).count("RTX-4090") == 1
+
+
+def test_a_measured_context_is_told_as_such(announced):
+    announced(gpus=f"{CARD_FILE}  context_confidence: measured\n")
+
+    card = find_gpu("LAB-12GB")
+
+    assert [context.size_bytes for context in card.contexts] == [300_000_000 // MIB * MIB]
+    assert "measured on this card" in card.context_assumption
+
+
+def test_mistakes_name_file_line_value_and_remedy(refusal_of):
+    text = refusal_of(
+        gpus="X-1GB:\n  totl_bytes: 1\n  capability: [9]\n  multiprocessor_count: many\n  context_bytes: 1\n"
+    )
+
+    assert text.splitlines() == [
+        "gpus.yaml:1: X-1GB.total_bytes is missing: `torch.cuda.get_device_properties(0).total_memory`.",
+        "gpus.yaml:2: there is no field totl_bytes in X-1GB; did you mean total_bytes?",
+        "gpus.yaml:3: X-1GB.capability: [9]: write a list of 2, each a whole number of at least 0, "
+        "as in X-1GB.capability: [9, 0]",
+        "gpus.yaml:4: X-1GB.multiprocessor_count: many: write a whole number of at least 1, "
+        "as in X-1GB.multiprocessor_count: 128",
+    ]
+
+
+def test_mistakes_in_pyproject_have_their_line_too(refusal_of):
+    text = refusal_of(pyproject=TABLE.replace("46", "'46'"))
+
+    assert text.startswith("pyproject.toml:8: LAB-12GB.multiprocessor_count: '46': write a whole number")
+
+
+@pytest.mark.parametrize(
+    ("pyproject", "told"),
+    [
+        ("gpus_file = 3", "gpus_file = 3: write a path, as in 'gpus.yaml'"),
+        ("gpus_file = 'nowhere.yaml'", "nowhere.yaml: the file cannot be read"),
+        ("gpus = 3", "pyproject.toml:2: [tool.membudget] gpus: 3: write a table of cards by their names"),
+        ("gpus = {}", "write a table of cards by their names"),
+        ("gpus = {X = 3}", "pyproject.toml:2: X: 3: write a table of total_bytes, "),
+    ],
+)
+def test_what_is_no_table_of_cards_is_refused(refusal_of, pyproject, told):
+    assert told in refusal_of(pyproject=f"[tool.membudget]\n{pyproject}\n")
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "3"])
+def test_a_file_that_has_no_cards_is_refused(refusal_of, text):
+    assert refusal_of(gpus=text).startswith("gpus.yaml")
+
+
+def test_a_name_that_means_another_card_is_refused(refusal_of):
+    text = refusal_of(gpus=CARD_FILE.replace("OUR-LAB", "rtx 4090"))
+
+    assert text == "gpus.yaml:2: LAB-12GB: rtx 4090 means RTX-4090 already; write another name"
+
+
+def test_the_same_card_in_both_places_is_refused(refusal_of):
+    text = refusal_of(pyproject=TABLE.replace("gpu =", "gpus_file = 'gpus.yaml'\ngpu ="))
+
+    assert text == "pyproject.toml:6: LAB-12GB is at gpus.yaml:2 too; leave one of them out"
+
+
+def test_every_figure_of_the_packages_own_file_is_a_field_of_cards():
+    import pytest_membudget.hardware.gpus as gpus
+
+    path = gpus.resources.files("pytest_membudget.hardware").joinpath("gpus.yaml")
+    cards = read_yaml(path, "gpus.yaml").value["cards"].value.values()
+
+    assert {key for card in cards for key in card.value} <= set(CARD.by_name)
+
+
+def test_a_session_estimates_on_a_card_of_the_users(session_of):
+    run = session_of(
+        {
+            "pyproject.toml": "[tool.membudget]\ngpus_file = 'gpus.yaml'\n",
+            "gpus.yaml": CARD_FILE,
+            "test_it.py": """
+                import pytest
+                from holding import hold
+
+                @pytest.mark.mem_budget(gpu="LAB-12GB")
+                def test_fits():
+                    import torch
+
+                    assert torch.cuda.get_device_properties(0).total_memory == 12_000_000_000
+                    hold(10)
+
+                @pytest.mark.mem_budget(gpu="LAB-12GB")
+                def test_does_not_fit():
+                    hold(11)
+                """,
+        },
+        "--membudget",
+        "-n2",
+    )
+
+    assert run.outcomes == {"test_fits": "passed", "test_does_not_fit": "failed"}
+    assert "does not fit on LAB-12GB" in run.text("test_does_not_fit")
+
+
+def test_a_session_with_a_bad_card_ends_with_a_word_on_it(session_of):
+    run = session_of(
+        {"pyproject.toml": "[tool.membudget]\ngpus_file = 'gpus.yaml'\n", "gpus.yaml": "X-1GB: 3\n"},
+        "--membudget",
+        report=False,
+    )
+
+    assert run.status == pytest.ExitCode.USAGE_ERROR
+    assert "gpus.yaml:1: X-1GB: 3: write a table of total_bytes, capability" in run.err

@@ -1,0 +1,435 @@
+"""From ``mem_budget`` marks to a Budget."""
+
+import json
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.marker import read_budget
+from pytest_membudget.components import COMPONENTS
+from pytest_membudget.errors import MembudgetError, UsageMistake
+
+DEFAULTS = {"gpu": None, "metric": "allocated"}
+
+
+def read(*marks, args=(), **defaults):
+    """The budget of ``marks``, closest first, under ``DEFAULTS`` changed by ``defaults``."""
+    return read_budget([(args, mark) for mark in marks], {**DEFAULTS, **defaults})
+
+
+def refusal_of(error, *marks, args=(), **defaults):
+    with pytest.raises(error) as refusal:
+        read(*marks, args=args, **defaults)
+    assert type(refusal.value) is error
+    return str(refusal.value)
+
+
+# Values that are taken
+
+
+def test_gib_alone_is_a_budget_of_allocated_memory_on_one_gpu():
+    budget = read({"gib": 40})
+    assert budget == Budget(gib=40, gpus=1, gpu=None, metric="allocated", components={})
+
+
+def test_every_argument_that_can_be_checked_is_taken():
+    budget = read(
+        {
+            "gib": 12.5,
+            "gpus": 1,
+            "gpu": "A100-40GB",
+            "metric": "device",
+            "components": {"activations": 8, "context": 0.5},
+            "ranks": "all",
+            "reason": "half of the card is the sampler's",
+        }
+    )
+    assert budget == Budget(
+        gib=12.5,
+        gpus=1,
+        gpu="A100-40GB",
+        metric="device",
+        components={"activations": 8, "context": 0.5},
+        ranks="all",
+        reason="half of the card is the sampler's",
+    )
+
+
+def test_a_card_alone_is_a_budget():
+    assert read({"gpu": "H100-80GB"}).gpu == "H100-80GB"
+
+
+def test_a_budget_of_one_component_alone_is_a_budget():
+    budget = read({"components": {"activations": 12}})
+    assert (budget.gib, budget.components) == (None, {"activations": 12})
+
+
+def test_a_card_named_by_the_settings_is_a_budget_for_an_empty_mark():
+    assert read({}, gpu="T4").gpu == "T4"
+
+
+def test_a_card_may_be_written_in_any_case():
+    assert read({"gpu": "rtx 4090"}).gpu == "rtx 4090"
+
+
+@pytest.mark.parametrize("metric", ["allocated", "reserved", "device"])
+def test_each_metric_is_taken(metric):
+    assert read({"gib": 1, "metric": metric}).metric == metric
+
+
+# Several marks
+
+
+def test_the_closest_mark_wins():
+    assert read({"gib": 8}, {"gib": 16}, {"gib": 40}).gib == 8
+
+
+def test_arguments_are_taken_one_by_one_from_the_closest_mark_that_has_them():
+    budget = read({"gib": 8}, {"metric": "reserved", "gib": 16}, {"gpu": "T4", "metric": "device"})
+    assert (budget.gib, budget.metric, budget.gpu) == (8, "reserved", "T4")
+
+
+def test_components_of_the_closest_mark_replace_those_further_out():
+    budget = read({"components": {"activations": 2}}, {"components": {"gradients": 1}})
+    assert budget.components == {"activations": 2}
+
+
+def test_none_in_a_close_mark_takes_back_what_one_further_out_says():
+    budget = read({"gib": None, "gpu": "T4"}, {"gib": 40})
+    assert (budget.gib, budget.gpu) == (None, "T4")
+
+
+def test_a_mark_that_is_overruled_need_not_be_checkable():
+    assert read({"gpus": 1, "gib": 4}, {"gpus": 8}).gpus == 1
+
+
+def test_marks_rule_over_the_settings():
+    budget = read({"gpu": "T4", "metric": "reserved"}, gpu="H100-80GB", metric="device")
+    assert (budget.gpu, budget.metric) == ("T4", "reserved")
+
+
+def test_the_settings_hold_where_marks_say_nothing():
+    budget = read({"gib": 4}, gpu="H100-80GB", metric="device")
+    assert (budget.gpu, budget.metric) == ("H100-80GB", "device")
+
+
+def test_none_leaves_an_argument_to_the_settings():
+    assert read({"gib": 4, "metric": None}, metric="reserved").metric == "reserved"
+
+
+# Marks that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("args", "written", "remedy"),
+    [
+        ((40,), "mem_budget(40)", "write mem_budget(gib=40)"),
+        ((40, 2), "mem_budget(40, 2)", "write mem_budget(gib=40)"),
+        (("T4",), "mem_budget('T4')", "write mem_budget(gib='T4')"),
+    ],
+)
+def test_a_positional_argument_is_refused_with_its_name(args, written, remedy):
+    text = refusal_of(UsageMistake, {}, args=args)
+    assert text.startswith(f"{written}: arguments go by name")
+    assert text.endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("gb", "gib"), ("gpu_s", "gpus"), ("max_grow", "max_growth"), ("component", "components")],
+)
+def test_an_unknown_argument_is_refused_with_the_nearest_name(name, nearest):
+    text = refusal_of(UsageMistake, {name: 40})
+    assert text.startswith(f"mem_budget({name}=40): there is no argument {name!r}; did you mean {nearest}? ")
+
+
+def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
+    text = refusal_of(UsageMistake, {"vram": 40})
+    assert text == (
+        "mem_budget(vram=40): there is no argument 'vram'. The arguments are gib, gpus, gpu, host_gib, "
+        "metric, components, max_growth, ranks, scenario, reason."
+    )
+
+
+def test_an_unknown_argument_of_a_mark_further_out_is_refused_too():
+    assert "there is no argument 'vram'" in refusal_of(UsageMistake, {"gib": 4}, {"vram": 40})
+
+
+@pytest.mark.parametrize(
+    ("mark", "written"),
+    [
+        ({}, "mem_budget()"),
+        ({"reason": "later"}, "mem_budget(reason='later')"),
+        ({"gib": None, "gpus": 1}, "mem_budget(gpus=1)"),
+        ({"metric": "reserved"}, "mem_budget(metric='reserved')"),
+    ],
+)
+def test_a_mark_that_limits_nothing_is_refused(mark, written):
+    text = refusal_of(UsageMistake, mark)
+    assert text.startswith(f"{written}: this limits nothing; write gib=40, or gpu='H100-80GB'")
+
+
+@pytest.mark.parametrize("name", ["gib", "host_gib"])
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("40", "str"), (True, "bool"), ([40], "list"), ({"activations": 4}, "dict"), (4 + 0j, "complex")],
+)
+def test_a_size_that_is_no_number_is_refused(name, value, kind):
+    text = refusal_of(UsageMistake, {name: value})
+    assert text == f"mem_budget({name}={value!r}): {name} is a {kind}; write a number of GiB, as in {name}=40"
+
+
+@pytest.mark.parametrize("name", ["gib", "host_gib"])
+@pytest.mark.parametrize("value", [0, -1, 0.0, float("inf"), float("-inf"), float("nan")])
+def test_a_size_that_is_not_above_zero_and_finite_is_refused(name, value):
+    text = refusal_of(UsageMistake, {name: value})
+    assert text == f"mem_budget({name}={value!r}): write a finite number of GiB above 0, as in {name}=40"
+
+
+@pytest.mark.parametrize("value", ["2", 1.0, True, [0, 1]])
+def test_a_number_of_gpus_that_is_not_whole_is_refused(value):
+    text = refusal_of(UsageMistake, {"gpus": value})
+    assert text == f"mem_budget(gpus={value!r}): write a whole number of GPUs, as in gpus=1"
+
+
+@pytest.mark.parametrize("value", [0, -2])
+def test_less_than_one_gpu_is_refused(value):
+    text = refusal_of(UsageMistake, {"gpus": value})
+    assert text == f"mem_budget(gpus={value}): a test needs at least one GPU; write gpus=1"
+
+
+@pytest.mark.parametrize("value", [80, True, "", "  ", ["T4"]])
+def test_a_card_that_is_no_text_is_refused(value):
+    text = refusal_of(UsageMistake, {"gpu": value})
+    assert text == f"mem_budget(gpu={value!r}): write a text, as in gpu='H100-80GB'"
+
+
+def test_a_card_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
+    text = refusal_of(UsageMistake, {"gpu": "RTX-409O"})
+    assert text.startswith("mem_budget(gpu='RTX-409O'): ")
+    assert "Did you mean 'RTX-4090'?" in text
+
+
+@pytest.mark.parametrize("value", ["peak", "Allocated", "active", "", 1, ["allocated"]])
+def test_a_metric_that_is_none_is_refused_with_the_three(value):
+    text = refusal_of(UsageMistake, {"gib": 1, "metric": value})
+    assert text == f"mem_budget(metric={value!r}): write one of 'allocated', 'reserved', 'device'"
+
+
+@pytest.mark.parametrize("value", [12, "activations", ["activations"], {}, [("activations", 12)]])
+def test_components_that_are_no_mapping_are_refused(value):
+    text = refusal_of(UsageMistake, {"components": value})
+    assert text == (
+        f"mem_budget(components={value!r}): write GiB by component, as in components={{'activations': 12}}"
+    )
+
+
+def test_an_unknown_component_is_refused_with_the_nearest():
+    text = refusal_of(UsageMistake, {"components": {"activation": 12}})
+    assert text == (
+        "mem_budget(components={'activation': 12}): there is no component 'activation'; "
+        "did you mean 'activations'?"
+    )
+
+
+@pytest.mark.parametrize("component", ["kv", 7])
+def test_an_unknown_component_unlike_any_is_refused_with_all_of_them(component):
+    text = refusal_of(UsageMistake, {"components": {component: 12}})
+    assert f"there is no component {component!r}; they are {', '.join(COMPONENTS)}" in text
+
+
+@pytest.mark.parametrize("gib", ["12", 0, -3, True, None, float("nan"), float("inf")])
+def test_a_component_without_a_size_is_refused(gib):
+    components = {"activations": gib}
+    text = refusal_of(UsageMistake, {"components": components})
+    assert text == (
+        f"mem_budget(components={components!r}): 'activations' is {gib!r}; "
+        "write a number of GiB above 0, as in components={'activations': 12}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("component", "metric", "remedy"),
+    [
+        ("cached", "allocated", "reserved"),
+        ("context", "allocated", "device"),
+        ("context", "reserved", "device"),
+        ("nccl", "reserved", "device"),
+    ],
+)
+def test_a_component_that_the_metric_leaves_out_is_refused(component, metric, remedy):
+    components = {component: 1}
+    text = refusal_of(UsageMistake, {"components": components, "metric": metric})
+    assert text == (
+        f"mem_budget(components={components!r}): {component!r} is no part of {metric} memory, so its budget "
+        f"would check nothing; write metric={remedy!r}, or leave {component!r} out"
+    )
+
+
+@pytest.mark.parametrize(
+    ("component", "metric"),
+    [("cached", "reserved"), ("cached", "device"), ("context", "device"), ("nccl", "device")],
+)
+def test_a_component_that_the_metric_contains_is_taken(component, metric):
+    assert read({"components": {component: 1}}, metric=metric).components == {component: 1}
+
+
+@pytest.mark.parametrize("value", [2, 0.02, "2", "2 MB", "2% + 3%", "-1%"])
+def test_growth_that_cannot_be_read_is_refused_with_examples(value):
+    text = refusal_of(UsageMistake, {"gib": 1, "max_growth": value})
+    assert text.startswith(f"mem_budget(max_growth={value!r}): ")
+    assert "'2%', '256 MiB' or '2% + 64 MiB'" in text
+
+
+@pytest.mark.parametrize("value", ["middle", [], [0, "last"], 1.5, True, [True], {"first": 1}])
+def test_ranks_that_are_none_are_refused(value):
+    text = refusal_of(UsageMistake, {"gib": 1, "ranks": value})
+    assert text == (
+        f"mem_budget(ranks={value!r}): write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]"
+    )
+
+
+@pytest.mark.parametrize("value", ["llama3-8b", "budgets.yaml::", "::llama3-8b", "", 3, ["a::b"]])
+def test_a_scenario_without_file_or_name_is_refused(value):
+    text = refusal_of(UsageMistake, {"gib": 1, "scenario": value})
+    assert text == (
+        f"mem_budget(scenario={value!r}): write file::name, "
+        "as in scenario='budgets.membudget.yaml::llama3-8b'"
+    )
+
+
+@pytest.mark.parametrize("value", ["", "  ", 3, ["because"]])
+def test_a_reason_that_is_no_text_is_refused(value):
+    text = refusal_of(UsageMistake, {"gib": 1, "reason": value})
+    assert (
+        text == f"mem_budget(reason={value!r}): write a text, as in reason='the teacher alone takes 15 GiB'"
+    )
+
+
+# Several GPUs
+
+
+def test_more_gpus_than_any_job_has_are_refused():
+    assert read({"gib": 4, "gpus": 65_536}).gpus == 65_536
+    text = refusal_of(UsageMistake, {"gib": 4, "gpus": 65_537})
+    assert text == "mem_budget(gpus=65537): write the number of GPUs, 65536 at most"
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        ("all", None),
+        ("first", (0,)),
+        ("last", (7,)),
+        (3, (3,)),
+        ([7, 0, 7], (0, 7)),
+        ((5,), (5,)),
+        (0, (0,)),
+    ],
+)
+def test_ranks_name_those_that_the_budget_is_held_to(written, named):
+    assert read({"gib": 40, "gpus": 8, "ranks": written}).named_ranks == named
+
+
+def test_without_ranks_it_is_all_of_them():
+    assert read({"gib": 40, "gpus": 8}).named_ranks is None
+    assert Budget(gib=1).named_ranks is None
+
+
+@pytest.mark.parametrize("ranks", [8, -1, [0, 8], [-1, 0]])
+def test_ranks_that_are_not_there_are_refused(ranks):
+    text = refusal_of(UsageMistake, {"gib": 40, "gpus": 8, "ranks": ranks})
+    assert text == (
+        f"mem_budget(ranks={ranks!r}): with gpus=8 its ranks are 0 to 7; "
+        "write ranks that there are, or the number of GPUs that the test is for, as in gpus=8"
+    )
+
+
+def test_one_gpu_has_rank_0_alone():
+    assert read({"gib": 40, "ranks": "last"}).named_ranks == (0,)
+    text = refusal_of(UsageMistake, {"gib": 40, "ranks": [0, 1]})
+    assert text.startswith("mem_budget(ranks=[0, 1]): with gpus=1 there is rank 0 alone; write ranks that")
+
+
+def test_ranks_are_held_against_the_gpus_of_another_mark():
+    refusal_of(UsageMistake, {"gib": 40, "ranks": 5}, {"gpus": 4})
+
+
+# Host memory
+
+
+def test_host_memory_alone_limits_something():
+    assert read({"host_gib": 160}).host_gib == 160
+
+
+def test_host_memory_is_of_all_ranks_of_a_machine():
+    read({"gib": 40, "gpus": 2, "ranks": [0, 1], "host_gib": 160})
+    text = refusal_of(UsageMistake, {"gib": 40, "gpus": 2, "ranks": "first", "host_gib": 160})
+    assert text == (
+        "mem_budget(host_gib=160): this is for all ranks of a machine together, and ranks='first' "
+        "leaves some of them out; write it without ranks, in a test of its own"
+    )
+
+
+def test_a_scenario_is_taken_as_it_is_written():
+    assert read({"gib": 1, "scenario": "a.membudget.yaml::b"}).scenario == "a.membudget.yaml::b"
+
+
+# Growth
+
+
+@pytest.mark.parametrize("value", ["2%", "256 MiB", "2% + 64 MiB"])
+def test_a_growth_is_taken_as_it_is_written(value):
+    assert read({"gib": 40, "max_growth": value}).max_growth == value
+
+
+def test_the_closest_growth_wins_over_the_settings():
+    assert read({"gib": 1, "max_growth": "2%"}, {"max_growth": "3%"}, max_growth="9%").max_growth == "2%"
+    assert read({"gib": 1}, max_growth="9%").max_growth == "9%"
+
+
+def test_growth_alone_is_a_budget_and_is_known_as_one():
+    assert read({"max_growth": "2%"}).is_of_growth_alone
+    assert not read({"gib": 1, "max_growth": "2%"}).is_of_growth_alone
+    assert not read({"gib": 1}).is_of_growth_alone
+
+
+def test_growth_of_the_settings_is_no_limit_of_a_mark_without_any():
+    text = refusal_of(UsageMistake, {"reason": "x"}, max_growth="9%")
+    assert "this limits nothing" in text
+
+
+def test_a_mark_that_cannot_be_used_is_an_error_of_this_package():
+    assert issubclass(UsageMistake, MembudgetError)
+
+
+# Budget
+
+
+def test_the_limit_is_gib_in_bytes():
+    assert Budget(gib=1.5).limit_bytes == 1_610_612_736
+
+
+def test_without_gib_there_is_no_limit_of_its_own():
+    assert Budget(gpu="T4").limit_bytes is None
+
+
+def test_a_budget_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        Budget(gib=1).gib = 2
+
+
+def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():
+    budget = read({"gib": 40, "gpu": "T4", "components": {"activations": 12}, "reason": "a tight card"})
+    assert json.loads(json.dumps(budget.to_json())) == {
+        "gib": 40,
+        "gpus": 1,
+        "ranks": None,
+        "gpu": "T4",
+        "metric": "allocated",
+        "host_gib": None,
+        "components": {"activations": 12},
+        "max_growth": None,
+        "reason": "a tight card",
+    }

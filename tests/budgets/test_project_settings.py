@@ -1,0 +1,183 @@
+"""The settings of a session."""
+
+import json
+
+import pytest
+
+from pytest_membudget.budgets.settings import DEFAULT_TIMEOUT, Settings, load_settings
+from pytest_membudget.errors import UsageMistake
+
+
+@pytest.fixture
+def pyproject(tmp_path):
+    return tmp_path / "pyproject.toml"
+
+
+def write_table(pyproject, *lines):
+    pyproject.write_text("\n".join(["[tool.membudget]", *lines]), encoding="utf-8")
+
+
+def refusal_of(pyproject, **command_line):
+    with pytest.raises(UsageMistake) as refusal:
+        load_settings(pyproject, command_line)
+    return str(refusal.value)
+
+
+def test_without_a_file_the_defaults_hold(pyproject):
+    assert load_settings(pyproject, {}) == Settings(gpu=None, metric="allocated", timeout=300.0)
+
+
+@pytest.mark.parametrize("text", ["", "[project]\nname = 'x'\n", "[tool.pytest]\n", "[tool.membudget]\n"])
+def test_without_keys_the_defaults_hold(pyproject, text):
+    pyproject.write_text(text, encoding="utf-8")
+    assert load_settings(pyproject, {}) == Settings()
+
+
+def test_keys_of_the_table_are_taken(pyproject):
+    write_table(pyproject, 'gpu = "T4"', 'metric = "reserved"', "timeout = 60")
+    assert load_settings(pyproject, {}) == Settings(gpu="T4", metric="reserved", timeout=60)
+
+
+def test_a_card_is_known_by_its_name_in_the_catalogue_from_then_on(pyproject):
+    write_table(pyproject, 'gpu = "rtx 4090"')
+    assert load_settings(pyproject, {}).gpu == "RTX-4090"
+
+
+def test_the_command_line_rules_over_the_file(pyproject):
+    write_table(pyproject, 'gpu = "T4"', 'metric = "reserved"')
+    settings = load_settings(pyproject, {"gpu": "L4"})
+    assert (settings.gpu, settings.metric) == ("L4", "reserved")
+
+
+def test_an_option_that_was_not_given_leaves_the_file_its_say(pyproject):
+    write_table(pyproject, 'gpu = "T4"')
+    assert load_settings(pyproject, {"gpu": None}).gpu == "T4"
+
+
+def test_the_defaults_of_marks_are_the_card_the_metric_and_the_growth():
+    assert Settings(gpu="T4", metric="device", timeout=5, max_growth="2%").marker_defaults() == {
+        "gpu": "T4",
+        "metric": "device",
+        "max_growth": "2%",
+    }
+
+
+@pytest.mark.parametrize("value", ["2 percent", "", 2, True])
+def test_a_growth_that_cannot_be_read_is_refused_with_what_to_write(pyproject, value):
+    write_table(pyproject, f"max_growth = {json.dumps(value)}")
+    text = refusal_of(pyproject)
+    assert text.startswith(f"{pyproject}: [tool.membudget] max_growth = {value!r}: ")
+    assert "'2% + 64 MiB'" in text
+
+
+def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproject):
+    write_table(pyproject, 'metrics = "device"')
+    text = refusal_of(pyproject)
+    assert text == (
+        f"{pyproject}: [tool.membudget] metrics = 'device': there is no key 'metrics'; did you mean metric?"
+    )
+
+
+def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
+    write_table(pyproject, "vram = 3")
+    text = refusal_of(pyproject)
+    keys = ", ".join(Settings.__slots__)
+    assert text == f"{pyproject}: [tool.membudget] vram = 3: there is no key 'vram'; the keys are {keys}"
+
+
+@pytest.mark.parametrize("line", ['measure = "always"', "measure = true", 'measure = ""'])
+def test_an_unknown_way_of_measuring_is_refused_with_those_there_are(pyproject, line):
+    write_table(pyproject, line)
+    assert "write one of 'auto', 'off', 'require'" in refusal_of(pyproject)
+
+
+@pytest.mark.parametrize("line", ['device = "cuda"', "device = true", 'device = ""'])
+def test_an_unknown_device_is_refused_with_those_there_are(pyproject, line):
+    write_table(pyproject, line)
+    assert "write one of 'auto', 'stand-in', 'fake'" in refusal_of(pyproject)
+
+
+def test_the_command_lines_device_stands_over_the_tables(pyproject):
+    write_table(pyproject, 'device = "stand-in"')
+    assert load_settings(pyproject, {}).device == "stand-in"
+    assert load_settings(pyproject, {"device": "fake"}).device == "fake"
+
+
+@pytest.mark.parametrize("value", ['"5"', "5", "0.05", '"-5%"', '"five%"', '"5 %"'])
+def test_a_disagreement_is_a_percentage(pyproject, value):
+    write_table(pyproject, f"max_disagreement = {value}")
+    assert "write a percentage, as in max_disagreement = '5%'" in refusal_of(pyproject)
+
+
+def test_a_disagreement_is_read_as_a_fraction(pyproject):
+    write_table(pyproject, 'max_disagreement = "2.5%"')
+    assert load_settings(pyproject, {}).most_disagreement == 0.025
+
+
+@pytest.mark.parametrize(("line", "shown"), [('gpu = "RTX-409O"', "'RTX-409O'"), ("gpu = 80", "80")])
+def test_an_unknown_card_in_the_file_is_refused_with_its_place(pyproject, line, shown):
+    write_table(pyproject, line)
+    text = refusal_of(pyproject)
+    assert text.startswith(f"{pyproject}: [tool.membudget] gpu = {shown}: ")
+    assert "is not in the catalogue" in text
+
+
+def test_an_unknown_card_on_the_command_line_is_refused_with_the_option(pyproject):
+    text = refusal_of(pyproject, gpu="RTX-409O")
+    assert text.startswith("--membudget-gpu=RTX-409O: ")
+    assert "Did you mean 'RTX-4090'?" in text
+
+
+def test_a_wrong_file_is_refused_though_the_command_line_overrules_it(pyproject):
+    write_table(pyproject, 'gpu = "potato"')
+    assert "potato" in refusal_of(pyproject, gpu="T4")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [('metric = "peak"', "'peak'"), ("metric = 3", "3"), ('metric = ["allocated"]', "['allocated']")],
+)
+def test_a_metric_that_is_none_is_refused_with_the_three(pyproject, line, shown):
+    write_table(pyproject, line)
+    text = refusal_of(pyproject)
+    assert text == (
+        f"{pyproject}: [tool.membudget] metric = {shown}: write one of 'allocated', 'reserved', 'device'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("timeout = 0", "0"),
+        ("timeout = -5.5", "-5.5"),
+        ("timeout = inf", "inf"),  # TOML has infinity and nan
+        ("timeout = nan", "nan"),
+        ("timeout = true", "True"),
+        ('timeout = "300"', "'300'"),
+    ],
+)
+def test_a_timeout_that_is_no_time_is_refused(pyproject, line, shown):
+    write_table(pyproject, line)
+    text = refusal_of(pyproject)
+    assert text == (
+        f"{pyproject}: [tool.membudget] timeout = {shown}: write seconds above 0, as in timeout = 300"
+    )
+
+
+def test_a_file_that_is_not_toml_is_refused_with_its_path(pyproject):
+    pyproject.write_text("[tool.membudget\n", encoding="utf-8")
+    assert refusal_of(pyproject).startswith(f"{pyproject} cannot be read for [tool.membudget]: ")
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_its_path(pyproject):
+    pyproject.write_bytes(b"[tool.membudget]\ngpu = '\xff'\n")
+    assert refusal_of(pyproject).startswith(f"{pyproject} cannot be read for [tool.membudget]: ")
+
+
+def test_a_value_where_the_table_should_be_is_refused(pyproject):
+    pyproject.write_text("[tool]\nmembudget = 40\n", encoding="utf-8")
+    assert refusal_of(pyproject) == f"{pyproject}: tool.membudget is 40; write a table [tool.membudget]"
+
+
+def test_a_test_is_given_five_minutes_where_nobody_says_otherwise():
+    assert DEFAULT_TIMEOUT == 5 * 60

@@ -1,0 +1,74 @@
+"""A process with the virtual device, which runs functions of test modules in children of its own.
+
+Run by the ``trace`` fixture: orders and answers are JSON lines on standard input and output.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+from pytest_membudget.devices.fake.device import VirtualDevice
+from pytest_membudget.devices.fake.workspaces import Workspaces
+from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.worker.server.child_process import run_in_child
+
+#: The variable that says which device the bodies run on.
+DEVICE = "MEMBUDGET_TESTS_DEVICE"
+
+
+def main():
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what bodies print is not an answer
+    device = make_device(os.environ.get(DEVICE, "fake"))
+    device.install()
+    modules = {}
+    for line in sys.stdin:
+        order = json.loads(line)
+        path = order["path"]
+        if path not in modules:
+            modules[path] = load(path)
+        answer = run_in_child(lambda: run(device, modules[path], order), timeout=120)  # noqa: B023 - called at once
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    os._exit(0)
+
+
+def make_device(name):
+    if name == "fake":
+        return VirtualDevice(find_gpu("H100-80GB"))
+    from pytest_membudget.devices.stand_in.device import StandInDevice
+
+    return StandInDevice(find_gpu("H100-80GB"))
+
+
+def load(path):
+    sys.path.insert(0, str(Path(path).parent))
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(device, module, order):
+    os.environ.update(order["environ"])
+    module.virtual_device = device  # for bodies that look at the device itself
+    if order["workspaces_of"]:
+        release = tuple(order["workspaces_of"])
+        Workspaces.torch_version = property(lambda _: release, lambda _, installed: None)
+    ranks = {"rank": order["rank"], "world_size": order["world_size"], "heard": order["heard"]}
+    device.begin(find_gpu(order["gpu"]), limited=order["limited"], **ranks)
+    value = getattr(module, order["name"])(*order["args"])
+    report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
+    answer = {"report": report.to_json(), "value": value}
+    return {
+        **answer,
+        "representatives": device.representative_ranks(),
+        "rank_assumption": device.rank_assumption(),
+        "said": device.said(),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
+
+from pytest_membudget import components
+from pytest_membudget.allocator import AllocatorSettings
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.devices.real.overlay import Seen, overlay
+from pytest_membudget.devices.real.sightings import Sighting
+from pytest_membudget.devices.real.states import State, StateLog
+from pytest_membudget.histories.reading import Snapshot
+from pytest_membudget.tracking.classify import component_of
+from pytest_membudget.tracking.record import Phase
+
+MIB = 2**20
+OUTSIDE, INSIDE = State(Phase.FORWARD), State(Phase.FORWARD, "layers.0", 1)
+BACKWARD, RECOMPUTE = State(Phase.BACKWARD), State(Phase.RECOMPUTE, "layers.0", 2)
+OPTIMIZER = State(Phase.OPTIMIZER)
+LINE = [{"filename": "/r/model.py", "line": 5, "name": "forward"}]
+
+
+def born(address, state, mib=20, frames=LINE):
+    """A request in a segment of its own."""
+    return [
+        (HistoryEvent("segment_alloc", address * 1024 * MIB, mib * MIB, 0), frames, ""),
+        (HistoryEvent("alloc", address * 1024 * MIB, mib * MIB, 0), frames, str(state)),
+    ]
+
+
+def died(address, mib=20):
+    actions = ("free_requested", "free_completed")
+    return [(HistoryEvent(action, address * 1024 * MIB, mib * MIB, 0), LINE, "") for action in actions]
+
+
+def seen(after, what, address=0, **more):
+    return Sighting(after, what, address * 1024 * MIB, **more)
+
+
+def ledger(events, states, sightings=()):
+    snapshot = Snapshot(
+        DeviceHistory(0, tuple(event for event, _, _ in events), (), AllocatorSettings()),
+        tuple(frames for _, frames, _ in events),
+        tuple(metadata for _, _, metadata in events),
+    )
+    return overlay(
+        snapshot,
+        Seen(states, sightings),
+        users_line=lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
+    )
+
+
+def component_at(made, address):
+    return component_of(made.live[address * 1024 * MIB], made)
+
+
+def test_the_peak_is_that_of_the_history():
+    made = ledger([*born(1, 0), *died(1), *born(2, 0, 64), *born(3, 0, 30), *died(3, 30)], [OUTSIDE])
+
+    assert made.allocated_peak.totals.allocated_bytes == 94 * MIB
+    assert made.reserved_peak.totals.reserved_bytes == (20 + 64 + 30) * MIB
+
+
+def test_a_storage_has_the_module_and_line_of_its_birth():
+    made = ledger(born(1, 1), [OUTSIDE, INSIDE])
+    record = made.live[1024 * MIB]
+
+    assert (record.module, record.code.co_filename, record.line) == ("layers.0", "/r/model.py", 5)
+
+
+def test_a_role_is_that_of_who_lay_at_the_address_when_it_was_seen():
+    """The parameter's address serves an activation later."""
+    events = [*born(1, 0), *died(1), *born(1, 1)]
+    sightings = [seen(0, "role", 1, role=components.PARAMETERS, name="weight")]
+
+    made = ledger([*born(1, 0), *born(2, 1)], [OUTSIDE, INSIDE], sightings)
+    assert component_at(made, 1) == components.PARAMETERS
+    again = ledger(events, [OUTSIDE, INSIDE], [seen(1, "role", 1, role=components.PARAMETERS)])
+    assert again.live[1024 * MIB].role == components.PARAMETERS
+    before = ledger(events, [OUTSIDE, INSIDE], [*sightings, seen(0, "mark")])
+    assert before.live[1024 * MIB].role is None
+
+
+def test_what_the_forward_left_over_is_an_activation():
+    states = [OUTSIDE, INSIDE, OUTSIDE, BACKWARD]
+    sightings = [seen(1, "root call ended", number=1), seen(2, "mark")]
+
+    made = ledger([*born(1, 1), *born(2, 3)], states, sightings)
+
+    assert component_at(made, 1) == components.ACTIVATIONS
+    assert component_at(made, 2) == components.TEMPORARIES
+
+
+def test_what_is_made_before_the_model_runs_is_an_input_and_what_is_made_after_is_not():
+    states = [OUTSIDE, INSIDE, OUTSIDE, BACKWARD, OPTIMIZER, OUTSIDE]
+    sightings = [seen(1, "root call ended", number=1)]
+
+    made = ledger([*born(1, 0), *born(2, 1), *born(3, 2), *born(4, 4), *born(5, 5)], states, sightings)
+
+    assert [made.live[n * 1024 * MIB].from_inputs for n in (1, 2, 3, 4, 5)] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+
+
+def test_a_gradient_makes_its_parameter_a_trained_one():
+    sightings = [
+        seen(0, "role", 1, role=components.PARAMETERS),
+        seen(1, "gradient", 2, role=components.GRADIENTS, leaf_address=1024 * MIB, is_parameter=True),
+    ]
+
+    made = ledger([*born(1, 0), *born(2, 1)], [OUTSIDE, BACKWARD, OUTSIDE], sightings)
+
+    assert component_at(made, 2) == components.GRADIENTS
+    assert made.live[1024 * MIB].trained
+
+
+def test_a_gradient_of_a_checkpoints_copy_of_its_input_is_none():
+    sightings = [seen(1, "gradient", 2, role=components.GRADIENTS, leaf_address=1024 * MIB)]
+
+    made = ledger([*born(1, 1), *born(2, 1)], [OUTSIDE, RECOMPUTE, BACKWARD], sightings)
+
+    assert made.live[2048 * MIB].role is None
+
+
+def test_what_nobody_has_named_is_unattributed():
+    unknown = [(event, frames, "") for event, frames, _ in born(1, 0)]
+
+    assert component_at(ledger(unknown, [OUTSIDE]), 1) == components.UNATTRIBUTED
+
+
+def test_somebody_elses_metadata_names_nothing():
+    theirs = [(event, frames, "epoch 7") for event, frames, _ in born(1, 0)]
+
+    assert component_at(ledger(theirs, [OUTSIDE]), 1) == components.UNATTRIBUTED
+
+
+def test_memory_that_is_no_tensors_is_a_workspace():
+    frames = [{"filename": "??", "line": 0, "name": "aten::mm workspace"}, *LINE]
+
+    assert component_at(ledger(born(1, 0, frames=frames), [OUTSIDE]), 1) == components.WORKSPACES
+
+
+def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
+    events = [*born(1, 0, 64), *died(1, 64), (HistoryEvent("segment_free", 1024 * MIB, 64 * MIB, 0), [], "")]
+
+    made = ledger([*events, *born(2, 0, 30)], [OUTSIDE])
+
+    assert made.allocator.reserved_bytes == 30 * MIB
+    assert made.reserved_peak.totals.reserved_bytes == 64 * MIB
+
+
+def test_states_are_told_by_number_and_renewed_under_another():
+    told = []
+    log = StateLog(told.append)
+    log.enter(INSIDE)
+    log.renew()
+
+    assert told == ["0", "1", "2"]
+    assert log.states == [OUTSIDE, INSIDE, INSIDE]
+    assert log.current == 2

@@ -1,0 +1,140 @@
+"""Ranks measured as they are on cards: torchrun's agent, a process and a card each, PyTorch's NCCL groups.
+
+The stand-in's NCCL moves nothing, so no rank hears what another says: DistributedDataParallel is told not to
+compare its parameters first.
+"""
+
+import pytest
+
+MIB = 2**20
+
+BODIES = """
+    import os
+    import signal
+    import sys
+    import time
+    import pytest
+
+    def is_measured():
+        return "pytest_membudget.devices.stand_in.device" not in sys.modules
+
+    def steps(model):
+        import torch
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            model(torch.randn(64, 2048, device="cuda")).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def layers():
+        import torch
+        return torch.nn.Sequential(torch.nn.Linear(2048, 2048), torch.nn.Linear(2048, 2048)).cuda()
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_replicas():
+        from torch.nn.parallel import DistributedDataParallel
+        steps(DistributedDataParallel(layers(), init_sync=False))
+
+    @pytest.mark.mem_budget(gib=1, gpus=4)
+    def test_shards():
+        from torch.distributed.fsdp import fully_shard
+        model = layers()
+        for layer in model:
+            fully_shard(layer)
+        fully_shard(model)
+        steps(model)
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_shards_on_the_host():
+        import torch
+        import torch.distributed as dist
+        from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
+        shown = [dist.get_backend()]
+        dist.init_process_group("cpu:gloo,cuda:nccl")
+        shown.append(dist.get_backend())
+        assert shown == ["nccl", "cpu:gloo,cuda:nccl"]
+        model = torch.nn.Sequential(torch.nn.Linear(2048, 2048), torch.nn.Linear(2048, 2048))
+        for layer in model:
+            fully_shard(layer, offload_policy=CPUOffloadPolicy())
+        fully_shard(model, offload_policy=CPUOffloadPolicy())
+        model(torch.randn(64, 2048, device="cuda")).sum().backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # on the host, by gloo
+        assert norm.full_tensor().device.type == "cpu"
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_rank_1_runs_out_of_memory():
+        import torch
+        import torch.distributed as dist
+        gib = 90 if is_measured() and dist.get_rank() == 1 else 0.5
+        kept = torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_rank_1_is_killed():
+        import torch
+        import torch.distributed as dist
+        kept = torch.ones(2**20, device="cuda")
+        dist.all_reduce(kept)
+        if is_measured() and dist.get_rank() == 1:
+            print("layer 7 of it")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_rank_1_hangs():
+        import torch
+        import torch.distributed as dist
+        kept = torch.ones(2**20, device="cuda")
+        if is_measured() and dist.get_rank() == 1:
+            time.sleep(600)
+    """
+
+
+@pytest.fixture(scope="module")
+def run(measured_session):
+    files = {"test_budgets.py": BODIES, "pyproject.toml": "[tool.membudget]\ntimeout = 60\n"}
+    return measured_session(files, cards=4)
+
+
+def pairs(run, name):
+    """The estimates of ranks and the measurements of the same ranks."""
+    row = run.rows[name]
+    measured = {report["rank"]: report for report in row["measurements"]}
+    return [(estimate, measured[estimate["rank"]]) for estimate in row["estimates"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks"), [("test_replicas", 2), ("test_shards", 4), ("test_shards_on_the_host", 2)]
+)
+def test_every_rank_is_measured_as_it_was_estimated(run, name, ranks):
+    assert run.outcomes[name] == "passed", run.out
+    assert [one["rank"] for one in run.rows[name]["measurements"]] == list(range(ranks))
+    for estimate, measured in pairs(run, name):
+        for metric in ("allocated_bytes", "active_bytes", "reserved_bytes"):
+            assert measured["peak"][metric] == estimate["peak"][metric]
+        assert measured["components"] == estimate["components"]
+
+
+def test_buffers_of_collectives_are_told_from_other_memory(run):
+    _, measured = pairs(run, "test_replicas")[0]
+
+    # DistributedDataParallel's buckets hold the gradients of two layers, numbers of 4 bytes
+    assert measured["components"]["collectives"] == 2 * (2048 * 2048 + 2048) * 4
+
+
+def test_a_rank_that_runs_out_of_memory_is_named(run):
+    row = run.rows["test_rank_1_runs_out_of_memory"]
+
+    assert row["verdict"] == "over"
+    assert "rank 1 of 2: CUDA out of memory. Tried to allocate 90.00 GiB. GPU 1 has" in row["reason"]
+
+
+def test_a_rank_that_is_killed_is_named_with_its_last_lines(run):
+    reason = "measured on CUDA: rank 1 of 2: its process was ended by signal 9 (SIGKILL) before its test did"
+
+    assert run.rows["test_rank_1_is_killed"]["reason"] == reason
+    assert "layer 7 of it" in run.text("test_rank_1_is_killed")
+
+
+def test_a_rank_that_hangs_is_named_with_the_line_that_it_is_at(run):
+    assert run.outcomes["test_rank_1_hangs"] == "failed"
+    assert "rank 1 of 2: it did not finish within 60 s" in run.rows["test_rank_1_hangs"]["reason"]
+    assert "in test_rank_1_hangs" in run.text("test_rank_1_hangs")

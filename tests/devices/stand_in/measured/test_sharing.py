@@ -1,0 +1,85 @@
+"""Two processes of pytest-xdist that measure on one card, and test files that use it on import."""
+
+import pytest
+
+MIB = 2**20
+
+BODIES = """
+    import os
+    import sys
+    import time
+    from pathlib import Path
+    import pytest
+
+    #: both must be at it at once, each with 64 MiB and less than half of the card
+    def meet():
+        here = Path(os.environ["MEMBUDGET_TEST_FOLDER"])
+        (here / os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].partition(" ")[0]).touch()
+        end = time.monotonic() + 120
+        while len(list(here.iterdir())) < 2:
+            assert time.monotonic() < end, "the other test does not run beside this one"
+            time.sleep(0.05)
+
+    def hold():
+        import torch
+        kept = torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
+        if "pytest_membudget.devices.stand_in.device" not in sys.modules:
+            meet()
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_one():
+        hold()
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_other():
+        hold()
+    """
+
+
+@pytest.fixture(scope="module")
+def shared(measured_session, tmp_path_factory):
+    pytest.importorskip("xdist")
+    folder = tmp_path_factory.mktemp("met")
+    return measured_session({"test_budgets.py": BODIES}, "-n2", env={"MEMBUDGET_TEST_FOLDER": str(folder)})
+
+
+@pytest.mark.parametrize("name", ["test_one", "test_other"])
+def test_tests_that_both_fit_are_measured_beside_each_other(shared, name):
+    (measured,) = shared.rows[name]["measurements"]
+
+    assert shared.outcomes[name] == "passed", shared.out
+    assert measured["peak"]["allocated_bytes"] == 64 * MIB
+
+
+ON_IMPORT = """
+    import pytest
+    import torch
+
+    TABLE = torch.empty(32 * 2**20, dtype=torch.uint8, device="cuda")
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_beside_the_table():
+        kept = torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_beside_the_table_again():
+        kept = torch.empty(96 * 2**20, dtype=torch.uint8, device="cuda")
+    """
+
+
+@pytest.fixture(scope="module")
+def imported(measured_session):
+    return measured_session({"test_budgets.py": ON_IMPORT})
+
+
+@pytest.mark.parametrize(
+    ("name", "own"), [("test_beside_the_table", 64), ("test_beside_the_table_again", 96)]
+)
+def test_what_an_import_holds_is_measured_with_every_test(imported, name, own):
+    row = imported.rows[name]
+    (estimate,), (measured,) = row["estimates"], row["measurements"]
+
+    assert imported.outcomes[name] == "passed", imported.out
+    assert measured["peak"] == estimate["peak"]
+    assert measured["peak"]["allocated_bytes"] == (32 + own) * MIB
+    assert measured["components"] == estimate["components"]

@@ -1,0 +1,136 @@
+"""torch.compile on cards that are not there: PyTorch's own compiler, and Triton's, with nothing launched."""
+
+import os
+
+import torch
+
+from pytest_membudget.devices.real.recorded_run import RecordedRun
+from pytest_membudget.devices.stand_in.environment import INDUCTOR_VARIABLE
+
+MIB = 2**20
+
+
+def peaks_of_a_chain(folder):
+    os.environ[INDUCTOR_VARIABLE] = folder
+    run = RecordedRun()
+    run.begin()
+
+    def chain(x):
+        return ((x * 2).sin() + 1).cos()
+
+    compiled = torch.compile(chain, fullgraph=True)
+    x = torch.empty(MIB, device="cuda")
+    peaks = []
+    for function in (chain, compiled, compiled):
+        torch.cuda.reset_peak_memory_stats()
+        function(x)
+        peaks.append(torch.cuda.max_memory_allocated())
+    run.end()
+    return peaks
+
+
+def test_a_fused_chain_has_no_intermediate_results(stand_in, tmp_path):
+    eager, first, later = stand_in(peaks_of_a_chain, str(tmp_path))
+    # 4 MiB each: the operand, and of the chain the two that an operator works with; fused, the result alone
+    assert (eager, later) == (12 * MIB, 8 * MIB)
+    # the first call tunes: between two tries it writes over the L2 cache (40 MiB: NVIDIA A100 white paper)
+    assert first == 8 * MIB + 40 * MIB
+    assert list(tmp_path.rglob("*.py"))  # inductor's code: it was compiled
+
+
+def folders_of_two_tests(around):
+    from pytest_membudget.devices.stand_in.device import _forget_compiled_code
+
+    folders = []
+    for _ in range(2):
+        os.environ[INDUCTOR_VARIABLE] = around
+        _forget_compiled_code()
+        folders.append(os.environ[INDUCTOR_VARIABLE])
+    return folders
+
+
+def test_no_test_finds_what_another_one_has_compiled(stand_in, tmp_path):
+    first, second = stand_in(folders_of_two_tests, str(tmp_path / "inductor"))
+    assert first != second
+    assert all(os.path.dirname(folder) == str(tmp_path / "inductor") for folder in (first, second))
+    assert not os.listdir(first)
+
+
+def tuned_product(folder):
+    """What a compiled product calls, and its peaks: tuned, and later."""
+    os.environ[INDUCTOR_VARIABLE] = folder
+    import torch._inductor.config as inductor
+    from torch._inductor.utils import run_and_get_code
+
+    inductor.test_configs.max_mm_configs = 2  # of some twenty, each compiled
+    left, right = (torch.randn(512, 512, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    compiled = torch.compile(lambda a, b: a @ b, mode="max-autotune-no-cudagraphs")
+    result, (code,) = run_and_get_code(compiled, left, right)
+    peaks = [torch.cuda.max_memory_allocated()]
+    del result
+    torch.cuda.reset_peak_memory_stats()
+    compiled(left, right)
+    peaks.append(torch.cuda.max_memory_allocated())
+    calls = [line.strip() for line in code.splitlines() if "extern_kernels.mm" in line or ".run(" in line]
+    return calls, peaks
+
+
+def test_tuning_chooses_the_same_each_time(stand_in, tmp_path):
+    """All choices take equally long; in two processes, each with an empty folder."""
+    (first, peaks), (second, _) = (stand_in(tuned_product, str(tmp_path / name)) for name in ("a", "b"))
+    assert first == second == ["extern_kernels.mm(arg0_1, arg1_1, out=buf0)"]
+    matrix, workspace = 512 * 512 * 2, 8_519_680  # cuBLAS's before Hopper (CUDABlas.cpp)
+    # operands, and the tuner's own with its result, while the L2 cache is written over; operands and result
+    assert peaks == [5 * matrix + 40 * MIB + workspace, 3 * matrix + workspace]
+
+
+def graph_of_a_chain(folder):
+    os.environ[INDUCTOR_VARIABLE] = folder
+    compiled = torch.compile(lambda x: ((x * 2).sin() + 1).cos(), mode="reduce-overhead")
+    x = torch.empty(MIB, device="cuda")
+    peaks = []
+    for _ in range(4):
+        result = None
+        torch.cuda.reset_peak_memory_stats()
+        torch.compiler.cudagraph_mark_step_begin()
+        result = compiled(x)
+        peaks.append(torch.cuda.max_memory_allocated())
+    del result
+    torch.cuda.empty_cache()
+    pools = [
+        [segment["segment_pool_id"][1], segment["total_size"]] for segment in torch.cuda.memory_snapshot()
+    ]
+    return peaks, sorted(pools)
+
+
+def test_cuda_graphs_have_a_pool_of_their_own(stand_in, tmp_path):
+    """Steps of ``CUDAGraphTreeManager``: one in the graph's pool without a graph, a recording, replays."""
+    peaks, pools = stand_in(graph_of_a_chain, str(tmp_path))
+    # the operand, the result and the L2 cache's buffer; the operand, its copy in the pool and the result
+    assert peaks[:2] == [8 * MIB + 40 * MIB, 12 * MIB]
+    # a replay allocates nothing: the operand alone is the allocator's
+    assert peaks[-1] == 4 * MIB
+    # 4 MiB are cut from a segment of 20 MiB (kLargeBuffer); a pool that a graph holds keeps all of its own
+    assert pools == [[0, 20 * MIB], [1, 20 * MIB], [1, 40 * MIB]]
+
+
+def lengths_of_a_chain(folder):
+    os.environ[INDUCTOR_VARIABLE] = folder
+    from torch._dynamo.utils import counters
+
+    compiled = torch.compile(lambda x: ((x * 2).sin() + 1).cos(), dynamic=True)
+    taken = []
+    for count in (1, 2, 3):
+        x = torch.empty(count * MIB, device="cuda")
+        compiled(x)  # the first tunes
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        compiled(x)
+        taken.append(torch.cuda.max_memory_allocated() - before)
+    return taken, counters["stats"]["unique_graphs"]
+
+
+def test_one_compiled_graph_takes_what_each_length_needs(stand_in, tmp_path):
+    taken, graphs = stand_in(lengths_of_a_chain, str(tmp_path))
+    assert taken == [4 * MIB, 8 * MIB, 12 * MIB]  # the result
+    assert graphs == 1

@@ -1,0 +1,289 @@
+"""Convolutions on the stand-in: PyTorch's own code, with plans that the real cuDNN makes for the card.
+
+Workspaces are compared with public allocator histories of real GPUs, and with the answers of cuDNN when asked
+directly (``virtual/cudnn_workspaces.py``), which knows nothing of the stand-in.
+"""
+
+import ctypes
+import threading
+
+import pytest
+import torch
+from cudnn_calls import requests, without
+
+from pytest_membudget.devices.fake.cudnn_library import find_cudnn
+from pytest_membudget.devices.fake.cudnn_workspaces import (
+    Convolution,
+    Direction,
+    largest_workspace_bytes,
+    workspace_bytes,
+)
+from pytest_membudget.hardware.gpus import find_gpu
+
+A100 = find_gpu("A100-80GB")
+F = torch.nn.functional
+
+pytestmark = pytest.mark.skipif(find_cudnn() is None, reason="no cuDNN here that plans without a driver")
+
+
+def bytes_of(shape, element_bytes=4):
+    count = element_bytes
+    for size in shape:
+        count *= size
+    return count
+
+
+def convolution_requests(x, w, options, dtype="float32", channels_last=False, flags=()):
+    """The workspaces of forward, input gradient and weight gradient; other allocations are taken out."""
+    torch.backends.cudnn.deterministic = "deterministic" in flags
+    dtype = getattr(torch, dtype)
+    tensor = torch.empty(x, dtype=dtype, device="cuda")
+    weight = torch.empty(w, dtype=dtype, device="cuda")
+    if channels_last:
+        tensor = tensor.to(memory_format=torch.channels_last)
+        weight = weight.to(memory_format=torch.channels_last)
+    tensor.requires_grad_()
+    weight.requires_grad_()
+    layer = {4: F.conv2d, 5: F.conv3d}[len(x)]
+    if "transposed" in flags:
+        layer = F.conv_transpose2d
+    output = []
+    forward = requests(lambda: output.append(layer(tensor, weight, **options)))
+    gradient = torch.empty_like(output[0])
+    of_input = requests(lambda: torch.autograd.grad(output, tensor, gradient, retain_graph=True))
+    of_weight = requests(lambda: torch.autograd.grad(output, weight, gradient))
+    return [
+        without(forward, output[0].nbytes),
+        without(of_input, tensor.nbytes),
+        without(of_weight, weight.nbytes),
+    ]
+
+
+RECORDED = [
+    # JasperSolt/EoR_NN@6686e9f snapshot.pickle: 3 x 3 convolutions in fp32 of one image (torch 2.3, A100)
+    (Direction.FORWARD, 30, 16, 256, 82_880),
+    (Direction.FORWARD, 16, 32, 128, 51_328),
+    (Direction.FORWARD, 32, 64, 64, 205_056),
+    (Direction.INPUT_GRADIENT, 32, 64, 64, 204_928),
+    (Direction.INPUT_GRADIENT, 16, 32, 128, 84_032),
+    (Direction.INPUT_GRADIENT, 30, 16, 256, 50_168),
+]
+
+
+@pytest.mark.parametrize(("direction", "channels", "width", "size", "recorded"), RECORDED)
+def test_the_recorded_workspaces_are_requested(stand_in, direction, channels, width, size, recorded):
+    shapes = (1, channels, size, size), (width, channels, 3, 3)
+
+    workspaces = stand_in(convolution_requests, *shapes, {"padding": 1})
+
+    assert workspaces[list(Direction).index(direction)] == [recorded]
+
+
+LAYERS = {
+    # name: x, w, y, options of the layer, of cuDNN's question, dtype, channels last, flags
+    "bf16": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 56, 56), 1, 1, "bfloat16", False, ()),
+    "channels-last": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 56, 56), 1, 1, "bfloat16", True, ()),
+    "strided": ((8, 64, 56, 56), (128, 64, 3, 3), (8, 128, 28, 28), 1, 2, "float32", False, ()),
+    "grouped": ((8, 64, 56, 56), (64, 2, 3, 3), (8, 64, 56, 56), 1, 1, "float32", False, ()),
+    "3d": ((2, 16, 16, 28, 28), (32, 16, 3, 3, 3), (2, 32, 16, 28, 28), 1, 1, "float32", False, ()),
+    "deterministic": (
+        (8, 64, 56, 56),
+        (128, 64, 3, 3),
+        (8, 128, 56, 56),
+        1,
+        1,
+        "float16",
+        False,
+        ("deterministic",),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu"),
+    [*((name, "A100-80GB") for name in LAYERS), ("bf16", "H100-80GB"), ("strided", "H100-80GB")],
+)
+def test_workspaces_are_those_that_cudnn_plans_for_the_card(stand_in, name, gpu):
+    x, w, y, padding, stride, dtype, channels_last, flags = LAYERS[name]
+    options = {"padding": padding, "stride": stride, "groups": x[1] // w[1]}
+    dimensions = len(x) - 2
+    planned = [
+        workspace_bytes(
+            Convolution(
+                direction,
+                *(x, w, y),
+                padding=(padding,) * dimensions,
+                stride=(stride,) * dimensions,
+                dilation=(1,) * dimensions,
+                dtype=dtype,
+                channels_last=channels_last,
+                deterministic="deterministic" in flags,
+            ),
+            find_gpu(gpu),
+        )
+        for direction in Direction
+    ]
+
+    requested = stand_in(convolution_requests, x, w, options, dtype, channels_last, flags, gpu=gpu)
+
+    assert [sum(sizes) for sizes in requested] == planned
+
+
+def test_a_transposed_convolution_is_planned_as_the_gradient_that_it_is(stand_in):
+    small, w, large = (8, 64, 28, 28), (64, 32, 4, 4), (8, 32, 58, 58)
+    forward, of_input, of_weight = (
+        workspace_bytes(
+            Convolution(
+                direction,
+                *(large, w, small),
+                padding=(0, 0),
+                stride=(2, 2),
+                dilation=(1, 1),
+                dtype="float32",
+                channels_last=False,
+            ),
+            A100,
+        )
+        for direction in (Direction.INPUT_GRADIENT, Direction.FORWARD, Direction.WEIGHT_GRADIENT)
+    )
+
+    requested = stand_in(convolution_requests, small, w, {"stride": 2}, "float32", False, ("transposed",))
+
+    assert [sum(sizes) for sizes in requested] == [forward, of_input, of_weight]
+
+
+X, W, Y = (64, 64, 56, 56), (128, 64, 3, 3), (64, 128, 56, 56)
+LARGE = {
+    direction: Convolution(direction, X, W, Y, (1, 1), (1, 1), (1, 1), "float32", False)
+    for direction in Direction
+}
+
+
+def repeated_requests(benchmark):
+    torch.backends.cudnn.benchmark = benchmark
+    tensor, weight = (torch.empty(shape, device="cuda") for shape in (X, W))
+    return [requests(lambda: F.conv2d(tensor, weight, padding=1)) for _ in range(2)]
+
+
+def test_benchmark_tries_all_plans_in_the_largest_workspace_at_the_first_call(stand_in):
+    largest = largest_workspace_bytes(LARGE[Direction.FORWARD], A100)
+    one = workspace_bytes(LARGE[Direction.FORWARD], A100)
+    assert largest > one
+
+    first, second = stand_in(repeated_requests, True)
+
+    assert first == [bytes_of(Y), largest, one]
+    assert second == [bytes_of(Y), one]
+
+
+def reserved_after_first_calls():
+    """Bytes reserved after a first call, without and with ``benchmark``; PyTorch empties its cache for it."""
+    tensor, weight = (torch.empty(shape, device="cuda") for shape in (X, W))
+    reserved = []
+    for benchmark in (False, True):
+        torch.backends.cudnn.benchmark = benchmark
+        cached = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+        place_of_output = torch.empty(Y, device="cuda")  # a segment that is in use when the cache is emptied
+        del cached, place_of_output
+        F.conv2d(tensor[benchmark:], weight, padding=1)
+        reserved.append(torch.cuda.memory_reserved())
+    return reserved
+
+
+def test_benchmark_empties_the_cache(stand_in):
+    without_benchmark, with_benchmark = stand_in(reserved_after_first_calls)
+
+    assert without_benchmark >= 2**30 > with_benchmark
+
+
+def requests_in_little_room(room):
+    tensor, weight = (torch.empty(shape, device="cuda") for shape in (X, W))
+    output = torch.empty(Y, device="cuda")
+    limit = torch.cuda.memory_reserved() + room
+    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
+    del output
+    return requests(lambda: F.conv2d(tensor, weight, padding=1))
+
+
+def test_a_plan_whose_workspace_does_not_fit_is_passed_over(stand_in):
+    room = 20 * 2**20
+    assert workspace_bytes(LARGE[Direction.FORWARD], A100) > room
+
+    output, *workspaces = stand_in(requests_in_little_room, room)
+
+    assert output == bytes_of(Y)
+    assert all(size <= room for size in workspaces)
+
+
+def peak_of_a_step():
+    tensor, weight = (torch.empty(shape, device="cuda", requires_grad=True) for shape in (X, W))
+    output = F.conv2d(tensor, weight, padding=1)
+    output.backward(torch.empty_like(output))
+    return torch.cuda.memory_stats()["requested_bytes.all.peak"]
+
+
+def test_the_peak_is_the_weight_gradients_workspace_on_everything_else(stand_in):
+    """x, w, y, a gradient of each, and the workspace."""
+    workspace = workspace_bytes(LARGE[Direction.WEIGHT_GRADIENT], A100)
+
+    assert stand_in(peak_of_a_step) == 2 * (bytes_of(X) + bytes_of(W) + bytes_of(Y)) + workspace
+
+
+def threaded_requests():
+    """The same shapes in four threads at once, each planned in its own."""
+    shapes = [(4, 16 * (index + 1), 28, 28) for index in range(4)]
+    failures = []
+
+    def work(shape):
+        try:
+            for _ in range(3):
+                tensor = torch.empty(shape, device="cuda", requires_grad=True)
+                F.conv2d(tensor, torch.empty(8, shape[1], 3, 3, device="cuda")).sum().backward()
+        except Exception as error:
+            failures.append(repr(error))
+
+    threads = [threading.Thread(target=work, args=(shape,)) for shape in shapes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures
+
+
+def test_threads_plan_at_the_same_time(stand_in):
+    assert stand_in(threaded_requests) == []
+
+
+def versions():
+    ask = ctypes.CDLL(None).stand_in_cudnn_version
+    ask.restype = ctypes.c_char_p
+    before = ask()
+    F.conv2d(torch.empty(1, 3, 8, 8, device="cuda"), torch.empty(4, 3, 3, 3, device="cuda"))
+    return before, ask().decode(), torch.backends.cudnn.version()
+
+
+def test_the_cudnn_that_was_asked_is_named(stand_in):
+    before, named, release = stand_in(versions)
+
+    assert before is None
+    assert named == f"{release // 10000}.{release // 100 % 100}.{release % 100}"
+
+
+def error_of_the_older_api():
+    try:
+        F.conv2d(torch.empty(1, 3, 8, 8, device="cuda"), torch.empty(4, 3, 3, 3, device="cuda"))
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def test_the_older_api_of_convolutions_refuses_and_is_recorded(stand_in):
+    """Nothing is known of its workspaces: ``TORCH_CUDNN_V8_API_DISABLED`` is an error, not a silent zero."""
+    message = stand_in(
+        error_of_the_older_api,
+        environ={"TORCH_CUDNN_V8_API_DISABLED": "1"},
+        not_modelled={"cudnnGetConvolutionForwardAlgorithm_v7", "cudnnGetConvolutionForwardWorkspaceSize"},
+    )
+
+    assert message is not None
+    assert "cuDNN" in message or "CUDNN" in message

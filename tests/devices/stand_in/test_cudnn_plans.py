@@ -1,0 +1,70 @@
+"""Plans of cuDNN whose kernels would be compiled: the workspace is known before that.
+
+What breaks here where cuDNN changes: the workspace that an engine's configuration states is no longer that of
+its plan, and plans have to be finalized at once.
+"""
+
+import ctypes
+
+import pytest
+
+from pytest_membudget.devices.fake.cudnn_library import find_cudnn
+
+pytestmark = pytest.mark.skipif(find_cudnn() is None, reason="no cuDNN here that plans without a driver")
+
+
+def plans_of_a_convolution():
+    """Of each plan of the heuristics' fallback mode: what the stand-in and the real library say of it."""
+    import torch
+
+    torch.cuda.init()
+    torch.nn.functional.conv2d(torch.empty(1, 8, 8, 8, device="cuda"), torch.empty(8, 8, 1, 1, device="cuda"))
+    from pytest_membudget.devices.fake import cudnn_workspaces as parts
+    from pytest_membudget.devices.fake.cudnn_library import (
+        DESCRIPTOR,
+        HEURISTIC_MODE,
+        INT64,
+        Question,
+        find_cudnn,
+    )
+
+    shape, weight = (8, 64, 56, 56), (64, 64, 3, 3)
+    layer = parts.Convolution(
+        parts.Direction.FORWARD, shape, weight, shape, (1, 1), (1, 1), (1, 1), "bfloat16", channels_last=True
+    )
+    stand_in, real = ctypes.CDLL(None), find_cudnn()
+    found = []
+    with Question(stand_in) as question:
+        graph = question.describe(15, (801, DESCRIPTOR, [parts._operation(question, layer)]))
+        heuristics = question.describe(4, (201, DESCRIPTOR, [graph]), (200, HEURISTIC_MODE, [2]))
+        for config in question.parts(heuristics, 202, 3):
+            engine = question.part(config, 300, 2)
+            notes = question.values(engine, 1305, 19, 16)
+            plan = question.describe(5, (401, DESCRIPTOR, [config]))
+            before = asked(real, plan)
+            workspace = question.values(plan, 402, INT64, 1)
+            said = asked(stand_in, plan)
+            compiled = question.values(plan, 402, INT64, 1)
+            found.append({
+                "notes": notes, "before": before, "workspace": workspace, "said": said, "compiled": compiled
+            })  # fmt: skip
+    return found
+
+
+def asked(library, plan):
+    """The status of the question for the plan's text (CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)."""
+    text, count = ctypes.create_string_buffer(1 << 16), ctypes.c_int64()
+    return library.cudnnBackendGetAttribute(plan, 405, 24, ctypes.c_int64(1 << 16), ctypes.byref(count), text)
+
+
+def test_plans_are_compiled_when_more_than_their_workspace_is_asked(stand_in):
+    found = stand_in(plans_of_a_convolution, gpu="H100-80GB")
+
+    at_run_time = [plan for plan in found if 0 in plan["notes"]]  # CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION
+    at_once = [plan for plan in found if 0 not in plan["notes"]]
+    assert at_run_time
+    assert at_once
+    assert 0 not in {plan["before"] for plan in at_run_time}  # CUDNN_STATUS_SUCCESS
+    assert {plan["before"] for plan in at_once} == {0}
+    assert {plan["said"] for plan in found} == {0}
+    assert [plan["workspace"] for plan in found] == [plan["compiled"] for plan in found]

@@ -1,0 +1,98 @@
+"""FSDP2's buffers around a step, against its code read by hand.
+
+Layers of 96 elements over 4 ranks: gathered in bf16 192 bytes, reduced in fp32 384, 24 elements of gradient
+(96 bytes in fp32) left. Each layer saves 10 and its backward has 10 + 10 of gradients in flight.
+"""
+
+from dataclasses import replace
+
+from pytest_membudget.formulas.communication import Group, sharded
+from pytest_membudget.formulas.moments import Block, Step, moments_of
+from pytest_membudget.formulas.tape import Operator, Tape, Tensor
+
+GROUP = Group(96, 96, 24, compute_type="bf16", reduce_type="fp32", gradient_type="fp32")
+
+
+def linear():
+    operator = Operator("mm", ("x",), (Tensor("y", 10),), saves=("x",), weights=(Tensor("w", 192),))
+    return Tape((Tensor("x", 10),), (operator,), ("y",))
+
+
+def by_name(count, group=GROUP):
+    blocks = sharded((Block("layers", linear(), count),), (group,))
+    return [(moment.name, moment.bytes) for moment in moments_of(Step((), blocks))]
+
+
+def test_one_group():
+    """Forward: 192 whole, 192 flat. Backward: 192 whole, and its gradient; then the reduction's two ends."""
+    assert by_name(1) == [
+        ("start", 0),
+        ("gathering of layers", 192),
+        ("forward of layers", 2 * 192 + 20),
+        ("backward of layers", 192 + 30 + 192),
+        ("reduction of layers", 192 + 10 + 384 + 96),
+        ("end of backward", 96),
+        ("optimizer step", 96),
+    ]
+
+
+def test_three_groups():
+    """The last has the one before it gathered meanwhile; the others have a reduction's input beside that."""
+    found = dict(by_name(3))
+
+    assert found["forward of layers"] == 2 * 192 + 30 + 10
+    assert max(bytes for name, bytes in by_name(3) if name == "forward of layers") == 2 * 192 + 40
+    assert found["backward of layers"] == 192 + 192 + 30 + 20 + 192
+    assert found["backward of layers (last)"] == 192 + 192 + 384 + 20 + 20 + 192 + 96
+    assert found["reduction of layers (last)"] == 10 + 192 + 192 + 10 + 384 + 96 + 96
+    assert found["optimizer step"] == 3 * 96
+
+
+def test_a_gathering_has_the_flat_buffer_before_it():
+    """192 of its own from a part of 48, cast; beside them the 192 of the layer before it, or a root's 500."""
+    cast = replace(GROUP, ranks=4)
+    root = replace(GROUP, whole_elements=250)
+    blocks = sharded((Block("layers", linear(), 3),), (cast,), root)
+
+    assert dict(by_name(3, cast))["gathering of layers"] == 192 + 48 + 192 + 2 * 10
+    first, last = (sum(term.bytes for term in block.before_forward) for block in blocks)
+    assert (first, last) == (192 + 48 + 500, 192 + 48 + 192)
+
+
+def test_the_last_layer_alone_can_stay():
+    """It is whole already when backward begins, and the one before it is gathered meanwhile."""
+    blocks = sharded((Block("layers", linear(), 3),), (GROUP,), keeps_last=True)
+
+    assert [sum(term.bytes for term in block.stays) for block in blocks] == [0, 192]
+
+
+def test_parameters_that_are_not_resharded_stay():
+    """Gathered once: nothing is gathered in backward, and all three are there at its start."""
+    kept = replace(GROUP, reshards=False)
+    found = dict(by_name(3, kept))
+
+    assert found["backward of layers"] == 3 * 192 + 30 + 20 + 192
+
+
+def test_gradients_reduced_in_another_type_are_cast():
+    """The output in fp32 (96) is cast to bf16 (48)."""
+    cast = replace(GROUP, gradient_type="bf16")
+
+    assert dict(by_name(1, cast))["reduction of layers"] == 192 + 10 + 384 + 96 + 48
+    assert dict(by_name(1, cast))["optimizer step"] == 48
+
+
+def test_gradients_that_are_added_to_earlier_ones_leave_none():
+    """The reduction's output (96) is there for the moment of the addition."""
+    found = dict(by_name(1, replace(GROUP, accumulates=True)))
+
+    assert found["reduction of layers"] == 192 + 10 + 384 + 96
+    assert found["optimizer step"] == 0
+
+
+def test_frozen_parameters_are_gathered_and_not_reduced():
+    found = dict(by_name(1, replace(GROUP, reduced_elements=0, shard_elements=0)))
+
+    assert found["forward of layers"] == 2 * 192 + 20
+    assert "reduction of layers" not in found
+    assert found["optimizer step"] == 0

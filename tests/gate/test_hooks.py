@@ -1,0 +1,320 @@
+"""What the gate makes of what workers answer, in whole sessions with a stand-in for the worker.
+
+Its answers are those of the tests' names; no torch is imported and nothing is traced, so that a session takes
+half a second. That workers answer so is held in ``tests/plugin``.
+"""
+
+import pytest
+
+CONFTEST = """
+    import pytest
+
+    import pytest_membudget.gate.session
+    from pytest_membudget.errors import WorkerFailure
+    from pytest_membudget.worker.client.estimator import Estimator
+    from pytest_membudget.worker.client.client import VIRTUAL
+
+    pytest_membudget.gate.session.MEASURED_ON = "stand_in:device"
+
+
+    def figure(kind, metric, gib, **components):
+        size = int(gib * 2**30)
+        held = {name: int(part * 2**30) for name, part in components.items()}
+        return {
+            "kind": kind, "rank": 0, "metric": metric,
+            "peak": {f"{name}_bytes": size for name in ("allocated", "active", "reserved", "device")},
+            "components": {"parameters": 0, "activations": 0, **held, "inputs": size - sum(held.values())},
+            "holders": [], "host": None, "assumptions": [], "not_modelled": [], "seconds": 0.0,
+        }
+
+
+    def answer(estimator, request):
+        estimator._has_asked = True
+        kind = "traced" if estimator._order.device == VIRTUAL else "measured"
+        name = request["key"].rpartition("::")[2]
+
+        def traced(gib, **components):
+            return {"outcome": "traced", "report": figure(kind, request["metric"], gib, **components)}
+
+        if name == "test_lost":
+            raise WorkerFailure("the worker was killed\\nits last lines")
+        if "raises" in name:
+            return {"outcome": "error", "reason": "ValueError: no", "raised": True}
+        if "unchecked" in name:
+            return {"outcome": "error", "reason": "could not be traced"}
+        if name == "test_skips_itself":
+            return {"outcome": "skipped", "reason": "too slow"}
+        if name == "test_out_of_memory":
+            return {"outcome": "out_of_memory", "reason": "aten::mm", "where": "a.py:1"}
+        if name == "test_nothing_on_cuda":
+            return traced(0)
+        if name == "test_component":
+            return traced(1, activations=0.75)
+        if name == "test_more_on_cuda":
+            return traced(1 if kind == "traced" else 3)
+        if name == "test_a_little_more_on_cuda":
+            return traced(1 if kind == "traced" else 1.25)
+        return traced(3 if "over" in name else 1)
+
+    def card(estimator, file):
+        return {"count": 1, "name": "Stand-in 40GB", "total_bytes": 40 * 2**30}
+
+
+    Estimator._ask = answer
+    Estimator.card_for = card
+    pytest_membudget.gate.session.BudgetSession.start_early = lambda session, config: None
+    """
+BUDGETS = """
+    import pytest
+
+    ran = []
+
+    @pytest.fixture
+    def resource():
+        ran.append("fixture")
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_within(resource):
+        ran.append("body")
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_over():
+        ran.append("body")
+
+    @pytest.mark.mem_budget(components={"activations": 0.5})
+    def test_component(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_lost(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_raises(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_unchecked(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_skips_itself(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_out_of_memory(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_nothing_on_cuda(): ...
+
+    @pytest.mark.mem_budget(gib=0)
+    def test_malformed(): ...
+
+    @pytest.mark.mem_budget(max_growth="1%")
+    def test_growth_alone(): ...
+
+    @pytest.mark.xfail
+    @pytest.mark.mem_budget(gib=2)
+    def test_over_and_expected(): ...
+
+    @pytest.mark.xfail(raises=KeyError)
+    @pytest.mark.mem_budget(gib=2)
+    def test_over_and_another_expected(): ...
+
+    @pytest.mark.xfail
+    @pytest.mark.mem_budget(gib=2)
+    def test_raises_and_expected(): ...
+
+    @pytest.mark.xfail
+    @pytest.mark.mem_budget(gib=2)
+    def test_unchecked_and_expected(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_more_on_cuda(): ...
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_a_little_more_on_cuda(): ...
+
+    def test_nothing_ran_here():
+        assert not ran
+    """
+#: What is measured runs on a device of fake tensors, and so does what it is compared with.
+PYPROJECT = """
+    [tool.membudget]
+    device = "fake"
+    """
+FILES = {"pyproject.toml": PYPROJECT, "conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
+#: No other plugins, which take longer to import than a session takes; CUDA, as far as the session sees.
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CUDA_VISIBLE_DEVICES": "0"}
+ASKED = ("-p", "pytest_membudget.plugin", "--membudget", "--membudget-cache=off")
+
+PASSED = {"test_within", "test_a_little_more_on_cuda", "test_nothing_ran_here"}
+SKIPPED = {"test_skips_itself", "test_growth_alone"}
+XFAILED = {"test_over_and_expected", "test_raises_and_expected"}
+#: With an estimate that is over, or out of memory on its card.
+OVER = {"test_over", "test_component", "test_out_of_memory", "test_over_and_another_expected"}
+#: Held to nothing.
+UNCHECKED = {
+    "test_lost",
+    "test_raises",
+    "test_unchecked",
+    "test_nothing_on_cuda",
+    "test_malformed",
+    "test_unchecked_and_expected",
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of(FILES, *ASKED, env=ALONE)
+
+
+def test_only_what_is_within_its_budget_passes(run):
+    assert {name for name, outcome in run.outcomes.items() if outcome == "passed"} == PASSED, run.out
+    assert run.status == 1
+
+
+def test_what_is_over_or_unchecked_fails(run):
+    failed = {name for name, outcome in run.outcomes.items() if outcome == "failed"}
+
+    assert failed == OVER | UNCHECKED | {"test_more_on_cuda"}
+
+
+@pytest.mark.parametrize("name", sorted(OVER))
+def test_an_exceeded_budget_is_named_as_one(run, name):
+    assert run.message(name).startswith("BudgetExceeded: ")
+    assert run.rows[name]["verdict"] == "over"
+
+
+@pytest.mark.parametrize("name", sorted(UNCHECKED))
+def test_a_budget_that_was_held_to_nothing_is_named_as_one(run, name):
+    assert run.message(name).startswith("BudgetUnchecked: ")
+    assert run.rows[name]["verdict"] == "error"
+
+
+def test_skips_are_skips_and_are_told_as_unchecked(run):
+    assert {name for name, outcome in run.outcomes.items() if outcome == "skipped"} == SKIPPED
+    told = [line.split(": ")[1] for line in run.summary if line.startswith("unchecked: ")]
+    assert {nodeid.rpartition("::")[2] for nodeid in told} == SKIPPED
+
+
+def test_xfail_expects_an_exceeded_budget_and_an_error_of_the_body_and_nothing_else(run):
+    assert {name for name, outcome in run.outcomes.items() if outcome == "xfailed"} == XFAILED
+
+
+def test_what_was_measured_over_fails_with_both_figures(run):
+    row = run.rows["test_more_on_cuda"]
+
+    assert (row["verdict"], row["rank"]) == ("over", None)
+    assert "measured on CUDA: 1.00 GiB over its budget of 2 GiB" in run.message("test_more_on_cuda")
+    assert [one["kind"] for one in (*row["estimates"], *row["measurements"])] == ["traced", "measured"]
+
+
+def test_what_is_over_or_unchecked_already_is_not_measured(run):
+    for name in OVER | UNCHECKED:
+        assert run.rows[name]["measurements"] == []
+    assert run.rows["test_over"]["not_measured"] == "over budget already"
+
+
+def test_figures_that_lie_apart_are_told(run):
+    told = [line for line in run.summary if line.startswith("disagreement: ")]
+
+    assert any("test_a_little_more_on_cuda: estimate 1.00 GiB, measured 1.25 GiB" in line for line in told)
+
+
+def counts(run):
+    """The summary's line of counts, part by part."""
+    return next(line for line in run.summary if " estimated (" in line).split(", ")
+
+
+def test_the_counts_are_of_what_they_say(run):
+    # over: four, the one that xfail expects, the one that was measured over; 7 errors, one expected
+    assert counts(run) == [
+        "8 estimated (2 within",
+        "6 over)",
+        "7 without an estimate",
+        "3 measured",
+        "5 not measured (over budget already)",
+        "2 unchecked",
+    ]
+
+
+def test_without_measuring_the_estimate_decides(session_of):
+    off = session_of(FILES, *ASKED, "--membudget-measure=off", "-k", "more_on_cuda or within", env=ALONE)
+
+    assert off.status == 0
+    assert "3 not measured (switched off)" in counts(off)
+
+
+def test_required_measuring_without_cuda_fails(session_of):
+    no_cuda = {**FILES, "conftest.py": CONFTEST.replace('MEASURED_ON = "stand_in:device"', "MEASURED_BY = 0")}
+    required = session_of(no_cuda, *ASKED, "--membudget-measure=require", "-k", "within", env=ALONE)
+
+    assert required.outcomes == {"test_within": "failed"}
+    assert "not measured: no CUDA" in required.message("test_within")
+    assert any(part.startswith("1 not measured (") for part in counts(required))
+
+
+def test_where_nothing_runs_the_status_says_the_same(session_of):
+    collected = session_of(FILES, *ASKED, "--collect-only", "-k", "over or within or expected", env=ALONE)
+    fails = [line for line in collected.summary if "over its budget" in line]
+
+    assert collected.status == 1, collected.out
+    assert len(fails) == 2  # test_over_and_expected is expected to be
+    assert not any("test_over_and_expected\n" in line for line in collected.summary)
+
+
+def test_where_nothing_runs_an_unchecked_budget_fails_too(session_of):
+    collected = session_of(FILES, *ASKED, "--collect-only", "-k", "test_lost", env=ALONE)
+
+    assert collected.status == 1, collected.out
+
+
+def test_a_session_that_ends_without_a_word_of_a_test_is_red(session_of):
+    swallows = CONFTEST + (
+        "\n    @pytest.hookimpl(tryfirst=True)\n"
+        "    def pytest_runtest_protocol(item):\n"
+        "        return item.name == 'test_within' or None\n"
+    )
+    lost = session_of(
+        {**FILES, "conftest.py": swallows}, *ASKED, "-k", "test_within or nothing_ran", env=ALONE
+    )
+
+    assert lost.status == 1, lost.out
+    assert any("test_within: its budget was not checked" in line for line in lost.lines)
+
+
+def test_an_xdist_worker_that_ends_without_a_word_of_its_budgets_leaves_the_session_red(session_of):
+    pytest.importorskip("xdist")
+    forgets = CONFTEST + (
+        "\n    @pytest.hookimpl(trylast=True)\n"
+        "    def pytest_sessionfinish(session):\n"
+        "        getattr(session.config, 'workeroutput', {}).pop('membudget_planned', None)\n"
+    )
+    silent = session_of(
+        {**FILES, "conftest.py": forgets}, "-p", "xdist.plugin", "-n1", *ASKED, "-k", "test_within", env=ALONE
+    )
+
+    assert silent.outcomes == {"test_within": "passed"}
+    assert silent.status == 1, silent.out
+    assert any("an xdist worker ended without a word" in line for line in silent.lines)
+
+
+def test_a_mark_that_comes_when_the_test_runs_is_red(session_of):
+    late = """
+        import pytest
+
+        @pytest.fixture
+        def budget(request):
+            request.node.add_marker(pytest.mark.mem_budget(gib=1))
+
+        def test_late(budget): ...
+        """
+    run = session_of({**FILES, "test_budgets.py": late}, *ASKED, env=ALONE)
+
+    assert run.outcomes == {"test_late": "failed"}
+    assert "too late" in run.message("test_late")
+
+
+def test_a_file_that_skips_itself_is_told(session_of):
+    skips = "import pytest\npytest.skip('not here', allow_module_level=True)\n# mem_budget\n"
+    run = session_of({**FILES, "test_skips.py": skips}, *ASKED, "-k", "within", env=ALONE)
+
+    assert any(
+        line.startswith("unchecked: test_skips.py: skipped when it was imported") for line in run.summary
+    )

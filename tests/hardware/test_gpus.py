@@ -1,0 +1,279 @@
+"""The catalogue of cards."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_membudget
+from pytest_membudget.errors import UsageMistake
+from pytest_membudget.hardware.gpus import find_gpu, load_gpus
+from pytest_membudget.units import GIB, KIB, MIB
+
+# What the documentation names as usable in `gpu="..."`.
+PROMISED = [
+    "V100-16GB",
+    "V100-32GB",
+    "T4",
+    "A100-40GB",
+    "A100-80GB",
+    "H100-80GB",
+    "H200-141GB",
+    "B200-180GB",
+    "L4",
+    "L40S",
+    "A10",
+    "A10G",
+    "A40",
+    "A6000",
+    "RTX-3090",
+    "RTX-4080",
+    "RTX-4090",
+    "RTX-5090",
+    "MI250X",
+    "MI300X",
+]
+FIGURES = {"total_bytes", "capability", "multiprocessor_count", "context_bytes"}
+
+# https://developer.nvidia.com/cuda-gpus, and gfx90a and gfx942 in ROCm's table of GPU specifications.
+CAPABILITIES = {
+    "cuda": {(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)},
+    "rocm": {(9, 0), (9, 4)},
+}
+
+every_card = pytest.mark.parametrize("gpu", load_gpus().values(), ids=lambda gpu: gpu.name)
+
+
+def test_every_promised_card_is_catalogued_and_no_other():
+    assert sorted(load_gpus()) == sorted(PROMISED)
+
+
+@every_card
+def test_a_card_shows_a_little_less_memory_than_its_name_says(gpu):
+    assert 0.85 * gpu.nominal_bytes <= gpu.total_bytes <= gpu.nominal_bytes
+
+
+@pytest.mark.parametrize("name", [name for name in PROMISED if name.endswith("GB")])
+def test_a_card_with_its_size_in_its_name_is_nominally_that_big(name):
+    size = name.rpartition("-")[2].removesuffix("GB")
+    assert find_gpu(name).nominal_bytes == int(size) * GIB
+
+
+@every_card
+def test_a_card_has_a_capability_that_exists_for_its_backend(gpu):
+    assert gpu.capability in CAPABILITIES[gpu.backend]
+
+
+@every_card
+def test_a_card_has_a_plausible_number_of_multiprocessors(gpu):
+    assert 40 <= gpu.multiprocessor_count <= 304  # T4 and MI300X
+
+
+@every_card
+def test_a_context_is_between_a_hundred_mib_and_a_gib(gpu):
+    assert 100 * MIB <= gpu.context_bytes <= GIB
+    assert gpu.context_bytes % MIB == 0  # no source is finer than that
+
+
+@every_card
+def test_every_figure_has_a_public_source(gpu):
+    assert set(gpu.sources) == FIGURES
+    assert all("/" in source for source in gpu.sources.values())
+
+
+@every_card
+def test_a_context_says_how_well_it_is_known(gpu):
+    assert gpu.context_confidence in {"measured", "typical"}
+
+
+def test_usable_memory_is_what_the_context_leaves():
+    # 14.56 GiB - 135 MiB on a T4, by hand.
+    assert find_gpu("T4").usable_bytes == 15_633_680_957 - 141_557_760 == 15_492_123_197
+
+
+# deviceQuery or cudaDeviceProp output, which prints bytes.
+@pytest.mark.parametrize(
+    ("name", "total_bytes", "multiprocessor_count"),
+    [
+        ("V100-16GB", 16928342016, 80),  # caps-tum/mt4g, sample_results/Tesla V100-PCIE-16GB.json
+        ("A100-40GB", 42298834944, 108),  # bottlerocket-os/bottlerocket#3873
+        ("A100-80GB", 85100068864, 108),  # thamada/nvidia-smi, nvsim/A100SXMx4_deviceQuery.py
+        ("H100-80GB", 85045477376, 132),  # thamada/nvidia-smi, nvsim/H100SXMx8_deviceQuery.py
+        ("L4", 23583784960, 58),  # bottlerocket-os/bottlerocket-kernel-kit#139
+        ("L40S", 47576711168, 142),  # alvarobartt/cuda-device-query, README.md
+        ("RTX-5090", 33680457728, 170),  # NVIDIA/nccl#1637
+    ],
+)
+def test_a_card_has_the_bytes_that_a_query_of_it_printed(name, total_bytes, multiprocessor_count):
+    gpu = find_gpu(name)
+    assert (gpu.total_bytes, gpu.multiprocessor_count) == (total_bytes, multiprocessor_count)
+
+
+def test_sizes_printed_in_mib_are_whole_mib():
+    assert find_gpu("H200").total_bytes == 143_155 * MIB  # stas00/ml-engineering, all-reduce-8xH200.md
+    assert find_gpu("RTX-4080").total_bytes == 16_049 * MIB  # brainglobe/brainglobe.github.io, speed-up.md
+    assert find_gpu("MI300X").total_bytes == 196_592 * MIB  # thamada/nvidia-smi, MI300X_x4_deviceQuery.py
+    assert find_gpu("MI250X").total_bytes == 67_092_480 * KIB  # ROCm/rocm_smi_lib#160
+
+
+# PyTorch's own out-of-memory messages: "GPU 0 has a total capacity of ... GiB".
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("T4", "14.56"),  # Zheng-Chong/CatVTON#133
+        ("V100-32GB", "31.74"),  # liucongg/ChatGLM-Finetuning#73
+        ("A10", "21.99"),  # zai-org/CogVLM#236; not where the bytes are from
+        ("A10G", "22.19"),  # meta-pytorch/torchtune#229
+        ("RTX-4090", "23.64"),  # 3DTopia/Phidias-Diffusion#8; not where the bytes are from
+        ("RTX-5090", "31.37"),  # Wan-Video/Wan2.1#465; not where the bytes are from
+        ("B200-180GB", "178.35"),  # stas00/the-art-of-debugging, pytorch/README.md; nor here
+    ],
+)
+def test_a_card_prints_as_in_an_out_of_memory_message(name, gib):
+    assert f"{find_gpu(name).total_bytes / GIB:.2f}" == gib
+
+
+# "this process has A GiB memory in use", "B GiB is allocated by PyTorch", "C MiB is reserved ... but
+# unallocated": the context is A - B - C.
+@pytest.mark.parametrize(
+    ("name", "in_use_gib", "allocated_gib", "unallocated_mib"),
+    [
+        ("T4", 4.11, 3.72, 264.21),  # Zheng-Chong/CatVTON#133
+        ("A100-40GB", 14.25, 12.87, 912.01),  # TianheWu/CoSeR#10
+        ("A100-80GB", 9.25, 8.27, 500.38),  # lianqi1008/Control-GIC#6
+        ("L4", 20.78, 18.66, 1.89 * KIB),  # ArcInstitute/evo2#190, which says 1.89 GiB
+        ("A10G", 22.09, 21.81, 5.10),  # meta-pytorch/torchtune#229
+        ("RTX-3090", 22.86, 22.56, 48.63),  # Tencent-Hunyuan/HY-Motion-1.0#3
+        ("B200", 168.34, 167.64, 4.62),  # stas00/the-art-of-debugging, pytorch/README.md
+        ("RTX-4090", 14.56, 13.86, 213.20),  # 3DTopia/Phidias-Diffusion#8
+        ("RTX-5090", 26.89, 25.95, 343.86),  # TrajectoryCrafter/TrajectoryCrafter#20
+    ],
+)
+def test_a_measured_context_is_what_an_out_of_memory_message_leaves_unexplained(
+    name, in_use_gib, allocated_gib, unallocated_mib
+):
+    gpu = find_gpu(name)
+    unexplained_mib = (in_use_gib - allocated_gib) * KIB - unallocated_mib
+    assert gpu.context_bytes / MIB == pytest.approx(unexplained_mib, abs=1)
+    assert gpu.context_confidence == "measured"
+
+
+def test_every_context_called_measured_is_among_those_checked_above():
+    measured = [name for name, gpu in load_gpus().items() if gpu.context_confidence == "measured"]
+    assert sorted(measured) == [
+        "A100-40GB", "A100-80GB", "A10G", "B200-180GB", "L4", "RTX-3090", "RTX-4090", "RTX-5090", "T4",
+    ]  # fmt: skip
+
+
+@every_card
+def test_a_measured_context_is_the_largest_that_was_seen_with_lazily_loaded_kernels(gpu):
+    seen = [context.size_bytes for context in gpu.contexts]
+    assert (gpu.context_bytes == max(seen)) if gpu.context_confidence == "measured" else True
+    assert all("/" in context.source for context in gpu.contexts)
+
+
+def test_a_context_that_was_seen_keeps_its_cuda_and_its_driver():
+    # nvidia-smi in huggingface/transformers, docs/source/en/model_memory_anatomy.md
+    (seen,) = find_gpu("V100-16GB").contexts
+    assert (seen.size_bytes, seen.cuda, seen.driver) == (1343 * MIB, "11.2", "460.91")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("H100", "CUDA context of H100-80GB taken to be 0.66 GiB (typical, not measured on this card)"),
+        ("A10G", "CUDA context of A10G taken to be 0.28 GiB (measured on this card)"),
+        (
+            "RTX-4090",
+            "CUDA context of RTX-4090 taken to be 0.49 GiB (measured on this card, where "
+            "0.41 GiB to 0.49 GiB were seen)",
+        ),
+        (
+            "V100-16GB",
+            "CUDA context of V100-16GB taken to be 0.39 GiB (typical, not measured on this card; "
+            "with CUDA 11.2 1.31 GiB were seen)",
+        ),
+        ("MI300X", "HIP context of MI300X taken to be 0.36 GiB (typical, not measured on this card)"),
+    ],
+)
+def test_a_context_is_told_with_how_well_it_is_known(name, line):
+    assert find_gpu(name).context_assumption == line  # 676, 282, 416 to 504, 400 and 1343, 365 MiB
+
+
+@pytest.mark.parametrize("spelling", ["RTX-4090", "rtx-4090", "RTX_4090", "rtx 4090", "  Rtx  4090 "])
+def test_case_and_separators_of_a_name_do_not_matter(spelling):
+    assert find_gpu(spelling).name == "RTX-4090"
+
+
+@pytest.mark.parametrize(
+    ("reported", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100-80GB"),
+        ("NVIDIA A100-SXM4-40GB", "A100-40GB"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA RTX A6000", "A6000"),
+        ("NVIDIA GeForce RTX 3090", "RTX-3090"),
+        ("AMD Instinct MI300X", "MI300X"),
+    ],
+)
+def test_a_card_is_found_by_the_name_that_its_driver_reports(reported, name):
+    assert find_gpu(reported).name == name
+
+
+@pytest.mark.parametrize("alias", ["H100", "h200", "B200", "A100-80G"])
+def test_a_short_name_finds_the_only_card_that_it_can_mean(alias):
+    assert find_gpu(alias).name.startswith(alias.upper())
+
+
+def test_no_two_cards_share_a_name():
+    names = [known.casefold() for gpu in load_gpus().values() for known in (gpu.name, *gpu.aliases)]
+    assert len(names) == len(set(names))
+
+
+def test_an_unknown_card_is_refused_with_the_value_the_nearest_name_and_all_names():
+    with pytest.raises(UsageMistake) as refusal:
+        find_gpu("RTX-409O")
+    text = str(refusal.value)
+    assert "gpu='RTX-409O'" in text
+    assert "Did you mean 'RTX-4090'?" in text
+    assert all(name in text for name in PROMISED)
+
+
+def test_a_name_like_no_card_is_refused_without_a_guess():
+    with pytest.raises(UsageMistake, match="known cards: V100-16GB") as refusal:
+        find_gpu("potato")
+    assert "Did you mean" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("A100", "A100-40GB or A100-80GB"), ("v100", "V100-16GB or V100-32GB")]
+)
+def test_a_name_that_means_two_cards_is_refused_with_both(name, sizes):
+    with pytest.raises(UsageMistake, match=f"gpu='{name}' can mean {sizes}: write the one you mean"):
+        find_gpu(name)
+
+
+def test_the_catalogue_cannot_be_changed():
+    with pytest.raises(TypeError):
+        load_gpus()["T4"] = find_gpu("L4")
+
+
+def test_a_card_can_be_sent_to_another_process():
+    assert pickle.loads(pickle.dumps(find_gpu("T4"))) == find_gpu("T4")
+
+
+def test_importing_the_catalogue_imports_neither_yaml_nor_torch():
+    source = Path(pytest_membudget.__file__).parents[1]
+    code = "import sys, pytest_membudget.hardware.gpus; print({'yaml', 'torch'} & set(sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert run.stdout.strip() == "set()"

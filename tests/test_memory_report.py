@@ -1,0 +1,110 @@
+"""MemoryReport: JSON in and out."""
+
+import json
+
+import pytest
+
+from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
+
+PEAK = PeakBytes(allocated_bytes=1536, active_bytes=2048, reserved_bytes=4096, device_bytes=8192)
+
+
+def traced(**changes):
+    values = {
+        "kind": "traced",
+        "device": "stand-in",
+        "metric": "allocated",
+        "peak": PEAK,
+        "components": {"parameters": 1000, "activations": 500, "rounding": 36},
+        "holders": (
+            Holder(1000, 2, "parameters", "layers.*.weight", "src/model.py:41", "aten::empty"),
+            Holder(500, 1, "activations", None, None, "aten::mm", "x = self.proj(x)"),
+        ),
+        "rank": 3,
+        "assumptions": ("src/model.py:50 reads a bool value (once): taken to be False",),
+        "not_modelled": ("temporaries inside kernels",),
+        "seconds": 1.25,
+    }
+    return MemoryReport(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("metric", "peak_bytes"), [("allocated", 1536), ("active", 2048), ("reserved", 4096), ("device", 8192)]
+)
+def test_the_peak_is_that_of_its_metric(metric, peak_bytes):
+    assert traced(metric=metric).peak_bytes == peak_bytes
+
+
+def test_a_report_comes_back_from_json_as_it_was():
+    report = traced()
+    assert MemoryReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+def test_the_host_is_a_report_inside_the_report():
+    report = traced(host=traced(kind="traced", holders=(), rank=3))
+    back = MemoryReport.from_json(json.loads(json.dumps(report.to_json())))
+    assert back == report
+    assert back.host.components["parameters"] == 1000
+
+
+def test_json_has_the_keys_that_other_tools_read():
+    assert traced().to_json() == {
+        "kind": "traced",
+        "device": "stand-in",
+        "rank": 3,
+        "metric": "allocated",
+        "peak": {
+            "allocated_bytes": 1536,
+            "active_bytes": 2048,
+            "reserved_bytes": 4096,
+            "device_bytes": 8192,
+        },
+        "components": {"parameters": 1000, "activations": 500, "rounding": 36},
+        "holders": [
+            {
+                "bytes": 1000,
+                "count": 2,
+                "component": "parameters",
+                "module": "layers.*.weight",
+                "location": "src/model.py:41",
+                "operator": "aten::empty",
+                "source": None,
+            },
+            {
+                "bytes": 500,
+                "count": 1,
+                "component": "activations",
+                "module": None,
+                "location": None,
+                "operator": "aten::mm",
+                "source": "x = self.proj(x)",
+            },
+        ],
+        "host": None,
+        "assumptions": ["src/model.py:50 reads a bool value (once): taken to be False"],
+        "not_modelled": ["temporaries inside kernels"],
+        "seconds": 1.25,
+        "timeline": None,
+    }
+
+
+def test_a_timeline_comes_back_from_json_as_it_was():
+    timeline = Timeline((0, 3, 9), {"inputs": (0, 512, 0)}, 3, 0, ((1, "forward"), (5, "backward")))
+    report = traced(timeline=timeline)
+    assert MemoryReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+def test_a_report_from_before_timelines_is_read():
+    data = traced().to_json()
+    del data["timeline"]
+    assert MemoryReport.from_json(data) == traced()
+
+
+def test_a_report_from_before_there_were_two_devices_is_read():
+    data = traced().to_json()
+    del data["device"]
+    assert MemoryReport.from_json(data) == traced(device="")
+
+
+def test_seconds_are_written_to_the_millisecond():
+    assert traced(seconds=0.123456).to_json()["seconds"] == 0.123

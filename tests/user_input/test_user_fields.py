@@ -1,0 +1,141 @@
+"""Kinds of fields: each takes what it says, refuses the rest with a remedy, and says so as JSON Schema."""
+
+import pytest
+
+from pytest_membudget.user_input.fields import Field, Table
+from pytest_membudget.user_input.kinds import (
+    Anything,
+    Choice,
+    Flag,
+    ListOf,
+    Number,
+    Numbers,
+    Several,
+    Text,
+    TextOrAnything,
+    Texts,
+    Whole,
+)
+from pytest_membudget.user_input.mistakes import UNREADABLE, Mistakes, nearest
+from pytest_membudget.user_input.yaml_nodes import read_yaml
+
+TABLE = Table(
+    (
+        Field("kind", Choice(("one", "two")), "Which.", required=True),
+        Field("size", Whole(), "How much.", also_called=("width",)),
+        Field("flag", Flag(), "Whether."),
+    ),
+    main="kind",
+)
+ONE_OF = Table((Field("a", Whole(), "A."), Field("b", Whole(), "B.")), one_of=("a", "b"))
+
+GIB = Number(example=40, unit="GiB")
+CASES = [
+    (Text("x"), ["abc", "'1'"], ["''", "1", "[a]", "true", "' '"]),
+    (Choice(("one", "two")), ["one"], ["three", "1", "[one]", "{}"]),
+    (Choice((32, 8)), ["8"], ["true", "'8'", "9"]),
+    (Whole(), ["1", "1_000"], ["0", "1.5", "true", "'1'", "x"]),
+    (Whole(also=(-1,)), ["-1", "3"], ["0", "-2"]),
+    (GIB, ["40", "0.5"], ["0", "-1", ".inf", ".nan", "true", "'40'", "1e3"]),
+    (Number(example=0.1, is_included=True, below=1), ["0", "0.5"], ["1", "-0.1"]),
+    (Flag(), ["true", "off"], ["1", "'true'", "maybe"]),
+    (ListOf(Choice(("a", "b"))), ["a", "[a, b]"], ["[]", "[a, a]", "[c]", "{a: b}"]),
+    (Several(Whole(least=0), "[9, 0]", 2), ["[9, 0]", "[8, 8]"], ["[9]", "9", "[a, b]"]),
+    (Texts("{a: b}"), ["{a: b}", "{}"], ["a", "{a: 1}"]),
+    (Numbers(("a", "b"), GIB), ["{a: 1}", "{a: 1, b: 2.5}"], ["{}", "{c: 1}", "{a: x}", "3"]),
+    (Anything(), ["{a: [b]}"], ["{}", "a", "[a]"]),
+    (TextOrAnything("x.json"), ["x.json", "{a: 1}"], ["''", "{}", "3", "[a]"]),
+    (TABLE, ["one", "{kind: one, size: 3}", "{kind: two, flag: null}"], ["three", "[one]", "{kind: x}"]),
+    (ONE_OF, ["{a: 1}", "{b: 2}"], ["{a: 1, b: 2}", "3"]),
+]
+
+NOT_IN_JSON = (".inf", ".nan")
+
+
+@pytest.fixture
+def node_of(tmp_path):
+    def read(text):
+        path = tmp_path / "f.yaml"
+        path.write_text(f"f: {text}\n", encoding="utf-8")
+        return read_yaml(path, "f.yaml").value["f"]
+
+    return read
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, good, _ in CASES for text in good])
+def test_a_kind_takes_what_it_says(node_of, kind, text):
+    mistakes = Mistakes()
+
+    assert kind.read(node_of(text), "f", mistakes) is not UNREADABLE
+    assert not mistakes
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, _, bad in CASES for text in bad])
+def test_a_kind_refuses_the_rest_with_the_place_and_the_field(node_of, kind, text):
+    mistakes = Mistakes()
+
+    assert kind.read(node_of(text), "f", mistakes) is UNREADABLE
+    assert all(line.startswith("f.yaml:1: ") and " f" in line for line in mistakes.lines)
+    assert mistakes
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "is_good"),
+    [
+        (kind, text, is_good)
+        for kind, good, bad in CASES
+        for texts, is_good in ((good, True), (bad, False))
+        for text in texts
+        if text not in NOT_IN_JSON
+    ],
+)
+def test_the_json_schema_says_the_same(node_of, kind, text, is_good):
+    jsonschema = pytest.importorskip("jsonschema")
+
+    assert jsonschema.Draft7Validator(kind.json_schema()).is_valid(node_of(text).plain) == is_good
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        (Whole(example=4), "two", "f: two: write a whole number of at least 1, as in f: 4"),
+        (GIB, "'40'", "f: '40': write a number of GiB above 0, as in f: 40"),
+        (Choice(("foreach", "fused")), "fusd", "f: fusd: write fused; the values are foreach, fused"),
+        (Choice(("foreach", "fused")), "x", "f: x: write one of foreach, fused"),
+        (
+            Numbers(("gradients",), GIB),
+            "{gradient: 1}",
+            "there is no key gradient in f; did you mean gradients?",
+        ),
+        (TABLE, "{kind: one, sise: 1}", "there is no field sise in f; did you mean size?"),
+        (TABLE, "{kind: one, width: 1}", "there is no field f.width; did you mean f.size?"),
+        (TABLE, "{kind: one, zzz: 1}", "there is no field zzz in f; the fields are kind, size, flag"),
+        (TABLE, "{size: 1}", "f.kind is missing: Which."),
+        (ONE_OF, "{a: 1, b: 2}", "write exactly one of f.a, f.b: a, b"),
+        (ListOf(Text("x")), "[a, a]", "f: [a, a]: write each value once"),
+    ],
+)
+def test_a_refusal_says_what_to_write(node_of, kind, text, told):
+    mistakes = Mistakes()
+
+    kind.read(node_of(text), "f", mistakes)
+
+    assert mistakes.lines == [f"f.yaml:1: {told}"]
+
+
+def test_mistakes_are_told_in_the_order_of_the_file(tmp_path):
+    path = tmp_path / "f.yaml"
+    path.write_text("a: x\nb: y\n", encoding="utf-8")
+    nodes = read_yaml(path, "f.yaml").value
+    mistakes = Mistakes()
+
+    mistakes.add(nodes["b"], "second")
+    mistakes.add(nodes["a"], "first")
+    mistakes.add(nodes["a"], "first")
+
+    assert mistakes.lines == ["f.yaml:1: first", "f.yaml:2: second"]
+
+
+def test_nothing_is_near_to_what_is_like_nothing():
+    assert nearest("micro_bacth", ("micro_batch", "sequence")) == "micro_batch"
+    assert nearest("qqq", ("micro_batch", "sequence")) is None

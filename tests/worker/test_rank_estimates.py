@@ -1,0 +1,179 @@
+"""Which ranks are asked for their estimates, and what their answers are as one."""
+
+import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.worker.ranks.rank_estimates import answer_of_ranks
+
+ALIKE = "ranks 1 to 6 are taken to be like rank 0"
+
+
+class Ranks:
+    """Stands for the ranks' runs: it notes who was asked."""
+
+    def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
+        self.asked = []
+        self.heard = {}
+        self._likeness = {"representatives": list(representatives), "rank_assumption": assumption}
+        self._sizes = sizes or {}
+        self._host = host or {}
+        self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
+
+    def __call__(self, rank, heard):
+        self.asked.append(rank)
+        self.heard[rank] = heard
+        answer = {
+            "outcome": "traced",
+            "report": self._report(rank),
+            "device": "the virtual device",
+            "properties": [["rank", rank]],
+            "has_snapshot": rank != 5,
+            **(self._likeness if rank == 0 else {}),
+        }
+        return {**answer, **self._outcomes.get(rank, {})}
+
+    def _report(self, rank):
+        size = self._sizes.get(rank, 10)
+        host = self._host.get(rank)
+        return {
+            "rank": rank,
+            "metric": "allocated",
+            "peak": {"allocated_bytes": size},
+            "assumptions": ["a value is read"],
+            "host": {"metric": "allocated", "peak": {"allocated_bytes": host}} if host is not None else None,
+        }
+
+
+def assumptions_of(answer):
+    return {report["rank"]: report["assumptions"] for report in answer["reports"]}
+
+
+def test_rank_0_says_who_else_is_asked_and_the_rest_is_told_to_be_alike():
+    ranks = Ranks(representatives=[7])
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 7]
+    assert answer["outcome"] == "traced"
+    assert assumptions_of(answer) == {0: ["a value is read", ALIKE], 7: ["a value is read", ALIKE]}
+
+
+def test_nobody_is_asked_twice():
+    ranks = Ranks(representatives=[4, 0, 2, 4])
+
+    answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 2, 4]
+
+
+def test_ranks_that_are_named_are_asked_and_no_others():
+    ranks = Ranks(representatives=[7])
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8, ranks=[5, 0]), ranks)
+
+    assert ranks.asked == [0, 5]
+    assert assumptions_of(answer)[0] == ["a value is read"]
+
+
+@pytest.mark.parametrize(
+    ("named", "heard"), [(None, {0: "", 7: "said"}), ([5, 0], {0: "", 5: "said"}), ([5, 6], {5: "", 6: ""})]
+)
+def test_the_others_hear_what_rank_0_said_if_it_is_among_those_that_run(named, heard):
+    ranks = Ranks(representatives=[7], rank_0={"said": "said"})
+    told = {}
+
+    budget = Budget(gib=1, gpus=8, ranks=named)
+    answer_of_ranks(budget, ranks, lambda further, said: told.update(dict.fromkeys(further, said)))
+
+    assert ranks.heard == heard
+    assert told == ({rank: said for rank, said in heard.items() if rank} if 0 in heard else {})
+
+
+def test_no_assumption_is_no_line():
+    answer = answer_of_ranks(Budget(gib=1, gpus=2), Ranks(representatives=[1], assumption=""))
+
+    assert assumptions_of(answer)[1] == ["a value is read"]
+
+
+def test_what_is_recorded_and_shown_comes_from_one_of_them():
+    sizes = {0: 10, 3: 30, 5: 40}  # rank 5 has left no snapshot
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), Ranks(representatives=[3, 5], sizes=sizes))
+
+    assert answer["properties"] == [["rank", 0]]
+    assert answer["has_snapshot"]
+    assert answer["snapshot_rank"] == 3
+
+
+ERROR = {"outcome": "error", "reason": "ValueError in call", "details": "here", "raised": True}
+OUT_OF_MEMORY = {"outcome": "out_of_memory", "reason": "tried to allocate", "where": "test.py:1"}
+
+
+@pytest.mark.parametrize("trouble", [ERROR, OUT_OF_MEMORY], ids=["error", "out of memory"])
+def test_a_rank_that_gives_no_figure_is_named_and_the_last_to_be_asked(trouble):
+    ranks = Ranks(representatives=[3, 5, 7], rank_5=trouble)
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 3, 5]
+    assert answer["outcome"] == trouble["outcome"]
+    assert answer["reason"] == f"rank 5 of 8: {trouble['reason']}"
+    assert answer["failed_rank"] == 5
+    assert answer.get("raised") == trouble.get("raised")
+    assert answer.get("where") == trouble.get("where")
+
+
+def test_a_test_that_rank_0_skips_is_skipped():
+    ranks = Ranks(representatives=[7], rank_0={"outcome": "skipped", "reason": "no kernel"})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert (answer["outcome"], answer["reason"]) == ("skipped", "no kernel")
+
+
+def test_a_test_that_only_some_ranks_skip_is_an_error():
+    ranks = Ranks(representatives=[7], rank_7={"outcome": "skipped", "reason": "no kernel"})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert answer["outcome"] == "error"
+    assert answer["reason"] == "of 8 ranks not all have skipped it, but these: 7"
+
+
+# Host memory of a machine
+
+
+def test_where_all_that_are_asked_hold_the_same_the_others_need_not_be_asked():
+    ranks = Ranks(representatives=[7], host={0: 20, 7: 20})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8, host_gib=1), ranks)
+
+    assert ranks.asked == [0, 7]
+    assert assumptions_of(answer)[0][-1] == ALIKE
+
+
+def test_where_they_differ_all_ranks_of_the_machine_are_asked_and_nothing_is_assumed():
+    ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8, host_gib=1), ranks)
+
+    assert ranks.asked == [0, 7, 1, 2, 3, 4, 5, 6]
+    assert [report["rank"] for report in answer["reports"]] == list(range(8))
+    assert assumptions_of(answer)[0] == ["a value is read"]
+
+
+def test_of_several_machines_the_bound_is_told():
+    ranks = Ranks(representatives=[15], host={0: 20})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=16, host_gib=1), ranks)
+
+    assert ranks.asked == [0, 15]
+    (told,) = assumptions_of(answer)[15][1:]
+    assert told.startswith(f"{ALIKE}; in the sum of a machine's host memory, ranks without an estimate count")
+
+
+def test_without_a_budget_of_host_memory_it_makes_no_difference():
+    ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
+
+    answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 7]
