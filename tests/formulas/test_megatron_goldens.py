@@ -5,7 +5,7 @@ Source: NVIDIA/Megatron-LM, tests/functional_tests/test_cases/*/golden_values_*.
 iteration, on 8 A100 or H100. Figures are read from the collection of measured cases; nothing here is fitted
 to them.
 
-python -m pytest tests/analytic/test_megatron_goldens.py -s   # prints the table
+python -m pytest tests/formulas/test_megatron_goldens.py -s   # prints the table
 """
 
 from statistics import median

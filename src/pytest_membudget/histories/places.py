@@ -34,7 +34,7 @@ _FACTORY = re.compile(
 )
 #: A copy in another type stays where its source lies; ``to_dtype_layout`` and ``to_device`` name a device.
 _CAST = re.compile(r"\bat::_ops::to_dtype::")
-_STAND_IN = f"pytest_membudget{os.sep}stand_in{os.sep}"
+_STAND_IN = os.path.join("pytest_membudget", "devices", "stand_in", "")
 _PYTORCH = re.compile(r"[/\\]torch[/\\]")
 _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|runpy\.py)")
 

@@ -6,7 +6,7 @@ import re
 import timeit
 
 import pytest
-from tests.analytic.inputs.small_configs import DECODER, DEEPSEEK, GPT2, NEOX, OPT, T5, VIT
+from tests.formulas.inputs.small_configs import DECODER, DEEPSEEK, GPT2, NEOX, OPT, T5, VIT
 
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.formulas.inputs import hugging_face

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.analytic.inputs.small_configs import CASES
+from tests.formulas.inputs.small_configs import CASES
 
 from pytest_membudget.formulas.inputs.hugging_face import read_config
 from pytest_membudget.formulas.parameters import inventory_of

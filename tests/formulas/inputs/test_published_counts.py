@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.analytic.inputs.published_models import PUBLISHED
+from tests.formulas.inputs.published_models import PUBLISHED
 
 from pytest_membudget.formulas.inputs.hugging_face import read_config
 from pytest_membudget.formulas.parameters import active_parameter_count, inventory_of, parameter_count

@@ -1,7 +1,7 @@
 """How tensor parallelism splits each tensor, against transformers' own plans."""
 
 import pytest
-from tests.analytic.inputs.small_configs import CASES
+from tests.formulas.inputs.small_configs import CASES
 
 from pytest_membudget.formulas.inputs.hugging_face import FAMILIES, read_config
 from pytest_membudget.formulas.parameters import inventory_of

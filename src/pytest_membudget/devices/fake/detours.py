@@ -21,7 +21,7 @@ aten = torch.ops.aten
 
 #: What ``tensor._use_count()`` and its storage's count read in our dispatch method when the engine's
 #: buffer holds the only reference: the buffer, the argument stack, our Python object and the call's own.
-#: tests/virtual/test_detours.py fails where a torch counts otherwise.
+#: tests/devices/fake/test_detours.py fails where a torch counts otherwise.
 _SOLE_OWNER = (4, 2)
 
 #: Backward nodes that write into a tensor of their own, out of place only for fakes.

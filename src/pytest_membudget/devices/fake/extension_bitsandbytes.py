@@ -26,7 +26,7 @@ PAGED: Final = (
     "pages to the GPU and back, outside of PyTorch's allocator"
 )
 
-#: (module, attribute, what it is for). tests/virtual/test_extension_bitsandbytes.py breaks each.
+#: (module, attribute, what it is for). tests/devices/fake/test_extension_bitsandbytes.py breaks each.
 PRIVATE_PARTS: Final = (
     ("bitsandbytes.cuda_specs", "get_cuda_specs", "loading no library that needs a driver"),
     ("bitsandbytes.cextension", "lib", "launching kernels of the C library"),

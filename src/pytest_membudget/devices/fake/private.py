@@ -14,7 +14,7 @@ from .refusals import note_refusal
 
 OLDEST = (2, 11)
 
-#: (module, attribute path, what it is for). tests/virtual/test_private.py has one test a row.
+#: (module, attribute path, what it is for). tests/devices/fake/test_private.py has one test a row.
 PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_ensureCUDADeviceGuardSet", "a no-op CUDA guard, so that autograd accepts cuda tensors"),
     ("torch._C", "_current_graph_task_id", "whether a backward is running"),

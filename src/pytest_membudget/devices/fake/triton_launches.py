@@ -35,7 +35,7 @@ SCRATCH: Final = (
     "when a kernel is compiled"
 )
 
-#: (module, attribute path, what it is for) in triton. tests/virtual/test_triton_launches.py breaks each.
+#: (module, attribute path, what it is for) in triton. tests/devices/fake/test_triton_launches.py breaks each.
 PRIVATE_PARTS: Final = (
     ("triton.runtime.jit", "JITFunction.run", "launching a Triton kernel"),
     ("triton.runtime.autotuner", "Autotuner.do_bench", "autotuning without running"),

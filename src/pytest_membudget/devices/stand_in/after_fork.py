@@ -23,7 +23,7 @@ def allow_cuda_after_fork() -> None:
     Even asking whether CUDA is there makes PyTorch refuse it in children.
 
     Of torch a private part: the C++ function that keeps the answer of ``torch._C._cuda_isInBadFork``; see
-    tests/stand_in/test_after_fork.py.
+    tests/devices/stand_in/test_after_fork.py.
     """
     library = ctypes.CDLL(torch._C.__file__)  # whose dependencies are searched too
     getattr(library, _SET)(ctypes.c_int8(_CUDA), ctypes.c_bool(False))

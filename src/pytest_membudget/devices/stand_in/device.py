@@ -170,7 +170,7 @@ def _on_other_cards() -> list[str]:
 def _read_unwinding_tables() -> None:
     """Take a C++ stack once: reading the tables of torch's libraries takes seconds, in each test otherwise.
 
-    ``torch._C._profiler`` is private; see tests/stand_in/test_device.py.
+    ``torch._C._profiler`` is private; see tests/devices/stand_in/test_device.py.
     """
     profiler: Any = torch._C._profiler
     profiler.symbolize_tracebacks([profiler.gather_traceback(python=True, script=True, cpp=True)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: (module, attribute path, what it is for). tests/virtual/cluster/test_private.py has one test a row.
+#: (module, attribute path, what it is for). tests/devices/fake/cluster/test_private.py has one test a row.
 PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C._distributed_c10d", "FakeProcessGroup", "process groups without other processes"),
     ("torch.testing._internal.distributed.fake_pg", "FakeStore", "process groups without other processes"),
