@@ -25,6 +25,7 @@ FLOORS = [
     ["user_input", "memory_report"],
     ["hardware"],
     ["budgets"],
+    ["results"],
     ["kernels"],
     ["allocator"],
     ["formulas"],

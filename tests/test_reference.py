@@ -12,14 +12,13 @@ from pytest_membudget.budgets import marker, marker_help
 from pytest_membudget.budgets import settings as config
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.custom_gpus import CARD
-from pytest_membudget.comparison import comparing, verdicts, waivers
-from pytest_membudget.comparison.matching import Change
+from pytest_membudget.comparison import comparing, waivers
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.gate import outcomes
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting import command, figures, json_file, junit
-from pytest_membudget.reporting.document import STATUSES
-from pytest_membudget.reporting.rows import make_row
+from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison
+from pytest_membudget.results.test_result import TestResult
 from pytest_membudget.scenarios import schema
 from pytest_membudget.user_input.fields import Table
 
@@ -114,19 +113,15 @@ def test_verdicts():
 
 
 def test_states():
-    names = "NEW_OVER STILL_OVER GROWN SHRUNK NEW UNCHANGED NOT_COMPARABLE WAIVED EXPIRED"
-
-    assert documented("States") == {*(getattr(verdicts, name) for name in names.split()), "removed"}
     assert documented("States") == set(STATUSES)
 
 
 @pytest.mark.parametrize("status", sorted(documented("States") - {"removed"}))
 def test_which_states_fail(status):
-    from pytest_membudget.reporting.rows import exceeds
-
     [row] = [line for line in section("States").splitlines() if line.startswith(f"| `{status}`")]
     over = status in ("new-over", "still-over", "waived")
-    fails = exceeds({"verdict": "over" if over else "within", "comparison": {"status": status}})
+    verdict = "over" if over else "within"
+    fails = TestResult("a::b", "a", 1, verdict, "", comparison=Comparison(status)).exceeds
 
     assert row.split("|")[-2].strip() == ("yes" if fails else "no")
 
@@ -150,17 +145,11 @@ def test_exit_status():
 
 
 def figure(**more):
-    return MemoryReport("traced", "allocated", PEAK, {}, holders=(HOLDER,), **more).to_json()
+    return MemoryReport("traced", "allocated", PEAK, {}, holders=(HOLDER,), **more)
 
 
-def row(**more):
-    given = {"nodeid": "a::b", "file": "a", "line": 1, "budget": None, "limit_bytes": None}
-    return make_row(**{**given, "verdict": "within", "reason": "", **more})
-
-
-def comparison():
-    standing = verdicts.Standing(verdicts.GROWN, base=figure(), head=figure())
-    return comparing._comparison(standing)
+def result(**more):
+    return TestResult("a::b", "a", 1, "within", "", **more)
 
 
 def written(tmp_path, whole):
@@ -172,7 +161,7 @@ def written(tmp_path, whole):
 def compared_whole():
     plan = comparing.Plan("report.json", stored=comparing.Base())
     never = comparing.Comparing(plan, None, 1.0, shared=None, is_owner=True)
-    return never.document([], is_whole=True, tells_removed=True)
+    return never.session([], is_whole=True, tells_removed=True)
 
 
 def test_keys_of_the_document(tmp_path):
@@ -187,8 +176,7 @@ def test_keys_inside_the_document(tmp_path, key):
 
 
 def test_keys_of_a_row():
-    # two keys are there only after the test has been measured, and compared
-    assert documented("A row") == {*row(), "measured_on", "comparison"}
+    assert documented("A row") == set(result().to_json())
 
 
 def test_keys_of_a_budget():
@@ -196,24 +184,23 @@ def test_keys_of_a_budget():
 
 
 def test_keys_of_a_figure():
-    assert documented("A figure") == set(figure())
-    assert documented("Peaks") == set(figure()["peak"])
-    assert documented("A holder") == set(figure()["holders"][0])
+    assert documented("A figure") == set(figure().to_json())
+    assert documented("Peaks") == set(figure().to_json()["peak"])
+    assert documented("A holder") == set(figure().to_json()["holders"][0])
 
 
 def test_keys_of_a_comparison():
-    assert documented("A row's comparison") == set(comparison())
+    assert documented("A row's comparison") == set(Comparison(GROWN).to_json())
     assert documented("A finding") == set(Change.__slots__)
-    assert documented("The comparison as a whole") == set(compared_whole())
+    assert documented("The comparison as a whole") == set(compared_whole().to_json())
 
 
 # Other formats
 
 
 def test_properties():
-    full = {**figure(), "peak": {"allocated_bytes": 3}, "components": {"inputs": 3}}
-    both = row(limit_bytes=4, estimates=[full])
-    both["measurements"] = [full]
+    full = MemoryReport("traced", "allocated", PeakBytes(3, 3, 3, 3), {"inputs": 3})
+    both = result(limit_bytes=4, estimates=(full,), measurements=(full,))
     found = {name.replace("inputs", "<component>") for name, _ in figures.figures(both)}
 
     assert documented("Properties in JUnit files") == found

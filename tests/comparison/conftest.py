@@ -1,8 +1,10 @@
-"""Rows and figures to compare: the smallest that are whole."""
-
-import copy
+"""Results and figures to compare: the smallest that are whole."""
 
 import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
+from pytest_membudget.results.test_result import TestResult
 
 GIB = 2**30
 MIB = 2**20
@@ -10,49 +12,29 @@ MIB = 2**20
 
 def holder(size, component="activations", module="blocks.*", location="model.py:10", **more):
     """One of a figure's holders."""
-    return {
-        "bytes": size,
-        "count": 1,
-        "component": component,
-        "module": module,
-        "location": location,
-        "operator": "aten::mm",
-        "source": None,
-        **more,
-    }
+    given = {"count": 1, "operator": "aten::mm", **more}
+    return Holder(bytes=size, component=component, module=module, location=location, **given)
 
 
-def figure_of(*holders, rest=0, kind="traced", metric="allocated"):
+def figure_of(*holders, rest=0, kind="traced", metric="allocated", device=""):
     """A figure whose components are what ``holders`` hold, and ``rest`` bytes of rounding."""
     components = {}
     for one in holders:
-        components[one["component"]] = components.get(one["component"], 0) + one["bytes"]
+        components[one.component] = components.get(one.component, 0) + one.bytes
     components["rounding"] = rest
     total = sum(components.values())
-    return {
-        "kind": kind,
-        "rank": 0,
-        "metric": metric,
-        "peak": {f"{name}_bytes": total for name in ("allocated", "active", "reserved", "device")},
-        "components": components,
-        "holders": sorted(holders, key=lambda one: -one["bytes"]),
-        "timeline": None,
-    }
+    largest_first = tuple(sorted(holders, key=lambda one: -one.bytes))
+    return MemoryReport(
+        kind, metric, PeakBytes(total, total, total, total), components, largest_first, device=device
+    )
 
 
 def row_of(size, verdict="within", budget=None, **changes):
-    """A row whose test takes ``size`` bytes."""
-    budget = {"gib": 5, "gpus": 1, "gpu": None, "metric": "allocated", "max_growth": None, **(budget or {})}
-    row = {
-        "nodeid": "test_a.py::test_a",
-        "verdict": verdict,
-        "reason": "as it is",
-        "budget": budget,
-        "rank": None,
-        "estimates": [figure_of(holder(size))],
-        "measurements": [],
-    }
-    return {**copy.deepcopy(row), **changes}
+    """The result of a test that takes ``size`` bytes."""
+    given = {"estimates": (figure_of(holder(size)),), "reason": "as it is", **changes}
+    return TestResult(
+        "test_a.py::test_a", "test_a.py", 1, verdict, budget=Budget(**{"gib": 5, **(budget or {})}), **given
+    )
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The base as it is known: rows, and why some are missing."""
 
 from pytest_membudget.comparison.base import Base, base_of_document
+from pytest_membudget.reporting.document import Document
 
 
 def test_a_file_that_could_not_be_collected_is_told_for_its_own_tests():
@@ -13,9 +14,8 @@ def test_a_file_that_could_not_be_collected_is_told_for_its_own_tests():
     assert base.trouble_of("tests/subtle.py::test_x") == ""
 
 
-def test_a_stored_report_has_rows_and_what_they_were_made_with():
-    document = {"tests": [{"nodeid": "a::b"}], "torch": {"version": "2.13.0", "alloc_conf": ""}}
-    base = base_of_document(document)
-    assert list(base.rows) == ["a::b"]
+def test_a_stored_report_has_results_and_what_they_were_made_with(row):
+    base = base_of_document(Document((row(1),), torch_version="2.13.0", alloc_conf=""))
+    assert list(base.results) == ["test_a.py::test_a"]
     assert (base.facts.torch, base.facts.alloc_conf) == ("2.13.0", "")
-    assert base_of_document({"tests": []}).facts.torch is None
+    assert base_of_document(Document(())).facts.torch is None

@@ -5,15 +5,20 @@ import datetime
 from pytest_membudget.comparison.base import Base
 from pytest_membudget.comparison.comparing import Comparing, Plan
 from pytest_membudget.comparison.waivers import Waiver
+from pytest_membudget.results.test_result import TestResult
 
 
 def whole(rows, *, stored=None, waivers=(), is_whole=True):
     plan = Plan("report.json" if stored is not None else "", stored=stored, waivers=waivers)
     comparing = Comparing(plan, None, 1.0, shared=None, is_owner=True)
-    return comparing.document(rows, is_whole=is_whole, tells_removed=True)
+    return comparing.session(rows, is_whole=is_whole, tells_removed=True)
 
 
-BASE = Base(rows={"a.py::kept": {}, "a.py::gone": {}})
+def result(nodeid):
+    return TestResult(nodeid, "a.py", 1, "within", "")
+
+
+BASE = Base(results={"a.py::kept": result("a.py::kept"), "a.py::gone": result("a.py::gone")})
 
 
 def test_without_a_base_and_waivers_there_is_nothing_to_say():
@@ -21,19 +26,19 @@ def test_without_a_base_and_waivers_there_is_nothing_to_say():
 
 
 def test_tests_that_the_base_has_alone_are_removed():
-    said = whole([{"nodeid": "a.py::kept"}, {"nodeid": "a.py::new"}], stored=BASE)
+    said = whole([result("a.py::kept"), result("a.py::new")], stored=BASE)
 
-    assert said["removed"] == ["a.py::gone"]
-    assert said["base"] == {"ref": "report.json", "commit": None}
+    assert said.removed == ("a.py::gone",)
+    assert (said.ref, said.commit) == ("report.json", None)
 
 
 def test_a_subset_of_the_tests_says_nothing_of_those_that_it_has_not_run():
-    assert whole([{"nodeid": "a.py::kept"}], stored=BASE, is_whole=False)["removed"] == []
+    assert whole([result("a.py::kept")], stored=BASE, is_whole=False).removed == ()
 
 
 def test_waivers_alone_are_looked_at_too():
     waiver = Waiver("a.py::gone", 1.0, "why", datetime.date(2999, 1, 1))
 
-    [unused] = whole([], waivers=(waiver,))["unused_waivers"]
+    [unused] = whole([], waivers=(waiver,)).unused_waivers
 
-    assert unused["test"] == "a.py::gone"
+    assert unused.test == "a.py::gone"

@@ -1,36 +1,30 @@
 """Which rows explain a growth: few, with their lines, and none where nothing has grown."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_membudget.comparison.findings import MOST_ROWS, findings
+from pytest_membudget.results.comparison import Change
 
 MIB = 2**20
 
 
 def told(rows):
-    return [(row["bytes"] // MIB, row["component"], row["location"]) for row in rows]
+    return [(row.bytes // MIB, row.component, row.location) for row in rows]
 
 
 def test_a_new_holder_is_the_finding(figure, hold):
     same = hold(100 * MIB, "parameters", location="model.py:3")
     rows = findings(figure(same, hold(64 * MIB, location="model.py:9")), figure(same))
-    assert rows == [
-        {
-            "bytes": 64 * MIB,
-            "component": "activations",
-            "module": "blocks.*",
-            "location": "model.py:9",
-            "base_location": None,
-            "operator": "aten::mm",
-        }
-    ]
+    assert rows == (Change(64 * MIB, "activations", "blocks.*", "model.py:9", None, "aten::mm"),)
 
 
 def test_a_line_that_has_moved_is_the_same_line(figure, hold):
     before = hold(10 * MIB, location="model.py:9", source="x = self.up(x)")
     after = hold(30 * MIB, location="model.py:14", source="x = self.up(x)")
     [row] = findings(figure(after), figure(before))
-    assert (row["bytes"], row["location"], row["base_location"]) == (20 * MIB, "model.py:14", "model.py:9")
+    assert (row.bytes, row.location, row.base_location) == (20 * MIB, "model.py:14", "model.py:9")
 
 
 def test_lines_that_have_moved_and_changed_nothing_are_silent_beside_one_that_has(figure, hold):
@@ -74,7 +68,7 @@ def test_the_same_text_in_two_files_is_told_apart_by_file(figure, hold):
         hold(5 * MIB, location="a.py:50", source="x = f(x)"),
     ]
     [row] = findings(figure(*after), figure(*before))
-    assert (row["bytes"], row["location"], row["base_location"]) == (4 * MIB, "b.py:60", "b.py:10")
+    assert (row.bytes, row.location, row.base_location) == (4 * MIB, "b.py:60", "b.py:10")
 
 
 def test_the_same_text_of_two_modules_in_a_renamed_file_is_told_apart_by_module(figure, hold):
@@ -87,7 +81,7 @@ def test_the_same_text_of_two_modules_in_a_renamed_file_is_told_apart_by_module(
         for name, line, size in (("b", 10, 9), ("a", 20, 5))
     ]
     [row] = findings(figure(*after), figure(*before))
-    assert (row["bytes"], row["location"], row["base_location"]) == (4 * MIB, "new.py:10", "old.py:20")
+    assert (row.bytes, row.location, row.base_location) == (4 * MIB, "new.py:10", "old.py:20")
 
 
 def test_a_renamed_line_is_not_taken_for_a_new_one_of_its_module(figure, hold):
@@ -103,7 +97,7 @@ def test_what_adds_little_is_not_told(figure, hold):
 
 
 def test_nothing_is_found_where_both_take_the_same(figure, hold):
-    assert findings(figure(hold(9 * MIB, "gradients")), figure(hold(9 * MIB))) == []
+    assert findings(figure(hold(9 * MIB, "gradients")), figure(hold(9 * MIB))) == ()
 
 
 def test_what_the_holders_do_not_name_is_told_as_elsewhere(figure, hold):
@@ -111,15 +105,14 @@ def test_what_the_holders_do_not_name_is_told_as_elsewhere(figure, hold):
     head = figure(hold(110 * MIB), rest=50 * MIB)
     rows = findings(head, base)
     assert told(rows) == [(50, "rounding", None), (10, "activations", "model.py:10")]
-    assert rows[0]["module"] == "elsewhere"
+    assert rows[0].module == "elsewhere"
 
 
 def test_small_holders_beyond_the_list_are_elsewhere_in_their_component(figure, hold):
-    base, head = figure(hold(10 * MIB)), figure(hold(10 * MIB))
-    head["components"]["activations"] += 40 * MIB
-    head["peak"]["allocated_bytes"] += 40 * MIB
-    [row] = findings(head, base)
-    assert (row["bytes"], row["component"], row["module"]) == (40 * MIB, "activations", "elsewhere")
+    base = figure(hold(10 * MIB))
+    more = figure(hold(50 * MIB))
+    [row] = findings(replace(more, holders=base.holders), base)
+    assert (row.bytes, row.component, row.module) == (40 * MIB, "activations", "elsewhere")
 
 
 def test_memory_that_has_moved_within_a_component_is_no_finding(figure, hold):
@@ -154,10 +147,10 @@ def test_the_rows_are_few_and_add_up_to_nine_tenths(figure, hold, count):
     rows = findings(head, base)
     growth = sum(range(1, count + 1)) * MIB
     assert 1 <= len(rows) <= MOST_ROWS
-    assert abs(sum(row["bytes"] for row in rows) - growth) <= growth * 0.1
+    assert abs(sum(row.bytes for row in rows) - growth) <= growth * 0.1
 
 
 def test_what_has_shrunk_is_told_with_where_it_was(figure, hold):
     base = figure(hold(100 * MIB, "parameters"), hold(64 * MIB, location="m.py:9"))
     [row] = findings(figure(hold(100 * MIB, "parameters")), base)
-    assert (row["bytes"], row["location"], row["base_location"]) == (-64 * MIB, None, "m.py:9")
+    assert (row.bytes, row.location, row.base_location) == (-64 * MIB, None, "m.py:9")

@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from pytest_membudget.comparison.base import Facts
-from pytest_membudget.comparison.verdicts import growth_text, standing_of, with_waiver
+from pytest_membudget.comparison.verdicts import compared, growth_text, with_waiver
 from pytest_membudget.comparison.waivers import Waiver
 
 MIB = 2**20
@@ -20,18 +20,18 @@ def waiver(ceiling_gib, expires=TODAY):
 
 @pytest.fixture
 def stands(row):
-    """``stands(100, 110, max_growth="2%")``: the standing of a test from 100 to 110 MiB."""
+    """``stands(100, 110, max_growth="2%")``: the comparison of a test from 100 to 110 MiB."""
 
     def make(before, after, was="within", now="within", **budget):
         head = row(after * MIB, verdict=now, budget=budget)
-        return standing_of(head, row(before * MIB, verdict=was), SAME)
+        return compared(head, row(before * MIB, verdict=was), SAME)
 
     return make
 
 
 def test_the_same_figure_is_unchanged(stands):
-    standing = stands(100, 100, max_growth="0%")
-    assert (standing.status, standing.growth_bytes, standing.reason) == ("unchanged", 0, "")
+    comparison = stands(100, 100, max_growth="0%")
+    assert (comparison.status, comparison.growth_bytes, comparison.reason) == ("unchanged", 0, "")
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_over_now_and_not_at_the_base_is_new_even_within_the_growth(stands):
 
 
 def test_over_by_a_smaller_budget_alone_says_so(stands):
-    standing = stands(200, 200, now="over")
-    assert (standing.status, standing.reason) == ("new-over", "its budget was larger at the base")
+    comparison = stands(200, 200, now="over")
+    assert (comparison.status, comparison.reason) == ("new-over", "its budget was larger at the base")
 
 
 def test_over_at_the_base_too_is_inherited(stands):
-    standing = stands(200, 200, was="over", now="over")
-    assert standing.status == "still-over"
-    assert standing.reason == "over budget at the base too; takes what it took at the base"
+    comparison = stands(200, 200, was="over", now="over")
+    assert comparison.status == "still-over"
+    assert comparison.reason == "over budget at the base too; takes what it took at the base"
 
 
 @pytest.mark.parametrize(("allowed", "status"), [("2%", "still-over"), ("1%", "grown"), (None, "grown")])
@@ -95,9 +95,9 @@ def test_over_at_the_base_and_within_now_is_no_failure(stands):
     ],
 )
 def test_what_has_shrunk_gets_a_tighter_budget_that_is_enough(stands, after_mib, suggested):
-    standing = stands(2000, after_mib)
-    assert (standing.status, standing.suggested_gib) == ("shrunk", suggested)
-    assert standing.suggested_gib * GIB >= after_mib * MIB
+    comparison = stands(2000, after_mib)
+    assert (comparison.status, comparison.suggested_gib) == ("shrunk", suggested)
+    assert comparison.suggested_gib * GIB >= after_mib * MIB
 
 
 def test_a_budget_that_is_as_tight_already_stays(stands):
@@ -111,7 +111,7 @@ def test_a_hundredth_less_is_not_worth_a_notice(stands):
 
 @pytest.mark.parametrize(("verdict", "status"), [("within", "new"), ("over", "new-over")])
 def test_a_test_that_the_base_has_not_is_new(row, verdict, status):
-    assert standing_of(row(GIB, verdict=verdict), None, SAME).status == status
+    assert compared(row(GIB, verdict=verdict), None, SAME).status == status
 
 
 # Not comparable
@@ -123,14 +123,14 @@ def test_a_test_that_the_base_has_not_is_new(row, verdict, status):
         ({"gpu": "A100-40GB"}, "gpu is 'A100-40GB', the head's is None"),
         ({"gpus": 2}, "gpus is 2, the head's is 1"),
         ({"metric": "reserved"}, "metric is 'reserved', the head's is 'allocated'"),
-        ({"ranks": [0]}, "ranks is [0], the head's is None"),
+        ({"ranks": [0]}, "ranks is (0,), the head's is None"),
     ],
 )
 def test_another_setting_is_not_comparable(row, budget, said):
-    standing = standing_of(row(2 * GIB), row(GIB, budget=budget), SAME)
-    assert standing.status == "not-comparable"
-    assert said in standing.reason
-    assert standing.growth_bytes == 0
+    comparison = compared(row(2 * GIB), row(GIB, budget=budget), SAME)
+    assert comparison.status == "not-comparable"
+    assert said in comparison.reason
+    assert comparison.growth_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -141,15 +141,14 @@ def test_another_setting_is_not_comparable(row, budget, said):
     ],
 )
 def test_figures_made_otherwise_are_not_comparable(row, facts, said):
-    standing = standing_of(row(2 * GIB), row(GIB), (SAME[0], facts))
-    assert standing.status == "not-comparable"
-    assert said in standing.reason
+    comparison = compared(row(2 * GIB), row(GIB), (SAME[0], facts))
+    assert comparison.status == "not-comparable"
+    assert said in comparison.reason
 
 
 def on(row, figure, hold, device, size=GIB):
-    """A row estimated on ``device``; None: its report is from before there were two."""
-    made = figure(hold(size)) | ({"device": device} if device is not None else {})
-    return row(0, estimates=[made])
+    """A result estimated on ``device``; None: its report is from before there were two."""
+    return row(0, estimates=(figure(hold(size), device=device or ""),))
 
 
 @pytest.mark.parametrize(
@@ -162,35 +161,35 @@ def on(row, figure, hold, device, size=GIB):
 )
 def test_figures_of_different_devices_are_not_comparable(row, figure, hold, before, now, said):
     head, base = on(row, figure, hold, now, 2 * GIB), on(row, figure, hold, before)
-    standing = standing_of(head, base, SAME)
+    comparison = compared(head, base, SAME)
 
-    assert (standing.status, standing.growth_bytes) == ("not-comparable", 0)
-    assert standing.reason == f"{said}: give both the same --membudget-device"
+    assert (comparison.status, comparison.growth_bytes) == ("not-comparable", 0)
+    assert comparison.reason == f"{said}: give both the same --membudget-device"
 
 
 @pytest.mark.parametrize(("before", "now"), [("stand-in", "stand-in"), ("fake", "fake"), (None, "fake")])
 def test_figures_of_one_device_are_compared(row, figure, hold, before, now):
     head, base = on(row, figure, hold, now, 2 * GIB), on(row, figure, hold, before)
 
-    assert standing_of(head, base, SAME).growth_bytes == GIB
+    assert compared(head, base, SAME).growth_bytes == GIB
 
 
 @pytest.mark.parametrize(
     ("verdict", "said"), [("error", "could not be estimated: as it is"), ("skipped", "was skipped: as it is")]
 )
 def test_a_base_without_a_figure_is_not_comparable(row, verdict, said):
-    standing = standing_of(row(GIB), row(GIB, verdict=verdict, estimates=[]), SAME)
-    assert (standing.status, standing.reason) == ("not-comparable", f"at the base it {said}")
+    comparison = compared(row(GIB), row(GIB, verdict=verdict, estimates=[]), SAME)
+    assert (comparison.status, comparison.reason) == ("not-comparable", f"at the base it {said}")
 
 
 def test_trouble_with_the_base_is_told(row):
-    standing = standing_of(row(GIB), None, SAME, trouble="it could not be collected")
-    assert (standing.status, standing.reason) == ("not-comparable", "it could not be collected")
+    comparison = compared(row(GIB), None, SAME, trouble="it could not be collected")
+    assert (comparison.status, comparison.reason) == ("not-comparable", "it could not be collected")
 
 
 def test_a_test_of_host_memory_alone_is_not_comparable(row, figure):
     nothing = row(0, estimates=[figure()])
-    assert standing_of(nothing, nothing, SAME).reason == (
+    assert compared(nothing, nothing, SAME).reason == (
         "neither takes memory on a GPU, which is what is compared"
     )
 
@@ -201,21 +200,20 @@ def measured(row, figure, hold, size, **changes):
 
 def test_measured_and_traced_are_not_compared_with_each_other(row, figure, hold):
     base = measured(row, figure, hold, GIB, estimates=[])
-    standing = standing_of(row(2 * GIB), base, SAME)
-    assert standing.reason == "the head's figure is traced, the base's is measured"
+    comparison = compared(row(2 * GIB), base, SAME)
+    assert comparison.reason == "the head's figure is traced, the base's is measured"
 
 
 def test_measured_figures_of_one_card_are_compared_before_estimates(row, figure, hold):
     head = measured(row, figure, hold, 3 * GIB, measured_on="H100", estimates=[figure(hold(GIB))])
     base = measured(row, figure, hold, 2 * GIB, measured_on="H100", estimates=[figure(hold(GIB))])
-    assert standing_of(head, base, SAME).growth_bytes == GIB
+    assert compared(head, base, SAME).growth_bytes == GIB
 
 
 def test_a_measured_base_from_before_figures_named_their_device_is_compared(row, figure, hold):
-    head = measured(row, figure, hold, 3 * GIB, measured_on="H100")
-    head["measurements"][0]["device"] = "cuda"
+    head = row(0, measurements=(figure(hold(3 * GIB), kind="measured", device="cuda"),), measured_on="H100")
     base = measured(row, figure, hold, 2 * GIB, measured_on="H100")
-    assert standing_of(head, base, SAME).growth_bytes == GIB
+    assert compared(head, base, SAME).growth_bytes == GIB
 
 
 @pytest.mark.parametrize(
@@ -230,9 +228,9 @@ def test_a_measured_base_from_before_figures_named_their_device_is_compared(row,
 def test_measured_figures_of_another_setting_are_not(row, figure, hold, card, facts, said):
     head = measured(row, figure, hold, 3 * GIB, measured_on="H100")
     base = measured(row, figure, hold, 2 * GIB, measured_on=card)
-    standing = standing_of(head, base, (SAME[0], facts))
-    assert standing.status == "not-comparable"
-    assert said in standing.reason
+    comparison = compared(head, base, (SAME[0], facts))
+    assert comparison.status == "not-comparable"
+    assert said in comparison.reason
 
 
 # Waivers
@@ -240,8 +238,8 @@ def test_measured_figures_of_another_setting_are_not(row, figure, hold, card, fa
 
 def test_a_waiver_excuses_up_to_its_ceiling_and_to_its_last_day(row):
     head = row(2 * GIB, verdict="over")
-    standing = standing_of(head, row(GIB), SAME)
-    found = with_waiver(standing, head, waiver(2), TODAY)
+    comparison = compared(head, row(GIB), SAME)
+    found = with_waiver(comparison, head, waiver(2), TODAY)
     assert (found.status, found.growth_bytes) == ("waived", GIB)
     assert found.reason == "until the fix (up to 2 GiB until 2026-11-21)"
 
@@ -255,20 +253,20 @@ def test_an_expired_waiver_fails_and_says_when(row):
 
 def test_above_its_ceiling_a_waiver_excuses_nothing(row):
     head = row(2 * GIB + MIB, verdict="over")
-    found = with_waiver(standing_of(head, row(GIB), SAME), head, waiver(2), TODAY)
+    found = with_waiver(compared(head, row(GIB), SAME), head, waiver(2), TODAY)
     assert found.status == "new-over"
     assert found.reason.endswith("1.0 MiB above the ceiling of its waiver, 2 GiB")
 
 
 def test_growth_can_be_waived_too(row):
     head = row(2 * GIB, budget={"max_growth": "1%"})
-    assert with_waiver(standing_of(head, row(GIB), SAME), head, waiver(2), TODAY).status == "waived"
+    assert with_waiver(compared(head, row(GIB), SAME), head, waiver(2), TODAY).status == "waived"
 
 
 def test_a_waiver_that_is_not_needed_changes_nothing(row):
     head = row(GIB)
-    standing = standing_of(head, row(GIB), SAME)
-    assert with_waiver(standing, head, waiver(2), TODAY) is standing
+    comparison = compared(head, row(GIB), SAME)
+    assert with_waiver(comparison, head, waiver(2), TODAY) is comparison
     assert with_waiver(None, head, waiver(2), TODAY) is None
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from pytest_membudget.comparison.waivers import Waiver, read_waivers, unused_waivers, waiver_for
 from pytest_membudget.errors import UsageMistake
+from pytest_membudget.results.comparison import Comparison
+from pytest_membudget.results.test_result import TestResult
 
 DAY = datetime.date(2026, 12, 31)
 GOOD = {"test": "test_a.py::test_a", "ceiling_gib": 44, "reason": "a new optimizer", "expires": DAY}
@@ -71,7 +73,8 @@ def test_the_plain_name_comes_before_a_pattern():
 
 def rows(**statuses):
     return [
-        {"nodeid": name, "comparison": status and {"status": status}} for name, status in statuses.items()
+        TestResult(name, "a.py", 1, "over", "", comparison=Comparison(status) if status else None)
+        for name, status in statuses.items()
     ]
 
 
@@ -79,8 +82,8 @@ def test_one_that_its_test_does_not_need_is_unused():
     found = unused_waivers(
         [of("a"), of("b"), of("c")], rows(a="waived", b=None, c="unchanged"), DAY, is_whole=True
     )
-    assert [entry["test"] for entry in found] == ["b", "c"]
-    assert found[0]["reason"].startswith("its test needs none")
+    assert [entry.test for entry in found] == ["b", "c"]
+    assert found[0].reason.startswith("its test needs none")
 
 
 def test_one_that_has_expired_and_made_its_test_fail_is_not_unused():
@@ -89,10 +92,10 @@ def test_one_that_has_expired_and_made_its_test_fail_is_not_unused():
 
 def test_one_that_has_expired_and_is_not_needed_says_both():
     [found] = unused_waivers([of("a")], rows(a=None), datetime.date(2027, 1, 1), is_whole=True)
-    assert found["reason"].startswith("its test needs none; it expired on 2026-12-31")
+    assert found.reason.startswith("its test needs none; it expired on 2026-12-31")
 
 
 def test_a_subset_says_nothing_of_tests_that_it_has_not_run():
     assert not unused_waivers([of("z")], rows(a=None), DAY, is_whole=False)
     [found] = unused_waivers([of("z")], rows(a=None), DAY, is_whole=True)
-    assert found["reason"].startswith("there is no such test")
+    assert found.reason.startswith("there is no such test")

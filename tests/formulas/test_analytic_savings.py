@@ -2,14 +2,16 @@
 
 from pytest_membudget.components import COMPONENTS
 from pytest_membudget.formulas.savings import savings_of
+from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 
 
 def holder(component, size, operator="aten::mm", count=1):
-    return {"component": component, "bytes": size, "operator": operator, "count": count}
+    return Holder(size, count, component, None, None, operator)
 
 
 def report(holders, **sizes):
-    return {"components": {**dict.fromkeys(COMPONENTS, 0), **sizes}, "holders": holders}
+    components = {**dict.fromkeys(COMPONENTS, 0), **sizes}
+    return MemoryReport("traced", "allocated", PeakBytes(0, 0, 0, 0), components, tuple(holders))
 
 
 def test_a_step_of_adamw():

@@ -116,8 +116,8 @@ def test_what_earlier_reports_had_not_is_not_missed(command, raw, row, key):
 
 
 def test_keys_of_later_versions_are_left_out(document, row):
-    [read] = document(row(later={"nan": float("nan")}))["tests"]
-    assert "later" not in read
+    [read] = document(row(later={"nan": float("nan")})).tests
+    assert not hasattr(read, "later")
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def test_hostile_texts_are_only_texts(command, hostile_report, output_format):
 
 
 def test_texts_are_shown_with_their_hidden_characters_written_out(document, row):
-    [read] = document(row("a\x1b[31m\u202eb\ud800\n", details="a\n\tb\r\x00"))["tests"]
-    assert read["nodeid"] == "a\\x1b[31m\\u202eb\\ud800\\n"
-    assert read["details"] == "a\n\tb\\x0d\\x00"
+    [read] = document(row("a\x1b[31m\u202eb\ud800\n", details="a\n\tb\r\x00")).tests
+    assert read.nodeid == "a\\x1b[31m\\u202eb\\ud800\\n"
+    assert read.details == "a\n\tb\\x0d\\x00"
 
 
 def test_texts_in_other_scripts_stay(document, row):
-    [read] = document(row("test_größe[日本語-é🙂]"))["tests"]
-    assert read["nodeid"] == "test_größe[日本語-é🙂]"
+    [read] = document(row("test_größe[日本語-é🙂]")).tests
+    assert read.nodeid == "test_größe[日本語-é🙂]"

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from pytest_membudget.reporting.failure import failure_text
+from pytest_membudget.results.test_result import TestResult
 
 MIB = 2**20
 GIB = 2**30
@@ -17,7 +18,7 @@ def text(row, figure):
 
     def made(changes=None, **more):
         given = {"estimates": [figure(changes)], "rank": None, "host_bytes": None, "verdict": "over"}
-        return failure_text(row(**{**given, **more}))
+        return failure_text(TestResult.from_json(row(**{**given, **more})))
 
     return made
 

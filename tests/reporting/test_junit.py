@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 from pytest_membudget.reporting.figures import figures
 from pytest_membudget.reporting.junit import junit
+from pytest_membudget.results.test_result import TestResult
 
 GIB = 2**30
 
@@ -69,6 +70,6 @@ def test_hostile_texts_come_back_as_they_are_shown(document, hostile_report):
 
 def test_a_measurement_has_its_own_names(row, figure):
     measured = figure({"kind": "measured"})
-    names = dict(figures(row(measurements=[measured], limit_bytes=None)))
+    names = dict(figures(TestResult.from_json(row(measurements=[measured], limit_bytes=None))))
     assert names["membudget.measured_bytes"] == names["membudget.estimated_bytes"] == 4 * GIB
     assert "membudget.budget_bytes" not in names

@@ -1,63 +1,51 @@
 """Analytic, traced and measured of one test, side by side."""
 
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.verdict import Verdict
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.reporting.failure import failure_text
-from pytest_membudget.reporting.rows import add_measurement, beside, make_row, worst_estimate
 from pytest_membudget.reporting.side_by_side import disagreements, three_ways
+from pytest_membudget.results.test_result import TestResult, with_measurement
 from pytest_membudget.units import GIB
 
 
 def figure(kind, gib, rank=0):
-    return {
-        "kind": kind,
-        "rank": rank,
-        "metric": "allocated",
-        "peak": {"allocated_bytes": int(gib * GIB)},
-        "components": {"parameters": 1 * GIB, "activations": int((gib - 1) * GIB)},
-        "holders": [],
-        "host": None,
-        "assumptions": [],
-        "not_modelled": [],
-    }
+    peak = PeakBytes(int(gib * GIB), 0, 0, 0)
+    components = {"parameters": 1 * GIB, "activations": int((gib - 1) * GIB)}
+    return MemoryReport(kind, "allocated", peak, components, rank=rank)
 
 
 def row_of(*estimates, measured=None, gpus=1, rank=None):
-    row = make_row(
-        nodeid="test_a.py::test_a",
-        file="test_a.py",
-        line=1,
-        budget={"gib": 1, "gpus": gpus},
-        limit_bytes=GIB,
-        verdict="over",
-        reason="over",
-        estimates=estimates,
-        rank=rank,
+    budget = Budget(gib=1, gpus=gpus)
+    row = TestResult(
+        "test_a.py::test_a", "test_a.py", 1, "over", "over", budget, GIB, rank=rank, estimates=estimates
     )
-    if measured is not None:
-        add_measurement(row, "over", "over", "", [measured])
-    return row
+    if measured is None:
+        return row
+    return with_measurement(row, Verdict("over", "over"), "", [measured], None)
 
 
 def test_the_analytic_figure_stands_beside_and_not_for_the_test():
     row = row_of(figure("traced", 2), figure("analytic", 3))
 
-    assert worst_estimate(row)["kind"] == "traced"
-    assert beside(row)["kind"] == "analytic"
+    assert row.worst_estimate.kind == "traced"
+    assert row.scenario_figure.kind == "analytic"
 
 
 def test_a_scenarios_own_figure_stands_for_itself():
     row = row_of(figure("analytic", 2), figure("analytic", 3, rank=4))
 
-    assert worst_estimate(row)["rank"] == 4
-    assert beside(row) is None
+    assert row.worst_estimate.rank == 4
+    assert row.scenario_figure is None
 
 
 def test_the_same_rank_is_compared_and_the_worst_where_it_has_none():
     traced = (figure("traced", 2), figure("traced", 3, rank=1))
     analytic = (figure("analytic", 5), figure("analytic", 4, rank=1))
 
-    assert beside(row_of(*traced, *analytic, gpus=2))["rank"] == 1
-    assert beside(row_of(*traced, *analytic, gpus=2, rank=0))["rank"] == 0
-    assert beside(row_of(*traced, figure("analytic", 9), gpus=2))["rank"] == 0
+    assert row_of(*traced, *analytic, gpus=2).scenario_figure.rank == 1
+    assert row_of(*traced, *analytic, gpus=2, rank=0).scenario_figure.rank == 0
+    assert row_of(*traced, figure("analytic", 9), gpus=2).scenario_figure.rank == 0
 
 
 def test_two_figures_have_one_ratio():

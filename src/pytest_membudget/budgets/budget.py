@@ -75,3 +75,8 @@ class Budget:
             "max_growth": self.max_growth,
             "reason": self.reason,
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Budget:
+        """The inverse of ``to_json``, but for the scenario, which reports do not have."""
+        return cls(**{name: value for name, value in data.items() if name in cls.__slots__})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from ..reporting.rows import Row
+from ..reporting.document import Document
+from ..results.test_result import TestResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The base's rows by node id, and what is missing of it."""
+    """The base's results by node id, and what is missing of it."""
 
-    rows: Mapping[str, Row] = field(default_factory=dict)
+    results: Mapping[str, TestResult] = field(default_factory=dict)
     facts: Facts = Facts()
     trouble: str = ""
     """Why nothing can be compared with it, in a line; empty if something can."""
@@ -41,10 +41,9 @@ class Base:
         return ""
 
 
-def base_of_document(document: Mapping[str, Any]) -> Base:
+def base_of_document(document: Document) -> Base:
     """The base that a stored report is."""
-    torch = document.get("torch") or {}
     return Base(
-        rows={row["nodeid"]: row for row in document["tests"]},
-        facts=Facts(torch.get("version"), torch.get("alloc_conf")),
+        results={result.nodeid: result for result in document.tests},
+        facts=Facts(document.torch_version, document.alloc_conf),
     )

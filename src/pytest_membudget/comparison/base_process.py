@@ -116,7 +116,7 @@ class BasePlugin:
         tell_foreign()
         self._exchange.write_result(
             {
-                "rows": gate.accounts.in_order(),
+                "rows": [result.to_json() for result in gate.accounts.in_order()],
                 "errors": self._errors,
                 "removed": self._removed,
                 "foreign": told_foreign(self._exchange.folder),

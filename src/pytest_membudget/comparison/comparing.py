@@ -13,14 +13,14 @@ from ..allocator.settings import VARIABLES
 from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
 from ..reporting.json_file import installed_version
-from ..reporting.rows import Row, peak_bytes
+from ..results.comparison import ComparedSession
+from ..results.test_result import TestResult, with_comparison
 from .base import Base, Facts, base_of_document
 from .base_run import BaseRun, Invocation
 from .exchange import Exchange
-from .findings import findings
 from .git import OPTION, BaseCommit, find_base
 from .head_run import head_of
-from .verdicts import NOT_COMPARABLE, Standing, standing_of, with_waiver
+from .verdicts import compared, with_waiver
 from .waivers import Waiver, unused_waivers, waiver_for
 
 _SUFFIX = ".json"
@@ -68,7 +68,7 @@ def _stored(path: Path) -> Base:
 
 
 class Comparing:
-    """Gives rows their ``comparison``; the process that owns the base's run ends it too."""
+    """Compares results with the base; the process that started the base's run ends it too."""
 
     def __init__(
         self, plan: Plan, invocation: Invocation, timeout: float, *, shared: str | None, is_owner: bool
@@ -106,40 +106,37 @@ class Comparing:
             self._tests = len(head["selected"])
             self._run.begin({**head, **asked})
 
-    def compare(self, row: Row) -> None:
-        """Give ``row`` its comparison, if there is something to say; waits for the base's run."""
-        row["comparison"] = None
-        if row["verdict"] in (ERROR, SKIPPED):
-            return
-        standing = None
+    def compare(self, result: TestResult) -> TestResult:
+        """``result`` with its comparison, if there is one; waits for the base's run."""
+        if result.verdict in (ERROR, SKIPPED):
+            return result
+        comparison = None
         if self.plan.is_on:
             base = self._known_base()
-            beside = base.rows.get(row["nodeid"])
-            trouble = base.trouble_of(row["nodeid"]) if beside is None else ""
-            standing = standing_of(row, beside, (own_facts(os.environ), base.facts), trouble)
-        waiver = waiver_for(row["nodeid"], self.plan.waivers)
-        standing = with_waiver(standing, row, waiver, self._today)
-        if standing is None:
-            return
-        row["comparison"] = _comparison(standing)
-        if standing.status == NOT_COMPARABLE and _is_of_growth_alone(row):
-            row["verdict"], row["reason"] = SKIPPED, f"not compared: {standing.reason}"
+            before = base.results.get(result.nodeid)
+            trouble = base.trouble_of(result.nodeid) if before is None else ""
+            comparison = compared(result, before, (own_facts(os.environ), base.facts), trouble)
+        waiver = waiver_for(result.nodeid, self.plan.waivers)
+        return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
 
-    def document(self, rows: Sequence[Row], *, is_whole: bool, tells_removed: bool) -> dict[str, Any] | None:
-        """What report.json says of the comparison as a whole; None without one."""
+    def session(
+        self, results: Sequence[TestResult], *, is_whole: bool, tells_removed: bool
+    ) -> ComparedSession | None:
+        """What was compared in the whole session; None without a base and waivers."""
         if not self.plan.is_on and not self.plan.waivers:
             return None
         commit = self.plan.commit
         base = self._base_so_far()
         removed = base.removed if tells_removed else ()
         if self.plan.stored is not None and is_whole:
-            known = {row["nodeid"] for row in rows}
-            removed = tuple(nodeid for nodeid in self.plan.stored.rows if nodeid not in known)
-        return {
-            "base": {"ref": self.plan.text, "commit": commit.commit if commit is not None else None},
-            "removed": list(removed),
-            "unused_waivers": unused_waivers(self.plan.waivers, rows, self._today, is_whole=is_whole),
-        }
+            known = {result.nodeid for result in results}
+            removed = tuple(nodeid for nodeid in self.plan.stored.results if nodeid not in known)
+        return ComparedSession(
+            ref=self.plan.text,
+            commit=commit.commit if commit is not None else None,
+            removed=removed,
+            unused_waivers=unused_waivers(self.plan.waivers, results, self._today, is_whole=is_whole),
+        )
 
     def close(self) -> None:
         """End the base's run, and remove its worktree."""
@@ -179,18 +176,11 @@ def _base_of(result: Mapping[str, Any]) -> Base:
             "are not the base's own"
         )
     return Base(
-        rows={row["nodeid"]: row for row in result["rows"]},
+        results={row["nodeid"]: TestResult.from_json(row) for row in result["rows"]},
         facts=own_facts(os.environ),
         errors=result["errors"],
         removed=tuple(result["removed"]),
     )
-
-
-def _is_of_growth_alone(row: Row) -> bool:
-    """Whether nothing but the comparison checks the test."""
-    budget = row["budget"] or {}
-    limits = [budget.get(name) for name in ("gib", "gpu", "host_gib", "components")]
-    return budget.get("max_growth") is not None and not any(limits)
 
 
 def own_facts(environment: Mapping[str, str]) -> Facts:
@@ -201,22 +191,3 @@ def own_facts(environment: Mapping[str, str]) -> Facts:
 def alloc_conf_of(environment: Mapping[str, str]) -> str:
     """The allocator's settings as PyTorch would read them; empty for none."""
     return next((environment[name] for name in VARIABLES if environment.get(name)), "")
-
-
-def _comparison(standing: Standing) -> dict[str, Any]:
-    base, head = standing.base, standing.head
-    return {
-        "status": standing.status,
-        "reason": standing.reason,
-        "base_bytes": _peak(base),
-        "head_bytes": _peak(head),
-        "growth_bytes": standing.growth_bytes,
-        "suggested_gib": standing.suggested_gib,
-        "findings": findings(head, base) if head is not None and base is not None else [],
-        "base_components": dict(base["components"]) if base is not None else None,
-        "base_timeline": base.get("timeline") if base is not None else None,
-    }
-
-
-def _peak(figure: Mapping[str, Any] | None) -> int | None:
-    return peak_bytes(figure) if figure is not None else None

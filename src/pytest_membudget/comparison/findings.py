@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
-from ..reporting.rows import peak_bytes
-from .matching import Change, changes_between, module_pattern
+from ..memory_report import MemoryReport
+from ..results.comparison import Change
+from .matching import changes_between, module_pattern
 
 #: Rows that a reader takes in at a glance; what they leave unexplained of the growth; and what is too
 #: little of it for a row. All three are choices of presentation.
@@ -21,33 +21,31 @@ _NEGLIGIBLE = 0.005
 ELSEWHERE = "elsewhere"
 
 
-def findings(head: Mapping[str, Any], base: Mapping[str, Any]) -> list[dict[str, Any]]:
+def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
     """The rows that explain the growth from the figure ``base`` to ``head``, the largest first.
 
     Their bytes add up to it, but for a tenth at most. None where both take the same: who holds the memory
     may have other names then, but that is no finding.
     """
-    growth_bytes = peak_bytes(head) - peak_bytes(base)
+    growth_bytes = head.peak_bytes - base.peak_bytes
     if not growth_bytes:
-        return []
-    changes = [change for change in changes_between(head["holders"], base["holders"]) if change.bytes]
+        return ()
+    changes = [change for change in changes_between(head.holders, base.holders) if change.bytes]
     changes = _without_moves([*changes, *_elsewhere(head, base, changes)])
     for key in _GROUPINGS:
         rows = _explaining(_grouped(changes, key), growth_bytes)
         if rows is not None:
-            return [asdict(row) for row in rows]
-    return [asdict(row) for row in _with_rest(_grouped(changes, _component), growth_bytes)]
+            return tuple(rows)
+    return tuple(_with_rest(_grouped(changes, _component), growth_bytes))
 
 
-def _elsewhere(head: Mapping[str, Any], base: Mapping[str, Any], changes: Sequence[Change]) -> list[Change]:
+def _elsewhere(head: MemoryReport, base: MemoryReport, changes: Sequence[Change]) -> list[Change]:
     """By component what the holders do not account for: a report names the largest only, and no rounding."""
     told: dict[str, int] = defaultdict(int)
     for change in changes:
         told[change.component] += change.bytes
-    names = dict.fromkeys((*head["components"], *base["components"], *told))
-    rests = {
-        name: head["components"].get(name, 0) - base["components"].get(name, 0) - told[name] for name in names
-    }
+    names = dict.fromkeys((*head.components, *base.components, *told))
+    rests = {name: head.components.get(name, 0) - base.components.get(name, 0) - told[name] for name in names}
     return [Change(rest, name, ELSEWHERE, None, None, None) for name, rest in rests.items() if rest]
 
 

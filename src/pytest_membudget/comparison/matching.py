@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-Holder = Mapping[str, Any]
+from ..memory_report import Holder
+from ..results.comparison import Change
+
 _Key = Callable[[Holder], Hashable | None]
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Holders of one kind at the head, the base, or both, and how much more they are at the head."""
-
-    bytes: int
-    component: str
-    module: str | None
-    location: str | None
-    base_location: str | None
-    operator: str | None
 
 
 def changes_between(head: Iterable[Holder], base: Iterable[Holder]) -> list[Change]:
@@ -44,42 +33,42 @@ def module_pattern(module: str | None) -> str | None:
 
 
 def _file(holder: Holder) -> str | None:
-    location = holder["location"]
+    location = holder.location
     return location.rpartition(":")[0] if location is not None else None
 
 
 def _place(holder: Holder) -> Hashable:
-    return holder["component"], module_pattern(holder["module"]), holder["operator"]
+    return holder.component, module_pattern(holder.module), holder.operator
 
 
 def _same_line(holder: Holder) -> Hashable | None:
-    source = holder.get("source")
+    source = holder.source
     return (*_tuple(_place(holder)), _file(holder), source) if source else None
 
 
 def _line_in_another_file(holder: Holder) -> Hashable | None:
-    source = holder.get("source")
+    source = holder.source
     return (*_tuple(_place(holder)), source) if source else None
 
 
 def _same_text(holder: Holder) -> Hashable | None:
     """A module that has another name."""
-    source = holder.get("source")
-    return (holder["component"], holder["operator"], source) if source else None
+    source = holder.source
+    return (holder.component, holder.operator, source) if source else None
 
 
 def _same_location(holder: Holder) -> Hashable:
-    return (*_tuple(_place(holder)), holder["location"])
+    return (*_tuple(_place(holder)), holder.location)
 
 
 def _same_size(holder: Holder) -> Hashable:
     """A line that says the same in other names."""
-    return holder["component"], holder["operator"], holder["bytes"], holder["count"]
+    return holder.component, holder.operator, holder.bytes, holder.count
 
 
 def _same_module(holder: Holder) -> Hashable | None:
     """A line that was written anew, in the same module and file."""
-    return (*_tuple(_place(holder)), _file(holder)) if holder["location"] is not None else None
+    return (*_tuple(_place(holder)), _file(holder)) if holder.location is not None else None
 
 
 def _tuple(value: Hashable) -> tuple[Any, ...]:
@@ -118,7 +107,7 @@ def _paired(heads: list[Holder], bases: list[Holder]) -> list[Change]:
         return [_change(heads, bases)]
 
     def line(holder: Holder) -> int:
-        number = (holder["location"] or "").rpartition(":")[2]
+        number = (holder.location or "").rpartition(":")[2]
         return int(number) if number.isdecimal() else 0
 
     pairs = zip(sorted(heads, key=line), sorted(bases, key=line), strict=True)
@@ -133,13 +122,13 @@ def _by(holders: list[Holder], key: _Key) -> dict[Hashable | None, list[Holder]]
 
 
 def _change(heads: list[Holder], bases: list[Holder]) -> Change:
-    told = max(heads or bases, key=lambda holder: int(holder["bytes"]))
-    before = max(bases, key=lambda holder: int(holder["bytes"]), default=None)
+    told = max(heads or bases, key=lambda holder: int(holder.bytes))
+    before = max(bases, key=lambda holder: int(holder.bytes), default=None)
     return Change(
-        bytes=sum(holder["bytes"] for holder in heads) - sum(holder["bytes"] for holder in bases),
-        component=told["component"],
-        module=told["module"],
-        location=told["location"] if heads else None,
-        base_location=before["location"] if before is not None else None,
-        operator=told["operator"],
+        bytes=sum(holder.bytes for holder in heads) - sum(holder.bytes for holder in bases),
+        component=told.component,
+        module=told.module,
+        location=told.location if heads else None,
+        base_location=before.location if before is not None else None,
+        operator=told.operator,
     )

@@ -1,105 +1,99 @@
-"""One test beside its base: what has become of it, and whether that is allowed."""
+"""The verdict of a comparison: what has changed of one test since its base, and whether that is allowed."""
 
 from __future__ import annotations
 
 import datetime
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
+from ..budgets.budget import Budget
 from ..budgets.growth import Growth, parse_growth
 from ..budgets.settings import FAKE, STAND_IN
 from ..budgets.verdict import ERROR, OVER, SKIPPED
-from ..reporting.rows import peak_bytes, worst_estimate, worst_measurement
+from ..memory_report import MemoryReport
+from ..results.comparison import (
+    EXPIRED,
+    GROWN,
+    NEW,
+    NEW_OVER,
+    NOT_COMPARABLE,
+    SHRUNK,
+    STILL_OVER,
+    UNCHANGED,
+    WAIVED,
+    Comparison,
+)
+from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .base import Facts
+from .findings import findings
 from .waivers import Waiver
-
-NEW_OVER: Final = "new-over"
-STILL_OVER: Final = "still-over"
-GROWN: Final = "grown"
-SHRUNK: Final = "shrunk"
-NEW: Final = "new"
-UNCHANGED: Final = "unchanged"
-NOT_COMPARABLE: Final = "not-comparable"
-WAIVED: Final = "waived"
-EXPIRED: Final = "expired-waiver"
 
 #: A test that takes less by more than this share of its base's figure could have a tighter budget.
 _SHRUNK_SHARE = 0.01
 #: Digits of a suggested budget: enough that one step is a tenth of it at most.
 _DIGITS = 2
-#: What estimates are made on, as the user is told of it.
+#: The devices of estimates, as messages name them.
 _DEVICES: Final = {FAKE: "fake tensors", STAND_IN: "the stand-in"}
 
-Figure = Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What has become of one test since the base."""
-
-    status: str
-    reason: str = ""
-    base: Figure | None = None
-    """The base's figure, where the two can be compared."""
-    head: Figure | None = None
-    suggested_gib: float | None = None
-
-    @property
-    def growth_bytes(self) -> int:
-        """What the head takes more than the base; 0 where they cannot be compared."""
-        if self.base is None or self.head is None:
-            return 0
-        return peak_bytes(self.head) - peak_bytes(self.base)
-
-
-def standing_of(
-    head: Mapping[str, Any],
-    base: Mapping[str, Any] | None,
-    facts: tuple[Facts, Facts],
-    trouble: str = "",
-) -> Standing:
-    """The row ``head`` beside ``base``, the same test's there, if it has one.
+def compared(
+    head: TestResult, base: TestResult | None, facts: tuple[Facts, Facts], trouble: str = ""
+) -> Comparison:
+    """``head`` compared with ``base``, the result of the same test there, if it has one.
 
     ``facts``: what the head's figures and the base's were made with. ``trouble``: why there is no base's.
     """
     figure = _figures(head)[-1] if _figures(head) else None
+    head_bytes = figure.peak_bytes if figure is not None else None
     if trouble:
-        return Standing(NOT_COMPARABLE, trouble, head=figure)
+        return Comparison(NOT_COMPARABLE, trouble, head_bytes=head_bytes)
     if base is None:
-        status = NEW_OVER if head["verdict"] == OVER else NEW
-        return Standing(status, "the base does not have this test", head=figure)
+        status = NEW_OVER if head.verdict == OVER else NEW
+        return Comparison(status, "the base does not have this test", head_bytes=head_bytes)
     pair = _comparable(head, base, facts)
     if isinstance(pair, str):
-        return Standing(NOT_COMPARABLE, pair, head=figure)
-    return _compared(head, base, *pair)
+        return Comparison(NOT_COMPARABLE, pair, head_bytes=head_bytes)
+    return _with_figures(_judged(head, base, *pair), *pair)
 
 
-def _compared(
-    head: Mapping[str, Any], base: Mapping[str, Any], head_figure: Figure, base_figure: Figure
-) -> Standing:
-    growth_bytes = peak_bytes(head_figure) - peak_bytes(base_figure)
-    text = growth_text(growth_bytes, peak_bytes(base_figure))
-    was_over, written = base["verdict"] == OVER, (head["budget"] or {}).get("max_growth")
-    if head["verdict"] == OVER and not was_over:
-        return Standing(
-            NEW_OVER, text if growth_bytes else "its budget was larger at the base", base_figure, head_figure
-        )
+def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
+    return replace(
+        comparison,
+        base_bytes=base.peak_bytes,
+        head_bytes=head.peak_bytes,
+        growth_bytes=head.peak_bytes - base.peak_bytes,
+        findings=findings(head, base),
+        base_components=dict(base.components),
+        base_timeline=base.timeline,
+    )
+
+
+def _judged(
+    head: TestResult, base: TestResult, head_figure: MemoryReport, base_figure: MemoryReport
+) -> Comparison:
+    base_bytes = base_figure.peak_bytes
+    growth_bytes = head_figure.peak_bytes - base_bytes
+    text = growth_text(growth_bytes, base_bytes)
+    is_over, was_over = head.verdict == OVER, base.verdict == OVER
+    written = head.budget.max_growth if head.budget is not None else None
+    if is_over and not was_over:
+        return Comparison(NEW_OVER, text if growth_bytes else "its budget was larger at the base")
     allowed = parse_growth(written) if written is not None else None
-    limit = _limit(allowed, was_over and head["verdict"] == OVER, peak_bytes(base_figure))
+    limit = _limit(allowed, was_over and is_over, base_bytes)
     if limit is not None and growth_bytes > limit:
-        return Standing(GROWN, _beyond(text, written), base_figure, head_figure)
-    if head["verdict"] == OVER:
-        return Standing(STILL_OVER, f"over budget at the base too; {text}", base_figure, head_figure)
-    if -growth_bytes > peak_bytes(base_figure) * _SHRUNK_SHARE:
-        return Standing(SHRUNK, text, base_figure, head_figure, _tighter(head, head_figure))
-    return Standing(UNCHANGED, _allowed(text, written) if growth_bytes else "", base_figure, head_figure)
+        return Comparison(GROWN, _beyond(text, written))
+    if is_over:
+        return Comparison(STILL_OVER, f"over budget at the base too; {text}")
+    if -growth_bytes > base_bytes * _SHRUNK_SHARE:
+        return Comparison(SHRUNK, text, suggested_gib=_tighter(head, head_figure))
+    return Comparison(UNCHANGED, _allowed(text, written) if growth_bytes else "")
 
 
 def _limit(allowed: Growth | None, is_over: bool, base_bytes: int) -> int | None:
-    """The growth that is allowed; None for any. What is over budget already may not grow unless told."""
+    """The growth that is allowed; None for any. A test that is over budget already may not grow."""
     if allowed is not None:
         return allowed.allowed_bytes(base_bytes)
     return 0 if is_over else None
@@ -116,26 +110,24 @@ def _allowed(text: str, written: str | None) -> str:
 
 
 def with_waiver(
-    standing: Standing | None, head: Mapping[str, Any], waiver: Waiver | None, today: datetime.date
-) -> Standing | None:
-    """``standing`` as ``waiver`` lets it be: it is looked at only where the test would fail or is over."""
-    fails = standing.status in (NEW_OVER, GROWN, STILL_OVER) if standing is not None else False
-    if waiver is None or not (fails or head["verdict"] == OVER):
-        return standing
+    comparison: Comparison | None, head: TestResult, waiver: Waiver | None, today: datetime.date
+) -> Comparison | None:
+    """``comparison`` with ``waiver`` applied, which matters only where the test would fail or is over."""
+    fails = comparison is not None and comparison.status in (NEW_OVER, GROWN, STILL_OVER)
+    if waiver is None or not (fails or head.verdict == OVER):
+        return comparison
     figures = _figures(head)
-    known = standing or Standing(NEW_OVER, head=figures[-1] if figures else None)
-    peak = peak_bytes(known.head) if known.head is not None else 0
-    if peak > waiver.ceiling_bytes:
-        more = gib_text(peak - waiver.ceiling_bytes)
-        reason = f"{more} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
-        return _as(known, known.status, "; ".join(filter(None, (known.reason, reason))))
+    known = comparison or Comparison(NEW_OVER, head_bytes=figures[-1].peak_bytes if figures else None)
+    excess_bytes = (known.head_bytes or 0) - waiver.ceiling_bytes
+    if excess_bytes > 0:
+        reason = f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
+        return replace(known, reason="; ".join(filter(None, (known.reason, reason))))
     if waiver.has_expired(today):
-        return _as(known, EXPIRED, f"its waiver ({waiver.reason}) expired on {waiver.expires}")
-    return _as(known, WAIVED, f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})")
-
-
-def _as(standing: Standing, status: str, reason: str) -> Standing:
-    return Standing(status, reason, standing.base, standing.head, standing.suggested_gib)
+        return replace(
+            known, status=EXPIRED, reason=f"its waiver ({waiver.reason}) expired on {waiver.expires}"
+        )
+    reason = f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})"
+    return replace(known, status=WAIVED, reason=reason)
 
 
 def growth_text(growth_bytes: int, base_bytes: int) -> str:
@@ -147,10 +139,10 @@ def growth_text(growth_bytes: int, base_bytes: int) -> str:
     return f"takes {gib_text(abs(growth_bytes))}{share} {word} than at the base"
 
 
-def _tighter(head: Mapping[str, Any], figure: Figure) -> float | None:
+def _tighter(head: TestResult, figure: MemoryReport) -> float | None:
     """The budget of two digits that would be enough, if it is less than the one there is."""
-    gib = (head["budget"] or {}).get("gib")
-    peak = peak_bytes(figure) / GIB
+    gib = head.budget.gib if head.budget is not None else None
+    peak = figure.peak_bytes / GIB
     if gib is None or not peak:
         return None
     step = 10.0 ** (math.floor(math.log10(peak)) + 1 - _DIGITS)
@@ -158,21 +150,21 @@ def _tighter(head: Mapping[str, Any], figure: Figure) -> float | None:
     return suggested if suggested < gib else None
 
 
-def _figures(row: Mapping[str, Any]) -> list[Figure]:
-    """The figures of a row, of the rank that takes most: the estimate, then the measurement."""
-    found = (worst_estimate(row), worst_measurement(row))
-    return [figure for figure in found if figure is not None and peak_bytes(figure)]
+def _figures(result: TestResult) -> list[MemoryReport]:
+    """The figures of a result, of the rank that takes most: the estimate, then the measurement."""
+    found = (result.worst_estimate, result.worst_measurement)
+    return [figure for figure in found if figure is not None and figure.peak_bytes]
 
 
 def _comparable(
-    head: Mapping[str, Any], base: Mapping[str, Any], facts: tuple[Facts, Facts]
-) -> tuple[Figure, Figure] | str:
+    head: TestResult, base: TestResult, facts: tuple[Facts, Facts]
+) -> tuple[MemoryReport, MemoryReport] | str:
     """The two figures to compare, the head's first; or why there are none."""
-    if base["verdict"] in (ERROR, SKIPPED):
-        what = "could not be estimated" if base["verdict"] == ERROR else "was skipped"
-        return f"at the base it {what}: {base['reason']}"
-    heads = {figure["kind"]: figure for figure in _figures(head)}
-    bases = {figure["kind"]: figure for figure in _figures(base)}
+    if base.verdict in (ERROR, SKIPPED):
+        what = "could not be estimated" if base.verdict == ERROR else "was skipped"
+        return f"at the base it {what}: {base.reason}"
+    heads = {figure.kind: figure for figure in _figures(head)}
+    bases = {figure.kind: figure for figure in _figures(base)}
     # what was measured is the truth, where both were
     kinds = [kind for kind in ("measured", *heads) if kind in heads and kind in bases]
     if not heads and not bases:
@@ -183,26 +175,26 @@ def _comparable(
     return _setting_differs(head, base) or _maker_differs(head, base, facts, figures) or figures
 
 
-def _setting_differs(head: Mapping[str, Any], base: Mapping[str, Any]) -> str:
-    ours, theirs = head["budget"] or {}, base["budget"] or {}
-    for key, default in (("metric", "allocated"), ("gpus", 1), ("gpu", None), ("ranks", None)):
-        now, before = ours.get(key, default), theirs.get(key, default)
+def _setting_differs(head: TestResult, base: TestResult) -> str:
+    ours, theirs = head.budget or Budget(), base.budget or Budget()
+    for name in ("metric", "gpus", "gpu", "named_ranks"):
+        now, before = getattr(ours, name), getattr(theirs, name)
         if now != before:
-            return f"the base's {key} is {before!r}, the head's is {now!r}"
+            return f"the base's {name.removeprefix('named_')} is {before!r}, the head's is {now!r}"
     return ""
 
 
 def _maker_differs(
-    head: Mapping[str, Any],
-    base: Mapping[str, Any],
+    head: TestResult,
+    base: TestResult,
     facts: tuple[Facts, Facts],
-    figures: tuple[Figure, Figure],
+    figures: tuple[MemoryReport, MemoryReport],
 ) -> str:
     ours, theirs = facts
-    if figures[0]["metric"] != figures[1]["metric"]:
-        return f"the base's metric is {figures[1]['metric']}, the head's is {figures[0]['metric']}"
-    if figures[0]["kind"] == "measured":
-        now, before = head.get("measured_on"), base.get("measured_on")
+    if figures[0].metric != figures[1].metric:
+        return f"the base's metric is {figures[1].metric}, the head's is {figures[0].metric}"
+    if figures[0].kind == "measured":
+        now, before = head.measured_on, base.measured_on
         if now is None or now != before:
             return f"the base was measured on {before or 'a card it does not name'}, the head on {now}"
         if theirs.torch is None or theirs.alloc_conf is None:
@@ -217,11 +209,11 @@ def _maker_differs(
     return ""
 
 
-def _device_of(figure: Figure) -> str:
+def _device_of(figure: MemoryReport) -> str:
     """What an estimate was made on; reports that do not say are from versions with fake tensors alone."""
-    name = figure.get("device") or (FAKE if figure["kind"] == "traced" else "")
-    return _DEVICES.get(str(name), "")
+    name = figure.device or (FAKE if figure.kind == "traced" else "")
+    return _DEVICES.get(name, "")
 
 
-def _listed(figures: Mapping[str, Figure]) -> str:
+def _listed(figures: Mapping[str, MemoryReport]) -> str:
     return " and ".join(figures) if figures else "missing"

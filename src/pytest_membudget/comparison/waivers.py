@@ -8,10 +8,11 @@ import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..budgets.settings import TABLE
 from ..errors import UsageMistake
+from ..results.comparison import EXPIRED, WAIVED, UnusedWaiver
+from ..results.test_result import TestResult
 from ..units import bytes_of_gib
 
 _KEYS = ("test", "ceiling_gib", "reason", "expires")
@@ -64,28 +65,23 @@ def waiver_for(nodeid: str, waivers: Iterable[Waiver]) -> Waiver | None:
 
 
 def unused_waivers(
-    waivers: Iterable[Waiver], rows: Iterable[Mapping[str, Any]], today: datetime.date, *, is_whole: bool
-) -> list[dict[str, str]]:
+    waivers: Iterable[Waiver], results: Iterable[TestResult], today: datetime.date, *, is_whole: bool
+) -> tuple[UnusedWaiver, ...]:
     """The waivers that no test needed, each with the reason.
 
     ``is_whole``: every test was run; a subset tells nothing of waivers for tests that it has not run.
     """
-    rows = list(rows)
+    results = list(results)
     found = []
     for waiver in waivers:
-        covered = [row for row in rows if waiver.covers(row["nodeid"])]
-        needed = [row for row in covered if _status(row) in ("waived", "expired-waiver")]
+        covered = [result for result in results if waiver.covers(result.nodeid)]
+        needed = [result for result in covered if result.status in (WAIVED, EXPIRED)]
         if needed or not (covered or is_whole):
             continue
         expired = f"; it expired on {waiver.expires}" if waiver.has_expired(today) else ""
         why = "its test needs none" if covered else "there is no such test with a budget"
-        found.append({"test": waiver.test, "reason": f"{why}{expired}; take it out of {TABLE} waivers"})
-    return found
-
-
-def _status(row: Mapping[str, Any]) -> str | None:
-    comparison = row.get("comparison")
-    return comparison["status"] if comparison is not None else None
+        found.append(UnusedWaiver(waiver.test, f"{why}{expired}; take it out of {TABLE} waivers"))
+    return tuple(found)
 
 
 def _read(place: str, entry: object) -> Waiver:

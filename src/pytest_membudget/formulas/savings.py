@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..components import ACTIVATIONS, GRADIENTS, INPUTS, OPTIMIZER_STATES, TEMPORARIES
+from ..memory_report import MemoryReport
 
 _FOREACH = "aten::_foreach_"
 #: bitsandbytes' AdamW8bit and torchao's: a byte an element and state, and fp32 scales a block of 256.
@@ -26,22 +26,22 @@ class Saving:
     bytes: int
 
 
-def savings_of(report: Mapping[str, Any]) -> tuple[Saving, ...]:
+def savings_of(report: MemoryReport) -> tuple[Saving, ...]:
     """The knobs that can lower the peak of ``report``, a traced one; cheapest in speed first."""
     return tuple(saving for saving in _savings(report) if saving.bytes > 0)
 
 
-def _savings(report: Mapping[str, Any]) -> Iterator[Saving]:
-    sizes, holders = Counter(report["components"]), report["holders"]
+def _savings(report: MemoryReport) -> Iterator[Saving]:
+    sizes, holders = Counter(dict(report.components)), report.holders
     lists = [
         holder
         for holder in holders
-        if holder["component"] == TEMPORARIES and holder["operator"].startswith(_FOREACH)
+        if holder.component == TEMPORARIES and holder.operator.startswith(_FOREACH)
     ]
-    yield Saving("fused=True, or foreach=False", sum(holder["bytes"] for holder in lists))
+    yield Saving("fused=True, or foreach=False", sum(holder.bytes for holder in lists))
     # two bytes an element is the least that an unquantised state has
     yield Saving("8-bit optimizer states", int(sizes[OPTIMIZER_STATES] * (1 - _EIGHT_BITS / 2)))
-    gradients = [holder["bytes"] // holder["count"] for holder in holders if holder["component"] == GRADIENTS]
+    gradients = [holder.bytes // holder.count for holder in holders if holder.component == GRADIENTS]
     if gradients and sizes[OPTIMIZER_STATES]:
         yield Saving("optimizer step in backward", sizes[GRADIENTS] - max(gradients))
     if sizes[GRADIENTS] or sizes[OPTIMIZER_STATES]:

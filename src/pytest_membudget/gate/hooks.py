@@ -18,23 +18,24 @@ from ..comparison.comparing import Comparing, Plan
 from ..comparison.head_run import asked_of, is_whole, tells_removed
 from ..comparison.notices import compared_notices
 from ..reporting.failure import failure_text
-from ..reporting.rows import Row
+from ..results.test_result import TestResult
 from ..worker.ranks.launcher_environment import is_first
 from .accounts import Accounts
+from .marking import is_marked
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .progress import ProgressLine
 from .pytest_marks import expects_failure, skip_reason, unchecked_text
-from .session import BudgetSession, is_marked
+from .session import BudgetSession
 from .summary import Ending
 from .test_reports import (
-    attach_row,
+    attach_result,
     error_for,
     failure_line,
     finish_report,
     hand_over_properties,
     in_own_words,
     is_expected,
-    row_in,
+    result_in,
     skip_text,
 )
 
@@ -44,7 +45,7 @@ BASE_SESSION = "membudget-base"
 _PLANNED = "membudget_planned"
 #: And under this one why it could not keep estimates.
 _NOT_KEPT = "membudget_not_kept"
-_ROW = pytest.StashKey[Row]()
+_RESULT = pytest.StashKey[TestResult]()
 _LATE = (
     "its mark was added while the test was being run, too late for its budget to be checked; "
     "add it at collection, for instance in pytest_collection_modifyitems"
@@ -147,23 +148,23 @@ class Gate:
         awake = [item for item in marked if skip_reason(item) is None]
         asleep = [item for item in marked if skip_reason(item) is not None]
         with ProgressLine(self._config, len(awake)) as progress:
-            for row in self._session.estimate_all(awake, progress.step):
-                self.accounts.estimated(row)
+            for result in self._session.estimate_all(awake, progress.step):
+                self.accounts.estimated(result)
         if self._config.option.collectonly:
             self._settle_unrun(awake, asleep)
 
     def _settle_unrun(self, awake: list[pytest.Item], asleep: list[pytest.Item]) -> None:
         """Under ``--collect-only`` there will be no reports: what marks say of the tests is all there is."""
         for item in awake:
-            row = self._session.row_of(item)
-            self._comparing.compare(row)
-            error = error_for(row) if row["verdict"] != ERROR or row["raised"] else None
+            result = self._session.result_of(item)
+            result = self._comparing.compare(result)
+            error = error_for(result) if result.verdict != ERROR or result.raised else None
             expected = error is not None and expects_failure(item, error)
-            self.accounts.settled(row, expected=expected)
+            self.accounts.settled(result, expected=expected)
         for item in asleep:
             reason = unchecked_text(item, skip_reason(item) or "")
-            row = self._session.row_without_estimate(item, SKIPPED, reason)
-            self.accounts.settled(row, expected=False)
+            result = self._session.without_estimate(item, SKIPPED, reason)
+            self.accounts.settled(result, expected=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
@@ -178,31 +179,30 @@ class Gate:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """No fixture of a marked test is set up here: they are for the worker."""
         if is_marked(item):
-            item.stash[_ROW] = self._session.row_of(item)
+            item.stash[_RESULT] = self._session.result_of(item)
             raise BodyNotRun
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Pass or fail by the estimate; the body does not run here."""
-        row = item.stash.get(_ROW, None)
-        if row is None:
+        result = item.stash.get(_RESULT, None)
+        if result is None:
             return
-        hand_over_properties(item, row)
-        row = item.stash[_ROW] = self._session.measured(item)
-        self._comparing.compare(row)
-        error = error_for(row)
+        hand_over_properties(item, result)
+        result = item.stash[_RESULT] = self._comparing.compare(self._session.measured(item))
+        error = error_for(result)
         if error is not None:
-            raise error(failure_text(row))
-        if row["verdict"] == SKIPPED:
-            pytest.skip(row["reason"])
+            raise error(failure_text(result))
+        if result.verdict == SKIPPED:
+            pytest.skip(result.reason)
         raise BodyNotRun
 
     @pytest.hookimpl(trylast=True, specname="pytest_runtest_call")
     def pytest_membudget_late_mark(self, item: pytest.Item) -> None:
         """A test that was run here, and has a mark now, has escaped."""
-        if is_marked(item) and _ROW not in item.stash:
-            item.stash[_ROW] = row = self._session.row_without_estimate(item, ERROR, _LATE)
-            raise BudgetUnchecked(failure_text(row))
+        if is_marked(item) and _RESULT not in item.stash:
+            item.stash[_RESULT] = result = self._session.without_estimate(item, ERROR, _LATE)
+            raise BudgetUnchecked(failure_text(result))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -214,27 +214,27 @@ class Gate:
         with in_own_words(item, call):
             report = yield
         if is_marked(item) and report.when in ("setup", "call"):
-            row = item.stash.get(_ROW, None)
-            if row is None and not report.passed:
-                row = self._row_of_an_end(item, report)
-            if row is not None and (report.when == "call" or not report.passed or self._nothing_runs):
-                finish_report(item, call, report, row)
-                attach_row(report, row)
+            result = item.stash.get(_RESULT, None)
+            if result is None and not report.passed:
+                result = self._result_of_an_end(item, report)
+            if result is not None and (report.when == "call" or not report.passed or self._nothing_runs):
+                finish_report(item, call, report, result)
+                attach_result(report, result)
         return report
 
-    def _row_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> Row:
-        """The row of a test that has ended before it could be estimated."""
+    def _result_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
+        """The result of a test that has ended before it could be estimated."""
         if report.skipped:
             reason = unchecked_text(item, skip_text(report))
-            return self._session.row_without_estimate(item, SKIPPED, reason)
+            return self._session.without_estimate(item, SKIPPED, reason)
         reason = f"it failed before it could be estimated: {failure_line(report)}"
-        return self._session.row_without_estimate(item, ERROR, reason)
+        return self._session.without_estimate(item, ERROR, reason)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Gather the rows, from here and from xdist workers."""
-        row = row_in(report)
-        if row is not None:
-            self.accounts.settled(row, expected=is_expected(report))
+        """Gather the results, from here and from xdist workers."""
+        result = result_in(report)
+        if result is not None:
+            self.accounts.settled(result, expected=is_expected(report))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -276,7 +276,7 @@ class Gate:
             return
         self._ending.tell_not_kept(self._session.cache_trouble)
         self._refuse_forgotten(session)
-        compared = self._comparing.document(
+        compared = self._comparing.session(
             self.accounts.in_order(),
             is_whole=is_whole(self._config) and not self.accounts.not_run(),
             tells_removed=tells_removed(self._config),

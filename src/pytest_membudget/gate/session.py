@@ -1,21 +1,18 @@
-"""What a session gathers: a row for every marked test, estimated when it is asked for."""
+"""The results of a session: one for each marked test, estimated when it is first needed."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ..budgets.budget import Budget
-from ..budgets.marker import MARKER, read_budget
-from ..budgets.marker_line import find_marker_line
-from ..budgets.node_ids import file_name_of, key_of, name_of_rank, nodeid_of
+from ..budgets.marked_test import MarkedTest
+from ..budgets.node_ids import file_name_of, name_of_rank
 from ..budgets.settings import DEFAULT_GPU, OFF, REQUIRE, Settings
 from ..budgets.verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
 from ..cache.estimates import EstimateCache
@@ -25,12 +22,13 @@ from ..devices.choice import choose_device
 from ..errors import MembudgetError
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
-from ..reporting.rows import Row, add_measurement, make_row
+from ..results.test_result import TestResult, with_measurement
 from ..scenarios.items import ScenarioItem
 from ..worker.client.client import CUDA, CUDA_GROUP, Order
 from ..worker.client.estimator import Estimate, capacity_of
 from ..worker.client.estimators import Estimators
 from ..worker.client.measure import Measurer, NotMeasured
+from .marking import is_marked, marked_test, unreadable
 
 #: Called before each estimate with its number, how many there are, and the test.
 Progress = Callable[[int, int, str], None]
@@ -52,7 +50,7 @@ _NOT_COMPARED = (
 )
 
 #: At the test itself, not under its name: two tests may have the same.
-_ROW = pytest.StashKey[Row]()
+_RESULT = pytest.StashKey[TestResult]()
 
 
 class BudgetSession:
@@ -97,56 +95,50 @@ class BudgetSession:
         self._is_planned = True
         return marked
 
-    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> Iterator[Row]:
-        """The rows of ``items`` as they come, in their order; as many at once as there is room for."""
+    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> Iterator[TestResult]:
+        """The results of ``items`` in their order; as many are estimated at once as there is room for."""
         self._expect(items)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
-            yield self.row_of(item)
+            yield self.result_of(item)
 
-    def row_of(self, item: pytest.Item) -> Row:
-        """The row of ``item``; it is estimated now if it has not been."""
-        row = item.stash.get(_ROW, None)
-        if row is None:
-            row = item.stash[_ROW] = self._make_row(item)
-        return row
+    def result_of(self, item: pytest.Item) -> TestResult:
+        """The result of ``item``; it is estimated now if it has not been."""
+        result = item.stash.get(_RESULT, None)
+        if result is None:
+            result = item.stash[_RESULT] = self._estimated(item)
+        return result
 
-    def measured(self, item: pytest.Item) -> Row:
-        """The row of ``item`` with its measurement, or why it has none; only what is estimated within has."""
-        row = self.row_of(item)
-        if row["verdict"] == OVER:
-            row["not_measured"] = "over budget already"
+    def measured(self, item: pytest.Item) -> TestResult:
+        """The result of ``item`` with its measurement, or why it has none."""
+        result = item.stash[_RESULT] = self._measured(item, self.result_of(item))
+        return result
+
+    def _measured(self, item: pytest.Item, result: TestResult) -> TestResult:
+        if result.measurements or result.verdict not in (WITHIN, OVER):
+            return result
         if isinstance(item, ScenarioItem):
-            row["not_measured"] = _ANALYTIC if row["verdict"] in (WITHIN, OVER) else ""
-            return row
-        if row["verdict"] != WITHIN or row["measurements"]:
-            return row
+            return replace(result, not_measured=_ANALYTIC)
+        if result.verdict == OVER:
+            return replace(result, not_measured="over budget already")
         if self.settings.measure == OFF:
-            row["not_measured"] = "switched off"
-            return row
-        budget = read_budget(_marks(item), self.settings.marker_defaults())
-        found = self._measures().measure(key_of(item), str(item.path), budget)
-        if isinstance(found, NotMeasured):
-            row["not_measured"] = found.reason
-            if self.settings.measure == REQUIRE:
-                row["verdict"], row["reason"] = ERROR, f"not measured: {found.reason}; it was required"
-        else:
-            reports = [report.to_json() for report in found.reports]
-            verdict = found.verdict
-            add_measurement(row, verdict.name, verdict.reason, found.details, reports, verdict.rank)
-            row["measured_on"] = self._measures().card_name
-        return row
+            return replace(result, not_measured="switched off")
+        test = marked_test(item, self.settings)
+        assert test.budget is not None  # it was estimated within
+        found = self._measures().measure(test.key, test.path, test.budget)
+        if not isinstance(found, NotMeasured):
+            return with_measurement(
+                result, found.verdict, found.details, found.reports, self._measures().card_name
+            )
+        missing = replace(result, not_measured=found.reason)
+        if self.settings.measure != REQUIRE:
+            return missing
+        return replace(missing, verdict=ERROR, reason=f"not measured: {found.reason}; it was required")
 
-    def row_without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> Row:
-        """A row for a test that is not going to be estimated: ``error`` or ``skipped``, and why."""
-        file, line = place_of(item)
-        if isinstance(item, ScenarioItem):
-            return _row(item, file, line, None, Estimate(Verdict(verdict, reason)))
-        try:
-            budget = read_budget(_marks(item), self.settings.marker_defaults())
-        except Exception:  # why it is not estimated is what there is to say
-            budget = None
-        return _row(item, file, line, budget, Estimate(Verdict(verdict, reason)))
+    def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
+        """The result of a test that is not going to be estimated: ``error`` or ``skipped``, and why."""
+        test = marked_test(item, self.settings)
+        return _result(test, test.budget, Estimate(Verdict(verdict, reason)))
 
     def start_early(self, config: pytest.Config) -> None:
         """Start a worker's process while tests are still collected, unless the last session needed none."""
@@ -157,14 +149,17 @@ class BudgetSession:
 
     def _expect(self, items: Sequence[pytest.Item]) -> None:
         for item in items:
-            if isinstance(item, ScenarioItem) or _ROW in item.stash:
+            if isinstance(item, ScenarioItem) or _RESULT in item.stash:
                 continue
-            with suppress(Exception):  # which its row will tell
-                budget = read_budget(_marks(item), self.settings.marker_defaults())
-                if self._compares or not budget.is_of_growth_alone:
-                    snapshot = self._snapshot_path(item)
-                    estimator = self._estimates().for_budget(budget)
-                    estimator.expect(key_of(item), str(item.path), budget, snapshot)
+            test = marked_test(item, self.settings)
+            with suppress(Exception):  # its result has the reason
+                if test.budget is not None and not self._is_unchecked(test.budget):
+                    estimator = self._estimates().for_budget(test.budget)
+                    estimator.expect(test.key, test.path, test.budget, self._snapshot_path(test))
+
+    def _is_unchecked(self, budget: Budget) -> bool:
+        """Whether ``budget`` limits growth alone, and there is no base to compare with."""
+        return budget.is_of_growth_alone and not self._compares
 
     def close(self) -> None:
         """End the workers."""
@@ -182,44 +177,42 @@ class BudgetSession:
         """Why estimates could not be kept; empty if they could."""
         return self._estimators.cache_trouble if self._estimators is not None else ""
 
-    def _make_row(self, item: pytest.Item) -> Row:
-        file, line = place_of(item)
-        budget: Budget | None = None
+    def _estimated(self, item: pytest.Item) -> TestResult:
+        test = marked_test(item, self.settings)
         if isinstance(item, ScenarioItem):
-            budget, estimate = item.estimated(self.settings.marker_defaults())
-            return _row(item, file, line, budget, estimate)
+            return _result(test, *item.estimated(self.settings.marker_defaults()))
+        if test.budget is None:
+            return _result(test, None, Estimate(Verdict(ERROR, test.mistake)))
         try:
-            budget = read_budget(_marks(item), self.settings.marker_defaults())
-            if budget.is_of_growth_alone and not self._compares:
-                return _row(item, file, line, budget, Estimate(Verdict(SKIPPED, _NOT_COMPARED)))
-            beside = self._analytic(item, budget)
-            snapshot = self._snapshot_path(item)
-            estimator = self._estimates().for_budget(budget)
-            estimate = estimator.estimate(key_of(item), str(item.path), budget, snapshot)
-            if estimate.reports:
-                estimate = replace(estimate, reports=(*estimate.reports, *beside))
-            return _row(item, file, line, budget, estimate)
+            return self._estimated_in_worker(test, test.budget)
         except MembudgetError as error:
-            reason = f"{file}:{line}: {error}"
+            reason = f"{test.file}:{test.line}: {error}"
         except Exception as error:  # a value that cannot be worked with; it must not end the session
-            reason = (
-                f"{file}:{line}: the budget could not be checked ({type(error).__name__}: {error}); "
-                "write plain numbers and texts in the mark, as in mem_budget(gib=40)"
-            )
-        return _row(item, file, line, None, Estimate(Verdict(ERROR, reason)))
+            reason = unreadable(test.file, test.line, error)
+        return _result(test, None, Estimate(Verdict(ERROR, reason)))
 
-    def _analytic(self, item: pytest.Item, budget: Budget) -> tuple[MemoryReport, ...]:
+    def _estimated_in_worker(self, test: MarkedTest, budget: Budget) -> TestResult:
+        if self._is_unchecked(budget):
+            return _result(test, budget, Estimate(Verdict(SKIPPED, _NOT_COMPARED)))
+        beside = self._analytic(test, budget)
+        estimator = self._estimates().for_budget(budget)
+        estimate = estimator.estimate(test.key, test.path, budget, self._snapshot_path(test))
+        if estimate.reports:
+            estimate = replace(estimate, reports=(*estimate.reports, *beside))
+        return _result(test, budget, estimate)
+
+    def _analytic(self, test: MarkedTest, budget: Budget) -> tuple[MemoryReport, ...]:
         """The figure of the scenario that ``budget`` names; none where it names none."""
         if budget.scenario is None:
             return ()
         from ..scenarios.reference import analytic_reports
 
-        return analytic_reports(budget, item.path, self.settings.marker_defaults())
+        return analytic_reports(budget, Path(test.path), self.settings.marker_defaults())
 
-    def _snapshot_path(self, item: pytest.Item) -> str | None:
+    def _snapshot_path(self, test: MarkedTest) -> str | None:
         if self._report_folder is None:
             return None
-        return os.path.abspath(self._report_folder / _snapshot_name(item))
+        return os.path.abspath(self._report_folder / _snapshot_name(test))
 
     def _estimates(self) -> Estimators:
         if self._estimators is None:
@@ -249,64 +242,31 @@ class BudgetSession:
         )
 
 
-def is_marked(item: pytest.Item) -> bool:
-    """Whether ``item`` has a budget."""
-    return item.get_closest_marker(MARKER) is not None
-
-
-def place_of(item: pytest.Item) -> tuple[str, int]:
-    """File and line of the closest mark of ``item``; the test's own where the mark is not in the source."""
-    if isinstance(item, ScenarioItem):
-        return item.shown_file, item.line
-    source = _source_of(item.path)
-    classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
-    path = [*classes, getattr(item, "originalname", None) or item.name]
-    mark = item.get_closest_marker(MARKER)
-    found = find_marker_line(source, path, MARKER, mark.kwargs if mark else {}) if source else None
-    if found is not None:
-        return os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"), found
-    file, line, _ = item.location
-    return file.replace(os.sep, "/"), (line or 0) + 1
-
-
-def _source_of(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _row(item: pytest.Item, file: str, line: int, budget: Budget | None, estimate: Estimate) -> Row:
-    row = make_row(
-        nodeid=nodeid_of(item),
-        file=file,
-        line=line,
-        budget=budget.to_json() if budget is not None else None,
+def _result(test: MarkedTest, budget: Budget | None, estimate: Estimate) -> TestResult:
+    """What is known of ``test`` once it is estimated, or cannot be."""
+    return TestResult(
+        nodeid=test.nodeid,
+        file=test.file,
+        line=test.line,
+        budget=budget,
         limit_bytes=_limit_bytes(budget),
         verdict=estimate.verdict.name,
         reason=estimate.verdict.reason,
         details=estimate.details,
         raised=estimate.raised,
-        estimates=[report.to_json() for report in estimate.reports],
+        estimates=estimate.reports,
         properties=estimate.properties,
-        snapshot=_snapshot_name(item, estimate.snapshot_rank) if estimate.has_snapshot else None,
+        snapshot=_snapshot_name(test, estimate.snapshot_rank) if estimate.has_snapshot else None,
         snapshot_error=estimate.snapshot_error,
         rank=estimate.verdict.rank,
         host_bytes=estimate.host_bytes,
         cached=estimate.cached,
     )
-    # plain JSON types only: one value that xdist cannot send ends its worker without a word
-    plain: Row = json.loads(json.dumps(row))
-    return plain
 
 
-def _snapshot_name(item: pytest.Item, rank: int | None = None) -> str:
-    path = f"{_SNAPSHOTS}/{file_name_of(nodeid_of(item))}.pickle"
+def _snapshot_name(test: MarkedTest, rank: int | None = None) -> str:
+    path = f"{_SNAPSHOTS}/{file_name_of(test.nodeid)}.pickle"
     return path if rank is None else name_of_rank(path, rank)
-
-
-def _marks(item: pytest.Item) -> list[tuple[tuple[Any, ...], Mapping[str, Any]]]:
-    return [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]
 
 
 def _limit_bytes(budget: Budget | None) -> int | None:

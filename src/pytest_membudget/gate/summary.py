@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ..budgets.settings import Settings
 from ..comparison.comparing import alloc_conf_of
 from ..reporting.failure import failure_text
+from ..results.comparison import ComparedSession
 from .accounts import Accounts
 
 
@@ -47,7 +46,7 @@ class Ending:
                 if is_bad:
                     print(text, file=sys.stderr)
 
-    def write_report(self, folder: Path, compared: Mapping[str, Any] | None) -> None:
+    def write_report(self, folder: Path, compared: ComparedSession | None) -> None:
         """Write ``folder``/report.json, or say why that cannot be."""
         from ..reporting.json_file import write_report
 
@@ -63,7 +62,7 @@ class Ending:
             self.tell(f"membudget: the report could not be written: {error}", is_bad=True)
         else:
             self.tell(f"report: {path}")
-        reasons = Counter(row["snapshot_error"] for row in self._accounts.in_order())
+        reasons = Counter(result.snapshot_error for result in self._accounts.in_order())
         for reason, count in reasons.items():
             if reason:
                 text = f"membudget: {count} of the snapshots could not be written: {reason}"
@@ -75,17 +74,17 @@ class Ending:
         from ..reporting.side_by_side import disagreements
 
         accounts = self._accounts
-        rows, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
-        if not rows and not unchecked and not not_run and not self._notices:
+        results, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
+        if not results and not unchecked and not not_run and not self._notices:
             return
         reporter.section("membudget: GPU memory budgets")
         if self._is_listing:
-            for row in accounts.failing():
-                reporter.line(f"{row['nodeid']}\n{failure_text(row)}\n", red=True)
-        for line in summary_lines(rows, unchecked, accounts.notes(), len(not_run)):
+            for result in accounts.failing():
+                reporter.line(f"{result.nodeid}\n{failure_text(result)}\n", red=True)
+        for line in summary_lines(results, unchecked, accounts.notes(), len(not_run)):
             reporter.line(line)
-        for row in rows:
-            for text in disagreements(row, self._settings.most_disagreement):
+        for result in results:
+            for text in disagreements(result, self._settings.most_disagreement):
                 reporter.line(f"disagreement: {text}", yellow=True)
         for text, is_bad in self._notices:
             reporter.line(text, red=is_bad)

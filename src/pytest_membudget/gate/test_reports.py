@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,11 +11,11 @@ import pytest
 
 from ..budgets.verdict import ERROR, SKIPPED
 from ..reporting.figures import figures
-from ..reporting.rows import Row, exceeds, reason_of
+from ..results.test_result import TestResult
 from .outcomes import BudgetExceeded, BudgetUnchecked
 
-#: Under this name a report carries its test's row: through pytest-xdist, which sends plain JSON types.
-_ROW = "membudget_row"
+#: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.
+_RESULT = "membudget_result"
 
 
 @contextmanager
@@ -31,20 +32,21 @@ def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Non
             vars(item).pop("repr_failure", None)
 
 
-def attach_row(report: pytest.TestReport, row: Row) -> None:
-    """Let ``report`` carry ``row``."""
-    setattr(report, _ROW, row)
+def attach_result(report: pytest.TestReport, result: TestResult) -> None:
+    """Let ``report`` carry ``result``."""
+    # one value that pytest-xdist cannot send (a number of NumPy's in a mark) would end its worker in silence
+    setattr(report, _RESULT, json.loads(json.dumps(result.to_json())))
 
 
-def row_in(report: pytest.TestReport) -> Row | None:
-    """The row that ``report`` carries."""
-    row: Row | None = getattr(report, _ROW, None)
-    return row
+def result_in(report: pytest.TestReport) -> TestResult | None:
+    """The result that ``report`` carries."""
+    written = getattr(report, _RESULT, None)
+    return TestResult.from_json(written) if written is not None else None
 
 
-def hand_over_properties(item: pytest.Item, row: Row) -> None:
+def hand_over_properties(item: pytest.Item, result: TestResult) -> None:
     """Give ``item`` its figures and what its body recorded in the worker, once however often it is rerun."""
-    recorded = [*((name, value) for name, value in row["properties"]), *figures(row)]
+    recorded = [*((name, value) for name, value in result.properties), *figures(result)]
     item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
 
 
@@ -70,19 +72,19 @@ def failure_line(report: pytest.TestReport) -> str:
 
 
 def finish_report(
-    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, row: Row
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, result: TestResult
 ) -> None:
     """Make ``report`` tell the place of the mark, and let no xfail mark swallow an unchecked budget."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, (BudgetExceeded, BudgetUnchecked)):
-        if row["verdict"] == ERROR and not row["raised"]:
+        if result.verdict == ERROR and not result.raised:
             _refuse_xfail(item, call, report)
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
-            crash.path, crash.lineno = row["file"], row["line"]
-            crash.message = f"{type(error).__name__}: {reason_of(row)}"
-    elif report.skipped and row["verdict"] == SKIPPED and report.when == "call":
-        report.longrepr = (str(item.config.rootpath / row["file"]), row["line"], f"Skipped: {row['reason']}")
+            crash.path, crash.lineno = result.file, result.line
+            crash.message = f"{type(error).__name__}: {result.reason_line}"
+    elif report.skipped and result.verdict == SKIPPED and report.when == "call":
+        report.longrepr = (str(item.config.rootpath / result.file), result.line, f"Skipped: {result.reason}")
 
 
 def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -93,8 +95,8 @@ def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
         report.longrepr = item.repr_failure(call.excinfo)
 
 
-def error_for(row: Row) -> type[BudgetExceeded] | type[BudgetUnchecked] | None:
-    """The exception that ``row``'s test ends by."""
-    if exceeds(row):
+def error_for(result: TestResult) -> type[BudgetExceeded] | type[BudgetUnchecked] | None:
+    """The exception that the test of ``result`` ends by."""
+    if result.exceeds:
         return BudgetExceeded
-    return BudgetUnchecked if row["verdict"] == ERROR else None
+    return BudgetUnchecked if result.verdict == ERROR else None

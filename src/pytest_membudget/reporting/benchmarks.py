@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .document import Document
-from .rows import peak_bytes
-from .standing import Standing
+from .status import ReportedTest
 
 #: The longest name of a benchmark and of a measure (bencher.dev/docs/reference/bencher-metric-format).
 _LONGEST_NAME = 1024
@@ -18,7 +17,7 @@ _LONGEST_NAME = 1024
 def smaller_is_better(document: Document) -> str:
     """github-action-benchmark's ``customSmallerIsBetter``: the peak of each test, bytes."""
     entries = [
-        {"name": name, "unit": "bytes", "value": peak_bytes(one.figure), "extra": _extra(one, one.figure)}
+        {"name": name, "unit": "bytes", "value": one.figure.peak_bytes, "extra": _extra(one, one.figure)}
         for name, one in _with_figures(document)
         if one.figure is not None
     ]
@@ -31,21 +30,21 @@ def bencher(document: Document) -> str:
     for name, one in _with_figures(document):
         if one.figure is None:
             continue
-        measures = {f"peak-{one.figure['metric']}-bytes": {"value": peak_bytes(one.figure)}}
-        if one.row["limit_bytes"] is not None:
-            measures["budget-bytes"] = {"value": one.row["limit_bytes"]}
-        for component, size in one.figure["components"].items():
+        measures = {f"peak-{one.figure.metric}-bytes": {"value": one.figure.peak_bytes}}
+        if one.result.limit_bytes is not None:
+            measures["budget-bytes"] = {"value": one.result.limit_bytes}
+        for component, size in one.figure.components.items():
             if size:
                 measures[f"{component.replace('_', '-')}-bytes"] = {"value": size}
         benchmarks[name] = measures
     return json.dumps(benchmarks, indent=1) + "\n"
 
 
-def _with_figures(document: Document) -> Iterator[tuple[str, Standing]]:
-    for row in document["tests"]:
-        one = Standing(row, "", "")
+def _with_figures(document: Document) -> Iterator[tuple[str, ReportedTest]]:
+    for row in document.tests:
+        one = ReportedTest(row, "", "")
         if one.figure is not None:
-            yield _name(row["nodeid"]), one
+            yield _name(row.nodeid), one
 
 
 def _name(nodeid: str) -> str:
@@ -56,7 +55,7 @@ def _name(nodeid: str) -> str:
     return f"{nodeid[: _LONGEST_NAME - 17]}-{digest}"
 
 
-def _extra(one: Standing, figure: Any) -> str:
-    limit = one.row["limit_bytes"]
+def _extra(one: ReportedTest, figure: Any) -> str:
+    limit = one.result.limit_bytes
     budget = f"budget: {limit} bytes" if limit is not None else "no budget of the whole"
-    return f"{figure['kind']} {figure['metric']}; {budget}"
+    return f"{figure.kind} {figure.metric}; {budget}"

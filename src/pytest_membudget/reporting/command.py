@@ -11,7 +11,7 @@ from ..errors import UsageMistake
 from ..units import MIB
 from . import benchmarks, github, gitlab, junit, markdown
 from .document import MOST_FILE_BYTES, Document, read_document
-from .standing import is_notable
+from .status import is_notable
 
 #: A command line or a report that cannot be used, as argparse has it.
 _UNUSABLE = 2

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from ..memory_report import MemoryReport
+from ..results.test_result import TestResult
 from ..units import GIB, gib_text
-from .rows import (
-    beside,
-    estimate_of_verdict,
-    gpus_of,
-    peak_bytes,
-    ratio_of,
-    status_of,
-    worst_estimate,
-    worst_measurement,
-)
 
 
 def summary_lines(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[TestResult],
     unchecked: Mapping[str, str],
     notes: Mapping[str, str],
     not_run: int,
@@ -32,7 +23,7 @@ def summary_lines(
     if rows:
         from tabulate import tabulate  # only sessions with budgets pay for it
 
-        cells = [_cells(row, notes.get(row["nodeid"])) for row in rows]
+        cells = [_cells(row, notes.get(row.nodeid)) for row in rows]
         headers = [
             name for name in cells[0] if name not in _OPTIONAL or any(row[name] != "-" for row in cells)
         ]
@@ -49,15 +40,15 @@ _OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
 _TEXTS = ("test", "rank", "largest component", "verdict")
 
 
-def _cells(row: Mapping[str, Any], note: str | None) -> dict[str, str]:
+def _cells(row: TestResult, note: str | None) -> dict[str, str]:
     """The row of ``row`` by the columns' names; of several ranks that of the one that takes most."""
-    limit, estimate = row["limit_bytes"], worst_estimate(row)
-    peak = peak_bytes(estimate) if estimate is not None else 0
+    limit, estimate = row.limit_bytes, row.worst_estimate
+    peak = estimate.peak_bytes if estimate is not None else 0
     return {
-        "test": row["nodeid"],
+        "test": row.nodeid,
         "budget": _gib(limit),
         "estimate": _gib(peak or None),
-        "rank": f"{estimate['rank']} of {gpus_of(row)}" if estimate is not None and gpus_of(row) > 1 else "-",
+        "rank": f"{estimate.rank} of {row.gpus}" if estimate is not None and row.gpus > 1 else "-",
         **_since_base(row),
         "analytic": _analytic(row),
         **_measured_cells(row),
@@ -68,48 +59,48 @@ def _cells(row: Mapping[str, Any], note: str | None) -> dict[str, str]:
     }
 
 
-def _verdict(row: Mapping[str, Any], note: str | None) -> str:
+def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict, what has become of the test since the base if that is anything, and a note."""
-    said = [word for word in (status_of(row), note) if word and word != "unchanged"]
-    return f"{row['verdict']} ({', '.join(said)})" if said else str(row["verdict"])
+    said = [word for word in (row.status, note) if word and word != "unchanged"]
+    return f"{row.verdict} ({', '.join(said)})" if said else str(row.verdict)
 
 
-def _since_base(row: Mapping[str, Any]) -> dict[str, str]:
+def _since_base(row: TestResult) -> dict[str, str]:
     """What the test took at the base, and what it takes more; with how much of that where it is not zero."""
-    comparison = row.get("comparison")
-    if comparison is None or comparison["base_bytes"] is None:
+    comparison = row.comparison
+    if comparison is None or comparison.base_bytes is None:
         return {"base": "-", "growth": "-"}
-    base_bytes, growth_bytes = comparison["base_bytes"], comparison["growth_bytes"]
+    base_bytes, growth_bytes = comparison.base_bytes, comparison.growth_bytes
     share = f" ({growth_bytes / base_bytes:+.1%})" if growth_bytes and base_bytes else ""
     sign = "+" if growth_bytes > 0 else ""
     return {"base": _gib(base_bytes), "growth": f"{sign}{gib_text(growth_bytes)}{share}"}
 
 
-def _analytic(row: Mapping[str, Any]) -> str:
+def _analytic(row: TestResult) -> str:
     """The figure of the scenario that the test names, and its ratio to the test's own estimate."""
-    figure, estimate = beside(row), estimate_of_verdict(row)
-    if figure is None or estimate is None or not peak_bytes(estimate):
+    figure, estimate = row.scenario_figure, row.estimate_of_verdict
+    if figure is None or estimate is None or not estimate.peak_bytes:
         return "-"
-    return f"{_gib(peak_bytes(figure))} ({peak_bytes(figure) / peak_bytes(estimate):.3f})"
+    return f"{_gib(figure.peak_bytes)} ({figure.peak_bytes / estimate.peak_bytes:.3f})"
 
 
-def _measured_cells(row: Mapping[str, Any]) -> dict[str, str]:
-    measurement, ratio = worst_measurement(row), ratio_of(row)
+def _measured_cells(row: TestResult) -> dict[str, str]:
+    measurement, ratio = row.worst_measurement, row.ratio
     if measurement is None or ratio is None:
         return {"measured": "-", "ratio": "-"}
-    return {"measured": _gib(peak_bytes(measurement)), "ratio": f"{ratio:.3f}"}
+    return {"measured": _gib(measurement.peak_bytes), "ratio": f"{ratio:.3f}"}
 
 
-def _host(row: Mapping[str, Any]) -> str:
+def _host(row: TestResult) -> str:
     """Of tests with a budget for it the host memory of the machine that holds most."""
-    budget_gib = row["budget"]["host_gib"] if row["budget"] is not None else None
+    budget_gib = row.budget.host_gib if row.budget is not None else None
     if budget_gib is None:
         return "-"
-    return f"{(row['host_bytes'] or 0) / GIB:.2f} of {budget_gib:.2f} GiB"
+    return f"{(row.host_bytes or 0) / GIB:.2f} of {budget_gib:.2f} GiB"
 
 
-def _largest(estimate: Mapping[str, Any]) -> str:
-    name, size = max(estimate["components"].items(), key=lambda entry: entry[1])
+def _largest(estimate: MemoryReport) -> str:
+    name, size = max(estimate.components.items(), key=lambda entry: entry[1])
     return f"{name} {_gib(size)}"
 
 
@@ -117,37 +108,38 @@ def _gib(size_bytes: int | None) -> str:
     return f"{size_bytes / GIB:.2f} GiB" if size_bytes is not None else "-"
 
 
-def _measured_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
     """How many were measured, and of those that were within why the others were not."""
-    measured = sum(bool(row["measurements"]) for row in rows)
-    reasons = Counter(row["not_measured"] for row in rows if row["not_measured"])
+    measured = sum(bool(row.measurements) for row in rows)
+    reasons = Counter(row.not_measured for row in rows if row.not_measured)
     return [f"{measured} measured", *(f"{count} not measured ({why})" for why, count in reasons.items())]
 
 
-def _compared_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
     """How many tests are what beside their base; and whose allowed growth nothing was held against."""
-    statuses = Counter(_beside_base(row) for row in rows if status_of(row) is not None)
-    known = [row for row in rows if row["verdict"] in ("within", "over") and _allows_growth(row)]
-    idle = sum(status_of(row) is None for row in known)
+    statuses = Counter(_beside_base(row) for row in rows if row.status is not None)
+    known = [row for row in rows if row.verdict in ("within", "over") and _allows_growth(row)]
+    idle = sum(row.status is None for row in known)
     parts = [f"{count} {status}" for status, count in statuses.items()]
     return [*parts, f"{idle} not compared (max_growth needs --membudget-compare)"] if idle else parts
 
 
-def _beside_base(row: Mapping[str, Any]) -> str | None:
+def _beside_base(row: TestResult) -> str | None:
     """What has become of the test, in a word; growth that its mark allows is not called unchanged."""
-    status = status_of(row)
-    is_allowed = status == "unchanged" and row["comparison"]["growth_bytes"] > 0
-    return "grown and allowed" if is_allowed else status
+    status = row.status
+    if status == "unchanged" and row.comparison is not None and row.comparison.growth_bytes > 0:
+        return "grown and allowed"
+    return status
 
 
-def _allows_growth(row: Mapping[str, Any]) -> bool:
-    return row["budget"] is not None and row["budget"].get("max_growth") is not None
+def _allows_growth(row: TestResult) -> bool:
+    return row.budget is not None and row.budget.max_growth is not None
 
 
-def _counts(rows: Sequence[Mapping[str, Any]], unchecked: Mapping[str, str], not_run: int) -> str:
-    verdicts = [row["verdict"] for row in rows]
+def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: int) -> str:
+    verdicts = [row.verdict for row in rows]
     within, over, failed = (verdicts.count(word) for word in ("within", "over", "error"))
-    cached = sum(row.get("cached", False) for row in rows)
+    cached = sum(row.cached for row in rows)
     kept = f", {cached} from cache" if cached else ""
     parts = [f"{within + over} estimated ({within} within, {over} over{kept})"]
     if failed:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ..components import METRICS, TENSOR_COMPONENTS
 from ..errors import UsageMistake
+from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver
+from ..results.test_result import TestResult
 from ..units import MIB
-from .rows import peak_bytes
 from .schema import MOST_BYTES, Flag, Keys, ListOf, MapOf, Maybe, Misfit, Number, OneOf, Shape, Text, Whole
 
 #: The only one there has been.
@@ -19,21 +21,21 @@ SCHEMA_VERSION = 1
 #: A report of a thousand tests with timelines; one that is larger is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
 
-#: What became of a test beside its base.
-STATUSES = (
-    "new-over",
-    "still-over",
-    "grown",
-    "shrunk",
-    "new",
-    "removed",
-    "unchanged",
-    "not-comparable",
-    "waived",
-    "expired-waiver",
-)
 
-Document = dict[str, Any]
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole report."""
+
+    tests: tuple[TestResult, ...]
+    tool_version: str | None = None
+    torch_version: str | None = None
+    alloc_conf: str | None = None
+    """The allocator's settings; None where the report does not name them."""
+    git_head: str | None = None
+    git_dirty: bool | None = None
+    """Tracked files differed from the commit."""
+    comparison: ComparedSession | None = None
+
 
 _SIZE = Whole()
 _CHANGE = Whole(-MOST_BYTES)
@@ -204,7 +206,7 @@ def checked_document(value: object) -> Document:
         version = value["schema_version"]
         if version != SCHEMA_VERSION:
             raise Misfit("schema_version", f"must be {SCHEMA_VERSION}, which this version reads", version)
-    document: Document = _DOCUMENT(value, "")
+    document: Mapping[str, Any] = _DOCUMENT(value, "")
     for number, row in enumerate(document["tests"]):
         for kind in ("estimates", "measurements"):
             for place, figure in enumerate(row[kind]):
@@ -212,7 +214,31 @@ def checked_document(value: object) -> Document:
         base = (row["comparison"] or {}).get("base_timeline")
         if base is not None:
             _check_timeline(base, f"tests[{number}].comparison.base_timeline")
-    return document
+    return _document(document)
+
+
+def _document(written: Mapping[str, Any]) -> Document:
+    git = written["git"] or {"head": None, "dirty": None}
+    compared = written["comparison"]
+    return Document(
+        tests=tuple(map(TestResult.from_json, written["tests"])),
+        tool_version=written["tool"]["version"],
+        torch_version=written["torch"]["version"],
+        alloc_conf=written["torch"]["alloc_conf"],
+        git_head=git["head"],
+        git_dirty=git["dirty"],
+        comparison=_compared_session(compared) if compared is not None else None,
+    )
+
+
+def _compared_session(written: Mapping[str, Any]) -> ComparedSession:
+    base = written["base"] or {"ref": None, "commit": None}
+    return ComparedSession(
+        ref=base["ref"],
+        commit=base["commit"],
+        removed=tuple(entry["nodeid"] for entry in written["removed"]),
+        unused_waivers=tuple(UnusedWaiver(**entry) for entry in written["unused_waivers"]),
+    )
 
 
 def _decoded(data: bytes) -> object:
@@ -229,7 +255,7 @@ def _decoded(data: bytes) -> object:
 
 
 def _check_figure(figure: Mapping[str, Any], path: str) -> None:
-    total, peak = sum(figure["components"].values()), peak_bytes(figure)
+    total, peak = sum(figure["components"].values()), figure["peak"][f"{figure['metric']}_bytes"]
     if total != peak:
         raise Misfit(f"{path}.components", f"must add up to peak.{figure['metric']}_bytes, {peak:,}", total)
     timeline = figure["timeline"]

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ..formulas.savings import savings_of
+from ..memory_report import Holder, MemoryReport
+from ..results.comparison import Change
+from ..results.test_result import TestResult
 from ..units import gib_text
-from .rows import (
-    beside,
-    estimate_of_verdict,
-    gpus_of,
-    own_estimates,
-    peak_bytes,
-    reason_of,
-    worst_measurement,
-)
 from .side_by_side import side_by_side, three_ways
 
 #: Holders that a failure names; report.json has more.
@@ -29,150 +22,150 @@ _SCENARIO_FILES = (".yaml", ".yml")
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 
-def failure_text(row: Mapping[str, Any]) -> str:
+def failure_text(row: TestResult) -> str:
     """Why ``row``'s test fails, for a person who did not write it."""
-    lines = [reason_of(row)]
-    if row["verdict"] == "over" and reason_of(row) != row["reason"]:
-        lines.append(row["reason"])
-    if row["budget"] is not None:  # else the reason is what is wrong with the mark, and where it stands
-        lines.append(f"{row['file']}:{row['line']}: {_budget_text(row)}")
-    if row["details"]:
-        lines += ["", row["details"]]
-    estimate, measurement = estimate_of_verdict(row), worst_measurement(row)
+    lines = [row.reason_line]
+    if row.verdict == "over" and row.reason_line != row.reason:
+        lines.append(row.reason)
+    if row.budget is not None:  # else the reason is what is wrong with the mark, and where it stands
+        lines.append(f"{row.file}:{row.line}: {_budget_text(row)}")
+    if row.details:
+        lines += ["", row.details]
+    estimate, measurement = row.estimate_of_verdict, row.worst_measurement
     lines += _since_base(row)
-    if estimate is not None and beside(row) is not None:
+    if estimate is not None and row.scenario_figure is not None:
         lines += ["", *three_ways(row), "", *_holders(measurement or estimate)]
     elif estimate is not None and measurement is not None:
-        lines += ["", *side_by_side(row), *_all_ranks(row["measurements"], gpus_of(row))]
+        lines += ["", *side_by_side(row), *_all_ranks(row.measurements, row.gpus)]
         lines += ["", *_holders(measurement)]
-    elif estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
-        lines += ["", *_components(estimate, gpus_of(row), shows_host=_is_about_host(row))]
-        lines += [*_all_ranks(own_estimates(row), gpus_of(row)), *_machine(row), "", *_holders(estimate)]
-        if estimate["host"] is not None and estimate["host"]["holders"] and _is_about_host(row):
-            lines += ["", "In host memory:", *_holders(estimate["host"])[1:]]
-    if estimate is not None and (peak_bytes(estimate) or estimate["host"] is not None):
-        lines += _listed("Taken for granted", estimate["assumptions"])
-        lines += _listed("Not modelled", estimate["not_modelled"])
+    elif estimate is not None and (estimate.peak_bytes or estimate.host is not None):
+        lines += ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
+        lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), "", *_holders(estimate)]
+        if estimate.host is not None and estimate.host.holders and _is_about_host(row):
+            lines += ["", "In host memory:", *_holders(estimate.host)[1:]]
+    if estimate is not None and (estimate.peak_bytes or estimate.host is not None):
+        lines += _listed("Taken for granted", estimate.assumptions)
+        lines += _listed("Not modelled", estimate.not_modelled)
         lines += _knobs(row, estimate)
     return "\n".join(lines)
 
 
-def _knobs(row: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[str]:
+def _knobs(row: TestResult, estimate: MemoryReport) -> list[str]:
     """What could make a traced test fit; a scenario's own figures stand in its details."""
-    if row["verdict"] != "over" or estimate["kind"] != "traced":
+    if row.verdict != "over" or estimate.kind != "traced":
         return []
     savings = savings_of(estimate)
     title = "What could lower it (analytic: each at most, and another moment may be the peak then)"
     return _listed(title, [f"{gib_text(-saving.bytes):>12}  {saving.name}" for saving in savings])
 
 
-def _since_base(row: Mapping[str, Any]) -> list[str]:
+def _since_base(row: TestResult) -> list[str]:
     """What has changed since the base, where that can be told."""
-    comparison = row.get("comparison")
-    if comparison is None or comparison["base_bytes"] is None:
+    comparison = row.comparison
+    if comparison is None or comparison.base_bytes is None:
         return []
-    growth_bytes, base_bytes = comparison["growth_bytes"], comparison["base_bytes"]
+    growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
     if not growth_bytes:
         return ["", f"It took {gib_text(base_bytes)} at the base too."]
     sign = "+" if growth_bytes > 0 else ""
     lines = ["", f"Since the base {sign}{gib_text(growth_bytes)}, from {gib_text(base_bytes)}:"]
-    return lines + [_finding(finding) for finding in comparison["findings"]]
+    return lines + [_finding(finding) for finding in comparison.findings]
 
 
-def _finding(finding: Mapping[str, Any]) -> str:
-    size = f"{'+' if finding['bytes'] > 0 else ''}{gib_text(finding['bytes'])}"
-    parts = [finding["component"], finding["module"] or ""]
-    here, before = finding["location"], finding["base_location"]
+def _finding(finding: Change) -> str:
+    size = f"{'+' if finding.bytes > 0 else ''}{gib_text(finding.bytes)}"
+    parts = [finding.component, finding.module or ""]
+    here, before = finding.location, finding.base_location
     place = f"{here} (was {before})" if here and before and here != before else here
-    parts += [place or (f"no longer at {before}" if before else ""), finding["operator"] or ""]
+    parts += [place or (f"no longer at {before}" if before else ""), finding.operator or ""]
     return f"  {size:>12}  {'  '.join(part for part in parts if part)}"
 
 
-def _budget_text(row: Mapping[str, Any]) -> str:
+def _budget_text(row: TestResult) -> str:
     """The budget as its mark says it, or as its scenario file does."""
-    written = [pair for pair in row["budget"].items() if pair[1] and pair not in _DEFAULTS]
-    if row["file"].endswith(_SCENARIO_FILES):
+    budget = row.budget.to_json() if row.budget is not None else {}
+    written = [pair for pair in budget.items() if pair[1] and pair not in _DEFAULTS]
+    if row.file.endswith(_SCENARIO_FILES):
         return ", ".join(f"{name}: {value}" for name, value in written)
     return f"mem_budget({', '.join(f'{name}={value!r}' for name, value in written)})"
 
 
-def _is_about_host(row: Mapping[str, Any]) -> bool:
+def _is_about_host(row: TestResult) -> bool:
     """Whether host memory is what the budget limits; a model that is built there is of no interest else."""
-    return row["budget"] is not None and row["budget"].get("host_gib") is not None
+    return row.budget is not None and row.budget.host_gib is not None
 
 
-def _components(estimate: Mapping[str, Any], gpus: int, *, shows_host: bool) -> list[str]:
+def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:
     """The components of one rank, and those of its host memory beside them if that is asked for."""
-    total, host = peak_bytes(estimate), estimate["host"] if shows_host else None
+    total, host = estimate.peak_bytes, estimate.host if shows_host else None
     of_all = f" of {gpus}" if gpus > 1 else ""
-    head = f"Peak {estimate['metric']} ({estimate['kind']}, rank {estimate['rank']}{of_all}):"
+    head = f"Peak {estimate.metric} ({estimate.kind}, rank {estimate.rank}{of_all}):"
     lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
-    beside = host["components"] if host is not None else {}
-    for name, size in estimate["components"].items():
+    beside = host.components if host is not None else {}
+    for name, size in estimate.components.items():
         if size or beside.get(name):
             share = f"{size / total:6.1%}" if total else " " * 6
             held = f"  {gib_text(beside.get(name, 0)):>12}" if host is not None else ""
             lines.append(f"  {name:<{_WIDTH}} {gib_text(size):>12}  {share}{held}")
-    held = f"{'':8}  {gib_text(peak_bytes(host)):>12}" if host is not None else ""
-    lines.append(f"  {'= ' + estimate['metric']:<{_WIDTH}} {gib_text(total):>12}{held}")
-    if estimate["host"] is not None and not shows_host:
-        lines.append(f"  and on the host, at its own peak {gib_text(peak_bytes(estimate['host'])):>4}")
+    held = f"{'':8}  {gib_text(host.peak_bytes):>12}" if host is not None else ""
+    lines.append(f"  {'= ' + estimate.metric:<{_WIDTH}} {gib_text(total):>12}{held}")
+    if estimate.host is not None and not shows_host:
+        lines.append(f"  and on the host, at its own peak {gib_text(estimate.host.peak_bytes):>4}")
     return lines
 
 
-def _all_ranks(reports: Sequence[Mapping[str, Any]], gpus: int) -> list[str]:
+def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
     """The totals of all ranks that there are figures of, the largest first."""
     if gpus == 1:
         return []
-    largest = sorted(reports, key=lambda report: (-peak_bytes(report), report["rank"]))
-    lines = ["", f"Ranks by their peaks ({len(reports)} of {gpus} {reports[0]['kind']}):"]
+    largest = sorted(reports, key=lambda report: (-report.peak_bytes, report.rank))
+    lines = ["", f"Ranks by their peaks ({len(reports)} of {gpus} {reports[0].kind}):"]
     for report in largest[:_RANKS]:
-        host = report["host"]
-        held = f"  host {gib_text(peak_bytes(host))}" if host is not None else ""
-        name = f"rank {report['rank']}"
-        lines.append(f"  {name:<{_WIDTH}} {gib_text(peak_bytes(report)):>12}{held}")
+        host = report.host
+        held = f"  host {gib_text(host.peak_bytes)}" if host is not None else ""
+        name = f"rank {report.rank}"
+        lines.append(f"  {name:<{_WIDTH}} {gib_text(report.peak_bytes):>12}{held}")
     rest = largest[_RANKS:]
     if rest:
-        lines.append(f"  and {len(rest)} more, {gib_text(peak_bytes(rest[0]))} and less")
+        lines.append(f"  and {len(rest)} more, {gib_text(rest[0].peak_bytes)} and less")
     return lines
 
 
-def _machine(row: Mapping[str, Any]) -> list[str]:
-    if row["host_bytes"] is None or gpus_of(row) == 1:
+def _machine(row: TestResult) -> list[str]:
+    if row.host_bytes is None or row.gpus == 1:
         return []
     return [
         "",
-        f"Host memory of the machine that holds most of it, all its ranks: {gib_text(row['host_bytes'])}",
+        f"Host memory of the machine that holds most of it, all its ranks: {gib_text(row.host_bytes)}",
     ]
 
 
-def _holders(estimate: Mapping[str, Any]) -> list[str]:
+def _holders(estimate: MemoryReport) -> list[str]:
     lines = ["What holds it:"]
-    for holder in estimate["holders"][:_TOP]:
-        if estimate["kind"] == _ANALYTIC:
+    for holder in estimate.holders[:_TOP]:
+        if estimate.kind == _ANALYTIC:
             lines.append(_term(holder))
             continue
-        module = f" {holder['module']}" if holder["module"] else ""
-        times = f" x{holder['count']}" if holder["count"] > 1 else ""
-        place = holder["location"] or "no line of Python"
+        module = f" {holder.module}" if holder.module else ""
+        times = f" x{holder.count}" if holder.count > 1 else ""
+        place = holder.location or "no line of Python"
         lines.append(
-            f"  {gib_text(holder['bytes']):>12}  {holder['component']}{module}{times}"
-            f"  {place}  {holder['operator']}"
+            f"  {gib_text(holder.bytes):>12}  {holder.component}{module}{times}  {place}  {holder.operator}"
         )
-    rest = estimate["holders"][_TOP:]
+    rest = estimate.holders[_TOP:]
     if rest:
-        lines.append(f"  {gib_text(sum(holder['bytes'] for holder in rest)):>12}  in {len(rest)} more")
+        lines.append(f"  {gib_text(sum(holder.bytes for holder in rest)):>12}  in {len(rest)} more")
     return lines
 
 
-def _term(holder: Mapping[str, Any]) -> str:
+def _term(holder: Holder) -> str:
     """One of an analytic figure's terms: how its bytes come about, and where that is written."""
-    times = f" x{holder['count']}" if holder["count"] > 1 else ""
-    formula = f" = {holder['operator']}" if holder["operator"] else ""
-    source = f"  ({holder['location']})" if holder["location"] else ""
-    size = gib_text(holder["bytes"])
-    return f"  {size:>12}  {holder['component']}  {holder['module']}{times}{formula}{source}"
+    times = f" x{holder.count}" if holder.count > 1 else ""
+    formula = f" = {holder.operator}" if holder.operator else ""
+    source = f"  ({holder.location})" if holder.location else ""
+    size = gib_text(holder.bytes)
+    return f"  {size:>12}  {holder.component}  {holder.module}{times}{formula}{source}"
 
 
-def _listed(title: str, texts: list[str]) -> list[str]:
+def _listed(title: str, texts: Sequence[str]) -> list[str]:
     return ["", f"{title}:", *(f"  {text}" for text in texts)] if texts else []

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from .document import Document
 from .escaping import command_data, command_property
-from .standing import (
+from .status import (
     FAILURE,
     NOTICE,
     WARNING,
-    Standing,
+    ReportedTest,
     cause_text,
     causes,
     explained,
     place_in,
-    standings,
+    reported_tests,
     to_do,
 )
 
@@ -40,25 +40,25 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
     ``root``: the folder that paths in the report start from; lines of files that are not in it (installed
     packages) are told, and not annotated. ``prefix``: the way there from the repository's root.
     """
-    found = [one for standing in standings(document) for one in _of(standing, root)]
+    found = [one for test in reported_tests(document) for one in _of(test, root)]
     lines: list[str] = []
     for level in _COMMANDS:
         lines += _limited([one for one in found if one.level == level], level, prefix)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _of(one: Standing, root: Path) -> Iterator[_Annotation]:
+def _of(one: ReportedTest, root: Path) -> Iterator[_Annotation]:
     if one.level not in _COMMANDS or (one.level == NOTICE and one.status != "shrunk"):
         return
-    text = f"{one.row['nodeid']}: {' '.join(part for part in (explained(one, str), to_do(one, str)) if part)}"
+    text = f"{one.result.nodeid}: {' '.join(part for part in (explained(one, str), to_do(one, str)) if part)}"
     title = f"GPU memory: {one.word}"
-    yield _Annotation(one.level, title, text, place_in(f"{one.row['file']}:{one.row['line']}"))
+    yield _Annotation(one.level, title, text, place_in(f"{one.result.file}:{one.result.line}"))
     if one.level != FAILURE or one.growth_bytes <= 0:
         return
     for cause in causes(one, 1):
-        place = place_in(cause["location"])
-        if place is not None and cause["bytes"] > 0 and (root / place[0]).is_file():
-            text = f"{cause_text(cause, str, signed=True)}, in {one.row['nodeid']}"
+        place = place_in(cause.location)
+        if place is not None and cause.bytes > 0 and (root / place[0]).is_file():
+            text = f"{cause_text(cause, str, signed=True)}, in {one.result.nodeid}"
             yield _Annotation(one.level, "GPU memory: what grew", text, place)
 
 

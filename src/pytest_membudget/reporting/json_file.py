@@ -1,18 +1,19 @@
-"""report.json: every row, with what they were made with."""
+"""Writes report.json: every result, and the versions that they were made with."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from .rows import Row
+from ..results.comparison import ComparedSession
+from ..results.test_result import TestResult
 
 SCHEMA_VERSION = 1
 
@@ -20,10 +21,10 @@ SCHEMA_VERSION = 1
 def write_report(
     folder: Path,
     root: Path,
-    rows: Sequence[Row],
+    results: Sequence[TestResult],
     *,
     alloc_conf: str = "",
-    comparison: Mapping[str, Any] | None = None,
+    comparison: ComparedSession | None = None,
 ) -> Path:
     """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
 
@@ -35,11 +36,11 @@ def write_report(
         "tool": {"version": __version__},
         "torch": {"version": installed_version("torch"), "cuda": None, "alloc_conf": alloc_conf},
         "git": git_facts(root),
-        "tests": list(rows),
+        "tests": [result.to_json() for result in results],
     }
     if comparison is not None:
-        document["comparison"] = comparison
-        document["git"]["base"] = (comparison["base"] or {}).get("commit")
+        document["comparison"] = comparison.to_json()
+        document["git"]["base"] = comparison.commit
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.json"
     _write(path, json.dumps(document, indent=1) + "\n")

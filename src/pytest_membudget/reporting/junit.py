@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from .document import Document
 from .figures import PREFIX, figures
-from .standing import FAILURE, Standing, cause_text, causes, explained, standings, to_do
+from .status import FAILURE, ReportedTest, cause_text, causes, explained, reported_tests, to_do
 
 #: Holders or findings that the text of a failure names.
 _CAUSES = 10
@@ -15,15 +15,15 @@ _CAUSES = 10
 
 def junit(document: Document) -> str:
     """One suite in the order of the report; a case fails where the report says that its test does."""
-    found = {id(one.row): one for one in standings(document)}
-    ordered = [found[id(row)] for row in document["tests"]]
+    found = {id(one.result): one for one in reported_tests(document)}
+    ordered = [found[id(result)] for result in document.tests]
     suite = ElementTree.Element(
         "testsuite",
         name="membudget",
         tests=str(len(ordered)),
         failures=str(sum(one.level == FAILURE for one in ordered)),
         errors="0",
-        skipped=str(sum(one.row["verdict"] == "skipped" for one in ordered)),
+        skipped=str(sum(one.result.verdict == "skipped" for one in ordered)),
     )
     for one in ordered:
         _add_case(suite, one)
@@ -33,12 +33,12 @@ def junit(document: Document) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _add_case(suite: ElementTree.Element, one: Standing) -> None:
-    row = one.row
-    path, _, name = row["nodeid"].partition("::")
+def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
+    result = one.result
+    path, _, name = result.nodeid.partition("::")
     group, _, last = name.rpartition("::") if "[" not in name else ("", "", name)
     classname = ".".join([path.removesuffix(".py").replace("/", "."), *(group.split("::") if group else [])])
-    attributes = {"classname": classname, "name": last or path, "file": row["file"], "line": str(row["line"])}
+    attributes = {"classname": classname, "name": last or path, "file": result.file, "line": str(result.line)}
     case = ElementTree.SubElement(suite, "testcase", attributes)
     properties = ElementTree.SubElement(case, "properties")
     for key, value in _properties(one):
@@ -47,24 +47,24 @@ def _add_case(suite: ElementTree.Element, one: Standing) -> None:
     if one.level == FAILURE:
         failure = ElementTree.SubElement(case, "failure", message=text, type=one.word)
         failure.text = "\n".join(_full(one, text))
-    elif row["verdict"] == "skipped":
-        ElementTree.SubElement(case, "skipped", message=row["reason"])
+    elif result.verdict == "skipped":
+        ElementTree.SubElement(case, "skipped", message=result.reason)
 
 
-def _properties(one: Standing) -> Iterator[tuple[str, int | str]]:
-    yield f"{PREFIX}verdict", one.row["verdict"]
+def _properties(one: ReportedTest) -> Iterator[tuple[str, int | str]]:
+    yield f"{PREFIX}verdict", one.result.verdict
     if one.status is not None:
         yield f"{PREFIX}status", one.status
         yield f"{PREFIX}growth_bytes", one.growth_bytes
-    yield from figures(one.row)
+    yield from figures(one.result)
 
 
-def _full(one: Standing, text: str) -> Iterator[str]:
+def _full(one: ReportedTest, text: str) -> Iterator[str]:
     yield text
     if to_do(one, str):
         yield to_do(one, str)
-    signed = bool((one.row["comparison"] or {}).get("findings"))
+    signed = one.result.comparison is not None and bool(one.result.comparison.findings)
     for cause in causes(one, _CAUSES):
         yield f"  {cause_text(cause, str, signed=signed)}"
-    if one.row["details"]:
-        yield one.row["details"]
+    if one.result.details:
+        yield one.result.details

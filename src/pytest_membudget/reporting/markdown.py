@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import UsageMistake
+from ..memory_report import MemoryReport
 from ..units import gib_text
 from .document import Document
 from .escaping import html_code, markdown_block, markdown_code
-from .standing import FAILURE, Standing, cause_text, causes, explained, headline, standings, to_do
+from .status import FAILURE, ReportedTest, cause_text, causes, explained, headline, reported_tests, to_do
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
 COMMENT_LIMIT = 65_536
@@ -31,7 +31,7 @@ def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = ""
     The verdict and what to do stand first; what is left out is said. ``marker`` names the comment in a
     hidden first line, by which it is found again. Raises ``UsageMistake`` for a limit that leaves no room.
     """
-    found = standings(document)
+    found = reported_tests(document)
     base = _base_line(document)
     head = [f"<!-- membudget:{marker} -->"] if marker else []
     head += [f"### GPU memory: {headline(found)}", *([base] if base else [])]
@@ -87,22 +87,22 @@ def _left_out(what: str, count: int) -> str:
 
 
 def _base_line(document: Document) -> str:
-    base = (document["comparison"] or {}).get("base")
+    base = document.comparison
     if base is None:
         return ""
-    named = [markdown_code(base["ref"])] if base["ref"] else []
-    named += [f"at {markdown_code(_short(base['commit']))}"] if base["commit"] else []
+    named = [markdown_code(base.ref)] if base.ref else []
+    named += [f"at {markdown_code(_short(base.commit))}"] if base.commit else []
     return f"Compared with {' '.join(named)}." if named else ""
 
 
 def _foot(document: Document) -> str:
     """What it was made with. Short, whatever the report says."""
-    tool, torch, git = document["tool"]["version"], document["torch"]["version"], document["git"] or {}
+    tool, torch = document.tool_version, document.torch_version
     parts = [f"pytest-membudget {markdown_code(tool[:40])}"] if tool else ["pytest-membudget"]
     parts += [f"torch {markdown_code(torch[:40])}"] if torch else []
-    if git.get("head"):
-        changed = " with changes" if git["dirty"] else ""
-        parts.append(f"commit {markdown_code(_short(git['head']))}{changed}")
+    if document.git_head:
+        changed = " with changes" if document.git_dirty else ""
+        parts.append(f"commit {markdown_code(_short(document.git_head))}{changed}")
     return f"<sub>{', '.join(parts)}</sub>"
 
 
@@ -110,9 +110,9 @@ def _short(commit: str) -> str:
     return commit[:9] if re.fullmatch(r"[0-9a-f]{40,64}", commit) else commit[:100]
 
 
-def _first_aid(one: Standing) -> str:
+def _first_aid(one: ReportedTest) -> str:
     lines = [
-        f"**{one.word.capitalize()}:** {markdown_code(one.row['nodeid'])}",
+        f"**{one.word.capitalize()}:** {markdown_code(one.result.nodeid)}",
         explained(one, markdown_code),
     ]
     found = causes(one, 1)
@@ -123,11 +123,11 @@ def _first_aid(one: Standing) -> str:
     return "  \n".join(line for line in lines if line)
 
 
-def _is_change(one: Standing) -> bool:
-    return bool((one.row["comparison"] or {}).get("findings"))
+def _is_change(one: ReportedTest) -> bool:
+    return one.result.comparison is not None and bool(one.result.comparison.findings)
 
 
-def _add_table(parts: _Parts, some: Sequence[Standing], title: str = "") -> None:
+def _add_table(parts: _Parts, some: Sequence[ReportedTest], title: str = "") -> None:
     """A table of ``some``, as many rows as there is room for, and how many there is none for."""
     if not some:
         return
@@ -155,10 +155,10 @@ def _line(cells: Sequence[str], columns: Iterable[int]) -> str:
     return f"| {' | '.join(cells[number] for number in columns)} |"
 
 
-def _row(one: Standing) -> tuple[str, ...]:
-    row = one.row
-    limit, peak = row["limit_bytes"], one.peak_bytes
-    base = (row["comparison"] or {}).get("base_bytes")
+def _row(one: ReportedTest) -> tuple[str, ...]:
+    result = one.result
+    limit, peak = result.limit_bytes, one.peak_bytes
+    base = result.comparison.base_bytes if result.comparison is not None else None
     figures = (
         gib_text(peak) if peak is not None else "-",
         gib_text(base) if base is not None else "-",
@@ -167,17 +167,17 @@ def _row(one: Standing) -> tuple[str, ...]:
         _largest(one.figure),
     )
     whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
-    return (markdown_code(row["nodeid"]), *whole, _verdict(one))
+    return (markdown_code(result.nodeid), *whole, _verdict(one))
 
 
-def _verdict(one: Standing) -> str:
+def _verdict(one: ReportedTest) -> str:
     word = f"**{one.word}**" if one.level == FAILURE else one.word
-    reason = (one.row["comparison"] or {}).get("reason", "")
+    reason = one.result.comparison.reason if one.result.comparison is not None else ""
     shown = reason and one.status in ("not-comparable", "waived", "expired-waiver")
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
 
 
-def _change_text(one: Standing, base: int | None) -> str:
+def _change_text(one: ReportedTest, base: int | None) -> str:
     if base is None:
         return "-"
     growth = one.growth_bytes
@@ -185,24 +185,24 @@ def _change_text(one: Standing, base: int | None) -> str:
     return f"{'+' if growth > 0 else ''}{gib_text(growth)}{share}"
 
 
-def _largest(figure: Mapping[str, Any] | None) -> str:
-    if figure is None or not figure["components"]:
+def _largest(figure: MemoryReport | None) -> str:
+    if figure is None or not figure.components:
         return "-"
-    name, size = max(figure["components"].items(), key=lambda entry: entry[1])
+    name, size = max(figure.components.items(), key=lambda entry: entry[1])
     return f"{name} {gib_text(size)}"
 
 
-def _why(one: Standing) -> str:
+def _why(one: ReportedTest) -> str:
     """One test's own folded part: what changed or what holds the peak, and the text of an error."""
     found = causes(one, _CAUSES)
     listed = [f"- {cause_text(cause, markdown_code, signed=_is_change(one))}" for cause in found]
     body = ["\n".join(listed)] if listed else []
-    if one.row["details"]:
-        body.append(markdown_block(_cut(one.row["details"])))
+    if one.result.details:
+        body.append(markdown_block(_cut(one.result.details)))
     if not body:
         return ""
     title = "What changed" if _is_change(one) else "What holds it"
-    summary = f"{title if listed else 'What happened'}: {html_code(one.row['nodeid'])}"
+    summary = f"{title if listed else 'What happened'}: {html_code(one.result.nodeid)}"
     inside = "\n\n".join([explained(one, markdown_code), *body])
     return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"
 
@@ -213,12 +213,13 @@ def _cut(text: str) -> str:
 
 
 def _removed(document: Document) -> str:
-    names = [entry["nodeid"] for entry in (document["comparison"] or {}).get("removed", [])]
+    names = document.comparison.removed if document.comparison is not None else ()
     return _list_of("Removed since the base", names, markdown_code)
 
 
 def _unused(document: Document) -> str:
-    names = [entry["test"] for entry in (document["comparison"] or {}).get("unused_waivers", [])]
+    unused = document.comparison.unused_waivers if document.comparison is not None else ()
+    names = [waiver.test for waiver in unused]
     return _list_of("Waivers that nothing needs: take them out of [tool.membudget]", names, markdown_code)
 
 
@@ -230,7 +231,7 @@ def _list_of(title: str, names: Sequence[str], code: Callable[[str], str]) -> st
     return "\n".join([f"{title}:", "", *shown, *rest])
 
 
-def _add_folded(parts: _Parts, some: Sequence[Standing]) -> None:
+def _add_folded(parts: _Parts, some: Sequence[ReportedTest]) -> None:
     words = dict.fromkeys(one.word for one in some)
     counted = ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
     _add_table(parts, some, counted)

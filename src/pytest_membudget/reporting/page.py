@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
 from ..components import COMPONENTS
 from ..errors import UsageMistake
+from ..memory_report import Timeline
 from ..units import gib_text
 from .document import Document
 from .escaping import script_json
-from .rows import peak_bytes
-from .standing import FAILURE, Standing, cause_text, causes, explained, headline, place_in, standings, to_do
+from .status import (
+    FAILURE,
+    ReportedTest,
+    causes,
+    explained,
+    headline,
+    place_in,
+    reported_tests,
+    to_do,
+)
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"
 #: Holders and findings that a test's tables name.
@@ -48,16 +57,16 @@ def page(document: Document) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    found = standings(document)
+    found = reported_tests(document)
     scripts = [get_plotlyjs(), _asset("report.js")]
     return environment.from_string(_asset("report.html.j2")).render(
         headline=headline(found),
         document=document,
-        comparison=document["comparison"],
+        comparison=document.comparison,
         tests=[_test(one, number) for number, one in enumerate(found)],
         failure=FAILURE,
         gib=gib_text,
-        charts=script_json([_chart(one, number) for number, one in enumerate(found) if _has_chart(one)]),
+        charts=script_json([chart for number, one in enumerate(found) for chart in _charts(one, number)]),
         scripts=scripts,
         script_hashes=[_hash(script) for script in scripts],
         style=_asset("report.css"),
@@ -73,57 +82,58 @@ def _hash(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _has_chart(one: Standing) -> bool:
-    return one.figure is not None and _timeline(one) is not None
-
-
-def _timeline(one: Standing) -> Mapping[str, Any] | None:
+def _timeline(one: ReportedTest) -> Timeline | None:
     """The timeline of the figure shown; a measurement has none, and the estimate's stands for it."""
-    figures = [figure for figure in (one.figure, *one.row["estimates"]) if figure is not None]
-    return next((figure["timeline"] for figure in figures if figure["timeline"] is not None), None)
+    figures = [figure for figure in (one.figure, *one.result.estimates) if figure is not None]
+    return next((figure.timeline for figure in figures if figure.timeline is not None), None)
 
 
-def _chart(one: Standing, number: int) -> dict[str, Any]:
-    """What report.js draws."""
-    timeline = _timeline(one) or {}
-    limit, peak = one.row["limit_bytes"], one.peak_bytes or 0
-    point = timeline["moments"].index(timeline["peak_moment"])
-    base = (one.row["comparison"] or {}).get("base_timeline")
+def _charts(one: ReportedTest, number: int) -> Iterator[dict[str, Any]]:
+    """What report.js draws; nothing where there is no timeline."""
+    timeline = _timeline(one) if one.figure is not None else None
+    if timeline is not None:
+        yield _chart(one, timeline, number)
+
+
+def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]:
+    limit, peak = one.result.limit_bytes, one.peak_bytes or 0
+    point = timeline.moments.index(timeline.peak_moment)
+    base = one.result.comparison.base_timeline if one.result.comparison is not None else None
     return {
         "id": f"chart-{number}",
-        "moments": timeline["moments"],
+        "moments": timeline.moments,
         "components": [
-            {"name": name, "colour": _COLOURS.get(name, "#888888"), "bytes": timeline["components"][name]}
-            for name in [*COMPONENTS, *sorted({*timeline["components"]} - {*COMPONENTS})]
-            if name in timeline["components"]
+            {"name": name, "colour": _COLOURS.get(name, "#888888"), "bytes": timeline.components[name]}
+            for name in [*COMPONENTS, *sorted({*timeline.components} - {*COMPONENTS})]
+            if name in timeline.components
         ],
         "peak": {
-            "moment": timeline["peak_moment"],
-            "bytes": sum(sizes[point] for sizes in timeline["components"].values()),
+            "moment": timeline.peak_moment,
+            "bytes": sum(sizes[point] for sizes in timeline.components.values()),
         },
         "limit": limit if limit is not None and limit <= _FAR * peak else None,
-        "phases": timeline["phases"],
-        "base": _base_line(base, timeline["moments"][-1]) if base is not None else None,
+        "phases": timeline.phases,
+        "base": _base_line(base, timeline.moments[-1]) if base is not None else None,
     }
 
 
-def _base_line(base: Mapping[str, Any], last: int) -> dict[str, Any]:
+def _base_line(base: Timeline, last: int) -> dict[str, Any]:
     """The base's total, stretched to the head's length: its moments are others."""
-    stretch = last / max(1, base["moments"][-1])
+    stretch = last / max(1, base.moments[-1])
     return {
-        "moments": [moment * stretch for moment in base["moments"]],
-        "bytes": [sum(sizes) for sizes in zip(*base["components"].values(), strict=True)],
+        "moments": [moment * stretch for moment in base.moments],
+        "bytes": [sum(sizes) for sizes in zip(*base.components.values(), strict=True)],
     }
 
 
-def _test(one: Standing, number: int) -> dict[str, Any]:
+def _test(one: ReportedTest, number: int) -> dict[str, Any]:
     """What the template shows of one test; it escapes every text itself."""
-    row, figure = one.row, one.figure
-    findings = (row["comparison"] or {}).get("findings", [])
-    place = place_in(f"{row['file']}:{row['line']}")
+    result, figure = one.result, one.figure
+    findings = result.comparison.findings if result.comparison is not None else ()
+    place = place_in(f"{result.file}:{result.line}")
     return {
         "number": number,
-        "row": row,
+        "result": result,
         "level": one.level,
         "word": one.word,
         "is_open": one.is_listed or number == 0,
@@ -131,27 +141,24 @@ def _test(one: Standing, number: int) -> dict[str, Any]:
         "to_do": to_do(one, str),
         "place": f"{place[0]}:{place[1]}" if place else "",
         "peak": one.peak_bytes,
-        "share": (one.peak_bytes or 0) / row["limit_bytes"] if row["limit_bytes"] else None,
-        "growth": one.growth_bytes if row["comparison"] is not None else None,
+        "share": (one.peak_bytes or 0) / result.limit_bytes if result.limit_bytes else None,
+        "growth": one.growth_bytes if result.comparison is not None else None,
         "figure": figure,
         "timeline": _timeline(one),
         "components": _components(one),
-        "holders": figure["holders"][:_CAUSES] if figure is not None else [],
-        "findings": [
-            {"text": cause_text(finding, str, signed=True), **finding} for finding in causes(one, _CAUSES)
-        ]
-        if findings
-        else [],
+        "holders": figure.holders[:_CAUSES] if figure is not None else [],
+        "findings": causes(one, _CAUSES) if findings else [],
     }
 
 
-def _components(one: Standing) -> list[dict[str, Any]]:
+def _components(one: ReportedTest) -> list[dict[str, Any]]:
     """The components at the peak, with those of the base where they are known."""
     if one.figure is None:
         return []
-    head: Mapping[str, int] = one.figure["components"]
-    base: Mapping[str, int] | None = (one.row["comparison"] or {}).get("base_components")
-    total = peak_bytes(one.figure)
+    head: Mapping[str, int] = one.figure.components
+    comparison = one.result.comparison
+    base = comparison.base_components if comparison is not None else None
+    total = one.figure.peak_bytes
     names = [*head, *(name for name in base or () if name not in head)]
     return [
         {

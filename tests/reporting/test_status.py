@@ -2,14 +2,14 @@
 
 import pytest
 
-from pytest_membudget.reporting.standing import (
+from pytest_membudget.reporting.status import (
     cause_text,
     causes,
     explained,
     headline,
     is_notable,
     place_in,
-    standings,
+    reported_tests,
     to_do,
 )
 
@@ -17,24 +17,24 @@ GIB = 2**30
 
 
 @pytest.fixture
-def standing(document):
-    """``standing(row)`` is where a single test stands."""
-    return lambda row: standings(document(row))[0]
+def reported(document):
+    """``reported(row)`` is the status of a single test."""
+    return lambda row: reported_tests(document(row))[0]
 
 
 def quoted(text):
     return f"<{text}>"
 
 
-def test_a_test_within_its_budget_is_fine(standing, row):
-    one = standing(row())
+def test_a_test_within_its_budget_is_fine(reported, row):
+    one = reported(row())
     assert (one.level, one.word, one.is_listed) == ("fine", "within budget", False)
     assert explained(one, quoted) == "Takes 4.00 GiB of its budget of 5.00 GiB."
     assert to_do(one, quoted) == ""
 
 
-def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(standing, over):
-    one = standing(over())
+def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(reported, over):
+    one = reported(over())
     assert (one.level, one.word) == ("failure", "over budget")
     assert explained(one, quoted) == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
     assert (
@@ -42,28 +42,28 @@ def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(standi
     )
 
 
-def test_a_budget_that_is_suggested_is_enough(standing, over, figure):
+def test_a_budget_that_is_suggested_is_enough(reported, over, figure):
     odd = figure({"components.rounding": 513, "peak.allocated_bytes": 4 * GIB + 1})
-    assert "or write gib=4.1 with" in to_do(standing(over(estimates=[odd])), quoted)
+    assert "or write gib=4.1 with" in to_do(reported(over(estimates=[odd])), quoted)
 
 
-def test_who_named_a_card_is_told_to_name_another(standing, over):
-    one = standing(over(budget={"gpu": "A100-40GB"}))
+def test_who_named_a_card_is_told_to_name_another(reported, over):
+    one = reported(over(budget={"gpu": "A100-40GB"}))
     assert to_do(one, quoted).endswith("or name a larger card.")
 
 
-def test_a_component_over_its_budget_is_told_in_the_words_of_the_verdict(standing, row):
-    one = standing(row(verdict="over", reason="activations 0.5 GiB over their budget of 0.5 GiB"))
+def test_a_component_over_its_budget_is_told_in_the_words_of_the_verdict(reported, row):
+    one = reported(row(verdict="over", reason="activations 0.5 GiB over their budget of 0.5 GiB"))
     assert explained(one, quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
 
 
-def test_a_failure_that_is_expected_is_none(standing, over):
-    one = standing(over(expected=True))
+def test_a_failure_that_is_expected_is_none(reported, over):
+    one = reported(over(expected=True))
     assert (one.level, one.word) == ("fine", "over budget (expected)")
 
 
-def test_a_budget_that_was_not_checked_fails(standing, row):
-    one = standing(row(verdict="error", reason="nothing on cuda", estimates=[]))
+def test_a_budget_that_was_not_checked_fails(reported, row):
+    one = reported(row(verdict="error", reason="nothing on cuda", estimates=[]))
     assert (one.level, one.word) == ("failure", "not checked")
     assert explained(one, quoted) == "Its budget was not checked: <nothing on cuda>."
 
@@ -88,20 +88,20 @@ def test_a_budget_that_was_not_checked_fails(standing, row):
         ("unchanged", "skipped", "notice", "skipped"),
     ],
 )
-def test_a_status_beside_the_base(standing, row, over, comparison, status, verdict, level, word):
+def test_a_status_beside_the_base(reported, row, over, comparison, status, verdict, level, word):
     made = over() if verdict == "over" else row(verdict=verdict)
     growth = {"growth_bytes": 0} if status == "unchanged" else {}
-    one = standing({**made, "comparison": comparison(status=status, **growth)})
+    one = reported({**made, "comparison": comparison(status=status, **growth)})
     assert (one.level, one.word) == (level, word)
 
 
-def test_growth_that_is_allowed_is_listed(standing, row, comparison):
-    one = standing(row(comparison=comparison(status="unchanged", growth_bytes=1)))
+def test_growth_that_is_allowed_is_listed(reported, row, comparison):
+    one = reported(row(comparison=comparison(status="unchanged", growth_bytes=1)))
     assert (one.level, one.word) == ("notice", "grown, and allowed")
 
 
-def test_growth_is_told_with_its_line(standing, row, comparison):
-    one = standing(row(comparison=comparison()))
+def test_growth_is_told_with_its_line(reported, row, comparison):
+    one = reported(row(comparison=comparison()))
     assert explained(one, quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
     assert to_do(one, quoted) == (
         "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or a waiver with a reason."
@@ -113,36 +113,36 @@ def test_growth_is_told_with_its_line(standing, row, comparison):
     )
 
 
-def test_what_has_shrunk_can_be_tightened(standing, row, comparison):
+def test_what_has_shrunk_can_be_tightened(reported, row, comparison):
     shrunk = comparison(status="shrunk", growth_bytes=-GIB, base_bytes=5 * GIB, suggested_gib=4.2)
-    one = standing(row(comparison=shrunk))
+    one = reported(row(comparison=shrunk))
     assert "1.00 GiB less than at the base (5.00 GiB)" in explained(one, quoted)
     assert to_do(one, quoted) == "The budget can be tightened to gib=4.2."
 
 
-def test_without_findings_the_holders_explain(standing, over):
-    [cause] = causes(standing(over()), 1)
+def test_without_findings_the_holders_explain(reported, over):
+    [cause] = causes(reported(over()), 1)
     assert cause_text(cause, quoted, signed=False) == (
         "3.00 GiB parameters of <layers.*.weight> x2 at <src/model.py:41> (<aten::empty>)"
     )
 
 
-def test_a_measurement_is_the_figure_where_there_is_one(standing, row, figure):
+def test_a_measurement_is_the_figure_where_there_is_one(reported, row, figure):
     measured = figure(
         {"kind": "measured", "peak.allocated_bytes": 4 * GIB + 512, "components.rounding": 1024}
     )
-    one = standing(row(measurements=[{**measured, "timeline": None}]))
+    one = reported(row(measurements=[{**measured, "timeline": None}]))
     assert one.peak_bytes == 4 * GIB + 512
 
 
-def test_of_several_ranks_the_worst_is_told(standing, over, figure):
+def test_of_several_ranks_the_worst_is_told(reported, over, figure):
     second = figure({"rank": 3, "peak.allocated_bytes": 5 * GIB, "components.rounding": 512 + GIB})
-    one = standing(over(estimates=[figure(), second]))
+    one = reported(over(estimates=[figure(), second]))
     assert explained(one, quoted) == "Takes 5.00 GiB on rank 3, 2.00 GiB over its budget of 3.00 GiB."
 
 
 def test_the_worst_stands_first(document, row, over, comparison):
-    found = standings(
+    found = reported_tests(
         document(
             row("fine"),
             over("small", limit_bytes=4 * GIB - 1),
@@ -151,16 +151,16 @@ def test_the_worst_stands_first(document, row, over, comparison):
             over("before", comparison=comparison(status="still-over")),
         )
     )
-    assert [one.row["nodeid"] for one in found] == ["large", "small", "before", "noticed", "fine"]
+    assert [one.result.nodeid for one in found] == ["large", "small", "before", "noticed", "fine"]
 
 
 def test_the_headline_counts(document, row, over, comparison):
-    assert headline(standings(document())) == "no test has a memory budget"
-    assert headline(standings(document(row()))) == "1 test, none fails"
+    assert headline(reported_tests(document())) == "no test has a memory budget"
+    assert headline(reported_tests(document(row()))) == "1 test, none fails"
     some = [over("a"), over("b"), row("c", comparison=comparison()), row("d")]
-    assert headline(standings(document(*some))) == "2 over budget, 1 grown too much, of 4 tests"
+    assert headline(reported_tests(document(*some))) == "2 over budget, 1 grown too much, of 4 tests"
     old = [over("a", comparison=comparison(status="still-over")), row("b")]
-    assert headline(standings(document(*old))) == "2 tests, none fails; 1 over since before"
+    assert headline(reported_tests(document(*old))) == "2 tests, none fails; 1 over since before"
 
 
 def test_what_is_to_be_seen(document, row, over):

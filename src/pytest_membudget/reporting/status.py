@@ -1,20 +1,23 @@
-"""How each test of a report stands: what fails, what has changed, what to do first; for every format."""
+"""The status of each test of a report: what fails, what has changed, what to do first; for every format."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ..memory_report import Holder, MemoryReport
+from ..results.comparison import Change
+from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .document import Document
-from .rows import Row, own_estimates, peak_bytes, worst_estimate, worst_measurement
 
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
 #: The worst first.
 LEVELS = (FAILURE, WARNING, NOTICE, FINE)
 
+#: What a report names as the reason of a figure or of a change.
+Cause = Holder | Change
 #: Makes text that came from code safe for a format.
 Code = Callable[[str], str]
 
@@ -41,41 +44,42 @@ _KNOW_OVER = ("new-over", "grown", "expired-waiver", "still-over", "waived")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """One test: how bad it is, in a word, with its row."""
+class ReportedTest:
+    """One test of a report with its status."""
 
-    row: Row
+    result: TestResult
     level: str
+    """One of ``LEVELS``."""
     word: str
+    """The status in a few words."""
 
     @property
     def status(self) -> str | None:
-        """Its status beside the base; None without one."""
-        comparison = self.row["comparison"]
-        return comparison["status"] if comparison is not None else None
+        """What its comparison found; None without one."""
+        return self.result.status
 
     @property
-    def figure(self) -> Mapping[str, Any] | None:
+    def figure(self) -> MemoryReport | None:
         """The figure of the rank that takes most: measured where it was, else the estimate's."""
-        found = worst_measurement(self.row) or worst_estimate(self.row)
-        return found if found is not None and peak_bytes(found) else None
+        found = self.result.worst_measurement or self.result.worst_estimate
+        return found if found is not None and found.peak_bytes else None
 
     @property
     def peak_bytes(self) -> int | None:
         """The peak of that figure."""
-        return peak_bytes(self.figure) if self.figure is not None else None
+        return self.figure.peak_bytes if self.figure is not None else None
 
     @property
     def excess_bytes(self) -> int:
         """What the peak has over the budget; 0 if it is within, or if there is none."""
-        limit = self.row["limit_bytes"]
+        limit = self.result.limit_bytes
         return max(0, (self.peak_bytes or 0) - limit) if limit is not None else 0
 
     @property
     def growth_bytes(self) -> int:
         """What it has grown by since the base."""
-        comparison = self.row["comparison"]
-        return int(comparison["growth_bytes"]) if comparison is not None else 0
+        comparison = self.result.comparison
+        return comparison.growth_bytes if comparison is not None else 0
 
     @property
     def is_listed(self) -> bool:
@@ -83,38 +87,38 @@ class Standing:
         return self.level != FINE
 
 
-def standings(document: Document) -> list[Standing]:
+def reported_tests(document: Document) -> list[ReportedTest]:
     """Every test of ``document``, the worst first."""
-    found = [_standing(row) for row in document["tests"]]
-    return sorted(found, key=lambda one: (LEVELS.index(one.level), -_weight(one), one.row["nodeid"]))
+    found = [_reported(result) for result in document.tests]
+    return sorted(found, key=lambda one: (LEVELS.index(one.level), -_weight(one), one.result.nodeid))
 
 
 def is_notable(document: Document) -> bool:
     """Whether there is anything in ``document`` that a reader has to see."""
-    beside = document["comparison"] or {}
-    if beside.get("removed") or beside.get("unused_waivers"):
+    compared = document.comparison
+    if compared is not None and (compared.removed or compared.unused_waivers):
         return True
-    return any(one.is_listed for one in standings(document))
+    return any(one.is_listed for one in reported_tests(document))
 
 
-def _standing(row: Row) -> Standing:
-    verdict, comparison = row["verdict"], row["comparison"]
+def _reported(result: TestResult) -> ReportedTest:
+    verdict, comparison = result.verdict, result.comparison
     level, word = _BY_VERDICT[verdict]
-    status = comparison["status"] if comparison is not None else None
+    status = result.status
     if status is not None and (verdict == "within" or (verdict == "over" and status in _KNOW_OVER)):
         level, word = _BY_STATUS[status]
-        if status == "unchanged" and comparison["growth_bytes"] > 0:
+        if status == "unchanged" and comparison is not None and comparison.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
-    if row["expected"] and level == FAILURE:
+    if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
-    return Standing(row, level, word)
+    return ReportedTest(result, level, word)
 
 
-def _weight(one: Standing) -> int:
+def _weight(one: ReportedTest) -> int:
     return max(one.excess_bytes, abs(one.growth_bytes))
 
 
-def headline(found: Sequence[Standing]) -> str:
+def headline(found: Sequence[ReportedTest]) -> str:
     """The verdict on all of them in a line: how many fail, and by what."""
     if not found:
         return "no test has a memory budget"
@@ -126,56 +130,57 @@ def headline(found: Sequence[Standing]) -> str:
     return f"{tests}, none fails" + (f"; {open_}" if open_ else "")
 
 
-def _counted(some: Sequence[Standing]) -> str:
+def _counted(some: Sequence[ReportedTest]) -> str:
     words = dict.fromkeys(one.word for one in some)
     return ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
 
 
-def explained(one: Standing, code: Code) -> str:
+def explained(one: ReportedTest, code: Code) -> str:
     """What there is to say of one test; ``code`` wraps what came from code."""
-    row, status = one.row, one.status
+    result, status = one.result, one.status
     said = [text for text in (_budget_text(one, code), _growth_text(one)) if text]
-    reason = (row["comparison"] or {}).get("reason", "")
-    if row["verdict"] == "error":
-        said = [f"Its budget was not checked: {code(row['reason'])}."]
-    elif row["verdict"] == "skipped":
-        said = [f"Its budget was not checked, the test is skipped: {code(row['reason'])}."]
+    reason = result.comparison.reason if result.comparison is not None else ""
+    if result.verdict == "error":
+        said = [f"Its budget was not checked: {code(result.reason)}."]
+    elif result.verdict == "skipped":
+        said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
     elif status in ("not-comparable", "waived", "expired-waiver") and reason:
         said.append(f"{one.word.capitalize()}: {code(reason)}.")
     return " ".join(said)
 
 
-def _budget_text(one: Standing, code: Code) -> str:
-    peak, limit = one.peak_bytes, one.row["limit_bytes"]
+def _budget_text(one: ReportedTest, code: Code) -> str:
+    peak, limit = one.peak_bytes, one.result.limit_bytes
     if peak is None or one.figure is None:
         return ""
     figure = one.figure
-    on_rank = f" on rank {figure['rank']}" if len(own_estimates(one.row)) > 1 else ""
+    on_rank = f" on rank {figure.rank}" if len(one.result.own_estimates) > 1 else ""
     takes = f"Takes {gib_text(peak)}{on_rank}"
-    if one.excess_bytes:
+    if one.excess_bytes and limit is not None:
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
-    if one.row["verdict"] == "over":  # by a component, the host or another figure
-        return f"{takes}: {code(one.row['reason'])}."
+    if one.result.verdict == "over":  # by a component, the host or another figure
+        return f"{takes}: {code(one.result.reason)}."
     return f"{takes} of its budget of {gib_text(limit)}." if limit is not None else f"{takes}."
 
 
-def _growth_text(one: Standing) -> str:
-    base = (one.row["comparison"] or {}).get("base_bytes")
+def _growth_text(one: ReportedTest) -> str:
+    comparison = one.result.comparison
+    base = comparison.base_bytes if comparison is not None else None
     if base is None or not one.growth_bytes:
         return ""
     word = "more" if one.growth_bytes > 0 else "less"
     return f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})."
 
 
-def to_do(one: Standing, code: Code) -> str:
+def to_do(one: ReportedTest, code: Code) -> str:
     """What to do about one test; empty if nothing."""
-    row, status = one.row, one.status
+    result, status = one.result, one.status
     if one.level == FINE:
         return ""
-    if row["verdict"] == "error":
+    if result.verdict == "error":
         return "Make its budget one that can be checked: a budget that was not is a failure."
     if status == "shrunk":
-        suggested = row["comparison"]["suggested_gib"]
+        suggested = result.comparison.suggested_gib if result.comparison is not None else None
         return f"The budget can be tightened to gib={suggested:g}." if suggested is not None else ""
     if status == "expired-waiver":
         return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
@@ -186,40 +191,40 @@ def to_do(one: Standing, code: Code) -> str:
     return ""
 
 
-def _larger_budget(one: Standing) -> str:
-    if (one.row["budget"] or {}).get("gib") is None:
+def _larger_budget(one: ReportedTest) -> str:
+    if one.result.budget is None or one.result.budget.gib is None:
         return "name a larger card"
     return f"write gib={math.ceil((one.peak_bytes or 0) / GIB * 10) / 10:g} with a reason"
 
 
-def _place_of(one: Standing, code: Code) -> str:
+def _place_of(one: ReportedTest, code: Code) -> str:
     found = causes(one, 1)
-    if not found or not found[0]["location"]:
-        return ""
-    return f", first at {code(found[0]['location'])}"
+    location = found[0].location if found else None
+    return f", first at {code(location)}" if location else ""
 
 
-def causes(one: Standing, most: int) -> list[Mapping[str, Any]]:
+def causes(one: ReportedTest, most: int) -> list[Cause]:
     """What explains it, the largest first: what has changed since the base, else who holds the peak."""
-    findings: list[Mapping[str, Any]] = (one.row["comparison"] or {}).get("findings", [])
+    comparison = one.result.comparison
+    findings: Sequence[Cause] = comparison.findings if comparison is not None else ()
     if findings:
-        return sorted(findings, key=lambda finding: -abs(finding["bytes"]))[:most]
-    return list(one.figure["holders"][:most]) if one.figure is not None else []
+        return sorted(findings, key=lambda finding: -abs(finding.bytes))[:most]
+    return list(one.figure.holders[:most]) if one.figure is not None else []
 
 
-def cause_text(cause: Mapping[str, Any], code: Code, *, signed: bool) -> str:
+def cause_text(cause: Cause, code: Code, *, signed: bool) -> str:
     """One of ``causes`` in words."""
-    size = gib_text(cause["bytes"])
-    parts = [f"+{size}" if signed and cause["bytes"] > 0 else size, cause["component"]]
-    if cause["module"]:
-        parts.append(f"of {code(cause['module'])}")
-    if cause.get("count", 1) > 1:
-        parts.append(f"x{cause['count']}")
-    parts.append(f"at {code(cause['location'])}" if cause["location"] else "at no line of Python")
-    if cause["operator"]:
-        parts.append(f"({code(cause['operator'])})")
-    moved = cause.get("base_location")
-    if moved and moved != cause["location"]:
+    size = gib_text(cause.bytes)
+    parts = [f"+{size}" if signed and cause.bytes > 0 else size, cause.component]
+    if cause.module:
+        parts.append(f"of {code(cause.module)}")
+    if isinstance(cause, Holder) and cause.count > 1:
+        parts.append(f"x{cause.count}")
+    parts.append(f"at {code(cause.location)}" if cause.location else "at no line of Python")
+    if cause.operator:
+        parts.append(f"({code(cause.operator)})")
+    moved = cause.base_location if isinstance(cause, Change) else None
+    if moved and moved != cause.location:
         parts.append(f"that was at {code(moved)}")
     return " ".join(parts)
 

@@ -1,0 +1,124 @@
+"""Comparison: one test against the base, and what was compared in a whole session. JSON in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from ..memory_report import Timeline
+
+NEW_OVER: Final = "new-over"
+STILL_OVER: Final = "still-over"
+GROWN: Final = "grown"
+SHRUNK: Final = "shrunk"
+NEW: Final = "new"
+REMOVED: Final = "removed"
+UNCHANGED: Final = "unchanged"
+NOT_COMPARABLE: Final = "not-comparable"
+WAIVED: Final = "waived"
+EXPIRED: Final = "expired-waiver"
+
+STATUSES: Final = (
+    NEW_OVER,
+    STILL_OVER,
+    GROWN,
+    SHRUNK,
+    NEW,
+    REMOVED,
+    UNCHANGED,
+    NOT_COMPARABLE,
+    WAIVED,
+    EXPIRED,
+)
+FAILING: Final = (GROWN, EXPIRED)
+"""With these a test within its budget fails."""
+EXCUSING: Final = (STILL_OVER, WAIVED)
+"""With these a test over its budget passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Memory of one kind that the head, the base or both hold, and the difference between them."""
+
+    bytes: int
+    """Head minus base."""
+    component: str
+    module: str | None = None
+    location: str | None = None
+    """``file:line`` at the head."""
+    base_location: str | None = None
+    operator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One test against the same test at the base."""
+
+    status: str
+    """One of ``STATUSES``."""
+    reason: str = ""
+    base_bytes: int | None = None
+    """The base's peak; None where it cannot be compared."""
+    head_bytes: int | None = None
+    growth_bytes: int = 0
+    """Head minus base; 0 where they cannot be compared."""
+    suggested_gib: float | None = None
+    """A budget that would be enough, where the test has shrunk."""
+    findings: tuple[Change, ...] = ()
+    """What explains the growth, the largest first."""
+    base_components: Mapping[str, int] | None = None
+    base_timeline: Timeline | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only."""
+        timeline, components = self.base_timeline, self.base_components
+        return {
+            **{name: getattr(self, name) for name in _PLAIN},
+            "findings": [asdict(change) for change in self.findings],
+            "base_components": dict(components) if components is not None else None,
+            "base_timeline": timeline.to_json() if timeline is not None else None,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Comparison:
+        """The inverse of ``to_json``; keys that are missing have their defaults."""
+        timeline = data.get("base_timeline")
+        return cls(
+            findings=tuple(Change(**change) for change in data.get("findings", ())),
+            base_components=data.get("base_components"),
+            base_timeline=Timeline.from_json(timeline) if timeline is not None else None,
+            **{name: data[name] for name in _PLAIN if name in data},
+        )
+
+
+_PLAIN = ("status", "reason", "base_bytes", "head_bytes", "growth_bytes", "suggested_gib")
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedWaiver:
+    """A waiver that no test needed."""
+
+    test: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSession:
+    """What was compared in a whole session."""
+
+    ref: str | None = None
+    """The base as the user named it; empty where there are waivers alone."""
+    commit: str | None = None
+    """The base's commit, where it is of git."""
+    removed: tuple[str, ...] = ()
+    """Node ids of the base's tests with budgets that the head does not have."""
+    unused_waivers: tuple[UnusedWaiver, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only."""
+        return {
+            "base": {"ref": self.ref, "commit": self.commit},
+            "removed": list(self.removed),
+            "unused_waivers": [asdict(waiver) for waiver in self.unused_waivers],
+        }

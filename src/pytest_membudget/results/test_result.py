@@ -1,0 +1,211 @@
+"""TestResult: what is known of one test with a budget. A row of report.json is its JSON form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ..budgets.budget import Budget
+from ..budgets.recorded_properties import Property
+from ..budgets.verdict import OVER, SKIPPED, WITHIN, Verdict
+from ..memory_report import MemoryReport
+from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One test: its budget, its figures and the verdict. Steps of a session return new values of it."""
+
+    #: not a test, though pytest would take its name for one
+    __test__: ClassVar[bool] = False
+
+    nodeid: str
+    file: str
+    """Of the mark, relative to pytest's root folder."""
+    line: int
+    verdict: str
+    """``within``, ``over``, ``error`` or ``skipped``."""
+    reason: str
+    """Of the verdict, in one line."""
+    budget: Budget | None = None
+    """None where the mark has a mistake."""
+    limit_bytes: int | None = None
+    """What the budget's metric is limited to, on each GPU; None where nothing limits it."""
+    details: str = ""
+    """More lines on the reason."""
+    raised: bool = False
+    """There is no figure because the test's own code raised."""
+    rank: int | None = None
+    """Of several ranks the one that decides the verdict."""
+    host_bytes: int | None = None
+    """Host memory of the machine whose ranks hold most of it; None where nothing is known of it."""
+    cached: bool = False
+    """The estimate was made in an earlier session."""
+    estimates: tuple[MemoryReport, ...] = ()
+    """Of each rank; then those of the scenario that the budget names."""
+    measurements: tuple[MemoryReport, ...] = ()
+    not_measured: str = ""
+    """Why it was not measured."""
+    measured_on: str | None = None
+    """The name of the card."""
+    properties: tuple[Property, ...] = ()
+    """What the test has recorded with ``record_property``."""
+    snapshot: str | None = None
+    """The path of its memory snapshot, relative to the report's folder."""
+    snapshot_error: str = ""
+    """Why the snapshot could not be written."""
+    expected: bool = False
+    """The test has failed, and its xfail mark expects that."""
+    comparison: Comparison | None = None
+    """With the same test at the base; None where nothing was compared."""
+
+    @property
+    def status(self) -> str | None:
+        """What the comparison found, in a word; None where nothing was compared."""
+        return self.comparison.status if self.comparison is not None else None
+
+    @property
+    def exceeds(self) -> bool:
+        """Whether the test takes more than its budget allows, or more than at the base."""
+        if self.verdict == OVER:
+            return self.status not in EXCUSING
+        return self.verdict == WITHIN and self.status in FAILING
+
+    @property
+    def reason_line(self) -> str:
+        """Why the test ends as it does, in one line."""
+        if self.comparison is None or self.status not in FAILING:
+            return self.reason
+        text = "grown" if self.status == GROWN else "waiver expired"
+        return f"{text}: {self.comparison.reason}"
+
+    @property
+    def gpus(self) -> int:
+        """The number of ranks that the test runs as."""
+        return self.budget.gpus if self.budget is not None else 1
+
+    @property
+    def own_estimates(self) -> tuple[MemoryReport, ...]:
+        """The estimates of the test itself, without those of its scenario."""
+        return tuple(estimate for estimate in self.estimates if estimate.kind == self.estimates[0].kind)
+
+    @property
+    def worst_estimate(self) -> MemoryReport | None:
+        """The estimate of the rank that takes most."""
+        return _largest(self.own_estimates)
+
+    @property
+    def worst_measurement(self) -> MemoryReport | None:
+        """The measurement of the rank that takes most."""
+        return _largest(self.measurements)
+
+    @property
+    def estimate_of_verdict(self) -> MemoryReport | None:
+        """The estimate of the rank that decides the verdict; without one, of the rank that takes most."""
+        return _of_rank(self.own_estimates, self.rank) or self.worst_estimate
+
+    @property
+    def scenario_figure(self) -> MemoryReport | None:
+        """The analytic figure of the scenario: of the same rank as the estimate, else the largest."""
+        others = tuple(one for one in self.estimates if one.kind != self.estimates[0].kind)
+        estimate = self.estimate_of_verdict
+        return _of_rank(others, estimate.rank if estimate is not None else None) or _largest(others)
+
+    @property
+    def estimate_and_measurement(self) -> tuple[MemoryReport, MemoryReport] | None:
+        """The largest measurement, and the estimate of its rank (else the largest one), estimate first.
+
+        None where there is no estimate or no measurement.
+        """
+        worst, measurement = self.worst_estimate, self.worst_measurement
+        if worst is None or measurement is None:
+            return None
+        return _of_rank(self.own_estimates, measurement.rank) or worst, measurement
+
+    @property
+    def ratio(self) -> float | None:
+        """Estimate over measurement; None where either is missing or nothing was measured."""
+        both = self.estimate_and_measurement
+        return both[0].peak_bytes / both[1].peak_bytes if both and both[1].peak_bytes else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only, in the order of report.json."""
+        return {
+            "nodeid": self.nodeid,
+            "file": self.file,
+            "line": self.line,
+            "budget": self.budget.to_json() if self.budget is not None else None,
+            **{name: getattr(self, name) for name in _PLAIN},
+            "estimates": [report.to_json() for report in self.estimates],
+            "measurements": [report.to_json() for report in self.measurements],
+            "properties": [list(pair) for pair in self.properties],
+            "comparison": self.comparison.to_json() if self.comparison is not None else None,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TestResult:
+        """The inverse of ``to_json``; keys that are missing have their defaults."""
+        budget, comparison = data.get("budget"), data.get("comparison")
+        return cls(
+            nodeid=data["nodeid"],
+            file=data["file"],
+            line=data["line"],
+            budget=Budget.from_json(budget) if budget is not None else None,
+            estimates=_reports(data.get("estimates", ())),
+            measurements=_reports(data.get("measurements", ())),
+            properties=tuple((name, value) for name, value in data.get("properties", ())),
+            comparison=Comparison.from_json(comparison) if comparison is not None else None,
+            **{name: data[name] for name in _PLAIN if name in data},
+        )
+
+
+#: Fields that are the same in JSON.
+_PLAIN = (
+    "limit_bytes",
+    "verdict",
+    "reason",
+    "details",
+    "raised",
+    "rank",
+    "host_bytes",
+    "cached",
+    "not_measured",
+    "measured_on",
+    "snapshot",
+    "snapshot_error",
+    "expected",
+)
+
+
+def with_measurement(
+    result: TestResult, verdict: Verdict, details: str, reports: Sequence[MemoryReport], card: str | None
+) -> TestResult:
+    """``result`` with what was measured on ``card``; a verdict other than ``within`` replaces its own."""
+    measured = replace(result, measurements=tuple(reports), measured_on=card)
+    if verdict.name == result.verdict:
+        return measured
+    reason = f"measured on CUDA: {verdict.reason}"
+    return replace(measured, verdict=verdict.name, reason=reason, details=details, rank=verdict.rank)
+
+
+def with_comparison(result: TestResult, comparison: Comparison | None) -> TestResult:
+    """``result`` with its comparison. A budget of growth alone that cannot be compared is not checked."""
+    compared = replace(result, comparison=comparison)
+    if comparison is None or comparison.status != NOT_COMPARABLE:
+        return compared
+    if result.budget is None or not result.budget.is_of_growth_alone:
+        return compared
+    return replace(compared, verdict=SKIPPED, reason=f"not compared: {comparison.reason}")
+
+
+def _reports(written: Sequence[Mapping[str, Any]]) -> tuple[MemoryReport, ...]:
+    return tuple(map(MemoryReport.from_json, written))
+
+
+def _largest(reports: Sequence[MemoryReport]) -> MemoryReport | None:
+    return max(reports, key=lambda report: report.peak_bytes, default=None)
+
+
+def _of_rank(reports: Sequence[MemoryReport], rank: int | None) -> MemoryReport | None:
+    return next((report for report in reports if report.rank == rank), None)

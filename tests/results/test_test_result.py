@@ -1,0 +1,109 @@
+"""TestResult: which results fail, which of the figures count, and the same value back from JSON."""
+
+import json
+
+import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.verdict import Verdict
+from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
+from pytest_membudget.results.comparison import Change, Comparison
+from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
+
+
+def figure(size_bytes, kind="traced", rank=0):
+    return MemoryReport(kind, "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
+
+
+def result(verdict="within", *, status=None, **more):
+    comparison = Comparison(status, "grew") if status is not None else None
+    return TestResult("a::b", "a", 1, verdict, "why", comparison=comparison, **more)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "fails"),
+    [
+        ("over", None, True),
+        ("over", "new-over", True),
+        ("over", "grown", True),
+        ("over", "expired-waiver", True),
+        ("over", "not-comparable", True),
+        ("over", "still-over", False),
+        ("over", "waived", False),
+        ("within", None, False),
+        ("within", "grown", True),
+        ("within", "expired-waiver", True),
+        ("within", "unchanged", False),
+        ("within", "shrunk", False),
+        ("error", None, False),  # that is another failure
+        ("skipped", "grown", False),
+    ],
+)
+def test_who_takes_more_than_it_may(verdict, status, fails):
+    assert result(verdict, status=status).exceeds is fails
+
+
+def test_growth_is_the_reason_where_it_is_why_a_test_fails():
+    assert result(status="grown").reason_line == "grown: grew"
+    assert result(status="expired-waiver").reason_line == "waiver expired: grew"
+    assert result(status="shrunk").reason_line == result().reason_line == "why"
+
+
+def test_a_measured_verdict_replaces_the_estimates_where_it_is_another():
+    over = Verdict("over", "1 B over", 2)
+    measured = with_measurement(result(estimates=(figure(1),)), over, "", [figure(3, "measured", 2)], "H100")
+
+    assert (measured.verdict, measured.reason) == ("over", "measured on CUDA: 1 B over")
+    assert (measured.rank, measured.ratio, measured.measured_on) == (2, 1 / 3, "H100")
+
+
+def test_the_same_verdict_keeps_the_estimates_reason():
+    within = Verdict("within", "50% of it")
+    measured = with_measurement(result(estimates=(figure(1),)), within, "", [figure(2, "measured")], None)
+
+    assert (measured.verdict, measured.reason) == ("within", "why")
+    assert measured.measurements == (figure(2, "measured"),)
+
+
+def test_the_worst_estimate_is_of_the_tests_own_and_of_no_scenario():
+    both = result(estimates=(figure(1), figure(2, rank=1), figure(9, "analytic")))
+
+    assert both.own_estimates == (figure(1), figure(2, rank=1))
+    assert both.worst_estimate == figure(2, rank=1)
+
+
+@pytest.mark.parametrize(
+    ("budget", "verdict"), [(Budget(max_growth="1%"), "skipped"), (Budget(gib=1, max_growth="1%"), "within")]
+)
+def test_a_budget_of_growth_alone_that_cannot_be_compared_is_not_checked(budget, verdict):
+    compared = with_comparison(result(budget=budget), Comparison("not-comparable", "no base"))
+
+    assert compared.verdict == verdict
+    assert compared.status == "not-comparable"
+
+
+def test_the_json_form_gives_the_same_value_back():
+    timeline = Timeline((0, 3), {"activations": (0, 4)}, 3, 0, ((1, "forward"),))
+    full = MemoryReport(
+        "traced",
+        "reserved",
+        PeakBytes(1, 2, 3, 4),
+        {"activations": 3},
+        (Holder(3, 1, "activations", "layers.*", "a.py:3", "aten::mm", "x = f(x)"),),
+        1,
+        figure(7),
+        ("assumed",),
+        ("not modelled",),
+        0.5,
+        timeline,
+        "fake",
+    )
+    change = Change(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm")
+    comparison = Comparison("shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline)
+    known = TestResult(
+        "a::b", "a.py", 3, "over", "why", Budget(gib=1, gpus=2, ranks=[0], components={"inputs": 0.5}), 5,
+        "more", True, 1, 9, True, (full,), (figure(3, "measured"),), "no CUDA", "H100", (("name", 1),),
+        "a.pickle", "full disk", True, comparison,
+    )  # fmt: skip
+
+    assert TestResult.from_json(json.loads(json.dumps(known.to_json()))) == known
