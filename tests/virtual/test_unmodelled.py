@@ -14,7 +14,7 @@ from pytest_membudget.virtual.kernel_convolutions import CONVOLUTION_BOUNDS
 from pytest_membudget.virtual.kernel_temporaries import KERNELS
 
 aten = torch.ops.aten
-DOCUMENT = Path(__file__).parents[2] / "docs" / "hidden-bytes.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-it-works.md"
 HERE = Path(__file__).name
 
 
