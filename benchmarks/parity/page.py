@@ -70,7 +70,10 @@ def _counts(parts: Iterable[Part]) -> str:
         figures = [len(part.counts), len(part.counts.keys() - differing), sum(part.counts.values()), *samples]
         figures.append(sum(part.failed_on_both.values()))
         lines.append(_line(part.name, *(f"{figure:,}" for figure in figures)))
-    return "\n".join(lines) + "\n\nColumns named after a fault count samples, forward and backward apart.\n"
+    return (
+        "\n".join(lines)
+        + "\n\nColumns named after a fault count samples; forward and backward count separately.\n"
+    )
 
 
 def _explained(groups: Sequence[Group]) -> str:
