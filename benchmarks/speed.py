@@ -48,12 +48,12 @@ def _table(figures: Sequence[Figure], *, has_how: bool) -> str:
     from tabulate import tabulate
 
     columns = ("what", "ratio or time", "target", "how")[: 4 if has_how else 3]
-    rows = [
-        (figure.what, _value(figure), f"at most {_number(figure.most, figure.unit)}", figure.how)
-        for figure in figures
-    ]
-    rows = [row[: len(columns)] for row in rows]
+    rows = [_cells(figure)[: len(columns)] for figure in figures]
     return str(tabulate(rows, columns, tablefmt="github", disable_numparse=True))
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    return figure.what, _value(figure), f"at most {_number(figure.most, figure.unit)}", figure.how
 
 
 def read_kept(path: Path = KEPT) -> tuple[list[Figure], str]:
