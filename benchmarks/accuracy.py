@@ -1,15 +1,20 @@
-"""How exact the estimates are: beside figures that others measured and published, or beside your own.
+"""Compare estimates with measured figures that others published, or with your own measurements.
 
-    python -m benchmarks.accuracy                        # the published cases, into docs/accuracy.md
-    python -m benchmarks.accuracy --family attention     # some of them, to the screen
-    python -m benchmarks.accuracy --results FOLDER       # keeps what was run there, and goes on from it
-    python -m benchmarks.accuracy --report report.json   # a report's estimates beside its measurements
+    python -m benchmarks.accuracy                        # all published cases
+    python -m benchmarks.accuracy --only-kept            # run nothing: pages from the kept results
+    python -m benchmarks.accuracy --page FILE            # the long page goes there
+    python -m benchmarks.accuracy --family attention     # some of the cases, to the screen
+    python -m benchmarks.accuracy --results FOLDER       # keeps the runs there, and continues from them
+    python -m benchmarks.accuracy --report report.json   # a report's estimates and its measurements
     python -m benchmarks.accuracy --report report.json --published figures.yaml
     python -m benchmarks.accuracy --captured             # the published cases, and the captured steps
     python -m benchmarks.accuracy --captured --family captured    # the captured steps alone, to the screen
 
 The cases run on each device that the installed torch has, with a CUDA build on the stand-in and on fake
-tensors. Exits with 1 where a case has no figure, or is off by more than 1% without a cause being named.
+tensors. The estimates are kept in ``benchmarks/results/accuracy.json``. The long page, with a row for each
+case, is a build artefact (default ``build/reports/accuracy.md``); the summary in ``docs/accuracy.md`` is
+written between two markers. Exits with 1 where a case has no figure, or is off by more than 1% and no cause
+is named.
 """
 
 from __future__ import annotations
@@ -21,45 +26,62 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .accuracy_page import accuracy_page, case_table
+from .accuracy_page import accuracy_page, accuracy_summary, case_table
 from .accuracy_runs import DEVICES, DeviceRun, device_runs, devices_here
 from .capture import MEASURED
 from .captured_accuracy import CapturedAccuracy, captured_accuracy
 from .comparison import EXPLAINED_BEYOND, Comparison, summarize, with_measured, with_published
+from .kept_accuracy import KeptAccuracy, read_kept, write_kept
+from .pages import write_pages
 from .published_figures import Published, read_published
 
 _HERE = Path(__file__).parent
-_PAGE = _HERE.parent / "docs" / "accuracy.md"
-#: The family that stands in no file: what --captured adds.
+#: The family that is in no file: what --captured adds.
 _CAPTURED = "captured"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, print, and write the page; the exit status."""
+    """Compare, print, and write the pages; the exit status."""
     options = _options(arguments)
     try:
         published = _published(options)
+        if options.only_kept and not options.results:
+            return _write(options, read_kept(), published, CapturedAccuracy())
         runs = _runs(options, published)
         captured = _captured(options)
     except (OSError, ValueError) as error:
         print(f"accuracy: {error}", file=sys.stderr)
         return 2
     comparisons, troubles = _compared(options, runs, published)
-    comparisons, troubles = [*comparisons, *captured.comparisons], [*troubles, *captured.troubles]
-    if options.family == [_CAPTURED] and not comparisons and not troubles:
+    every, all_troubles = [*comparisons, *captured.comparisons], [*troubles, *captured.troubles]
+    if options.family == [_CAPTURED] and not every and not all_troubles:
         return 0  # said so already
-    if not comparisons:
-        print("accuracy: there is nothing to compare:", *troubles[:10], sep="\n  ", file=sys.stderr)
+    if not every:
+        print("accuracy: there is nothing to compare:", *all_troubles[:10], sep="\n  ", file=sys.stderr)
         return 1
     if options.report or options.family:
-        print(case_table(comparisons))
-    else:
-        left_out = [entry for entry in published if entry.not_recreated]
-        page = accuracy_page(comparisons, left_out, troubles, runs, captured.notes)
-        _PAGE.write_text(page, encoding="utf-8")
-        print(f"written: {_PAGE}")
-    for note in captured.notes:
-        print(note)
+        print(case_table(every), *captured.notes, sep="\n")
+        return _conclude(every, all_troubles)
+    kept = read_kept()
+    for run in runs:
+        kept.add(run, comparisons, troubles)
+    write_kept(kept)
+    return _write(options, kept, published, captured)
+
+
+def _write(
+    options: Any, kept: KeptAccuracy, published: Sequence[Published], captured: CapturedAccuracy
+) -> int:
+    """The pages of what is kept; the exit status."""
+    own = kept.comparisons(published)
+    if not own:
+        raise ValueError("nothing is kept: run the cases first")
+    comparisons = [*own, *captured.comparisons]
+    troubles = [*kept.troubles(), *captured.troubles]
+    runs = [one.run() for one in kept.runs]
+    left_out = [entry for entry in published if entry.not_recreated]
+    page = accuracy_page(comparisons, left_out, troubles, runs, captured.notes)
+    write_pages("accuracy", page, accuracy_summary(own, runs), options.page)
     return _conclude(comparisons, troubles)
 
 
@@ -82,7 +104,11 @@ def _options(arguments: Sequence[str] | None) -> Any:
         "--results", type=Path, metavar="FOLDER", help="where runs are kept; what lies there is not run again"
     )
     parser.add_argument(
-        "--only-kept", action="store_true", help="run nothing: families that are not in --results are named"
+        "--only-kept", action="store_true",
+        help="run nothing: pages from the kept results, or from --results, whose missing families are named",
+    )  # fmt: skip
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="the long page (default build/reports/accuracy.md)"
     )
     parser.add_argument("--processes", type=int, default=1, help="how many at once (needs pytest-xdist)")
     return parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""docs/accuracy.md: estimates beside published figures, for people."""
+"""Two pages of estimates and published figures: a long one with every case, and its summary for the docs."""
 
 from __future__ import annotations
 
@@ -51,6 +51,33 @@ def accuracy_page(
     return "\n".join(part for part in parts if part)
 
 
+def accuracy_summary(comparisons: Sequence[Comparison], runs: Iterable[DeviceRun]) -> str:
+    """The summary in the docs: devices, and a row for each family and metric.
+
+    Devices with the same figures share a row.
+    """
+    devices = "; ".join(f"{run.device}: torch {run.torch}, {run.cudnn}" for run in runs)
+    lines = [
+        "| family | metric | device | figures | median ratio | worst ratio | below | within 0.1% | above |",
+        "|---|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for one in comparisons:
+        groups.setdefault((one.family, one.metric), []).append(one)
+    for (family, metric), group in groups.items():
+        lines += _shared_lines(family, metric, group)
+    lines += _shared_lines("**all**", "", comparisons)
+    return "\n".join([f"Run with {devices}.", "", *lines]) + "\n"
+
+
+def _shared_lines(family: str, metric: str, comparisons: Sequence[Comparison]) -> Iterator[str]:
+    by_figures: dict[str, list[str]] = {}
+    for device in _devices(comparisons):
+        by_figures.setdefault(_figures(comparisons, device), []).append(device)
+    for figures, devices in by_figures.items():
+        yield f"| {family} | {_words(metric)} | {', '.join(devices)} | {figures} |"
+
+
 def _summary_table(comparisons: Sequence[Comparison]) -> str:
     lines = [
         "| family | metric | device | figures | median ratio | worst ratio | under | equal | over |",
@@ -67,10 +94,14 @@ def _summary_table(comparisons: Sequence[Comparison]) -> str:
 
 def _summary_lines(family: str, metric: str, comparisons: Sequence[Comparison]) -> Iterator[str]:
     for device in _devices(comparisons):
-        summary = summarize([one for one in comparisons if one.device == device])
-        shares = " | ".join(f"{share:.0%}" for share in (summary.under, summary.equal, summary.over))
-        ratios = f"{summary.count} | {summary.median:.4f} | {summary.worst:.4f}"
-        yield f"| {family} | {_words(metric)} | {device} | {ratios} | {shares} |"
+        yield f"| {family} | {_words(metric)} | {device} | {_figures(comparisons, device)} |"
+
+
+def _figures(comparisons: Iterable[Comparison], device: str) -> str:
+    """The cells of one device's summary."""
+    summary = summarize([one for one in comparisons if one.device == device])
+    shares = " | ".join(f"{share:.0%}" for share in (summary.under, summary.equal, summary.over))
+    return f"{summary.count} | {summary.median:.4f} | {summary.worst:.4f} | {shares}"
 
 
 def _apart(comparisons: Sequence[Comparison]) -> str:

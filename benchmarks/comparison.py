@@ -94,7 +94,7 @@ def with_published(
             if estimate_bytes is None:
                 troubles.append(f"{entry.id}: no figure for {metric}: {row['verdict']}, {row['reason']}")
                 continue
-            comparisons.append(_comparison(entry, metric, estimate_bytes, measured_bytes, device))
+            comparisons.append(published_comparison(entry, metric, estimate_bytes, measured_bytes, device))
     return comparisons, troubles
 
 
@@ -136,9 +136,10 @@ def _row_of(entry: Published, rows: Iterable[Mapping[str, Any]]) -> Mapping[str,
     return None
 
 
-def _comparison(
+def published_comparison(
     entry: Published, metric: str, estimate_bytes: float, measured_bytes: float, device: str
 ) -> Comparison:
+    """An estimate of ``entry`` with the published figure."""
     return Comparison(
         case=entry.id,
         family=entry.family,

@@ -1,55 +1,72 @@
-"""How fast it is, as ratios of runs beside each other; writes docs/speed.md.
+"""Measure speed as ratios of two runs on one machine.
 
-    python -m benchmarks.speed [--rounds 3] [--layers 32] [--only trace] [--page docs/speed.md]
+    python -m benchmarks.speed [--rounds 3] [--layers 32] [--page FILE]
+    python -m benchmarks.speed --only trace     # one case; written nowhere but to --page
+    python -m benchmarks.speed --only-kept      # run nothing: pages from the kept results
 
-Exits with 1 where a figure is above its target.
+The figures are kept in ``benchmarks/results/speed.json``. The long page, which says how each figure was
+measured, is a build artefact (default ``build/reports/speed.md``); the summary in ``docs/accuracy.md`` is
+written between two markers. Exits with 1 where a figure is above its target.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
 import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from benchmarks.pages import write_pages
 from benchmarks.speed_cases import CASES, Effort, Figure
 
-_PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
-_HEAD = """# How fast it is
+#: The figures of the last whole run: the pages are made of them.
+KEPT = Path(__file__).parent / "results" / "speed.json"
+_HEAD = """# Speed
 
-Two runs beside each other in each row, in turn on one machine, and the ratio of their medians: seconds differ
-from machine to machine, ratios little. `python -m tox -e speed` makes this page.
+Each row compares two runs, in turn on one machine, by the ratio of their medians: seconds differ from machine
+to machine, ratios differ little. `python -m tox -e speed` measures them again.
 
-"""
-_BELOW = """
-- **Unused** it imports nothing heavy: neither torch nor yaml nor tabulate, with or without marks.
-- **The worker** that estimates imports torch and its device while pytest collects; your own code runs in
-  it only when there is something to estimate. Where a session needed none (no budgets, or all known from
-  before), the next one like it starts none early.
-- **A trace** makes the keys of fake tensors' own cache of results itself, with the same meaning (torch 2.13
-  and 2.15; with other releases torch's are used).
-- **Tests at once**: as many as there are processors, with as much free memory as they need; `processes = 1`
-  in `[tool.membudget]` turns it off. Figures, their order and failures are the same: what is no figure is run
-  again alone. Workers of pytest-xdist share the processors.
-- **Unchanged tests** are [not estimated again](cache.md).
-- **Analytic budgets** share what several have in common: a layer's operators, a model's tensors, a whole job.
 """
 
 
 def page_of(figures: Sequence[Figure], machine: str) -> str:
-    """The page; ``machine``: what they were seen on."""
+    """The long page; ``machine``: what they were measured on."""
+    return f"{_HEAD}{_table(figures, has_how=True)}\n\n{machine}\n"
+
+
+def summary_of(figures: Sequence[Figure], machine: str) -> str:
+    """The summary in the docs: the figures, without how each was measured."""
+    return f"{_table(figures, has_how=False)}\n\n{machine}\n"
+
+
+def _table(figures: Sequence[Figure], *, has_how: bool) -> str:
     from tabulate import tabulate
 
-    rows = [
-        (figure.what, _value(figure), f"at most {_number(figure.most, figure.unit)}", figure.how)
-        for figure in figures
-    ]
-    table = tabulate(
-        rows, ("what", "ratio or time", "target", "how"), tablefmt="github", disable_numparse=True
-    )
-    return f"{_HEAD}{table}\n\n{machine}\n{_BELOW}"
+    columns = ("what", "ratio or time", "target", "how")[: 4 if has_how else 3]
+    rows = [_cells(figure)[: len(columns)] for figure in figures]
+    return str(tabulate(rows, columns, tablefmt="github", disable_numparse=True))
+
+
+def _cells(figure: Figure) -> tuple[str, ...]:
+    return figure.what, _value(figure), f"at most {_number(figure.most, figure.unit)}", figure.how
+
+
+def read_kept(path: Path = KEPT) -> tuple[list[Figure], str]:
+    """The kept figures, and what they were measured on."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [Figure(**figure) for figure in content["figures"]], content["machine"]
+
+
+def write_kept(figures: Sequence[Figure], machine: str, path: Path = KEPT) -> None:
+    """Keep the figures of a whole run, in place of an earlier one's."""
+    content = {"machine": machine, "figures": [dataclasses.asdict(figure) for figure in figures]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _value(figure: Figure) -> str:
@@ -72,27 +89,49 @@ def _machine() -> str:
     )
 
 
-def main() -> int:
-    """Run the cases and write the page; 1 if one is above its target."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases and write the pages; 1 if a figure is above its target."""
+    options = _options(arguments)
+    if options.only_kept:
+        figures, machine = read_kept()
+        write_pages("speed", page_of(figures, machine), summary_of(figures, machine), options.page)
+        return _status(figures)
+    figures = _run(options)
+    machine = _machine()
+    if not options.only:
+        write_kept(figures, machine)
+        write_pages("speed", page_of(figures, machine), summary_of(figures, machine), options.page)
+    elif options.page:
+        options.page.write_text(page_of(figures, machine), encoding="utf-8")
+    return _status(figures)
+
+
+def _options(arguments: Sequence[str] | None) -> Any:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--only", choices=[case.__name__ for case in CASES], action="append")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: pages from the kept results")
     parser.add_argument(
-        "--page", type=Path, help="where to write the page; docs/speed.md if all cases are run"
+        "--page", type=Path, metavar="FILE", help="the long page (default build/reports/speed.md)"
     )
-    arguments = parser.parse_args()
-    effort = Effort(arguments.rounds, arguments.layers)
+    return parser.parse_args(arguments)
+
+
+def _run(options: Any) -> list[Figure]:
+    effort = Effort(options.rounds, options.layers)
     figures: list[Figure] = []
     for case in CASES:
-        if arguments.only and case.__name__ not in arguments.only:
+        if options.only and case.__name__ not in options.only:
             continue
         for figure in case(effort):
             figures.append(figure)
             print(f"{figure.what}: {_value(figure)} ({figure.how})", file=sys.stderr, flush=True)
-    page = arguments.page or (None if arguments.only else _PAGE)
-    if page is not None:
-        page.write_text(page_of(figures, _machine()), encoding="utf-8")
+    return figures
+
+
+def _status(figures: Sequence[Figure]) -> int:
     return int(any(figure.value > figure.most for figure in figures))
 
 

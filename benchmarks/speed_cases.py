@@ -137,7 +137,7 @@ def unused(effort: Effort) -> Iterator[Figure]:
     """Start-up with the plugin installed and not used."""
     found = start_up.measure(5 * effort.rounds)
     how = f"`benchmarks/start_up.py`, processor time; the noise is {found.noise:.3f}"
-    yield Figure("start-up with the plugin unused, of pytest's alone", found.ratio, 1.1, how)
+    yield Figure("start-up with the plugin unused / pytest alone", found.ratio, 1.1, how)
 
 
 def worker_start(effort: Effort) -> Iterator[Figure]:
@@ -154,7 +154,7 @@ def worker_start(effort: Effort) -> Iterator[Figure]:
         )
     how = f"one small test whose file imports torch, by the clock: {_pair(medians, 'early', 'late')}"
     yield Figure(
-        "session whose worker starts while tests are collected, of one that starts it then",
+        "session that starts its worker during collection / after collection",
         medians["early"] / medians["late"],
         1.0,
         how,
@@ -175,7 +175,7 @@ def trace(effort: Effort) -> Iterator[Figure]:
             f"`benchmarks/trace_speed.py`, {effort.layers} layers, {trace_speed.STEPS} steps, processor "
             f"time: {_pair(medians, name, 'bare')}"
         )
-        what = f"{name} steps of Llama 3 8B, of the same on bare fake tensors"
+        what = f"{name} steps of Llama 3 8B / the same steps on bare fake tensors"
         yield Figure(what, medians[name] / medians["bare"], targets[name], how)
 
 
@@ -197,7 +197,7 @@ def at_once(effort: Effort) -> Iterator[Figure]:
         )
     cores = len(os.sched_getaffinity(0))
     how = f"on {cores} cores, by the clock: {_pair(medians, 'eight', 'five')}"
-    what = "eight traced tests, of five of them one after the other"
+    what = "eight traced tests / five of them run one after another"
     yield Figure(what, medians["eight"] / medians["five"], 1.0, how)
 
 
@@ -208,7 +208,7 @@ def unchanged(effort: Effort) -> Iterator[Figure]:
         again = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(effort.rounds)]
     medians = {"first": statistics.median(first), "again": statistics.median(again)}
     how = f"eight traced tests, processor time: {_pair(medians, 'again', 'first')}"
-    yield Figure("session in which nothing has changed, of the first", again[-1] / first[0], 0.25, how)
+    yield Figure("session in which nothing has changed / first session", again[-1] / first[0], 0.25, how)
 
 
 def thousand(effort: Effort) -> Iterator[Figure]:

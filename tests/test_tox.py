@@ -20,6 +20,18 @@ def test_the_tests_of_the_cuda_build_are_there(name):
         assert (ROOT / path).exists(), path
 
 
+def test_the_programs_that_write_the_reports_are_there():
+    commands = CONFIG["testenv:reports"]["commands"]
+    modules = re.findall(r"-m ([\w.]+)", commands)
+
+    assert len(modules) == 3
+    for module in modules:
+        path = ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+    assert "python tests/mutation/mutate_gate.py --only-kept" in commands
+    assert (ROOT / "tests/mutation/mutate_gate.py").exists()
+
+
 def test_the_core_is_part_of_the_whole():
     whole, core = (
         re.findall(r"\btests/[\w/]+(?:\.py)?", CONFIG[f"testenv:{name}"]["commands"])

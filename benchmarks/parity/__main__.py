@@ -1,12 +1,15 @@
-"""The same work on the stand-in and on the device of fake tensors, side by side: bytes and requests.
+"""Run the same work on the stand-in and on fake tensors, and compare bytes and requests.
 
-    python -m benchmarks.parity                                  # all of it, and the page docs/parity.md
-    python -m benchmarks.parity --part operators --part steps    # some of it; the page has the rest as it was
+    python -m benchmarks.parity                                  # all of it
+    python -m benchmarks.parity --part operators --part steps    # some of it; the pages keep the rest
     python -m benchmarks.parity --operators sort linalg.svd      # these of PyTorch's operators
-    python -m benchmarks.parity --page                           # the page alone, from the kept results
+    python -m benchmarks.parity --only-kept                      # run nothing: pages from the kept results
+    python -m benchmarks.parity --page FILE                      # the long page goes there
 
-Both devices run on the same CUDA build of torch, each in processes of its own. What differs is kept, a line
-for each operator and phase, in ``benchmarks/parity/results``; ``--out FOLDER`` has every sample.
+Both devices run on the same CUDA build of torch, each in separate processes. Differences are kept, a line for
+each operator and phase, in ``benchmarks/parity/results``; ``--out FOLDER`` has every sample. The long page,
+with a row for each difference, is a build artefact (default ``build/reports/parity.md``); the counts in
+``docs/accuracy.md`` are written between two markers.
 """
 
 from __future__ import annotations
@@ -17,27 +20,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .page import parity_page
+from benchmarks.pages import write_pages
+
+from .page import parity_page, parity_summary
 from .parts import PARTS, run_part
 from .reasons import read_reasons
 from .results import FOLDER, Part
 
-_PAGE = Path(__file__).parents[2] / "docs" / "parity.md"
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was asked for, and write the page; the exit status."""
+    """Run what was asked for, and write the pages; the exit status."""
     options = _options(arguments)
     for name in _chosen(options):
         run_part(name, options)
     parts = [Part.read(FOLDER, name) for name in PARTS]
-    _PAGE.write_text(parity_page(parts, read_reasons()), encoding="utf-8")
-    print(f"written: {_PAGE}")
+    write_pages("parity", parity_page(parts, read_reasons()), parity_summary(parts), options.page)
     return 0
 
 
 def _chosen(options: Any) -> list[str]:
-    if options.page:
+    if options.only_kept:
         return []
     if options.operators:
         return ["operators"]
@@ -54,7 +56,12 @@ def _options(arguments: Sequence[str] | None) -> Any:
     )
     parser.add_argument("--only", nargs="+", metavar="ID", help="these steps or test files")
     parser.add_argument("--resume", action="store_true", help="only what the kept results do not have")
-    parser.add_argument("--page", action="store_true", help="run nothing, write the page")
+    parser.add_argument(
+        "--only-kept", action="store_true", help="run nothing: write the pages from the kept results"
+    )
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="the long page (default build/reports/parity.md)"
+    )
     parser.add_argument("--gpu", default="A100-80GB", help="the card of both devices (default A100-80GB)")
     parser.add_argument("--out", type=Path, help="a folder for every difference, as JSON lines")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds a piece of work may take")

@@ -1,4 +1,4 @@
-"""docs/parity.md: where the two devices differ, for people."""
+"""Two pages on where the two devices differ: a long one with every reason, and the counts for the docs."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ On the stand-in PyTorch's own CUDA code allocates, so a difference counts as a f
 *Listed in the report* means that the estimate on fake tensors says that it leaves this out.
 `python -m benchmarks.parity --out FOLDER` writes every difference.
 """
+_RUN = """\
+Run with torch {torch} for an {card}; cases, examples and clients are for the card that each names, or an
+H100."""
 _FAULTS = (FAKE_FAULT, FAKE_LISTED, FAKE_ERROR, STAND_IN_NOT_MODELLED, STAND_IN_ERROR, DATA)
 _NAMES = 6
 _NOTE = 110
@@ -49,6 +52,12 @@ def parity_page(parts: Sequence[Part], reasons: Sequence[Reason]) -> str:
     return "\n".join(section for section in sections if section)
 
 
+def parity_summary(parts: Sequence[Part]) -> str:
+    """The summary in the docs: what ran, and the counts."""
+    ran = [part for part in parts if part.counts]
+    return f"{_RUN.format(**ran[0].versions)}\n\n{_counts(ran)}"
+
+
 def _counts(parts: Iterable[Part]) -> str:
     titles = " | ".join(_FAULTS)
     lines = [
@@ -61,7 +70,10 @@ def _counts(parts: Iterable[Part]) -> str:
         figures = [len(part.counts), len(part.counts.keys() - differing), sum(part.counts.values()), *samples]
         figures.append(sum(part.failed_on_both.values()))
         lines.append(_line(part.name, *(f"{figure:,}" for figure in figures)))
-    return "\n".join(lines) + "\n\nColumns named after a fault count samples, forward and backward apart.\n"
+    return (
+        "\n".join(lines)
+        + "\n\nColumns named after a fault count samples; forward and backward count separately.\n"
+    )
 
 
 def _explained(groups: Sequence[Group]) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import accuracy, accuracy_runs
-from benchmarks.accuracy_page import accuracy_page
+from benchmarks.accuracy_page import accuracy_page, accuracy_summary
 from benchmarks.accuracy_runs import DeviceRun
 from benchmarks.comparison import Comparison
+from benchmarks.kept_accuracy import KeptAccuracy, read_kept, write_kept
 from benchmarks.published_figures import Published, read_published
 
 FIGURES = """
@@ -189,3 +190,78 @@ def test_where_only_what_is_kept_is_asked_for_the_others_are_named(tmp_path, fig
 
     assert status == 1
     assert "fake: figures: not run" in capsys.readouterr().err
+
+
+# The summary, and the results that it is made of
+
+
+def test_the_summary_has_one_row_for_devices_with_the_same_figures():
+    rows = (
+        *on_devices("a", 100, stand_in=100, fake=100),
+        *on_devices("b", 100, stand_in=100, fake=100),
+    )
+
+    summary = accuracy_summary(rows, RUNS)
+
+    assert summary.startswith("Run with stand-in: torch 2.13.0+cu130, cuDNN 9.20; fake: torch 2.13.0+cpu, cu")
+    assert "| losses | allocated | stand-in, fake | 2 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
+    assert "| **all** |  | stand-in, fake | 2 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
+
+
+def test_the_summary_has_a_row_for_each_device_where_they_differ():
+    summary = accuracy_summary(on_devices("a", 100, stand_in=100, fake=90), RUNS)
+
+    assert "| losses | allocated | stand-in | 1 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
+    assert "| losses | allocated | fake | 1 | 0.9000 | 0.9000 | 100% | 0% | 0% |" in summary
+
+
+def kept_of(figures, estimate, device="fake", torch="2.13.0"):
+    run = DeviceRun(device, torch, "cuDNN 9.20", [{**ROW, "estimates": [peaks(estimate)]}])
+    published = read_published([Path(figures)])
+    return run, *accuracy.with_published(run.rows, published, device), published
+
+
+def test_kept_estimates_are_compared_as_those_of_the_run(tmp_path, figures):
+    run, comparisons, _, published = kept_of(figures(), 101)
+    kept = KeptAccuracy()
+    kept.add(run, comparisons, ["fake: b: no figure", "stand-in: c: not run"])
+    write_kept(kept, tmp_path / "accuracy.json")
+
+    read = read_kept(tmp_path / "accuracy.json")
+
+    assert read.comparisons(published) == comparisons
+    assert read.troubles() == ["fake: b: no figure"]
+    assert [(one.device, one.torch, one.cudnn) for one in read.runs] == [("fake", "2.13.0", "cuDNN 9.20")]
+
+
+def test_a_run_replaces_what_was_kept_of_its_device_alone(figures):
+    kept = KeptAccuracy()
+    for device, torch in (("fake", "2.13.0"), ("stand-in", "2.13.0"), ("fake", "2.15.0")):
+        run, comparisons, troubles, _ = kept_of(figures(), 101, device, torch)
+        kept.add(run, comparisons, troubles)
+
+    assert [(one.device, one.torch) for one in kept.runs] == [("stand-in", "2.13.0"), ("fake", "2.15.0")]
+
+
+def test_pages_are_made_of_the_kept_results_without_a_run(tmp_path, figures, monkeypatch):
+    run, comparisons, troubles, published = kept_of(figures(), 100)
+    kept = KeptAccuracy()
+    kept.add(run, comparisons, troubles)
+    written = {}
+    monkeypatch.setattr(accuracy, "_published", lambda options: published)
+    monkeypatch.setattr(accuracy, "read_kept", lambda: kept)
+    monkeypatch.setattr(accuracy, "write_pages", lambda *given: written.update(given=given))
+
+    assert accuracy.main(["--only-kept", "--page", str(tmp_path / "page.md")]) == 0
+
+    name, page, summary, path = written["given"]
+    assert (name, path) == ("accuracy", tmp_path / "page.md")
+    assert "| small | allocated | 100.000 MiB | 100.000 MiB | 1.0000 |" in page
+    assert "| figures | allocated | fake | 1 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
+
+
+def test_where_nothing_is_kept_only_kept_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(accuracy, "read_kept", KeptAccuracy)
+
+    assert accuracy.main(["--only-kept"]) == 2
+    assert "nothing is kept" in capsys.readouterr().err

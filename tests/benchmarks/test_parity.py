@@ -18,7 +18,7 @@ from benchmarks.parity.comparing import (
     compared,
     whose_fault,
 )
-from benchmarks.parity.page import parity_page
+from benchmarks.parity.page import parity_page, parity_summary
 from benchmarks.parity.reasons import Reason, grouped, read_reasons
 from benchmarks.parity.recording import Event, Phase, phases_of
 from benchmarks.parity.results import Part, Row, rows_of
@@ -206,6 +206,16 @@ def test_the_page_counts_the_same_and_names_what_was_not_compared():
     assert "| operators | 2 | 1 | 50 | 7 | 0 | 0 | 0 | 0 | 0 | 0 |" in page
     assert "| CUB's counts | fake tensors | `sort` | 7 | 512 | 0 |" in page
     assert "## Not compared yet\n\nsteps." in page
+
+
+def test_the_summary_has_the_counts_and_no_reasons():
+    part = Part("operators", VERSIONS, {"add": 30, "sort": 20}, [row("sort", samples=7)])
+
+    summary = parity_summary([part, Part("steps")])
+
+    assert f"torch {VERSIONS['torch']}" in summary
+    assert "| operators | 2 | 1 | 50 | 7 | 0 | 0 | 0 | 0 | 0 | 0 |" in summary
+    assert "sort" not in summary
 
 
 def test_a_page_of_nothing_is_refused():

@@ -29,7 +29,7 @@ def job(**others):
 
 
 def test_a_layer_keeps_what_the_partitioner_lists():
-    """769 MiB, listed by PyTorch 2.13 for such a layer (docs/accuracy.md, tune-l32-3b-compile).
+    """769 MiB, listed by PyTorch 2.13 for such a layer (benchmarks/published: tune-l32-3b-compile).
 
     By hand: 8 tensors of 48 MiB (input, results of two norms, queries, keys, values, attention, its
     projection), 3 of 128 (gate, up, their product), log-sum-exp of 0.75, two rows of 8,192 numbers in fp32.

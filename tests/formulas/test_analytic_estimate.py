@@ -73,7 +73,7 @@ def test_components_add_up_to_the_peak():
 
 
 def test_a_fused_step_has_no_list_and_the_peak_is_the_heads():
-    """Traced 60.19 GiB (docs/analytic.md): the logits in bf16 and fp32, and their gradients."""
+    """Traced 60.19 GiB (docs/scenarios.md): the logits in bf16 and fp32, and their gradients."""
     figure = worst_of(estimate(Job(LLAMA, gpu="H100-80GB", optimizer=Optimizer(implementation="fused"))))
 
     assert figure.peak.name == "backward of head"

@@ -2,9 +2,11 @@
 
 ``python tests/mutation/mutate_gate.py`` breaks everything in ``table/*.yaml``, one after the other, each in a
 copy of the package in a temporary folder that comes first on PYTHONPATH: the work tree stays as it is. Names
-of mutations or of areas (a file of the table) choose some; ``--write`` leaves the result in
-docs/mutations.md. It ends with 1 if a mutation is stale (its old text is not there exactly once), if one
-survives, or if the tests are red without any.
+of mutations or of areas (a file of the table) choose some. ``--write`` keeps the outcomes in
+``results.json``, writes the long page (``--page FILE``, default ``build/reports/mutations.md``) and the
+summary in ``docs/accuracy.md``; ``--only-kept`` writes both from ``results.json`` and runs nothing. The exit
+status is 1 if a mutation is stale (its old text is not there exactly once), if one survives, or if the tests
+are red without any.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import contextlib
 import gc
 import importlib
+import json
 import multiprocessing
 import os
 import re
@@ -27,7 +30,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -35,7 +38,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 PACKAGE = "pytest_membudget"
 TABLE = Path(__file__).parent / "table"
-PAGE = ROOT / "docs" / "mutations.md"
+#: The last outcome of each mutation: the pages are made of them.
+RESULTS = Path(__file__).parent / "results.json"
 
 #: Seconds that the tests of one mutation may take. A test that hangs is not one that goes red.
 _LIMIT = 240
@@ -47,7 +51,7 @@ _ENDING = re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Mutation:
-    """One check broken: in ``file`` of the package ``new`` stands for ``old``; ``tests`` should see it."""
+    """One check broken: in ``file`` of the package ``new`` replaces ``old``; ``tests`` should see it."""
 
     area: str
     name: str
@@ -228,20 +232,62 @@ def red_without(mutations: Iterable[Mutation], package: Path) -> list[str]:
     return tests or [f"pytest ended with {status}: {output[-3000:]}"]
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
-    """The result as Markdown."""
-    caught = sum(outcome.caught_by is not None for outcome in outcomes)
+def kept_of(outcome: Outcome) -> dict[str, Any]:
+    """What ``results.json`` has of an outcome."""
+    mutation = outcome.mutation
+    return {
+        "area": mutation.area,
+        "name": mutation.name,
+        "breaks": mutation.breaks,
+        "caught_by": outcome.caught_by,
+        "seconds": round(outcome.seconds, 1),
+        "why": outcome.why,
+    }
+
+
+def merged(
+    kept: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]], mutations: Iterable[Mutation]
+) -> list[dict[str, Any]]:
+    """``kept`` with ``new`` in place of earlier rows, in the table's order; others are dropped."""
+    rows = {(row["area"], row["name"]): row for row in [*kept, *new]}
+    keys = [(mutation.area, mutation.name) for mutation in mutations]
+    return [rows[key] for key in keys if key in rows]
+
+
+def read_kept(path: Path = RESULTS) -> dict[str, Any]:
+    """The kept rows and the remark on them; no rows where there is no file."""
+    if not path.exists():
+        return {"remark": "", "outcomes": []}
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def write_kept(kept: dict[str, Any], path: Path = RESULTS) -> None:
+    """A line for each mutation, so that a change shows as the lines that changed."""
+    rows = ",\n".join(json.dumps(row) for row in kept["outcomes"])
+    text = f'{{"remark": {json.dumps(kept["remark"])}, "outcomes": [\n{rows}\n]}}\n'
+    path.write_text(text, encoding="utf-8")
+
+
+def summary(kept: dict[str, Any]) -> str:
+    """The counts in a line, as the docs show them."""
+    rows = kept["outcomes"]
+    caught = sum(row["caught_by"] is not None for row in rows)
+    counts = f"{len(rows)} mutations, {caught} caught, {len(rows) - caught} survived."
+    return f"{counts} {kept['remark']}".strip()
+
+
+def page(kept: dict[str, Any]) -> str:
+    """All outcomes as Markdown."""
     lines = [
         "# Mutations",
         "",
         "Each row breaks one check of the product on purpose, in a copy of the package, and names the first",
-        "test that goes red. `python -m tox -e mutation` makes this page of the list in",
-        "[tests/mutation/table](../tests/mutation/table). Without a mutation the same tests are green.",
+        "test that fails. The same tests pass without a mutation. A row is the mutation's last run.",
+        "`python -m tox -e mutation` runs the list in `tests/mutation/table` again.",
         "",
-        f"{len(outcomes)} mutations, {caught} caught, {len(outcomes) - caught} survived.",
+        summary(kept),
     ]
-    areas = dict.fromkeys(outcome.mutation.area for outcome in outcomes)
-    for area in areas:
+    for area in dict.fromkeys(row["area"] for row in kept["outcomes"]):
         lines += [
             "",
             f"## {area.lstrip('0123456789_')}",
@@ -249,14 +295,23 @@ def page(outcomes: Sequence[Outcome]) -> str:
             "| mutation | what is broken | caught by | seconds |",
         ]
         lines.append("|---|---|---|---|")
-        lines += [_line(outcome) for outcome in outcomes if outcome.mutation.area == area]
+        lines += [_line(row) for row in kept["outcomes"] if row["area"] == area]
     return "\n".join(lines) + "\n"
 
 
-def _line(outcome: Outcome) -> str:
-    by = f"`{outcome.caught_by}`" if outcome.caught_by else f"**survived**: {outcome.why.splitlines()[0]}"
-    cells = (outcome.mutation.name, outcome.mutation.breaks, by, f"{outcome.seconds:.1f}")
+def _line(row: dict[str, Any]) -> str:
+    by = f"`{row['caught_by']}`" if row["caught_by"] else f"**survived**: {row['why'].splitlines()[0]}"
+    cells = (row["name"], row["breaks"], by, f"{row['seconds']:.1f}")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _write(kept: dict[str, Any], path: Path | None) -> None:
+    """The long page and the summary."""
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))  # a program has only its own folder there
+    from benchmarks.pages import write_pages
+
+    write_pages("mutations", page(kept), summary(kept), path)
 
 
 def _import_slow_ones(count: int) -> None:
@@ -270,7 +325,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; its exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="mutations, or areas; all where none is named")
-    parser.add_argument("--write", action="store_true", help=f"leave the result in {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help="keep the outcomes, and write the pages")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: pages from the kept outcomes")
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE", help="the long page (default build/reports/mutations.md)"
+    )
     parser.add_argument("--list", action="store_true", help="name the mutations and end")
     parser.add_argument("--processes", type=int, default=1, help="mutations tried at once")
     parser.add_argument("--skip-unbroken", action="store_true", help="do not run the tests unbroken first")
@@ -279,6 +338,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         for mutation in mutations:
             print(f"{mutation.area}/{mutation.name}: {mutation.breaks}")
+        return 0
+    if options.only_kept:
+        _write(read_kept(), options.page)
         return 0
     with copied(ROOT / "src" / PACKAGE) as folder:  # so that the sources may be edited meanwhile
         return _try_all(mutations, folder / PACKAGE, options)
@@ -302,7 +364,12 @@ def _try_all(mutations: Sequence[Mutation], package: Path, options: argparse.Nam
     survived = [outcome for outcome in outcomes if outcome.caught_by is None]
     print(f"{len(outcomes)} mutations, {len(outcomes) - len(survived)} caught, {len(survived)} survived")
     if options.write:
-        PAGE.write_text(page(outcomes), encoding="utf-8")
+        kept = read_kept()
+        kept["outcomes"] = merged(kept["outcomes"], map(kept_of, outcomes), read_table())
+        if not options.names:
+            kept["remark"] = ""  # it was on earlier runs
+        write_kept(kept)
+        _write(kept, options.page)
     return 1 if survived else 0
 
 

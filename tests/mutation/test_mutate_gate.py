@@ -132,13 +132,47 @@ def test_what_changes_no_behaviour_survives_and_ends_the_program_with_1(tmp_path
     assert "docs/other-words: SURVIVED: its tests are green" in done.stdout
 
 
+CAUGHT = Outcome(mutation(breaks="a | b"), "tests/test_a.py::test_b", 1.25)
+SURVIVED = Outcome(mutation(name="m"), None, 2.0, "its tests are green")
+
+
+def kept(*outcomes, remark=""):
+    return {"remark": remark, "outcomes": [mutate_gate.kept_of(outcome) for outcome in outcomes]}
+
+
 def test_the_page_names_who_caught_what_and_who_survived():
-    caught = Outcome(mutation(breaks="a | b"), "tests/test_a.py::test_b", 1.25)
-    text = mutate_gate.page([caught, Outcome(mutation(name="m"), None, 2.0, "its tests are green")])
+    text = mutate_gate.page(kept(CAUGHT, SURVIVED))
 
     assert "2 mutations, 1 caught, 1 survived." in text
     assert "| n | a \\| b | `tests/test_a.py::test_b` | 1.2 |" in text
     assert "| m | b | **survived**: its tests are green | 2.0 |" in text
+
+
+def test_the_summary_counts_and_has_the_remark():
+    assert mutate_gate.summary(kept(CAUGHT, remark="Why.")) == "1 mutations, 1 caught, 0 survived. Why."
+
+
+def test_kept_outcomes_are_read_as_they_were_written(tmp_path):
+    mutate_gate.write_kept(kept(CAUGHT, SURVIVED, remark="Why."), tmp_path / "results.json")
+
+    assert mutate_gate.read_kept(tmp_path / "results.json") == kept(CAUGHT, SURVIVED, remark="Why.")
+
+
+def test_a_later_outcome_replaces_the_kept_one_and_what_the_table_dropped_is_dropped():
+    earlier = kept(CAUGHT, Outcome(mutation(name="gone"), "t", 1.0), SURVIVED)["outcomes"]
+    [later] = kept(Outcome(mutation(name="m"), "tests/test_c.py::test_d", 1.0))["outcomes"]
+
+    rows = mutate_gate.merged(earlier, [later], [mutation(name="m"), mutation(), mutation(name="not run")])
+
+    assert rows == [later, earlier[0]]
+
+
+def test_the_docs_show_the_summary_of_the_kept_outcomes():
+    from benchmarks import pages
+
+    shown = pages.summary_in(pages.SUMMARIES.read_text(encoding="utf-8"), "mutations")
+
+    assert shown == mutate_gate.summary(mutate_gate.read_kept()), "run mutate_gate.py --only-kept"
 
 
 def test_unknown_names_are_told():

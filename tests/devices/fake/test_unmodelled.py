@@ -14,7 +14,7 @@ from pytest_membudget.devices.fake.kernel_convolutions import CONVOLUTION_BOUNDS
 from pytest_membudget.devices.fake.kernel_temporaries import KERNELS
 
 aten = torch.ops.aten
-DOCUMENT = Path(__file__).parents[3] / "docs" / "hidden-bytes.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-it-works.md"
 HERE = Path(__file__).name
 
 

@@ -2,7 +2,7 @@
 
 A trace on fake tensors does not run the kernels and so does not see it. Each family of operators has its
 rules in a file of its own, with its sources; attention's are in ``attention_temporaries``, and what is known
-to be hidden but has no exact rule in ``unmodelled``. docs/hidden-bytes.md lists them all.
+to be hidden but has no exact rule in ``unmodelled``. docs/how-it-works.md lists them all.
 """
 
 from __future__ import annotations

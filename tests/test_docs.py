@@ -1,0 +1,142 @@
+"""The pages: every link and anchor exists, and every shown example runs and gives the shown output."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.glob("*.md")), ROOT / "benchmarks" / "README.md"]
+#: Linked already, and written in a change of its own: take it out when it is there.
+NOT_YET = {ROOT / "CONTRIBUTING.md"}
+
+MY_PROJECT = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(1000, 64)
+        self.head = torch.nn.Linear(64, 1000)
+
+    def forward(self, tokens):
+        logits = self.head(self.embedding(tokens))
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
+
+
+def build_model():
+    return Model()
+
+
+def random_batch():
+    return torch.randint(0, 1000, (2, 128), device="cuda")
+
+
+def train():
+    model = build_model().cuda()
+    model(random_batch()).backward()
+"""
+
+
+def prose(page):
+    """The page without blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def links(page):
+    """Relative links: path (empty for the page itself) and anchor (empty for none)."""
+    found = re.findall(r"\]\(([^)\s]+)\)", prose(page))
+    return [link.partition("#")[::2] for link in found if not re.match(r"[a-z]+:", link)]
+
+
+def anchors(page):
+    """The anchors of the headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def broken_links(page):
+    for path, anchor in links(page):
+        target = (page.parent / path).resolve() if path else page
+        if target in NOT_YET:
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield f"{path}#{anchor}" if anchor else path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_and_its_anchor_exist(page):
+    assert links(page) or page.name == "CHANGELOG.md"
+    assert not list(broken_links(page))
+
+
+@pytest.mark.parametrize(
+    "link", ["gone.md", "page.md#gone", "#gone", "page.md#a-title", "page.md", "#a-title"]
+)
+def test_a_broken_link_is_found(tmp_path, link):
+    page = tmp_path / "page.md"
+    page.write_text(f"# A title!\n\n[text]({link}), [web](https://example.com/gone.md#gone)\n")
+
+    assert list(broken_links(page)) == ([link] if "gone" in link else [])
+
+
+@pytest.mark.parametrize("path", sorted(NOT_YET), ids=lambda path: path.name)
+def test_a_page_that_exists_is_not_excused(path):
+    assert not path.exists(), "take it out of NOT_YET"
+
+
+@pytest.mark.parametrize("folder", ["src", "tests", "examples", "benchmarks"])
+def test_every_page_that_a_source_names_exists(folder):
+    files = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yaml", ".ini", ".md")]
+    named = {
+        name for path in files for name in re.findall(r"(?<![\w/])docs/([\w-]+\.md)", path.read_text("utf-8"))
+    }
+
+    assert named
+    assert not [name for name in sorted(named) if not (DOCS / name).exists()]
+
+
+# Examples
+
+
+def blocks(page, language):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for name, block in found if name == language]
+
+
+def examples(page):
+    return blocks(page, "python")
+
+
+@pytest.mark.parametrize(
+    ("page", "count"), [("guide.md", 4), ("several-gpus.md", 1)], ids=["guide", "several-gpus"]
+)
+def test_every_example_of_a_page_is_within_its_budget(pytester, page, count):
+    pytester.makepyfile(my_project=MY_PROJECT)
+    for number, example in enumerate(examples(page)):
+        pytester.makepyfile(**{f"test_example_{number}": example})
+
+    result = pytester.runpytest_subprocess("--membudget", "-p", "no:cacheprovider")
+
+    assert len(examples(page)) == count
+    result.assert_outcomes(passed=count)
+    result.stdout.fnmatch_lines([f"{count} estimated ({count} within, 0 over)*"])
+
+
+@pytest.mark.skipif(
+    not torch.__version__.startswith("2.13."), reason="the page shows the output with torch 2.13"
+)
+@pytest.mark.parametrize(("gib", "block"), [(3, 0), (2, 1)], ids=["within", "over"])
+def test_getting_started_shows_the_real_output(pytester, gib, block):
+    [example] = examples("getting-started.md")
+    pytester.makepyfile(test_memory=example.replace("gib=3", f"gib={gib}"))
+
+    result = pytester.runpytest_subprocess("--membudget", "--membudget-device=fake", "-p", "no:cacheprovider")
+
+    outputs = [text for text in blocks("getting-started.md", "") if text.startswith(("=", "_"))]
+    shown = outputs[block].splitlines()
+    assert [line for line in shown if line not in result.outlines] == []
