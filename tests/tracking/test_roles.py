@@ -1,5 +1,7 @@
 """Roles of storages as modules and optimizers show them, on plain tensors."""
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -150,3 +152,42 @@ def test_a_removed_book_leaves_loading_as_it_was():
     book.remove()
 
     assert torch.optim.Optimizer.load_state_dict is before
+
+
+def test_parameters_can_be_exchanged_and_what_is_there_then_is_one(seen):
+    """torch refuses to exchange what has weak references; torchtune's NF4 linears are made so."""
+    layer = nn.Linear(4, 4, bias=False)
+    torch.utils.swap_tensors(layer.weight, nn.Parameter(torch.zeros(8, 8), requires_grad=False))
+
+    assert layer.weight.shape == (8, 8)
+    assert seen.of(layer.weight) == ("frozen_parameters", "weight")
+    layer.weight.grad = torch.ones(8, 8)
+    seen.book.see_gradients()
+    assert seen.of(layer.weight.grad) == ("gradients", "weight")
+
+
+def test_with_two_books_parameters_can_be_exchanged():
+    books = [RoleBook(Seen()), RoleBook(Seen())]
+    before = torch.utils.swap_tensors
+    for book in books:
+        book.install()
+    layer = nn.Linear(4, 4, bias=False)
+    torch.utils.swap_tensors(layer.weight, nn.Parameter(torch.zeros(8, 8)))
+    for book in books:
+        book.remove()
+
+    assert layer.weight.shape == (8, 8)
+    assert torch.utils.swap_tensors is before
+
+
+def test_what_others_refer_to_weakly_is_still_not_exchanged(seen):
+    layer = nn.Linear(4, 4, bias=False)
+    reference = weakref.ref(layer.weight)
+
+    with pytest.raises(RuntimeError, match="weakref"):
+        torch.utils.swap_tensors(layer.weight, nn.Parameter(torch.zeros(8, 8)))
+    layer.weight.grad = torch.ones(4, 4)
+    seen.book.see_gradients()
+
+    assert reference() is layer.weight
+    assert seen.of(layer.weight.grad) == ("gradients", "weight")

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
+from .exchanges import ExchangeHandle
 from .local_parts import owners, scales
 
 
@@ -63,6 +64,7 @@ class RoleBook:
             register_optimizer_step_pre_hook(self._step_begins),
             register_optimizer_step_post_hook(self._step_ended),
             _LoadHandle(self._note_states),
+            ExchangeHandle(self),
         ]
 
     def remove(self) -> None:
@@ -106,6 +108,10 @@ class RoleBook:
         self._note(parameter, role, own_name)
         for label, tensor in scales(parameter):
             self._note(tensor, role, f"{own_name}.{label}" if own_name else label)
+
+    def let_go(self, parameter: torch.Tensor) -> bool:
+        """Have no reference to ``parameter``, whose name stays; whether there was one."""
+        return self._parameters.pop(id(parameter), None) is not None
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""

@@ -22,6 +22,7 @@ from torch import nn
 
 from ...errors import UnsupportedTorch
 from ...tracking.compiled_owners import optimizers_of
+from ...tracking.plain_environment import plain_environment
 from ...tracking.source import shown_path
 from . import compiled_autograd, compiled_dynamo, compiled_inductor
 from .compiled_code import CompiledCode, with_random_states
@@ -181,9 +182,7 @@ class CompiledRegions:
         is_inductor: bool,
     ) -> Iterator[None]:
         runs = self._code.runs
-        # dynamo compiles what reads variables, and breaks off where ``os.environ`` is of another class
-        plain = getattr(os.environ, "unwatched", contextlib.nullcontext)
-        with self._follower.paused(module, optimizers), plain():
+        with self._follower.paused(module, optimizers), plain_environment():
             yield
         if is_inductor and self._code.runs == runs:
             self._eager[NOTHING.format(_name(region))] = None

@@ -38,6 +38,7 @@ from .plans import INDEX, Plan
 from .python_kernels import run_python_kernel, written_by_pointer
 from .reads import Reads
 from .refusals import note_untraceable
+from .strides_of_one import strides_of, view_of
 from .tensor_methods import mark_pinned
 from .unknown_shapes import UnknownShapes
 from .unsupported import refuse_mixed_types
@@ -49,6 +50,7 @@ _BATCH_NORM = aten.batch_norm.default
 _TO_COPY = aten._to_copy.default
 _LIFT = aten.lift_fresh.default
 _NEW = aten.empty_strided.default
+_AS_STRIDED = aten.as_strided.default
 
 #: Runs its third argument on the rank's own part of a DTensor, at the rank's place in the random numbers.
 _DTENSOR_DRAW = "run_dtensor_rng_op"
@@ -142,9 +144,14 @@ class VirtualMode(FakeTensorMode):
             refuse_mixed_types(plan.name, args)
         elif plan.waits:
             return args[0]
+        elif plan.reshapes and (view := view_of(*args)) is not None:
+            func, args = _AS_STRIDED, (args[0], *view)
         elif plan.collective and plan.name.startswith("c10d::"):
             return self.collectives.run(tracker, func, plan.name, args)
         result = self._run(func, types, args, kwargs)
+        if plan.short_cut and (strides := strides_of(func, args, kwargs, result)) is not None:
+            options = {"dtype": result.dtype, "device": result.device}
+            result = self._run(_NEW, types, (result.shape, strides), options)
         if plan.keeps_losses and on_cuda(result):
             result = in_storage_of_all(lambda one, *of: self._run(one, types, of, {}), result, *args[:2])
         if result is not NotImplemented:

@@ -18,6 +18,7 @@ from .one_hot import ONE_HOT
 from .python_kernels import has_python_kernel
 from .reads import COUNTS_TRUES, READS
 from .routing import is_choice
+from .strides_of_one import SHORT_CUTS, VIEWS
 from .unmodelled import is_own, unmodelled_of
 from .unsupported import PRODUCTS
 
@@ -59,8 +60,10 @@ class Plan:
         "product",
         "python_kernel",
         "reads",
+        "reshapes",
         "resizes",
         "shape_rule",
+        "short_cut",
         "unmodelled",
         "waits",
     )
@@ -70,6 +73,8 @@ class Plan:
         self.dense = dense_kernel(operator)
         overload = isinstance(operator, torch._ops.OpOverload)
         self.is_view = overload and operator.is_view
+        self.reshapes = operator in VIEWS
+        self.short_cut = operator in SHORT_CUTS
         self.resizes = operator in _RESIZING
         self.collective = self.name.startswith(_COLLECTIVE)
         # what is waited for comes back itself: ``c10d::wait_tensor`` (torch/csrc/distributed/c10d/Work.cpp,

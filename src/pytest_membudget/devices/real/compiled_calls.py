@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from ...tracking.compiled_owners import module_of, optimizers_of
+from ...tracking.plain_environment import plain_environment
 from ..fake.private import check_parts
 
 #: (module, attribute path, what it is for): see ``virtual/private.py``.
@@ -143,6 +144,7 @@ class CompiledCalls:
 
     def _begin(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer], args: object) -> None:
         self._call = contextlib.ExitStack()
+        self._call.enter_context(plain_environment())
         for follower in self._followers:
             follower.tell(args)
             self._call.enter_context(follower.away(module, optimizers))
