@@ -1,0 +1,93 @@
+"""Sessions of tests whose workers need not import torch again: they are copies of a process that has.
+
+Importing torch and what the virtual device needs of it is most of what a small session costs. A session that
+``command`` starts is an ordinary Python process; what it takes for Python (``sys.executable``) is
+``warm_launcher``, which asks ``warm_template`` for a copy, and becomes an ordinary Python where it gets none.
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+#: As ``python -m pytest``, with another idea of what Python is.
+_BOOT = (
+    "import os, runpy, sys; sys.executable = sys.argv.pop(1); sys.path[0] = os.getcwd(); "
+    "runpy.run_module('pytest', run_name='__main__', alter_sys=True)"
+)
+#: Bytes of a script's first line that every Linux reads.
+_LINE_BYTES = 120
+_HERE = Path(__file__).parent
+
+
+class WarmPython:
+    """The warm Python of one process that runs tests: started when it is first asked for."""
+
+    def __init__(self):
+        #: whether sessions are to have ordinary Python processes alone
+        self.is_off = False
+        self._folder = None
+        self._process = None
+
+    def launcher(self, environment):
+        """The program that stands for Python; None where this machine has no use for it.
+
+        ``environment``: that of the sessions, without what each test adds.
+        """
+        if self.is_off or not hasattr(os, "pidfd_open") or not os.path.exists("/proc/self/ns"):
+            return None
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))
+            self._write_launcher()
+            self._start(environment)
+        return self._folder / "python" if (self._folder / "python").exists() else None
+
+    def command(self, environment):
+        """The beginning of a command that runs pytest."""
+        launcher = self.launcher(environment)
+        return [sys.executable, "-m", "pytest"] if launcher is None else _with(launcher)
+
+    def close(self):
+        """End it, and all copies that are left."""
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write_launcher(self):
+        first = f"#!{sys.executable} -IS\n"
+        if len(first) > _LINE_BYTES or " " in sys.executable:
+            return
+        (self._folder / "interpreter").write_text(sys.executable, encoding="utf-8")
+        launcher = self._folder / "python"
+        launcher.write_text(first + (_HERE / "warm_launcher.py").read_text(encoding="utf-8"), encoding="utf-8")
+        launcher.chmod(0o700)
+
+    def _start(self, environment):
+        """It serves when it has imported all: who asks before that waits, or gets an ordinary Python."""
+        # as text: a file of ours below a copy's calls would be taken for code of the user's
+        text = (_HERE / "warm_template.py").read_text(encoding="utf-8")
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", text, self._folder],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+
+
+def _with(launcher):
+    return [sys.executable, "-c", _BOOT, str(launcher)]
+
+
+@contextlib.contextmanager
+def warm_python():
+    """A ``WarmPython``, and its end."""
+    warm = WarmPython()
+    try:
+        yield warm
+    finally:
+        warm.close()
