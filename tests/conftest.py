@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import textwrap
 import xml.etree.ElementTree as ElementTree
@@ -15,7 +14,7 @@ import pytest
 
 from pytest_membudget.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.stand_in.environment import cuda_version_of_torch
-from tests.warm_python import WarmPython
+from tests.warm_python import WORKER, WarmPython
 
 pytest_plugins = "pytester"
 
@@ -29,7 +28,7 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 #: Plugins that may be installed and have nothing to do in the sessions, but import much.
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 #: Copies of it are the sessions' workers: see ``cold_python``.
-_WARM = WarmPython()
+_WARM = WarmPython(WORKER)
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
     def hold(gib, device="cuda"):
@@ -144,7 +143,7 @@ class Run:
 
 
 def _forget_bytecode(folder):
-    """Python takes that of an earlier text for a file's which has its size and was written in the same second."""
+    """Python takes bytecode for a file's that is of one as large and written in the same second."""
     for path in list(folder.rglob("__pycache__")):
         shutil.rmtree(path, ignore_errors=True)
 
@@ -212,7 +211,7 @@ def again():
 
 @pytest.fixture(scope="module")
 def cold_python():
-    """For tests of how a session starts its processes: each is an ordinary Python, which imports all itself."""
+    """For tests of how a session starts its processes: each is an ordinary Python, and imports all."""
     _WARM.is_off = True
     yield
     _WARM.is_off = False

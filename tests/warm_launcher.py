@@ -4,12 +4,11 @@ A script without imports of its own beyond the interpreter's: it is run by ``pyt
 that such a session starts. What it is told comes from the folder it lies in; see ``warm_python``.
 """
 
+import _socket
 import marshal
 import os
 import signal
 import sys
-
-import _socket
 
 #: Of the signals that end or stir a process, those that can be handed on.
 _HANDED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)

@@ -5,14 +5,18 @@ Importing torch and what the virtual device needs of it is most of what a small 
 ``warm_launcher``, which asks ``warm_template`` for a copy, and becomes an ordinary Python where it gets none.
 """
 
-import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from pytest_membudget.stand_in.environment import cuda_version_of_torch
+
+#: What runs in a session's workers.
+WORKER = "pytest_membudget.worker.__main__"
 #: As ``python -m pytest``, with another idea of what Python is.
 _BOOT = (
     "import os, runpy, sys; sys.executable = sys.argv.pop(1); sys.path[0] = os.getcwd(); "
@@ -26,7 +30,9 @@ _HERE = Path(__file__).parent
 class WarmPython:
     """The warm Python of one process that runs tests: started when it is first asked for."""
 
-    def __init__(self):
+    def __init__(self, *modules):
+        """``modules``: whose processes may be copies."""
+        self._modules = modules
         #: whether sessions are to have ordinary Python processes alone
         self.is_off = False
         self._folder = None
@@ -37,12 +43,12 @@ class WarmPython:
 
         ``environment``: that of the sessions, without what each test adds.
         """
-        if self.is_off or not hasattr(os, "pidfd_open") or not os.path.exists("/proc/self/ns"):
+        if self.is_off or not is_possible():
             return None
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))
-            self._write_launcher()
-            self._start(environment)
+            if self._write_launcher():
+                self._start(environment)
         return self._folder / "python" if (self._folder / "python").exists() else None
 
     def command(self, environment):
@@ -61,33 +67,35 @@ class WarmPython:
     def _write_launcher(self):
         first = f"#!{sys.executable} -IS\n"
         if len(first) > _LINE_BYTES or " " in sys.executable:
-            return
+            return False
         (self._folder / "interpreter").write_text(sys.executable, encoding="utf-8")
         launcher = self._folder / "python"
-        launcher.write_text(first + (_HERE / "warm_launcher.py").read_text(encoding="utf-8"), encoding="utf-8")
+        launcher.write_text(
+            first + (_HERE / "warm_launcher.py").read_text(encoding="utf-8"), encoding="utf-8"
+        )
         launcher.chmod(0o700)
+        return True
 
     def _start(self, environment):
-        """It serves when it has imported all: who asks before that waits, or gets an ordinary Python."""
+        """It serves when it has imported all: who asks before that waits."""
         # as text: a file of ours below a copy's calls would be taken for code of the user's
         text = (_HERE / "warm_template.py").read_text(encoding="utf-8")
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", text, self._folder],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-        )
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._folder / "socket"))
+            listener.listen(64)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", text, self._folder, str(listener.fileno()), *self._modules],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
+            )
 
 
 def _with(launcher):
     return [sys.executable, "-c", _BOOT, str(launcher)]
 
 
-@contextlib.contextmanager
-def warm_python():
-    """A ``WarmPython``, and its end."""
-    warm = WarmPython()
-    try:
-        yield warm
-    finally:
-        warm.close()
+def is_possible():
+    """Whether there is a use for it here: what a CUDA build is imported with is another for each card."""
+    return hasattr(os, "pidfd_open") and os.path.exists("/proc/self/ns") and cuda_version_of_torch() is None

@@ -1,9 +1,10 @@
 """The warm Python: has torch and the virtual device's modules imported, and serves with copies of itself.
 
-Its text is run by ``python -c`` with a folder, which gets a socket, at which ``warm_launcher`` asks. What
-a copy runs is what the launcher was asked to run, with its descriptors, variables and folder. What might see
-that torch was imported before (other variables, flags of Python, import paths with modules of those names,
-limits) is refused: then the launcher becomes an ordinary Python.
+Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
+modules whose processes (see ``process_start``) may be copies. What a copy runs is what the launcher was asked
+to run, with its descriptors, variables and folder. Where that might see that torch was imported before (other
+variables, flags of Python, import paths with modules of those names, limits), it is refused: then the
+launcher becomes an ordinary Python.
 """
 
 import contextlib
@@ -16,7 +17,6 @@ import resource
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import types
@@ -34,10 +34,8 @@ IMPORTED = (
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.serving",
 )
-#: The processes of the product that may be copies.
-_MODULES = ("pytest_membudget.worker.__main__",)
 #: Variables that no module reads as it is imported.
-_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_")
+_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "COLUMNS", "LINES")
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 _PR_SET_PDEATHSIG = 1
@@ -52,14 +50,16 @@ class Refused(Exception):  # noqa: N818 - it is what has happened
 class Template:
     """Listens, copies, and tells each launcher how its copy has ended."""
 
-    def __init__(self, folder):
-        """Who asks from now on waits until all is imported."""
+    def __init__(self, folder, listener, modules):
+        """``listener``: a socket at which there may be requests already.
+
+        ``modules``: those whose processes may be copies.
+        """
+        self._modules = modules
         self._log = open(os.path.join(folder, "log"), "a", encoding="utf-8")  # noqa: SIM115 - closed in copies
         self._environment = dict(os.environ)
         self._path = list(sys.path)
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(os.path.join(folder, "socket"))
-        self._listener.listen(64)
+        self._listener = listener
         _import_all()
         self._names = {name.partition(".")[0] for name in sys.modules}
         #: torch sets variables as it is imported
@@ -131,7 +131,7 @@ class Template:
         if arguments[: len(wanted)] != wanted or len(arguments) != len(wanted) + 4:
             raise Refused("another program")
         path, module = arguments[len(wanted) :][:2]
-        if module not in _MODULES:
+        if module not in self._modules:
             raise Refused("another module")
         self._check_path(json.loads(path))
         told = {**self._set, **request["environment"]}  # which has them where the session has imported torch
@@ -255,11 +255,11 @@ def _import_all():
         importlib.import_module(f"_pytest.{name}")
 
 
-def main(folder):
+def main(folder, listener, *modules):
     sys.path.pop(0)  # where it was started
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _run(Template(folder).serve())
+    _run(Template(folder, socket.socket(fileno=int(listener)), modules).serve())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
