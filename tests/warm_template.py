@@ -118,6 +118,8 @@ class Template:
 
     def _look(self, copy):
         """A copy has ended, or its launcher: then so must the copy."""
+        if copy.is_over:  # of which there was news twice
+            return
         if not copy.has_ended():
             copy.kill()
         for fd in (copy.connection.fileno(), copy.watched):
@@ -158,6 +160,7 @@ class _Copy:
 
     def __init__(self, connection):
         self.connection = connection
+        self.is_over = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of numpy's threads, from Python 3.12 on
             self.pid = os.fork()
@@ -165,7 +168,8 @@ class _Copy:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             return
         self.watched = os.pidfd_open(self.pid)
-        connection.sendall(f"{self.pid}\n".encode())
+        with contextlib.suppress(OSError):  # that the launcher has ended will be seen there too
+            connection.sendall(f"{self.pid}\n".encode())
 
     def has_ended(self):
         return os.waitid(os.P_PIDFD, self.watched, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -174,6 +178,8 @@ class _Copy:
         signal.pidfd_send_signal(self.watched, signal.SIGKILL)
 
     def finish(self):
+        """Tell its launcher how it has ended."""
+        self.is_over = True
         _, status = os.waitpid(self.pid, 0)
         with contextlib.suppress(OSError):
             self.connection.sendall(f"{status}\n".encode())
