@@ -95,7 +95,7 @@ def _stand_for(conversation):
     connection, pid = conversation
     for number in _HANDED_ON:
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda number, frame: os.kill(pid, number))
+            signal.signal(number, lambda number, frame: _hand_on(pid, number))
     status = int(_line(connection) or 9)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -103,6 +103,13 @@ def _stand_for(conversation):
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
     os._exit(os.WEXITSTATUS(status))
+
+
+def _hand_on(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:  # it has ended, which is about to be told
+        return
 
 
 if __name__ == "__main__":
