@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import textwrap
 import xml.etree.ElementTree as ElementTree
@@ -15,15 +14,21 @@ import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+from tests.warm_python import WORKER, WarmPython
 
 pytest_plugins = "pytester"
 
-#: Variables of the session that runs these tests, which the sessions in them must not see.
-_OURS = ("PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES")
+#: Variables of the session that runs these tests, which the sessions in them must not see. Without bytecode
+#: each of them would compile the plugin, as no installed one does.
+_OURS = ("PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES", "PYTHONDONTWRITEBYTECODE")
 
 
 #: The gate is for machines without one; on others the session's own process must not see it.
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+#: Plugins that may be installed and have nothing to do in the sessions, but import much.
+_NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+#: Copies of it are the sessions' workers: see ``cold_python``.
+_WARM = WarmPython(WORKER)
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
     def hold(gib, device="cuda"):
@@ -40,6 +45,7 @@ def pytest_configure(config):
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.add_cleanup(_WARM.close)
     if "MEMBUDGET_CACHE_DIR" not in os.environ:
         folder = os.environ["MEMBUDGET_CACHE_DIR"] = tempfile.mkdtemp(prefix="membudget-tests-estimates-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -68,16 +74,18 @@ class Run:
         self.folder = folder
         self.args = args
         self.report_path = folder / "membudget" / "report.json"
+        shared = {**_outer(), **_NO_GPU}
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *args],
+            [*_WARM.command(shared), *_NO_PLUGINS, "--junitxml=junit.xml", *args],
             cwd=folder,
-            env={**_outer(), **_NO_GPU, **_own_cache(folder), **env},
+            env={**shared, **_own_cache(folder), **env},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=600,  # of a host that is busy with other work
             check=False,
         )
+        _forget_bytecode(folder)
         self.status = done.returncode
         self.out = done.stdout
         self.err = done.stderr
@@ -132,6 +140,12 @@ class Run:
         rest = self.lines[heads[-1] + 1 :]
         end = next((n for n, line in enumerate(rest) if line.startswith("====")), len(rest))
         return rest[:end]
+
+
+def _forget_bytecode(folder):
+    """Python takes bytecode for a file's that is of one as large and written in the same second."""
+    for path in list(folder.rglob("__pycache__")):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _cases(path):
@@ -193,6 +207,14 @@ def in_folder():
 def again():
     """``again(run, *args)`` runs pytest once more in the folder of ``run``."""
     return lambda run, *args, env=None: Run(run.folder, args, env or {})
+
+
+@pytest.fixture(scope="module")
+def cold_python():
+    """For tests of how a session starts its processes: each is an ordinary Python, and imports all."""
+    _WARM.is_off = True
+    yield
+    _WARM.is_off = False
 
 
 @pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "xdist"])

@@ -6,7 +6,10 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc when a process began")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="asks /proc when a process began"),
+    pytest.mark.usefixtures("cold_python"),
+]
 
 TEST = """
     import os

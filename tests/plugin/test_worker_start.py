@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("cold_python")
+
 GOOD = """
     import pytest
     from holding import hold

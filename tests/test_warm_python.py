@@ -1,0 +1,234 @@
+"""Copies of a warm Python: what they are asked for, and an ordinary Python where that might be seen."""
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+
+import pytest
+
+from pytest_membudget.worker.client.process_start import start_process
+from tests.warm_python import WarmPython, is_possible
+
+pytestmark = pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone")
+
+EXAMPLE = """
+    import os
+    import signal
+    import sys
+    import time
+
+    from pytest_membudget.worker.protocol import Channel
+
+    def main(read_fd, write_fd):
+        is_copy = "torch" in sys.modules  # here nobody has imported it
+        channel = Channel(read_fd, write_fd)
+        print("printed", flush=True)
+        told = {
+            "is_copy": is_copy,
+            "pid": os.getpid(),
+            "folder": os.getcwd(),
+            "leads": os.getsid(0) == os.getpid(),
+            "executable": sys.executable,
+            "arguments": sys.argv[2:3],
+            "said": os.environ.get("PYTEST_SAID"),
+            "descriptors": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
+            "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
+            "modules": [name for name in sys.modules if name.startswith("warm_")],
+        }
+        channel.send(told)
+        order = channel.receive()
+        if order is None:
+            os._exit(0)
+        if "signal" in order:
+            os.kill(os.getpid(), order["signal"])
+            time.sleep(60)
+        sys.exit(order["status"])
+    """
+
+
+@pytest.fixture(scope="module")
+def variables():
+    names = [name for name in os.environ if not name.startswith(("PYTEST_", "COV_"))]
+    return {name: os.environ[name] for name in names} | {"CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture(scope="module")
+def launcher(variables):
+    warm = WarmPython("example_of_a_process")
+    yield warm.launcher(variables)
+    warm.close()
+
+
+@pytest.fixture
+def started(launcher, variables, monkeypatch, tmp_path, write_all):
+    """``started(**variables)``: a process, what it has told, its channel and the file that it prints into."""
+    write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
+    monkeypatch.setattr(sys, "executable", str(launcher))
+    monkeypatch.chdir(tmp_path)
+    processes = []
+
+    def start(keeps_open=(), folder=None, **more):
+        path = [str(folder or tmp_path), *filter(None, sys.path)]
+        with open(tmp_path / "printed", "wb") as output:
+            process, channel = start_process(
+                "example_of_a_process", output, variables | more, import_path=path, keeps_open=keeps_open
+            )
+        processes.append((process, channel))
+        return process, channel.receive(60), channel
+
+    yield start
+    for process, channel in processes:
+        with contextlib.suppress(OSError):
+            channel.close()
+        process.kill()
+        process.wait()
+
+
+def is_there(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def is_gone_soon(pid):
+    deadline = time.monotonic() + 30
+    while is_there(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not is_there(pid)
+
+
+def test_a_copy_is_what_was_asked_for(started, launcher, tmp_path):
+    kept = os.open(os.devnull, os.O_RDONLY)
+    process, told, _ = started(keeps_open=[kept], PYTEST_SAID="this")
+    os.close(kept)
+
+    assert told["is_copy"]
+    assert told["pid"] != process.pid
+    assert told["folder"] == str(tmp_path)
+    assert told["leads"]
+    assert told["executable"] == str(launcher)
+    assert told["arguments"] == ["example_of_a_process"]
+    assert told["said"] == "this"
+    assert not told["ignores"]
+    assert told["modules"] == []
+    assert kept in told["descriptors"]
+    assert len(told["descriptors"]) == 3 + 2 + 1
+    assert (tmp_path / "printed").read_text() == "printed\n"
+
+
+def test_an_ordinary_python_is_told_the_same(started, launcher):
+    _, copy, _ = started(PYTEST_SAID="this")
+    process, told, _ = started(PYTEST_SAID="this", OMP_NUM_THREADS="3")
+
+    assert not told["is_copy"]
+    assert told["pid"] == process.pid
+    assert {**told, "is_copy": True, "pid": copy["pid"]} == copy
+
+
+def test_copies_are_of_one_process_and_know_nothing_of_each_other(started):
+    first, second = started()[1], started()[1]
+
+    assert first["is_copy"]
+    assert second["is_copy"]
+    assert first["descriptors"] == second["descriptors"]
+
+
+@pytest.mark.parametrize("name", ["torch.py", "numpy", "sympy.cpython-311-x86_64-linux-gnu.so"])
+def test_a_module_that_might_be_another_is_not_taken_from_the_copy(started, tmp_path, write_all, name):
+    folder = tmp_path / "before"
+    write_all(folder, {"example_of_a_process.py": EXAMPLE, name: ""})
+
+    assert not started(folder=folder)[1]["is_copy"]
+
+
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "TMPDIR"])
+def test_other_variables_are_not(started, name):
+    assert not started(**{name: "/elsewhere"})[1]["is_copy"]
+
+
+def test_other_limits_are_not(started):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    try:
+        assert not started()[1]["is_copy"]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("variables_of_it", [{}, {"OMP_NUM_THREADS": "3"}], ids=["copy", "ordinary"])
+@pytest.mark.parametrize(
+    ("order", "returncode"),
+    [({"status": 7}, 7), ({"status": 0}, 0), *(({"signal": n}, -n) for n in (9, 11, 15))],
+)
+def test_it_ends_as_the_copy_does(started, variables_of_it, order, returncode):
+    process, told, channel = started(**variables_of_it)
+    channel.send(order)
+
+    assert process.wait(60) == returncode
+    assert not is_there(told["pid"])
+
+
+def test_signals_are_handed_on(started):
+    process, told, _ = started()
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) == -signal.SIGTERM
+    assert not is_there(told["pid"])
+
+
+def test_a_copy_ends_with_what_stands_for_it(started):
+    process, told, _ = started()
+
+    process.kill()
+    process.wait()
+
+    assert is_gone_soon(told["pid"])
+
+
+def test_a_copy_that_nobody_talks_to_hears_of_it(started):
+    process, _, channel = started()
+
+    channel.close()
+
+    assert process.wait(60) == 0
+
+
+def test_the_end_of_the_warm_python_leaves_no_copy(variables, tmp_path, write_all, monkeypatch):
+    warm = WarmPython("example_of_a_process")
+    monkeypatch.setattr(sys, "executable", str(warm.launcher(variables)))
+    write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
+    with open(tmp_path / "printed", "wb") as output:
+        path = [str(tmp_path), *filter(None, sys.path)]
+        process, channel = start_process("example_of_a_process", output, variables, import_path=path)
+    told = channel.receive(60)
+
+    warm.close()
+
+    assert told["is_copy"]
+    assert process.wait(60) == -signal.SIGKILL
+    assert is_gone_soon(told["pid"])
+    channel.close()
+
+
+def test_the_workers_of_a_session_are_copies(session_of, both_ways):
+    body = """
+        import os
+        from pathlib import Path
+
+        import pytest
+        from holding import hold
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_it():
+            hold(0.5)
+            Path("worker").write_bytes(Path(f"/proc/{os.getppid()}/cmdline").read_bytes())
+        """
+    run = session_of({"test_it.py": body}, "--membudget", *both_ways)
+
+    assert run.outcomes == {"test_it": "passed"}
+    assert '\0-c\0"""The warm Python' in (run.folder / "worker").read_text()

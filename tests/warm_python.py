@@ -1,0 +1,101 @@
+"""Sessions of tests whose workers need not import torch again: they are copies of a process that has.
+
+Importing torch and what the virtual device needs of it is most of what a small session costs. A session that
+``command`` starts is an ordinary Python process; what it takes for Python (``sys.executable``) is
+``warm_launcher``, which asks ``warm_template`` for a copy, and becomes an ordinary Python where it gets none.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+
+#: What runs in a session's workers.
+WORKER = "pytest_membudget.worker.__main__"
+#: As ``python -m pytest``, with another idea of what Python is.
+_BOOT = (
+    "import os, runpy, sys; sys.executable = sys.argv.pop(1); sys.path[0] = os.getcwd(); "
+    "runpy.run_module('pytest', run_name='__main__', alter_sys=True)"
+)
+#: Bytes of a script's first line that every Linux reads.
+_LINE_BYTES = 120
+_HERE = Path(__file__).parent
+
+
+class WarmPython:
+    """The warm Python of one process that runs tests: started when it is first asked for."""
+
+    def __init__(self, *modules):
+        """``modules``: whose processes may be copies."""
+        self._modules = modules
+        #: whether sessions are to have ordinary Python processes alone
+        self.is_off = False
+        self._folder = None
+        self._process = None
+
+    def launcher(self, environment):
+        """The program that stands for Python; None where this machine has no use for it.
+
+        ``environment``: that of the sessions, without what each test adds.
+        """
+        if self.is_off or not is_possible():
+            return None
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))
+            if self._write_launcher():
+                self._start(environment)
+        return self._folder / "python" if (self._folder / "python").exists() else None
+
+    def command(self, environment):
+        """The beginning of a command that runs pytest."""
+        launcher = self.launcher(environment)
+        return [sys.executable, "-m", "pytest"] if launcher is None else _with(launcher)
+
+    def close(self):
+        """End it, and all copies that are left."""
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _write_launcher(self):
+        first = f"#!{sys.executable} -IS\n"
+        if len(first) > _LINE_BYTES or " " in sys.executable:
+            return False
+        (self._folder / "interpreter").write_text(sys.executable, encoding="utf-8")
+        launcher = self._folder / "python"
+        launcher.write_text(
+            first + (_HERE / "warm_launcher.py").read_text(encoding="utf-8"), encoding="utf-8"
+        )
+        launcher.chmod(0o700)
+        return True
+
+    def _start(self, environment):
+        """It serves when it has imported all: who asks before that waits."""
+        # as text: a file of ours below a copy's calls would be taken for code of the user's
+        text = (_HERE / "warm_template.py").read_text(encoding="utf-8")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._folder / "socket"))
+            listener.listen(64)
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", text, self._folder, str(listener.fileno()), *self._modules],
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[listener.fileno()],
+            )
+
+
+def _with(launcher):
+    return [sys.executable, "-c", _BOOT, str(launcher)]
+
+
+def is_possible():
+    """Whether there is a use for it here: what a CUDA build is imported with is another for each card."""
+    return hasattr(os, "pidfd_open") and os.path.exists("/proc/self/ns") and cuda_version_of_torch() is None

@@ -1,0 +1,271 @@
+"""The warm Python: has torch and the virtual device's modules imported, and serves with copies of itself.
+
+Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
+modules whose processes (see ``process_start``) may be copies. What a copy runs is what the launcher was asked
+to run, with its descriptors, variables and folder. Where that might see that torch was imported before (other
+variables, flags of Python, import paths with modules of those names, limits), it is refused: then the
+launcher becomes an ordinary Python.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import marshal
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import types
+import warnings
+
+from pytest_membudget.worker.client import process_start
+
+#: What a worker's process imports by itself before it waits for its files: see ``worker.__main__``.
+IMPORTED = (
+    "torch",
+    "torch._dynamo.trace_rules",
+    "torch._dynamo.variables.torch",
+    "torch._dynamo.polyfills.loader",
+    "pytest_membudget.devices.fake.device",
+    "pytest_membudget.worker.__main__",
+    "pytest_membudget.worker.server.serving",
+)
+#: Variables that no module reads as it is imported.
+_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "COLUMNS", "LINES")
+_LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+_NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
+_PR_SET_PDEATHSIG = 1
+#: Descriptors are moved above this before they get their own numbers.
+_ABOVE = 512
+
+
+class Refused(Exception):  # noqa: N818 - it is what has happened
+    """A copy would not be what an ordinary Python is."""
+
+
+class Template:
+    """Listens, copies, and tells each launcher how its copy has ended."""
+
+    def __init__(self, folder, listener, modules):
+        """``listener``: a socket at which there may be requests already.
+
+        ``modules``: those whose processes may be copies.
+        """
+        self._modules = modules
+        self._log = open(os.path.join(folder, "log"), "a", encoding="utf-8")  # noqa: SIM115 - closed in copies
+        self._environment = dict(os.environ)
+        self._path = list(sys.path)
+        self._listener = listener
+        _import_all()
+        self._names = {name.partition(".")[0] for name in sys.modules}
+        #: torch sets variables as it is imported
+        self._set = {name: os.environ[name] for name in os.environ.keys() - self._environment.keys()}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(0, selectors.EVENT_READ)
+
+    def serve(self):
+        """Returns in a copy, with what it is to run; never returns in the template itself."""
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj == 0:  # who has started it has ended
+                    os._exit(0)
+                if key.fileobj is not self._listener:
+                    self._look(*key.data)
+                    continue
+                connection, _ = self._listener.accept()
+                request = self._served(connection)
+                if request is not None:
+                    return request
+
+    def _served(self, connection):
+        try:
+            request, descriptors = _received(connection)
+        except (OSError, EOFError, ValueError):
+            connection.close()
+            return None
+        try:
+            self._check(request, _peer(connection))
+            copy = _Copy(connection)
+        except (Refused, OSError) as refusal:
+            print("refused:", refusal, request["arguments"], file=self._log, flush=True)
+            with contextlib.suppress(OSError):
+                connection.sendall(b"no\n")
+            connection.close()
+        else:
+            if copy.pid == 0:
+                connection.close()
+                self._forget()
+                _settle({**request, "environment": {**self._set, **request["environment"]}}, descriptors)
+                return request
+            for fd in (connection.fileno(), copy.watched):
+                self._selector.register(fd, selectors.EVENT_READ, (copy,))
+        for fd in descriptors:
+            os.close(fd)
+        return None
+
+    def _forget(self):
+        """In a copy: close all, so that nothing closes a descriptor that has become another's."""
+        for key in list(self._selector.get_map().values()):
+            for copy in key.data or ():
+                copy.connection.close()
+        for each in (self._selector, self._listener, self._log):
+            each.close()
+
+    def _look(self, copy):
+        """A copy has ended, or its launcher: then so must the copy."""
+        if copy.is_over:  # of which there was news twice
+            return
+        if not copy.has_ended():
+            copy.kill()
+        for fd in (copy.connection.fileno(), copy.watched):
+            self._selector.unregister(fd)
+        copy.finish()
+
+    def _check(self, request, pid):
+        options = [*process_start.interpreter_options(), *process_start._against_defects()]
+        wanted = [*options, "-c", process_start._BOOT]
+        arguments = request["arguments"][1:]
+        if arguments[: len(wanted)] != wanted or len(arguments) != len(wanted) + 4:
+            raise Refused("another program")
+        path, module = arguments[len(wanted) :][:2]
+        if module not in self._modules:
+            raise Refused("another module")
+        self._check_path(json.loads(path))
+        told = {**self._set, **request["environment"]}  # which has them where the session has imported torch
+        differ = _fixed(told).items() ^ _fixed({**self._environment, **self._set}).items()
+        if differ:
+            raise Refused(f"other variables: {sorted({name for name, _ in differ})}")
+        if any(resource.prlimit(pid, limit) != resource.getrlimit(limit) for limit in _LIMITS):
+            raise Refused("other limits")
+        if _surroundings(pid) != _surroundings("self"):
+            raise Refused("other surroundings")
+
+    def _check_path(self, path):
+        """The modules that were imported are found where they were."""
+        if [entry for entry in path if entry in self._path] != self._path:
+            raise Refused("another import path")
+        for entry in set(path) - set(self._path):
+            with contextlib.suppress(FileNotFoundError):
+                if not self._names.isdisjoint(name.partition(".")[0] for name in os.listdir(entry)):
+                    raise Refused("modules of the same names")
+
+
+class _Copy:
+    """A copy of this process, as the template sees it; ``pid`` is 0 in the copy."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.is_over = False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of numpy's threads, from Python 3.12 on
+            self.pid = os.fork()
+        if self.pid == 0:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            return
+        self.watched = os.pidfd_open(self.pid)
+        with contextlib.suppress(OSError):  # that the launcher has ended will be seen there too
+            connection.sendall(f"{self.pid}\n".encode())
+
+    def has_ended(self):
+        return os.waitid(os.P_PIDFD, self.watched, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def kill(self):
+        signal.pidfd_send_signal(self.watched, signal.SIGKILL)
+
+    def finish(self):
+        """Tell its launcher how it has ended."""
+        self.is_over = True
+        _, status = os.waitpid(self.pid, 0)
+        with contextlib.suppress(OSError):
+            self.connection.sendall(f"{status}\n".encode())
+        self.connection.close()
+        os.close(self.watched)
+
+
+def _fixed(environment):
+    return {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
+
+
+def _peer(connection):
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(credentials[:4], sys.byteorder)
+
+
+def _surroundings(pid):
+    """What else a process has from the one that has started it."""
+    namespaces = [os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES]
+    kept = ("Umask", "Uid", "Gid", "Groups", "CapEff", "Seccomp", "NoNewPrivs", "Cpus_allowed_list")
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        lines = [line for line in file if line.startswith(kept)]
+    return namespaces, lines, os.readlink(f"/proc/{pid}/root")
+
+
+def _received(connection):
+    """What a launcher tells, and its descriptors, in the order of their numbers there."""
+    head, descriptors, _, _ = socket.recv_fds(connection, 8, 253)
+    size, told = int.from_bytes(head, "big"), b""
+    while len(told) < size:
+        part = connection.recv(size - len(told))
+        if not part:
+            raise EOFError
+        told += part
+    return marshal.loads(told), descriptors
+
+
+def _settle(request, descriptors):
+    """In a copy: be where the launcher is."""
+    import fcntl
+
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
+    os.closerange(0, _ABOVE)
+    for fd, number in zip(moved, request["descriptors"], strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+    if request["leads"]:
+        os.setsid()
+    else:
+        with contextlib.suppress(PermissionError):  # of another session: then it is in a group of its own
+            os.setpgid(0, request["group"])
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    if request["ignores_interrupts"]:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tempfile.tempdir = None  # as nobody has asked for it yet
+
+
+def _run(request):
+    """Run the text after ``-c``, as Python does."""
+    sys.executable, *arguments = request["arguments"]
+    code = arguments.index("-c") + 1
+    sys.argv[:] = ["-c", *arguments[code + 1 :]]
+    sys.orig_argv[:] = [sys.executable, *arguments]
+    sys.path.insert(0, "")
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__builtins__ = __builtins__
+    exec(compile(arguments[code], "<string>", "exec"), vars(main))
+
+
+def _import_all():
+    """As a worker would, and what pytest imports of itself whatever it is asked to do."""
+    for name in IMPORTED:
+        importlib.import_module(name)
+    import _pytest.config
+
+    for name in _pytest.config.default_plugins:
+        importlib.import_module(f"_pytest.{name}")
+
+
+def main(folder, listener, *modules):
+    sys.path.pop(0)  # where it was started
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _run(Template(folder, socket.socket(fileno=int(listener)), modules).serve())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
