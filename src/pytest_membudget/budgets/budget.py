@@ -27,8 +27,8 @@ class Budget:
     """Budgets of single components, GiB."""
     max_growth: str | None = None
     """What it may grow by since the base of a comparison."""
-    ranks: object = None
-    """Those that the budget is held to: ``"first"``, ``"last"``, a number or several; None or ``"all"``."""
+    ranks: object = "all"
+    """Those that the budget is held to: ``"first"``, ``"last"``, a number or several; ``"all"`` or None."""
     scenario: str | None = None
     reason: str | None = None
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, fields
 from typing import Final
 
-SIGNATURE: Final = (
-    "mem_budget(*, gib=None, gpus=1, gpu=None, host_gib=None, metric='allocated', components=None, "
-    "max_growth=None, ranks='all', scenario=None, reason=None)"
+from .budget import Budget
+
+_ARGUMENTS: Final = ", ".join(
+    f"{field.name}={None if field.default is MISSING else field.default!r}" for field in fields(Budget)
 )
+SIGNATURE: Final = f"mem_budget(*, {_ARGUMENTS})"
 HELP: Final = (
     f"{SIGNATURE}: the GPU memory this test may take, in GiB a GPU; "
     "`pytest --membudget` estimates it without a GPU and fails the test if it takes more."
