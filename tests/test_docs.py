@@ -9,8 +9,6 @@ import torch
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.glob("*.md")), ROOT / "benchmarks" / "README.md"]
-#: Linked already, and written in a change of its own: take it out when it is there.
-NOT_YET = {ROOT / "CONTRIBUTING.md"}
 
 MY_PROJECT = """
 import torch
@@ -61,8 +59,6 @@ def anchors(page):
 def broken_links(page):
     for path, anchor in links(page):
         target = (page.parent / path).resolve() if path else page
-        if target in NOT_YET:
-            continue
         if not target.exists() or (anchor and anchor not in anchors(target)):
             yield f"{path}#{anchor}" if anchor else path
 
@@ -81,11 +77,6 @@ def test_a_broken_link_is_found(tmp_path, link):
     page.write_text(f"# A title!\n\n[text]({link}), [web](https://example.com/gone.md#gone)\n")
 
     assert list(broken_links(page)) == ([link] if "gone" in link else [])
-
-
-@pytest.mark.parametrize("path", sorted(NOT_YET), ids=lambda path: path.name)
-def test_a_page_that_exists_is_not_excused(path):
-    assert not path.exists(), "take it out of NOT_YET"
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "examples", "benchmarks"])
