@@ -18,7 +18,7 @@ from pytest_membudget.cache.facts import (
 from pytest_membudget.cache.files import MOST_READ_BYTES, Files
 from pytest_membudget.cache.imports import Imports
 from pytest_membudget.cache.reach import Names
-from pytest_membudget.comparison.lookout import LOOKOUT
+from pytest_membudget.comparison.foreign_imports import VARIABLE
 
 NAMES = Names("/project")
 
@@ -130,7 +130,7 @@ def test_variables_of_libraries_count_whoever_reads_them(name):
     assert first != second
 
 
-@pytest.mark.parametrize("name", ["MEMBUDGET_CACHE_DIR", "MEMBUDGET_LOOKOUT", "OTHER"])
+@pytest.mark.parametrize("name", ["MEMBUDGET_CACHE_DIR", "MEMBUDGET_FOREIGN_IMPORTS", "OTHER"])
 def test_others_do_not(name):
     assert listed_variables({name: "1"}, NAMES) == {}
 
@@ -144,8 +144,8 @@ def test_a_value_is_not_kept_and_one_in_the_checkout_is_the_same_in_another():
 
 
 def test_the_base_s_head_is_where_the_comparison_says():
-    assert environment_module._SAYS_NOTHING[-1] == LOOKOUT
-    assert head_of_base({LOOKOUT: '{"head": "/there", "folder": "/tmp/x"}'}) == "/there"
+    assert environment_module._SAYS_NOTHING[-1] == VARIABLE
+    assert head_of_base({VARIABLE: '{"head": "/there", "folder": "/tmp/x"}'}) == "/there"
     assert head_of_base({}) is None
 
 

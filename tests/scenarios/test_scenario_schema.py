@@ -10,9 +10,9 @@ import yaml
 
 from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
+from pytest_membudget.scenarios.choices import NUMBER_TYPES, OPTIMIZERS
 from pytest_membudget.scenarios.json_schema import scenario_schema, schema_text
 from pytest_membudget.scenarios.page import field_tables
-from pytest_membudget.scenarios.words import NUMBER_TYPES, OPTIMIZERS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"

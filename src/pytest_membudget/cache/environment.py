@@ -50,7 +50,7 @@ NAMES = ("LANG", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 #: Other in every run or process, and set by pytest and its plugins for whoever wants to know.
 _EVERY_TIME = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 #: Of this plugin's own: where estimates are kept, and whose base a session is.
-_SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_LOOKOUT")
+_SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_FOREIGN_IMPORTS")
 _NOT_NOTED = (*_EVERY_TIME, *_SAYS_NOTHING)
 #: Bytes of an instruction or of an entry of its cache, in Python's bytecode.
 _CODE_UNIT = 2
@@ -150,5 +150,5 @@ def variables(environment: Mapping[str, str], listed: list[str], names: Names) -
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:
     """In a session that estimates a base of comparison the checkout that it is compared for."""
-    told = environment.get("MEMBUDGET_LOOKOUT")
+    told = environment.get("MEMBUDGET_FOREIGN_IMPORTS")
     return str(json.loads(told)["head"]) if told else None

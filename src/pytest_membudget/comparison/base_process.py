@@ -19,8 +19,8 @@ from ..worker.protocol import Channel
 from ..worker.server.process_exit import leave
 from ..worker.server.quiet import silence
 from .exchange import Exchange
+from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree
-from .lookout import tell_foreign, told_foreign
 
 #: pluggy knows the plugin by this name, and so the gate that its estimates are for a comparison.
 NAME = "membudget-base"
@@ -113,13 +113,13 @@ class BasePlugin:
         """All is estimated: tell it, and leave the session where it is; this process ends with the head's."""
         gate: Any = session.config.pluginmanager.getplugin(_GATE)
         gate.end_workers()
-        tell_foreign()
+        write_imports()
         self._exchange.write_result(
             {
                 "rows": [result.to_json() for result in gate.accounts.in_order()],
                 "errors": self._errors,
                 "removed": self._removed,
-                "foreign": told_foreign(self._exchange.folder),
+                "foreign": found_imports(self._exchange.folder),
             }
         )
         threading.Event().wait()

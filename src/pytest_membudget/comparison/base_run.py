@@ -19,12 +19,12 @@ from typing import Any
 from ..worker.client.process_start import start_process
 from ..worker.protocol import Channel
 from .exchange import Exchange
+from .foreign_imports import VARIABLE
 from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
-from .lookout import LOOKOUT
 from .places import Places
 
 _PROCESS = "pytest_membudget.comparison.base_process"
-_LOOKOUT_PLUGIN = "pytest_membudget.comparison.lookout"
+_PLUGIN = "pytest_membudget.comparison.foreign_imports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class BaseRun:
         rootdir = f"--rootdir={places.there(invocation.rootdir)}"
         files = head["files"]
         return {
-            "args": ["-p", _LOOKOUT_PLUGIN, rootdir, *args],
+            "args": ["-p", _PLUGIN, rootdir, *args],
             "dir": there if os.path.isdir(there) else str(self._worktree),
             "folder": str(self.folder),
             "scratch": scratch,
@@ -117,8 +117,8 @@ class BaseRun:
         }
 
     def _environment(self, places: Places) -> dict[str, str]:
-        lookout = json.dumps({"head": str(self._base.top), "folder": str(self.folder)})
-        environment = {**os.environ, LOOKOUT: lookout}
+        watch = json.dumps({"head": str(self._base.top), "folder": str(self.folder)})
+        environment = {**os.environ, VARIABLE: watch}
         path = os.environ.get("PYTHONPATH")
         if path:
             entries = (places.there(os.path.abspath(entry)) for entry in path.split(os.pathsep) if entry)

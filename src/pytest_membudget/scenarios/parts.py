@@ -7,7 +7,7 @@ from typing import Final
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import Anything, Choice, Flag, ListOf, Number, Text, TextOrAnything, Whole
-from .words import NUMBER_TYPES, OPTIMIZERS, choice
+from .choices import NUMBER_TYPES, OPTIMIZERS, choice
 
 _MODEL_SOURCES: Final = (
     Field(

@@ -13,6 +13,7 @@ from ..formulas.job import AttentionKernel, Compiled, Degrees, Implementation, O
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import Anything, Choice, Flag, ListOf, Number, Numbers, Text, Whole
 from ..user_input.mistakes import Kind
+from .choices import choice
 from .parts import (
     CHECKPOINTING,
     DATA_PARALLEL,
@@ -24,7 +25,6 @@ from .parts import (
     PRECISION,
     TEACHER,
 )
-from .words import choice
 
 _GIB: Final = Number(example=40, unit="GiB")
 _SIZES: Final = Numbers(COMPONENTS, _GIB)

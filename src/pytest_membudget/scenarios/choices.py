@@ -1,4 +1,4 @@
-"""The words that a job's descriptions allow: read from their types, so that they stand in one place."""
+"""The choices of a job's descriptions, read from their types: each is written once."""
 
 from __future__ import annotations
 
