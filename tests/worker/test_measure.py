@@ -8,9 +8,9 @@ from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.verdict import ERROR, OVER, WITHIN, Verdict
 from pytest_membudget.hardware.gpus import find_gpu, load_gpus
 from pytest_membudget.worker.client import measure
-from pytest_membudget.worker.client.client import Order
 from pytest_membudget.worker.client.estimator import Estimate
 from pytest_membudget.worker.client.measure import Measurer, NotMeasured, _need_bytes, _own_device, _unfit
+from pytest_membudget.worker.client.order import Order
 
 GIB = 2**30
 H100 = {"count": 1, "name": "NVIDIA H100 80GB HBM3", "total_bytes": 85_000_000_000}

@@ -100,13 +100,6 @@ class Gate:
             base and f"; compares with {base}"
         )
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self) -> None:
-        """A worker may start while tests are collected; with pytest-xdist who will need one is not known."""
-        is_alone = not self._is_xdist_worker and not self._config.pluginmanager.hasplugin("dsession")
-        if is_alone and not self._only_asks:
-            self._session.start_early(self._config)
-
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the tests that there are, whatever is chosen of them."""
         if is_marked(item):

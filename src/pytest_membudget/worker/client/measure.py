@@ -14,8 +14,8 @@ from ...errors import UsageMistake
 from ...hardware.gpus import find_gpu, load_gpus
 from ..ranks.launch_ranks import RanksOrder, measure_ranks
 from ..ranks.launcher_environment import Joined, local_rank_of, ranks_of_environment
-from .client import CUDA, CUDA_GROUP, Order
 from .estimator import Estimate, Estimator, capacity_of, read_answer, request_for
+from .order import CUDA, CUDA_GROUP, Order
 
 #: Drivers reserve more or less of the same card for themselves (see gpus.yaml).
 _SAME_CARD = 0.97

@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..client.client import CUDA, CUDA_GROUP
+from ..client.order import CUDA, CUDA_GROUP, SYMBOLS
 from ..client.process_start import start_process, with_tail
-from ..client.worker_start import SYMBOLS
 from ..exit_status import end_text
 from .launcher_environment import Joined
 from .rank_files import end_groups
