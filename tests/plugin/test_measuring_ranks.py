@@ -50,9 +50,6 @@ DEVICE = """
         def refused(self):
             return []
 
-        def ran_short(self):
-            return False
-
         def snapshot(self):
             return None
     """

@@ -36,7 +36,7 @@ class Workers:
 
 
 class Worker:
-    is_spent = is_awake = False
+    is_spent = False
 
     def __init__(self, workers, order):
         self.workers, self.order = workers, order

@@ -114,7 +114,7 @@ def workers(monkeypatch):
     started = []
 
     class Worker:
-        is_spent = is_awake = False
+        is_spent = False
         held = 0
 
         def __init__(self, order):

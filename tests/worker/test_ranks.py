@@ -48,9 +48,6 @@ DEVICE = """
         def refused(self):
             return []
 
-        def ran_short(self):
-            return False
-
         def snapshot(self):
             return {"segments": []}
     """

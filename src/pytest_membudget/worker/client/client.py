@@ -37,8 +37,6 @@ class Worker:
         self.imported_bytes = 0
         #: what it says of its device
         self.card: Mapping[str, Any] = {}
-        #: it uses the device already
-        self.is_awake = False
         #: it has run a test in its own process, and can run no other
         self.is_spent = False
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -108,7 +106,6 @@ class Worker:
         ready = self._receive("importing the test files")
         self._collecting = False
         self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
-        self.is_awake = ready["is_awake"]
 
     def _message(self) -> dict[str, Any]:
         order = self._order

@@ -44,8 +44,6 @@ class Estimate:
     """Why its snapshot could not be written."""
     snapshot_rank: int | None = None
     """Of several ranks the one whose snapshot is told; each has its own."""
-    ran_short: bool = False
-    """It did not get all that it asked of the device's memory at once."""
     host_bytes: int | None = None
     """Host memory of the machine whose ranks hold most of it; None where nothing was found out about it."""
     cached: bool = False
@@ -191,12 +189,9 @@ class Estimator:
     def card_for(self, file: str) -> Mapping[str, Any] | None:
         """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
         try:
-            worker = self._worker_for(file)
+            return self._worker_for(file).card
         except WorkerFailure:  # which its tests will tell
             return None
-        if worker.is_awake:  # it has a part of the device, and no test has its turn yet
-            self.close()
-        return worker.card
 
     def close(self) -> None:
         """End the worker, if there is one."""
@@ -295,7 +290,6 @@ def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
         has_snapshot=answer.get("has_snapshot", False),
         snapshot_error=answer.get("snapshot_error", ""),
         snapshot_rank=answer.get("snapshot_rank"),
-        ran_short=answer.get("ran_short", False),
         host_bytes=machine.host_bytes if machine is not None and machine.host_bytes else None,
     )
 

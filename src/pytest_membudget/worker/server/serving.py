@@ -115,8 +115,7 @@ class ServingPlugin:
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
                 known.append(item)
-        imported_bytes = self._device.imported_bytes()
-        ready = {"imported_bytes": imported_bytes, "card": self._card(), "is_awake": self._device.is_awake}
+        ready = {"imported_bytes": self._device.imported_bytes(), "card": self._card()}
         self._channel.send({"event": "ready", **ready})
         with suppress(SessionGone):
             self._serve()
