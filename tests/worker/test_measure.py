@@ -8,7 +8,7 @@ from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.verdict import ERROR, WITHIN, Verdict
 from pytest_membudget.worker.client import measure
 from pytest_membudget.worker.client.estimator import Estimate
-from pytest_membudget.worker.client.measure import Measurer, NotMeasured, _own_device, _unfit
+from pytest_membudget.worker.client.measure import Measurer, NotMeasured, _unfit
 from pytest_membudget.worker.client.order import Order
 
 H100 = {"count": 1, "name": "NVIDIA H100 80GB HBM3", "total_bytes": 85_000_000_000}
@@ -136,7 +136,7 @@ def test_several_gpus_are_all_taken(locked, ranks):
     assert found.verdict == Verdict(ERROR, "rank 1 of 2: it left", 1)
     assert locked == [["3", "1"]]
     ((order, request),) = ranks.orders
-    assert (order.gpus, order.device, order.joined) == (2, "a:stand_in", None)
+    assert (order.gpus, order.device) == (2, "a:stand_in")
     assert order.backend == "cpu:gloo,cuda:nccl"
     assert (request["key"], request["metric"], request["snapshot"]) == ("t.py::t", "allocated", None)
 
@@ -146,66 +146,3 @@ def test_more_gpus_than_there_are_start_nothing(locked, ranks):
 
     assert found == NotMeasured("2 CUDA devices, and gpus=3")
     assert ranks.orders == []
-
-
-def launched(local_rank, **more):
-    place = {"RANK": str(local_rank), "LOCAL_RANK": str(local_rank), "WORLD_SIZE": "4"}
-    return {**place, "MASTER_ADDR": "localhost", "MASTER_PORT": "29500", **more}
-
-
-def test_a_launchers_session_joins_it_and_waits_for_no_turn(locked, ranks):
-    # one GPU is shown to it: the others are the other sessions'
-    measurer_of(Workers([], H100), launched(2)).measure("t.py::t", "t.py", Budget(gib=10, gpus=4))
-
-    ((order, _),) = ranks.orders
-    assert (order.joined.rank, order.joined.world_size) == (2, 4)
-    assert locked == [[]]
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"MASTER_PORT": ""}, "not MASTER_PORT, where the ranks meet"),
-        ({"PYTEST_XDIST_WORKER": "gw0"}, "pytest-xdist does not: leave -n out"),
-    ],
-)
-def test_a_launcher_that_cannot_be_joined_is_an_error(locked, ranks, more, said):
-    found = measurer_of(Workers([]), launched(0, **more)).measure("t.py::t", "t.py", Budget(gib=1, gpus=4))
-
-    assert found.verdict.name == ERROR
-    assert said in found.verdict.reason
-    assert ranks.orders == []
-
-
-def test_a_launcher_does_not_concern_a_test_on_one_gpu(locked):
-    broken = launched(1, MASTER_PORT="")
-    measurer = measurer_of(Workers([WITHIN_IT]), broken)
-
-    assert measurer.measure("t.py::t", "t.py", Budget(gib=10)) == WITHIN_IT
-    assert locked == [["1"]]
-    assert measurer._order.visible == "1"
-
-
-@pytest.mark.parametrize(
-    ("environment", "device"),
-    [
-        ({}, "0"),
-        ({"CUDA_VISIBLE_DEVICES": "5,3"}, "5"),
-        (launched(2), "2"),
-        (launched(1, CUDA_VISIBLE_DEVICES="5,3"), "3"),
-        (launched(3, CUDA_VISIBLE_DEVICES="6"), "6"),
-    ],
-)
-def test_one_gpu_is_that_of_the_local_rank(environment, device):
-    assert _own_device(environment) == (device, None)
-
-
-def test_a_local_rank_without_a_gpu_is_told(locked):
-    environment = launched(3, CUDA_VISIBLE_DEVICES="5,3")
-    found = measurer_of(Workers([]), environment).measure("t.py::t", "t.py", Budget(gib=10))
-
-    assert found == NotMeasured("no GPU for local rank 3: CUDA_VISIBLE_DEVICES='5,3' shows 2")
-
-
-def test_without_a_launcher_the_workers_see_what_the_session_sees():
-    assert Measurer(ORDER, {}, device="a:stand_in")._order.visible is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from ..comparison.head_run import asked_of, is_whole, tells_removed
 from ..comparison.notices import compared_notices
 from ..reporting.failure import failure_text
 from ..reporting.rows import Row
-from ..worker.ranks.launcher_environment import is_first
 from .accounts import Accounts
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .progress import ProgressLine
@@ -276,8 +274,7 @@ class Gate:
         )
         self._comparing.close()
         self._ending.tell(*compared_notices(compared), *self._comparing.notes)
-        # the sessions of a launcher have come to the same verdicts, and have the folder in common
-        if self._report_folder is not None and not self._only_asks and is_first(os.environ):
+        if self._report_folder is not None and not self._only_asks:
             self._ending.write_report(self._report_folder, compared)
         self._ending.tell_without_terminal()
 

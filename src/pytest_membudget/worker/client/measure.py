@@ -13,14 +13,11 @@ from ...devices.gpu_lock import lock_gpus, visible_names
 from ...errors import UsageMistake
 from ...hardware.gpus import find_gpu
 from ..ranks.launch_ranks import RanksOrder, measure_ranks
-from ..ranks.launcher_environment import Joined, local_rank_of, ranks_of_environment
 from .estimator import Estimate, Estimator, read_answer, request_for
 from .order import CUDA, CUDA_GROUP, Order
 
 #: Drivers reserve more or less of the same card for themselves (see gpus.yaml).
 _SAME_CARD = 0.97
-#: pytest-xdist sets it in its workers.
-_XDIST_WORKER = "PYTEST_XDIST_WORKER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +28,15 @@ class NotMeasured:
 
 
 class Measurer:
-    """Asks workers on CUDA, and ranks; remembers why there is none.
-
-    In a session that a launcher has started as one of several, a test with ``gpus=1`` runs in each of them,
-    on the GPU of its local rank; those with more run as the launcher's ranks.
-    """
+    """Asks workers on CUDA, and ranks; remembers why there is none."""
 
     def __init__(
         self, order: Order, environment: Mapping[str, str], device: str = CUDA, backend: str = CUDA_GROUP
     ) -> None:
         """``device``: what makes the workers' device. ``backend``: of the ranks' process group."""
         self._environment = environment
-        self._device_name, self._why_not = _own_device(environment)
-        if device == CUDA:
-            self._why_not = why_no_cuda(environment) or self._why_not
-        is_launched = local_rank_of(environment) is not None
-        self._order = replace(
-            order, device=device, records=False, visible=self._device_name if is_launched else None
-        )
+        self._why_not = why_no_cuda(environment) if device == CUDA else None
+        self._order = replace(order, device=device, records=False)
         self._backend = backend
         self._estimator = Estimator(self._order)
         self._card: Mapping[str, Any] | None = None
@@ -67,9 +55,8 @@ class Measurer:
             return NotMeasured("its budget is of host memory alone")
         budget = replace(budget, host_gib=None)
         try:
-            joined = self._joined() if budget.gpus > 1 else None
-            with lock_gpus(self._names(budget, joined)):
-                return self._measure_alone(key, file, budget, joined)
+            with lock_gpus(visible_names(self._environment, budget.gpus)):
+                return self._measure_alone(key, file, budget)
         except UsageMistake as error:
             return Estimate(Verdict(ERROR, str(error)))
 
@@ -77,37 +64,16 @@ class Measurer:
         """End the worker."""
         self._estimator.close()
 
-    def _joined(self) -> Joined | None:
-        joined = ranks_of_environment(self._environment)
-        if joined is not None and _XDIST_WORKER in self._environment:
-            raise UsageMistake(
-                "a launcher has started this session as one rank of several, which all take the same tests "
-                "in the same order; pytest-xdist does not: leave -n out, or write -n0"
-            )
-        return joined
-
-    def _names(self, budget: Budget, joined: Joined | None) -> list[str]:
-        """The devices that ``budget`` is measured on.
-
-        What a launcher has started has GPUs of its own, and sessions that wait for one another must not
-        wait for locks.
-        """
-        if joined is not None:
-            return []
-        return visible_names(self._environment, budget.gpus) if budget.gpus > 1 else [self._device_name]
-
-    def _measure_alone(
-        self, key: str, file: str, budget: Budget, joined: Joined | None
-    ) -> Estimate | NotMeasured:
+    def _measure_alone(self, key: str, file: str, budget: Budget) -> Estimate | NotMeasured:
         """``measure`` while no other process measures on the same devices."""
         card = self._ask_for_card(file)
-        reason = _unfit(card, budget if joined is None else replace(budget, gpus=1)) if card else None
+        reason = _unfit(card, budget) if card else None
         if reason is None and budget.gpus == 1:
             return self._estimator.estimate(key, file, budget)
         self._estimator.close()  # imports may have allocated on the device, which others measure on next
         if reason is not None:
             return NotMeasured(reason)
-        return self._measure_ranks(key, file, budget, joined)
+        return self._measure_ranks(key, file, budget)
 
     def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
         """What a worker says of the device; None if there is no worker, which the test will tell."""
@@ -118,7 +84,7 @@ class Measurer:
             self._card = card
         return self._card
 
-    def _measure_ranks(self, key: str, file: str, budget: Budget, joined: Joined | None) -> Estimate:
+    def _measure_ranks(self, key: str, file: str, budget: Budget) -> Estimate:
         order = RanksOrder(
             args=self._order.args,
             dir=self._order.dir,
@@ -127,22 +93,9 @@ class Measurer:
             gpu=self._order.gpu,
             device=self._order.device,
             backend=self._backend,
-            joined=joined,
         )
         request = request_for(key, file, budget, self._order.gpu)
         return read_answer(budget, measure_ranks(order, request))
-
-
-def _own_device(environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """The name of the device for tests with ``gpus=1``, and why there is none."""
-    local_rank = local_rank_of(environment) or 0
-    names = visible_names(environment, local_rank + 1)
-    if len(names) > local_rank:
-        return names[local_rank], None
-    if len(names) == 1:  # the launcher has shown each rank its own alone
-        return names[0], None
-    shown = environment.get("CUDA_VISIBLE_DEVICES")
-    return "", f"no GPU for local rank {local_rank}: CUDA_VISIBLE_DEVICES={shown!r} shows {len(names)}"
 
 
 def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:

@@ -43,8 +43,6 @@ class Order:
     """Of the stand-in."""
     cards: int = 1
     """How many cards a process sees on the stand-in."""
-    visible: str | None = None
-    """The only CUDA device that it is to see; None: those that the session sees."""
     observes: bool = False
     """Whether it tells what its tests have read, for the cache of estimates."""
     at_once: int = 1
@@ -61,12 +59,5 @@ def worker_environment(order: Order, scratch: str) -> dict[str, str]:
         return stand_in_environment(
             order.libraries, card, order.cards, environment, unlimited=True, scratch=scratch
         )
-    environment = {
-        **SYMBOLS,
-        **os.environ,
-        # asking whether CUDA is there must not wake the driver, which does not survive a fork
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    }
-    if order.visible is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = order.visible
-    return environment
+    # asking whether CUDA is there must not wake the driver, which does not survive a fork
+    return {**SYMBOLS, **os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
