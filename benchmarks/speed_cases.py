@@ -41,24 +41,6 @@ def test_step(number):
         optimizer.step()
         optimizer.zero_grad()
 """
-#: One small test; ``LATE`` lets its worker start when all is collected, as a session's that was idle.
-_ONE = """
-import pytest
-import torch
-
-
-@pytest.mark.mem_budget(gib=1)
-def test_one():
-    kept = torch.empty(2**20, device="cuda")
-"""
-_LATE = """
-import os
-
-if os.environ.get("LATE"):
-    import pytest_membudget.gate.session
-
-    pytest_membudget.gate.session.was_idle = lambda *_: True
-"""
 _LLAMA = (
     "{config: {model_type: llama, hidden_size: 4096, intermediate_size: 14336, num_hidden_layers: 32, "
     "num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128256}}"
@@ -138,27 +120,6 @@ def unused(effort: Effort) -> Iterator[Figure]:
     found = start_up.measure(5 * effort.rounds)
     how = f"`benchmarks/start_up.py`, processor time; the noise is {found.noise:.3f}"
     yield Figure("start-up with the plugin unused / pytest alone", found.ratio, 1.1, how)
-
-
-def worker_start(effort: Effort) -> Iterator[Figure]:
-    """A worker that starts while tests are collected, of one that starts when they are."""
-    command = [*_ESTIMATED, "--membudget-cache=off"]
-    with project({"test_one.py": _ONE, "conftest.py": _LATE}) as (folder, variables):
-        clock_seconds(command, folder, variables)
-        medians = in_turn(
-            effort.rounds,
-            {
-                "late": lambda: clock_seconds(command, folder, {**variables, "LATE": "1"}),
-                "early": lambda: clock_seconds(command, folder, variables),
-            },
-        )
-    how = f"one small test whose file imports torch, by the clock: {_pair(medians, 'early', 'late')}"
-    yield Figure(
-        "session that starts its worker during collection / after collection",
-        medians["early"] / medians["late"],
-        1.0,
-        how,
-    )
 
 
 def trace(effort: Effort) -> Iterator[Figure]:
@@ -269,7 +230,6 @@ def _pair(medians: Mapping[str, float], one: str, other: str) -> str:
 #: In the page's order.
 CASES: tuple[Callable[[Effort], Iterator[Figure]], ...] = (
     unused,
-    worker_start,
     trace,
     at_once,
     unchanged,

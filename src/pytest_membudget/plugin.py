@@ -76,6 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("membudget"):
         config.pluginmanager.register(_Skip(), "membudget-skip")
         return
+    _refuse_launcher()
     from .gate.hooks import Gate
 
     settings = _settings(config)
@@ -86,6 +87,16 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
     if config.pluginmanager.register(gate, "membudget-gate") is None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
+
+
+def _refuse_launcher() -> None:
+    """Refuse a session that torchrun, or another launcher, has started as one of several ranks."""
+    world_size = os.environ.get("WORLD_SIZE", "")
+    if "RANK" in os.environ and world_size.isdecimal() and int(world_size) > 1:
+        raise pytest.UsageError(
+            f"a launcher has started this session as one of {world_size} ranks (RANK and WORLD_SIZE say so): "
+            "run pytest --membudget itself without the launcher; tests with gpus=N start their own ranks"
+        )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_membudget.budgets.settings import Settings
 from pytest_membudget.cache import session_cache
-from pytest_membudget.worker.client.client import STAND_IN, VIRTUAL, Order
+from pytest_membudget.worker.client.order import STAND_IN, VIRTUAL, Order
 
 ORDER = Order(args=(), dir="/project", files=["test_a.py"], gpu="H100-80GB", timeout=300, device=STAND_IN)
 

@@ -12,8 +12,8 @@ from pytest_membudget.cache.store import Store
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.units import GIB
 from pytest_membudget.worker.client import estimator as estimate_module
-from pytest_membudget.worker.client.client import Order
 from pytest_membudget.worker.client.estimator import Estimator
+from pytest_membudget.worker.client.order import Order
 
 REPORT = {
     "kind": "traced",

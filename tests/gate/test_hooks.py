@@ -12,7 +12,7 @@ CONFTEST = """
     import pytest_membudget.gate.session
     from pytest_membudget.errors import WorkerFailure
     from pytest_membudget.worker.client.estimator import Estimator
-    from pytest_membudget.worker.client.client import VIRTUAL
+    from pytest_membudget.worker.client.order import VIRTUAL
 
     pytest_membudget.gate.session.MEASURED_ON = "stand_in:device"
 
@@ -62,7 +62,6 @@ CONFTEST = """
 
     Estimator._ask = answer
     Estimator.card_for = card
-    pytest_membudget.gate.session.BudgetSession.start_early = lambda session, config: None
     """
 BUDGETS = """
     import pytest

@@ -37,14 +37,9 @@ def test_a_control_groups_quota_counts(cores, group, quota, count):
     assert processors({}, group(cpu_max=quota)) == count
 
 
-@pytest.mark.parametrize(("variable", "value", "count"), [
-    ("PYTEST_XDIST_WORKER_COUNT", "2", 4),
-    ("PYTEST_XDIST_WORKER_COUNT", "16", 1),
-    ("LOCAL_WORLD_SIZE", "4", 2),
-    ("LOCAL_WORLD_SIZE", "many", 8),
-])  # fmt: skip
-def test_sessions_share_them(cores, tmp_path, variable, value, count):
-    assert processors({variable: value}, tmp_path) == count
+@pytest.mark.parametrize(("workers", "count"), [("2", 4), ("16", 1), ("many", 8)])
+def test_the_workers_of_xdist_share_them(cores, tmp_path, workers, count):
+    assert processors({"PYTEST_XDIST_WORKER_COUNT": workers}, tmp_path) == count
 
 
 def test_free_memory_is_the_systems_or_the_control_groups_whichever_is_less(group, tmp_path):

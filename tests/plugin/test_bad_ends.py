@@ -9,7 +9,6 @@ import pytest
 #: Stands for the worker, so that a session takes a second: each test's figure is 1 GiB.
 STAND_IN = """
     from pytest_membudget.worker.client.estimator import Estimator
-    from pytest_membudget.gate.session import BudgetSession
 
     PEAKS = ("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes")
 
@@ -25,7 +24,6 @@ STAND_IN = """
         return {"outcome": "traced", "report": report}
 
     Estimator._ask = answer
-    BudgetSession.start_early = lambda session, config: None
     """
 BUDGETS = """
     import pytest

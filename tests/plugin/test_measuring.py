@@ -48,9 +48,6 @@ STAND_IN = """
         def refused(self):
             return []
 
-        def ran_short(self):
-            return False
-
 
     def device(order):
         return Device(order)

@@ -5,8 +5,8 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.worker.client import estimator as estimate_module
-from pytest_membudget.worker.client.client import Order
 from pytest_membudget.worker.client.estimator import Estimator
+from pytest_membudget.worker.client.order import Order
 
 REPORT = {
     "kind": "traced",
@@ -31,12 +31,12 @@ class Workers:
         self.sent = []
         self.imported_bytes = 0
 
-    def __call__(self, order, start=None):
+    def __call__(self, order):
         return Worker(self, order)
 
 
 class Worker:
-    is_spent = is_awake = False
+    is_spent = False
 
     def __init__(self, workers, order):
         self.workers, self.order = workers, order

@@ -9,8 +9,8 @@ from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.worker.client import estimator as estimate
-from pytest_membudget.worker.client.client import Order
 from pytest_membudget.worker.client.estimator import capacity_of, read_answer, request_for
+from pytest_membudget.worker.client.order import Order
 
 GIB = 1_073_741_824
 
@@ -114,10 +114,10 @@ def workers(monkeypatch):
     started = []
 
     class Worker:
-        is_spent = is_awake = False
+        is_spent = False
         held = 0
 
-        def __init__(self, order, *_):
+        def __init__(self, order):
             started.append(list(order.files))
             self.imported_bytes = Worker.held
 

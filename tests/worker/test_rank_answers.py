@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, LOST, RAISED, combined, entry
+from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, RAISED, combined, entry
 
 
 def traced(rank):
@@ -56,13 +56,6 @@ def test_of_those_that_hang_the_one_outside_of_a_collective_is_named():
     sleeps = entry(1, None, failure=HUNG, number=2, reason="it did not finish")
 
     assert combined([waits, sleeps])["failed_rank"] == 1
-
-
-def test_a_lost_session_is_named_before_those_that_wait_for_its_rank():
-    waits = entry(0, None, failure=HUNG, number=1, waits=True, reason="it did not finish")
-    lost = entry(1, None, failure=LOST, reason="nothing was heard of it")
-
-    assert combined([waits, lost])["reason"] == "rank 1 of 2: nothing was heard of it"
 
 
 def test_out_of_memory_keeps_its_place():

@@ -9,8 +9,6 @@ from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, RAISED
 from pytest_membudget.worker.ranks.rank_files import RankFiles
 from pytest_membudget.worker.ranks.rank_watch import RankWatch
 
-OF_TWO = {0: 0, 1: 1}
-
 
 @pytest.fixture
 def start(tmp_path):
@@ -46,7 +44,7 @@ def test_while_all_run_none_has_failed(tmp_path, start):
     start(0, "sleep", "60")
     start(1, "sleep", "60")
 
-    watch = RankWatch(tmp_path, OF_TWO, 60.0)
+    watch = RankWatch(tmp_path, 2, 60.0)
 
     assert (watch.look(), watch.is_done()) == (False, False)
 
@@ -54,7 +52,7 @@ def test_while_all_run_none_has_failed(tmp_path, start):
 def test_whoever_died_is_named_and_not_the_one_that_raised_because_of_it(tmp_path, start):
     start(0, "sleep", "60").write("json", error(1.0))
     start(1, "false", waited=True)
-    watch = RankWatch(tmp_path, OF_TWO, 60.0)
+    watch = RankWatch(tmp_path, 2, 60.0)
 
     assert watch.look()
     assert watch.failures == {1: DIED}
@@ -64,7 +62,7 @@ def test_whoever_died_is_named_and_not_the_one_that_raised_because_of_it(tmp_pat
 def test_of_two_that_raised_the_earlier_comes_first(tmp_path, start):
     start(0, "sleep", "60").write("json", error(2.0))
     start(1, "sleep", "60").write("json", error(1.0))
-    watch = RankWatch(tmp_path, OF_TWO, 60.0)
+    watch = RankWatch(tmp_path, 2, 60.0)
 
     assert watch.look()
     entries = watch.entries({})
@@ -75,7 +73,7 @@ def test_of_two_that_raised_the_earlier_comes_first(tmp_path, start):
 def test_a_rank_that_was_told_to_end_is_not_the_first(tmp_path, start):
     start(0, "false", waited=True)
     start(1, "false", waited=True)
-    watch = RankWatch(tmp_path, OF_TWO, 60.0)
+    watch = RankWatch(tmp_path, 2, 60.0)
     watch.look()
 
     assert failures(watch.entries({0: -signal.SIGTERM, 1: 1})) == [ENDED, DIED]
@@ -83,7 +81,7 @@ def test_a_rank_that_was_told_to_end_is_not_the_first(tmp_path, start):
 
 def test_a_rank_that_died_before_it_had_said_anything_is_found_by_its_exit_code(tmp_path, start):
     start(0, "false", waited=True)
-    watch = RankWatch(tmp_path, OF_TWO, 60.0)
+    watch = RankWatch(tmp_path, 2, 60.0)
     watch.look()
 
     entries = watch.entries({0: -signal.SIGTERM, 1: 127})
@@ -93,9 +91,9 @@ def test_a_rank_that_died_before_it_had_said_anything_is_found_by_its_exit_code(
 
 
 def test_a_rank_that_has_answered_and_left_has_not_failed(tmp_path, start):
-    for rank in OF_TWO:
+    for rank in range(2):
         start(rank, "true", waited=True).write("json", {"outcome": "traced", "report": {}})
-    watch = RankWatch(tmp_path, OF_TWO, 60.0)
+    watch = RankWatch(tmp_path, 2, 60.0)
 
     assert (watch.look(), watch.is_done()) == (False, True)
     assert failures(watch.entries({})) == [None, None]
@@ -105,7 +103,7 @@ def test_only_those_that_have_not_answered_hang(tmp_path, start):
     start(0, "true", waited=True).write("json", {"outcome": "traced", "report": {}})
     # it ends by the signal that asks where it is: what it says has another test
     start(1, "sleep", "60")
-    watch = RankWatch(tmp_path, OF_TWO, 0.0)
+    watch = RankWatch(tmp_path, 2, 0.0)
     RankFiles(tmp_path, 1).path("where").touch()
     watch.look()
 
@@ -119,7 +117,7 @@ def test_the_last_lines_are_those_of_the_test(tmp_path, start):
     with files.path("out").open("a") as output:
         output.writelines(f"line {n}\n" for n in range(20))
 
-    assert files.last_lines(0).splitlines() == [f"line {n}" for n in range(8, 20)]
+    assert files.last_lines().splitlines() == [f"line {n}" for n in range(8, 20)]
 
 
 def test_a_process_that_python_could_not_start_has_its_words(tmp_path):
@@ -127,4 +125,4 @@ def test_a_process_that_python_could_not_start_has_its_words(tmp_path):
     log.parent.mkdir(parents=True)
     log.write_text("ModuleNotFoundError: No module named 'pytest_membudget'\n")
 
-    assert RankFiles(tmp_path, 5).last_lines(1) == "ModuleNotFoundError: No module named 'pytest_membudget'"
+    assert RankFiles(tmp_path, 1).last_lines() == "ModuleNotFoundError: No module named 'pytest_membudget'"

@@ -5,9 +5,7 @@ that counts what a body says it takes.
 """
 
 import json
-import os
 import pickle
-import socket
 import subprocess
 import sys
 import textwrap
@@ -17,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
-from pytest_membudget.worker.ranks.launcher_environment import Joined
 
 DEVICE = """
     from pytest_membudget.memory_report import MemoryReport, PeakBytes
@@ -47,9 +44,6 @@ DEVICE = """
 
         def refused(self):
             return []
-
-        def ran_short(self):
-            return False
 
         def snapshot(self):
             return {"segments": []}
@@ -139,18 +133,12 @@ BODIES = """
         pass
     """
 
-#: A session: of the launcher that has started it, or one that starts ranks itself.
 SESSION = """
-    import json, os, sys
+    import json, sys
     from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
-    from pytest_membudget.worker.ranks.launcher_environment import ranks_of_environment
 
-    order, requests = json.loads(sys.argv[1])
-    joined = ranks_of_environment(os.environ)
-    for number, request in enumerate(requests):
-        answer = measure_ranks(RanksOrder(**order, joined=joined), request)
-        with open(f"answer-{sys.argv[2]}-{number}-{joined.rank if joined else 0}.json", "w") as file:
-            json.dump(answer, file)
+    order, request = json.loads(sys.argv[1])
+    measure_ranks(RanksOrder(**order), request)
     """
 
 LINES = {
@@ -193,8 +181,8 @@ def request_of(folder, name, snapshot=None):
     return {"key": key, "file": file, **more}
 
 
-def answer_of(folder, name, gpus=2, timeout=120.0, snapshot=None, joined=None):
-    order = RanksOrder(**order_in(folder, gpus, timeout), joined=joined)
+def answer_of(folder, name, gpus=2, timeout=120.0, snapshot=None):
+    order = RanksOrder(**order_in(folder, gpus, timeout))
     return measure_ranks(order, request_of(folder, name, snapshot))
 
 
@@ -225,24 +213,15 @@ def wait_for(path, seconds=60.0):
         time.sleep(0.05)
 
 
-def start_session(folder, names, tag, *, gpus=2, timeout=120.0, launcher=(), variables=None):
-    arguments = json.dumps([order_in(folder, gpus, timeout), [request_of(folder, name) for name in names]])
+def start_session(folder, name):
+    arguments = json.dumps([order_in(folder, 2, 120.0), request_of(folder, name)])
     return subprocess.Popen(
-        [sys.executable, *launcher, str(folder / "session.py"), arguments, tag],
+        [sys.executable, str(folder / "session.py"), arguments],
         cwd=folder,
-        env={**os.environ, **(variables or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
-
-
-def answers_of_sessions(folder, tag, number):
-    """The answers of both sessions to their request ``number``."""
-    return [json.loads((folder / f"answer-{tag}-{number}-{rank}.json").read_text()) for rank in range(2)]
-
-
-# Ranks that the plugin starts
 
 
 @pytest.fixture(scope="module")
@@ -334,109 +313,10 @@ def test_an_agent_that_is_killed_takes_its_ranks_with_it(folder):
 def test_a_session_that_is_killed_takes_its_ranks_with_it(folder):
     for old in folder.glob("pids-test_hangs-*"):
         old.unlink()
-    session = start_session(folder, ["test_hangs"], "killed")
+    session = start_session(folder, "test_hangs")
     for rank in range(2):
         wait_for(folder / f"pids-test_hangs-{rank}")
     session.kill()
     session.communicate()
 
     assert all_end(noted_pids(folder, "test_hangs", 2))
-
-
-# Ranks that a launcher has started
-
-
-@pytest.fixture(scope="module")
-def of_torchrun(folder):
-    names = ["test_reduces", "test_killed", "test_reduces"]
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    session = start_session(folder, names, "torchrun", launcher=launcher)
-    _, errors = session.communicate(timeout=120)
-    assert session.returncode == 0, errors
-    return [answers_of_sessions(folder, "torchrun", number) for number in range(3)]
-
-
-@pytest.mark.parametrize("number", [0, 2])
-def test_under_torchrun_each_session_runs_a_rank_and_hears_of_all(of_torchrun, number):
-    one, other = of_torchrun[number]
-    # 1 + 2, in thousands, and the rank
-    taken = [(report["rank"], report["peak"]["allocated_bytes"]) for report in one["reports"]]
-
-    assert one["outcome"] == "traced"
-    assert taken == [(0, 3_000), (1, 3_001)]
-    assert other == one
-
-
-def test_under_torchrun_all_sessions_name_the_rank_that_failed(of_torchrun):
-    one, other = of_torchrun[1]
-
-    assert one["reason"] == f"rank 1 of 2: {LINES['test_killed'][1]}"
-    assert "layer 1 of it" in one["details"]
-    assert other == one
-
-
-def srun(folder, names, tag):
-    """Two tasks of a step, as srun starts them: nobody keeps a store for them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    step = {
-        "SLURM_STEP_ID": "0",
-        "SLURM_STEP_NUM_TASKS": "2",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-    }
-    return [
-        start_session(
-            folder, names, tag, variables={**step, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}
-        )
-        for rank in range(2)
-    ]
-
-
-def test_tasks_of_srun_meet_at_rank_0_for_test_after_test(folder):
-    for session in srun(folder, ["test_raises", "test_reduces"], "srun"):
-        _, errors = session.communicate(timeout=120)
-        assert session.returncode == 0, errors
-
-    raised, other = answers_of_sessions(folder, "srun", 0)
-    assert raised["reason"].startswith(f"rank 1 of 2: {LINES['test_raises'][1]}")
-    assert other == raised
-    reduced, other = answers_of_sessions(folder, "srun", 1)
-    assert [report["peak"]["allocated_bytes"] for report in reduced["reports"]] == [3_000, 3_001]
-    assert other == reduced
-
-
-def test_a_session_of_the_launchers_that_ends_is_named_by_the_others(folder):
-    for old in folder.glob("pids-test_hangs-*"):
-        old.unlink()
-    staying, ending = srun(folder, ["test_hangs"], "lost")
-    for rank in range(2):
-        wait_for(folder / f"pids-test_hangs-{rank}")
-    ending.kill()
-    ending.communicate()
-    staying.communicate(timeout=60)
-
-    answer = json.loads((folder / "answer-lost-0-0.json").read_text())
-    assert answer["reason"] == "rank 1 of 2: its session has ended"
-    assert all_end(noted_pids(folder, "test_hangs", 2))
-
-
-def test_ranks_that_do_not_meet_say_where_they_were_to(folder):
-    with socket.socket() as closed:  # bound, and nobody listens
-        closed.bind(("127.0.0.1", 0))
-        joined = Joined(1, 2, 1, "127.0.0.1", closed.getsockname()[1], hosts_store=False)
-        answer = answer_of(folder, "test_reduces", timeout=2.0, joined=joined)
-
-    assert answer["outcome"] == "error"
-    place = f"MASTER_ADDR:MASTER_PORT, 127.0.0.1:{joined.master_port}"
-    assert answer["reason"].startswith(f"the ranks do not meet at {place}")
-
-
-def test_a_launcher_with_another_number_of_ranks_is_told(folder):
-    joined = Joined(0, 2, 0, "127.0.0.1", 29500, hosts_store=True)
-
-    answer = answer_of(folder, "test_reduces", gpus=4, joined=joined)
-
-    assert answer["outcome"] == "error"
-    assert answer["reason"].startswith("gpus=4, but the launcher has started 2 ranks; start 4")

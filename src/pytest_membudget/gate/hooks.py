@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from ..comparison.head_run import asked_of, is_whole, tells_removed
 from ..comparison.notices import compared_notices
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
-from ..worker.ranks.launcher_environment import is_first
 from .accounts import Accounts
 from .marking import is_marked
 from .outcomes import BodyNotRun, BudgetUnchecked
@@ -100,13 +98,6 @@ class Gate:
         return f"membudget: estimates on a {device.name} {card} ({device.why}); {measuring}" + (
             base and f"; compares with {base}"
         )
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self) -> None:
-        """A worker may start while tests are collected; with pytest-xdist who will need one is not known."""
-        is_alone = not self._is_xdist_worker and not self._config.pluginmanager.hasplugin("dsession")
-        if is_alone and not self._only_asks:
-            self._session.start_early(self._config)
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the tests that there are, whatever is chosen of them."""
@@ -283,8 +274,7 @@ class Gate:
         )
         self._comparing.close()
         self._ending.tell(*compared_notices(compared), *self._comparing.notes)
-        # the sessions of a launcher have come to the same verdicts, and have the folder in common
-        if self._report_folder is not None and not self._only_asks and is_first(os.environ):
+        if self._report_folder is not None and not self._only_asks:
             self._ending.write_report(self._report_folder, compared)
         self._ending.tell_without_terminal()
 

@@ -16,7 +16,6 @@ from ..budgets.node_ids import file_name_of, name_of_rank
 from ..budgets.settings import DEFAULT_GPU, OFF, REQUIRE, Settings
 from ..budgets.verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
 from ..cache.estimates import EstimateCache
-from ..cache.idle import remember_idle, was_idle
 from ..cache.session_cache import cache_of
 from ..devices.choice import choose_device
 from ..errors import MembudgetError
@@ -24,10 +23,10 @@ from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
 from ..results.test_result import TestResult, with_measurement
 from ..scenarios.items import ScenarioItem
-from ..worker.client.client import CUDA, CUDA_GROUP, Order
 from ..worker.client.estimator import Estimate, capacity_of
 from ..worker.client.estimators import Estimators
 from ..worker.client.measure import Measurer, NotMeasured
+from ..worker.client.order import CUDA, CUDA_GROUP, Order
 from .marking import is_marked, marked_test, unreadable
 
 #: Called before each estimate with its number, how many there are, and the test.
@@ -81,8 +80,6 @@ class BudgetSession:
         self._estimators: Estimators | None = None
         self._config: pytest.Config | None = None
         self._measurer: Measurer | None = None
-        self._session_config: pytest.Config | None = None
-        self._is_planned = False
 
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The marked ones of ``items``, those that will run; their files are what workers collect."""
@@ -90,9 +87,6 @@ class BudgetSession:
         self._config = marked[0].config if marked else None
         bodies = [item for item in marked if not isinstance(item, ScenarioItem)]
         self._files = list(dict.fromkeys(str(item.path) for item in bodies))
-        if not bodies and self._estimators is not None:
-            self._estimators.stop_early()
-        self._is_planned = True
         return marked
 
     def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> Iterator[TestResult]:
@@ -140,13 +134,6 @@ class BudgetSession:
         test = marked_test(item, self.settings)
         return _result(test, test.budget, Estimate(Verdict(verdict, reason)))
 
-    def start_early(self, config: pytest.Config) -> None:
-        """Start a worker's process while tests are still collected, unless the last session needed none."""
-        self._session_config = config
-        if not was_idle(self.settings, config):
-            with suppress(OSError):  # no room for it: a later start will tell, if one is needed
-                self._estimates().start_early(observes=self.settings.cache != OFF)
-
     def _expect(self, items: Sequence[pytest.Item]) -> None:
         for item in items:
             if isinstance(item, ScenarioItem) or _RESULT in item.stash:
@@ -163,10 +150,6 @@ class BudgetSession:
 
     def close(self) -> None:
         """End the workers."""
-        if self._session_config is not None and self._is_planned:
-            has_worked = self._estimators is not None and self._estimators.has_worked
-            remember_idle(self.settings, self._session_config, is_idle=not has_worked)
-            self._session_config = None
         for workers in (self._estimators, self._measurer):
             if workers is not None:
                 workers.close()

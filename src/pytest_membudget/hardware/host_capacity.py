@@ -9,13 +9,13 @@ from pathlib import Path
 
 _CONTROL_GROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
-#: How many sessions there are beside this one: pytest-xdist tells its workers, torchrun its ranks.
-_SESSIONS = ("PYTEST_XDIST_WORKER_COUNT", "LOCAL_WORLD_SIZE")
+#: How many workers pytest-xdist has started: it sets this in each of them.
+_XDIST_WORKERS = "PYTEST_XDIST_WORKER_COUNT"
 
 
 def processors(environment: Mapping[str, str], group: Path = _CONTROL_GROUP) -> int:
     """How many this process may keep busy, one at least: its affinity, its control group's quota, and its
-    share of them among pytest-xdist's workers or a launcher's ranks.
+    share of them among pytest-xdist's workers.
 
     ``cpu.max``: Documentation/admin-guide/cgroup-v2.rst, Linux 6.12.
     """
@@ -24,9 +24,9 @@ def processors(environment: Mapping[str, str], group: Path = _CONTROL_GROUP) -> 
     quota, _, period = _text(group / "cpu.max").partition(" ")
     if quota.isdigit() and period.strip().isdigit():
         count = min(count, math.ceil(int(quota) / int(period)))
-    for sessions in (environment.get(name, "") for name in _SESSIONS):
-        if sessions.isdigit() and int(sessions):
-            count //= int(sessions)
+    workers = environment.get(_XDIST_WORKERS, "")
+    if workers.isdigit() and int(workers):
+        count //= int(workers)
     return max(1, count)
 
 

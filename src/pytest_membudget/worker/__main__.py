@@ -33,8 +33,6 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def _serve(channel: Channel, order: dict[str, Any]) -> int:
     os.chdir(order["dir"])
-    missing = _Missing()
-    sys.meta_path.append(missing)
     observer = _observer(order) if order.get("observes") else None
     try:
         import torch  # noqa: F401 - a clear word on what is missing, before anything else needs it
@@ -50,27 +48,7 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
     except MembudgetError as error:
         _fail(channel, str(error))
         return 1
-    import pytest  # noqa: F401 - what is imported before the session, whose own order is the user's, ends here
-
-    sys.meta_path.remove(missing)
-    imported = {name.partition(".")[0] for name in (*sys.modules, *missing.names)}
-    channel.send({"event": "waiting", "names": sorted(imported)})
-    rest = channel.receive()
-    if rest is None:  # there is nothing to estimate
-        return 0
-    sys.path[:] = dict.fromkeys((*rest["import_path"], *sys.path))
-    return _run_session(channel, {**order, "files": rest["files"]}, device, observer)
-
-
-class _Missing:
-    """Asked for the modules that no other finder has found: elsewhere they might be."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Finds nothing."""
-        self.names.add(name)
+    return _run_session(channel, order, device, observer)
 
 
 def _made(order: dict[str, Any]) -> Any:

@@ -169,10 +169,6 @@ class VirtualDevice:
         """What was refused in this process that a GPU would have done, each with its place."""
         return refused()
 
-    def ran_short(self) -> bool:
-        """Nobody else takes any of it."""
-        return False
-
     def card(self) -> dict[str, Any]:
         """What there is to know of it before a test runs."""
         return {}

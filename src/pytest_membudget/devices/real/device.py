@@ -77,11 +77,6 @@ class CudaDevice:
         """Nothing is refused here."""
         return []
 
-    def ran_short(self) -> bool:
-        """Whether an allocation has failed: others on the card may be why."""
-        stats = torch.cuda.memory_stats() if self.is_awake else {}
-        return bool(stats.get("num_alloc_retries", 0) or stats.get("num_ooms", 0))
-
     def begin(
         self, gpu: Gpu | None = None, *, limited: bool = False, rank: int = 0, world_size: int = 1
     ) -> None:

@@ -74,10 +74,6 @@ class StandInDevice:
         """What was refused in this process that a GPU would have done, each with its place."""
         return self._values.refused()
 
-    def ran_short(self) -> bool:
-        """Nobody else takes any of it."""
-        return False
-
     def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
         """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
         self._limited = limited

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import WorkerFailure
 from ..exit_status import end_text
+from .order import Order, worker_environment
 from .pending_requests import InFlight
-from .process_start import with_tail
-from .worker_start import CUDA, CUDA_GROUP, STAND_IN, VIRTUAL, Order, WorkerStart, import_path
+from .process_start import start_process, with_tail
 
-__all__ = ["CUDA", "CUDA_GROUP", "STAND_IN", "VIRTUAL", "Order", "Worker", "WorkerStart"]
-
+#: What a worker process runs.
+_WORKER = "pytest_membudget.worker.__main__"
+#: Seconds that an idle or estimating worker gets to end by itself.
+_FAREWELL = 2.0
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0
 #: The same of a start: torch's CUDA build is imported, on a busy host perhaps.
 _START_GRACE = 120.0
 #: Requests that a worker has beside those that it runs, so that it need not wait for the next.
 _IN_STORE = 2
-_STARTING = "starting the session"
 
 
 class Worker:
     """A worker process; ended by ``close``."""
 
-    def __init__(self, order: Order, start: WorkerStart | None = None) -> None:
-        """``start``: a process that was started before; used if a new one would be the same, else ended."""
+    def __init__(self, order: Order) -> None:
         self._order = order
         self._collecting = False
         #: device memory that the test files hold since their import
         self.imported_bytes = 0
         #: what it says of its device
         self.card: Mapping[str, Any] = {}
-        #: it uses the device already
-        self.is_awake = False
         #: it has run a test in its own process, and can run no other
         self.is_spent = False
-        self._start = self._usable(start) or WorkerStart(order)
-        self._channel = self._start.channel
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._scratch = tempfile.mkdtemp(prefix="membudget-")
+        self._process, self._channel = start_process(
+            _WORKER, self._output, worker_environment(order, self._scratch)
+        )
         self._in_flight = InFlight(self._channel)
         try:
-            self._begin(is_ready=self._start is start)
+            self._begin()
         except BaseException:
             self.close()
             raise
@@ -84,38 +89,37 @@ class Worker:
 
     def close(self) -> None:
         """End the process, whatever it does, and the tests that it runs."""
-        self._start.close()
-
-    def _usable(self, start: WorkerStart | None) -> WorkerStart | None:
-        """``start`` if it has come to where it waits for its files, and may go on from there."""
-        if start is None:
-            return None
+        self._channel.close()  # which ends it, and its tests' processes with it, if it listens
         try:
-            if start.is_for(self._order):
-                names = self._heard_of(start, _STARTING, _START_GRACE)["names"]
-                if start.finds_the_same(set(names)):
-                    return start
-        except WorkerFailure:  # perhaps for its early start alone: a later one will tell
-            pass
-        except BaseException:
-            start.close(0)
-            raise
-        start.close(0)
-        return None
+            self._process.wait(_FAREWELL)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._output.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _begin(self, *, is_ready: bool) -> None:
-        if not is_ready:
-            self._receive(_STARTING, _START_GRACE)
-        try:
-            self._channel.send({"files": list(self._order.files), "import_path": import_path()})
-        except BrokenPipeError:
-            raise self._lost("the worker was gone before it had begun") from None
-        self._receive(_STARTING, _START_GRACE)
+    def _begin(self) -> None:
+        with contextlib.suppress(BrokenPipeError):  # what it has said before its end is told below
+            self._channel.send(self._message())
+        self._receive("starting the session", _START_GRACE)
         self._collecting = True
         ready = self._receive("importing the test files")
         self._collecting = False
         self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
-        self.is_awake = ready["is_awake"]
+
+    def _message(self) -> dict[str, Any]:
+        order = self._order
+        return {
+            "args": list(order.args),
+            "dir": order.dir,
+            "files": list(order.files),
+            "gpu": order.gpu,
+            "records": order.records,
+            "device": order.device,
+            "scratch": self._scratch,
+            "observes": order.observes,
+            "at_once": order.at_once,
+        }
 
     def _send(self, request: Mapping[str, Any]) -> int:
         try:
@@ -132,22 +136,18 @@ class Worker:
             self._send(request)
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
-        return self._heard_of(self._start, doing, grace)
-
-    def _heard_of(self, start: WorkerStart, doing: str, grace: float) -> dict[str, Any]:
         """What the process says next; it says something within the time limit of a test and ``grace``."""
         try:
-            message = start.channel.receive(self._order.timeout + grace)
+            message = self._channel.receive(self._order.timeout + grace)
         except TimeoutError:
             limit = f"{self._order.timeout:g} s ([tool.membudget] timeout)"
-            raise self._lost(f"the worker did not answer within {limit} while {doing}", start) from None
+            raise self._lost(f"the worker did not answer within {limit} while {doing}") from None
         if message is None:
-            start.process.wait()
-            raise self._lost(f"the worker {end_text(start.process.returncode)} while {doing}", start)
+            self._process.wait()
+            raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
         if message["event"] == "failed":
-            raise self._lost(message["reason"], start)
+            raise self._lost(message["reason"])
         return message
 
-    def _lost(self, what: str, start: WorkerStart | None = None) -> WorkerFailure:
-        output = (start or self._start).output
-        return WorkerFailure(with_tail(what, output), collecting=self._collecting)
+    def _lost(self, what: str) -> WorkerFailure:
+        return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)

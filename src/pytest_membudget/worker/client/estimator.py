@@ -18,7 +18,8 @@ from ...hardware.gpus import find_gpu
 from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
 from ...memory_report import MemoryReport
 from ..ranks.rank_estimates import answer_of_ranks
-from .client import Order, Worker, WorkerStart
+from .client import Worker
+from .order import Order
 
 Request = Mapping[str, Any]
 #: A request as a key.
@@ -43,8 +44,6 @@ class Estimate:
     """Why its snapshot could not be written."""
     snapshot_rank: int | None = None
     """Of several ranks the one whose snapshot is told; each has its own."""
-    ran_short: bool = False
-    """It did not get all that it asked of the device's memory at once."""
     host_bytes: int | None = None
     """Host memory of the machine whose ranks hold most of it; None where nothing was found out about it."""
     cached: bool = False
@@ -62,11 +61,7 @@ class Estimator:
     several, each of them is asked again alone, so that one is to blame.
     """
 
-    def __init__(
-        self, order: Order, cache: EstimateCache | None = None, start: WorkerStart | None = None
-    ) -> None:
-        """``start``: a process that was started for the first worker."""
-        self._start = start
+    def __init__(self, order: Order, cache: EstimateCache | None = None) -> None:
         self._order = order if cache is None else replace(order, observes=True)
         self._cache = cache
         self._has_asked = False
@@ -81,8 +76,6 @@ class Estimator:
         self._ahead: dict[Ident, tuple[dict[str, Any], bool]] = {}
         #: one of them has ended a worker
         self._suspects: set[Ident] = set()
-        #: whether a worker was needed
-        self.has_worked = False
 
     def expect(self, key: str, file: str, budget: Budget, snapshot: str | None = None) -> None:
         """``estimate`` will be called with these, after all that it was said of before."""
@@ -196,21 +189,15 @@ class Estimator:
     def card_for(self, file: str) -> Mapping[str, Any] | None:
         """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
         try:
-            worker = self._worker_for(file)
+            return self._worker_for(file).card
         except WorkerFailure:  # which its tests will tell
             return None
-        if worker.is_awake:  # it has a part of the device, and no test has its turn yet
-            self.close()
-        return worker.card
 
     def close(self) -> None:
         """End the worker, if there is one."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None
-        if self._start is not None:
-            self._start.close(0)
-            self._start = None
 
     def _worker_for(self, file: str) -> Worker:
         if self._worker is not None and self._file not in (None, file):
@@ -221,7 +208,6 @@ class Estimator:
         return self._worker
 
     def _start_for(self, file: str) -> Worker:
-        self.has_worked = True
         if not self._by_file:
             worker = self._start_for_all()
             if worker is not None:
@@ -236,9 +222,8 @@ class Estimator:
     def _start_for_all(self) -> Worker | None:
         """A worker that has collected all files; None if each file needs its own."""
         several = len(self._order.files) > 1
-        start, self._start = self._start, None
         try:
-            worker = Worker(self._order, start)
+            worker = Worker(self._order)
         except WorkerFailure as error:
             if several and error.collecting:
                 return None
@@ -305,7 +290,6 @@ def read_answer(budget: Budget, answer: dict[str, Any]) -> Estimate:
         has_snapshot=answer.get("has_snapshot", False),
         snapshot_error=answer.get("snapshot_error", ""),
         snapshot_rank=answer.get("snapshot_rank"),
-        ran_short=answer.get("ran_short", False),
         host_bytes=machine.host_bytes if machine is not None and machine.host_bytes else None,
     )
 

@@ -12,9 +12,9 @@ from ...cache.estimates import EstimateCache
 from ...devices.choice import DeviceChoice
 from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
-from .client import STAND_IN as ON_STAND_IN
-from .client import VIRTUAL, Order, WorkerStart
 from .estimator import Estimator
+from .order import STAND_IN as ON_STAND_IN
+from .order import VIRTUAL, Order
 
 
 class Estimators:
@@ -38,24 +38,11 @@ class Estimators:
         self._cache_for = cache_for
         self._estimators: dict[tuple[str, str, int], Estimator] = {}
         self._caches: list[EstimateCache] = []
-        self._start: WorkerStart | None = None
-
-    @property
-    def has_worked(self) -> bool:
-        """Whether a worker was needed."""
-        return any(estimator.has_worked for estimator in self._estimators.values())
 
     @property
     def cache_trouble(self) -> str:
         """Why estimates could not be kept; empty if they could."""
         return next((cache.trouble for cache in self._caches if cache.trouble), "")
-
-    def start_early(self, *, observes: bool) -> None:
-        """Start a process for tests with one of the default cards, before it is known whether there are any.
-
-        Raises ``OSError`` where there is no room for it.
-        """
-        self._start = WorkerStart(replace(self._order_for(None, 1), observes=observes))
 
     def for_budget(self, budget: Budget) -> Estimator:
         """The estimator for tests with ``budget``."""
@@ -64,24 +51,16 @@ class Estimators:
         if key not in self._estimators:
             cache = self._cache_for(order)
             self._caches += [cache] if cache is not None else []
-            start, self._start = self._start, None
-            self._estimators[key] = Estimator(order, cache, start)
+            self._estimators[key] = Estimator(order, cache)
         return self._estimators[key]
 
     def close(self) -> None:
         """End the workers."""
-        self.stop_early()
         for estimator in self._estimators.values():
             estimator.close()
         self._estimators.clear()
         for cache in self._caches:
             cache.close()
-
-    def stop_early(self) -> None:
-        """End what was started early, if no worker has come of it."""
-        if self._start is not None:
-            self._start.close(0)
-            self._start = None
 
     def _order_for(self, gpu: str | None, cards: int) -> Order:
         order = self._order()

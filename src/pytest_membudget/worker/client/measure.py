@@ -9,18 +9,15 @@ from typing import Any
 from ...budgets.budget import Budget
 from ...budgets.verdict import ERROR, Verdict
 from ...devices.cuda_presence import why_no_cuda
-from ...devices.gpu_lock import looking_turn, shared_turn, visible_names, whole_turn
+from ...devices.gpu_lock import lock_gpus, visible_names
 from ...errors import UsageMistake
-from ...hardware.gpus import find_gpu, load_gpus
+from ...hardware.gpus import find_gpu
 from ..ranks.launch_ranks import RanksOrder, measure_ranks
-from ..ranks.launcher_environment import Joined, local_rank_of, ranks_of_environment
-from .client import CUDA, CUDA_GROUP, Order
-from .estimator import Estimate, Estimator, capacity_of, read_answer, request_for
+from .estimator import Estimate, Estimator, read_answer, request_for
+from .order import CUDA, CUDA_GROUP, Order
 
 #: Drivers reserve more or less of the same card for themselves (see gpus.yaml).
 _SAME_CARD = 0.97
-#: pytest-xdist sets it in its workers.
-_XDIST_WORKER = "PYTEST_XDIST_WORKER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +28,15 @@ class NotMeasured:
 
 
 class Measurer:
-    """Asks workers on CUDA, and ranks; remembers why there is none.
-
-    In a session that a launcher has started as one of several, a test with ``gpus=1`` runs in each of them,
-    on the GPU of its local rank; those with more run as the launcher's ranks.
-    """
+    """Asks workers on CUDA, and ranks; remembers why there is none."""
 
     def __init__(
         self, order: Order, environment: Mapping[str, str], device: str = CUDA, backend: str = CUDA_GROUP
     ) -> None:
         """``device``: what makes the workers' device. ``backend``: of the ranks' process group."""
         self._environment = environment
-        self._device_name, self._why_not = _own_device(environment)
-        if device == CUDA:
-            self._why_not = why_no_cuda(environment) or self._why_not
-        is_launched = local_rank_of(environment) is not None
-        self._order = replace(
-            order, device=device, records=False, visible=self._device_name if is_launched else None
-        )
+        self._why_not = why_no_cuda(environment) if device == CUDA else None
+        self._order = replace(order, device=device, records=False)
         self._backend = backend
         self._estimator = Estimator(self._order)
         self._card: Mapping[str, Any] | None = None
@@ -67,14 +55,8 @@ class Measurer:
             return NotMeasured("its budget is of host memory alone")
         budget = replace(budget, host_gib=None)
         try:
-            joined = self._joined() if budget.gpus > 1 else None
-            card = self._ask_for_card(file)
-            reason = _unfit(card, budget if joined is None else replace(budget, gpus=1)) if card else None
-            if reason is not None:
-                return NotMeasured(reason)
-            if budget.gpus > 1:
-                return self._measure_ranks(key, file, budget, joined)
-            return self._measure_one(key, file, budget, card)
+            with lock_gpus(visible_names(self._environment, budget.gpus)):
+                return self._measure_alone(key, file, budget)
         except UsageMistake as error:
             return Estimate(Verdict(ERROR, str(error)))
 
@@ -82,26 +64,27 @@ class Measurer:
         """End the worker."""
         self._estimator.close()
 
-    def _joined(self) -> Joined | None:
-        joined = ranks_of_environment(self._environment)
-        if joined is not None and _XDIST_WORKER in self._environment:
-            raise UsageMistake(
-                "a launcher has started this session as one rank of several, which all take the same tests "
-                "in the same order; pytest-xdist does not: leave -n out, or write -n0"
-            )
-        return joined
+    def _measure_alone(self, key: str, file: str, budget: Budget) -> Estimate | NotMeasured:
+        """``measure`` while no other process measures on the same devices."""
+        card = self._ask_for_card(file)
+        reason = _unfit(card, budget) if card else None
+        if reason is None and budget.gpus == 1:
+            return self._estimator.estimate(key, file, budget)
+        self._estimator.close()  # imports may have allocated on the device, which others measure on next
+        if reason is not None:
+            return NotMeasured(reason)
+        return self._measure_ranks(key, file, budget)
 
     def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
         """What a worker says of the device; None if there is no worker, which the test will tell."""
         if self._card is None:
-            with looking_turn(self._device_name):
-                card = self._estimator.card_for(file)
+            card = self._estimator.card_for(file)
             if card is None or "outcome" in card:
                 return card
             self._card = card
         return self._card
 
-    def _measure_ranks(self, key: str, file: str, budget: Budget, joined: Joined | None) -> Estimate:
+    def _measure_ranks(self, key: str, file: str, budget: Budget) -> Estimate:
         order = RanksOrder(
             args=self._order.args,
             dir=self._order.dir,
@@ -110,57 +93,9 @@ class Measurer:
             gpu=self._order.gpu,
             device=self._order.device,
             backend=self._backend,
-            joined=joined,
         )
         request = request_for(key, file, budget, self._order.gpu)
-        # what a launcher has started has GPUs of its own, and sessions that wait for one another must not
-        # wait for other turns
-        names = visible_names(self._environment, budget.gpus) if joined is None else []
-        with whole_turn(names):
-            return read_answer(budget, measure_ranks(order, request))
-
-    def _measure_one(self, key: str, file: str, budget: Budget, card: Mapping[str, Any] | None) -> Estimate:
-        need_bytes, total_bytes = _need_bytes(budget, card), (card or {}).get("total_bytes", 0)
-        if need_bytes is not None and need_bytes < total_bytes:
-            with shared_turn(self._device_name, need_bytes, total_bytes):
-                found = self._estimator.estimate(key, file, budget)
-            if not found.ran_short and found.verdict.name != ERROR:
-                return found
-            # its neighbours may be why; what it takes when it gets it is the same beside them
-        with whole_turn([self._device_name]):
-            return self._estimator.estimate(key, file, budget)
-
-
-def _own_device(environment: Mapping[str, str]) -> tuple[str, str | None]:
-    """The name of the device for tests with ``gpus=1``, and why there is none."""
-    local_rank = local_rank_of(environment) or 0
-    names = visible_names(environment, local_rank + 1)
-    if len(names) > local_rank:
-        return names[local_rank], None
-    if len(names) == 1:  # the launcher has shown each rank its own alone
-        return names[0], None
-    shown = environment.get("CUDA_VISIBLE_DEVICES")
-    return "", f"no GPU for local rank {local_rank}: CUDA_VISIBLE_DEVICES={shown!r} shows {len(names)}"
-
-
-def _need_bytes(budget: Budget, card: Mapping[str, Any] | None) -> int | None:
-    """What a test takes of ``card`` if it is within its budget; None if it has to have it alone.
-
-    Its limit and a CUDA context: the card's own, or the largest of the catalogue where it is not in there.
-    Without a limit there is no telling. What is reserved, and what the device has in use, is not the same
-    beside others.
-    """
-    limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_of(budget)
-    if budget.metric != "allocated" or limit_bytes is None:
-        return None
-    return limit_bytes + _context_bytes(str((card or {}).get("name", "")))
-
-
-def _context_bytes(name: str) -> int:
-    try:
-        return find_gpu(name).context_bytes
-    except UsageMistake:
-        return max(gpu.context_bytes for gpu in load_gpus().values())
+        return read_answer(budget, measure_ranks(order, request))
 
 
 def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:

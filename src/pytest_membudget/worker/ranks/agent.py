@@ -32,7 +32,7 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
     try:
         order = channel.receive()
         if order is not None:
-            channel.send(_answer(channel, order))
+            channel.send(_launch(channel, order))
     except BrokenPipeError:
         pass  # the session is gone, and nobody wants an answer
     except BaseException as error:
@@ -40,14 +40,6 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
         channel.send({"outcome": "error", "reason": what, "reports": []})
     finally:
         leave(0)
-
-
-def _answer(channel: Channel, order: dict[str, Any]) -> dict[str, Any]:
-    if order["joined"] is not None:
-        from .joined import answer_with_others
-
-        return answer_with_others(channel, order)
-    return _launch(channel, order)
 
 
 def is_session_gone(channel: Channel) -> bool:
@@ -60,8 +52,8 @@ def is_session_gone(channel: Channel) -> bool:
 
 def _launch(channel: Channel, order: dict[str, Any]) -> dict[str, Any]:
     folder, world_size = Path(order["folder"]), order["gpus"]
-    watch = RankWatch(folder, {rank: rank for rank in range(world_size)}, order["timeout"])
-    arguments = rank_arguments(folder, {**order, "meeting": None})
+    watch = RankWatch(folder, world_size, order["timeout"])
+    arguments = rank_arguments(folder, order)
     # as torchrun does it (torch/distributed/run.py, config_from_args, 2.13)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     over = threading.Event()

@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from ..client.client import CUDA, CUDA_GROUP
+from ..client.order import CUDA, CUDA_GROUP, SYMBOLS
 from ..client.process_start import start_process, with_tail
-from ..client.worker_start import SYMBOLS
 from ..exit_status import end_text
-from .launcher_environment import Joined
 from .rank_files import end_groups
 
 #: What the agent's process runs.
@@ -44,8 +42,6 @@ class RanksOrder:
     """What makes a rank's device, ``module:function`` of the order."""
     backend: str = CUDA_GROUP
     """Of ``torch.distributed``: with nccl each rank is given a CUDA device too, with ``gloo`` not."""
-    joined: Joined | None = None
-    """The rank among a launcher's that this session is; None: all ranks are started on this machine."""
 
 
 def measure_ranks(order: RanksOrder, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,13 +49,8 @@ def measure_ranks(order: RanksOrder, request: Mapping[str, Any]) -> dict[str, An
 
     ``outcome``, ``reason``, ``details``, ``where``, ``raised``, ``device``, ``properties``, ``has_snapshot``
     and ``snapshot_error`` are as in a worker's answer; ``reports`` has a report a rank, and ``failed_rank``
-    names the rank that failed first. All processes are gone when this returns or raises. In a
-    launcher's session it waits for the other sessions, which are to run the same tests in the same order.
+    names the rank that failed first. All processes are gone when this returns or raises.
     """
-    if order.joined is not None and order.joined.world_size != order.gpus:
-        started = f"the launcher has started {order.joined.world_size} ranks"
-        reason = f"gpus={order.gpus}, but {started}; start {order.gpus}, or write gpus to match"
-        return {"outcome": "error", "reason": reason, "reports": []}
     folder = tempfile.mkdtemp(prefix="membudget-")
     try:
         with tempfile.TemporaryFile() as output:
@@ -70,14 +61,12 @@ def measure_ranks(order: RanksOrder, request: Mapping[str, Any]) -> dict[str, An
 
 
 def _message(order: RanksOrder, request: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    joined = order.joined
     return {
         **asdict(order),
         "args": list(order.args),
         "request": dict(request),
         "records": False,
         "folder": folder,
-        "variables": joined.variables() if joined is not None else {},
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ...budgets.node_ids import name_of_rank
-from ...errors import MembudgetError, UsageMistake
+from ...errors import MembudgetError
 from ..protocol import Channel
 from ..server.item_run import ItemRun
 from ..server.last_words import end_with_parent, tell_when_asked
@@ -66,7 +66,9 @@ def _settle(files: RankFiles, parent_pid: int) -> None:
 def _run_session(order: dict[str, Any], files: RankFiles) -> None:
     os.chdir(order["dir"])
     if "nccl" in order["backend"]:
-        _choose_device(int(os.environ["LOCAL_RANK"]), is_joined=order["meeting"] is not None)
+        import torch
+
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     module, _, function = order["device"].partition(":")
     device = getattr(importlib.import_module(module), function)(order)
     device.install()
@@ -74,20 +76,6 @@ def _run_session(order: dict[str, Any], files: RankFiles) -> None:
     status = pytest.main(list(order["args"]), plugins=[plugin])
     what = f"the session could not be started for the rank (pytest's exit status is {int(status)})"
     _fail(files, f"{what}\n{plugin.trouble}".strip())
-
-
-def _choose_device(local_rank: int, *, is_joined: bool) -> None:
-    """A CUDA device a rank; a launcher may have shown each rank its own alone."""
-    import torch
-
-    count = torch.cuda.device_count()
-    index = 0 if is_joined and count == 1 else local_rank
-    if index >= count:
-        raise UsageMistake(
-            f"it has no GPU: it is number {local_rank} of its machine, from 0 on, which shows {count} CUDA "
-            "devices; write fewer gpus, or start the ranks on more machines with torchrun or srun"
-        )
-    torch.cuda.set_device(index)
 
 
 def _fail(files: RankFiles, reason: str) -> None:
@@ -171,18 +159,8 @@ class RankPlugin(ServingPlugin):
         import torch.distributed as dist
 
         limit = timedelta(seconds=self._order["timeout"] + _SLACK)
-        meeting = self._order["meeting"]
-        if meeting is None:  # at the store of the agent that has started this process
-            dist.init_process_group(self._order["backend"], timeout=limit)
-            return
-        tcp = dist.TCPStore(meeting["host"], meeting["port"], timeout=limit, wait_for_workers=False)  # type: ignore[attr-defined]
-        dist.init_process_group(
-            self._order["backend"],
-            store=dist.PrefixStore(meeting["prefix"], tcp),  # type: ignore[attr-defined]
-            rank=self._rank_files.rank,
-            world_size=int(os.environ["WORLD_SIZE"]),
-            timeout=limit,
-        )
+        # at the store of the agent that has started this process
+        dist.init_process_group(self._order["backend"], timeout=limit)
 
     def _leave(self) -> NoReturn:
         import torch.distributed as dist

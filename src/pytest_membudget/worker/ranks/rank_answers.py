@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 #: What can have become of a rank that gives no figure. ``ENDED``: it was, because of another.
-RAISED, DIED, HUNG, LOST, ENDED = "raised", "died", "hung", "lost", "ended"
+RAISED, DIED, HUNG, ENDED = "raised", "died", "hung", "ended"
 #: Outcomes of a rank's answer that end the others.
 FAILURES = ("error", "out_of_memory")
 

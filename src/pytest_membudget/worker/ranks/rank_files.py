@@ -73,10 +73,10 @@ class RankFiles:
         """Its process group is ready, and its test begins: what is printed from here on is the test's."""
         self.write("began", self.path("out").stat().st_size)
 
-    def last_lines(self, local_rank: int) -> str:
+    def last_lines(self) -> str:
         """The last of its output; where it has not come so far as to have one, what Python said."""
         start = self._read("began") or 0
-        logs = sorted(self.folder.glob(f"logs/*/attempt_*/{local_rank}/std*.log"))
+        logs = sorted(self.folder.glob(f"logs/*/attempt_*/{self.rank}/std*.log"))
         texts = [_tail(path, 0) for path in logs]
         if self.path("out").exists():
             texts.append(_tail(self.path("out"), start))

@@ -15,24 +15,20 @@ from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, entry
 from .rank_files import RankFiles
 
 #: Seconds that processes get to start and to meet, beside the time limit for importing the test files.
-START_GRACE = 30.0
+_START_GRACE = 30.0
 
 
 class RankWatch:
-    """The processes of some ranks, children of this one, through their files.
+    """The processes of a test's ranks, children of this one, through their files.
 
     ``failures``: in the order in which they came, what has become of ranks that failed by themselves.
     """
 
-    def __init__(self, folder: Path, local_ranks: Mapping[int, int], timeout: float) -> None:
-        """``local_ranks``: of each rank its number on this machine. ``timeout``: seconds for the test.
-
-        As many, and some more for starting at all, are for what comes before.
-        """
-        self._files = {rank: RankFiles(folder, rank) for rank in local_ranks}
-        self._local_ranks = local_ranks
+    def __init__(self, folder: Path, world_size: int, timeout: float) -> None:
+        """``timeout``: seconds for the test; what comes before it has as many, and some more to start."""
+        self._files = {rank: RankFiles(folder, rank) for rank in range(world_size)}
         self._timeout = timeout
-        self._deadline = time.monotonic() + timeout + START_GRACE
+        self._deadline = time.monotonic() + timeout + _START_GRACE
         self._have_begun = False
         self._places: dict[int, str] = {}
         self.failures: dict[int, str] = {}
@@ -114,14 +110,14 @@ class RankWatch:
             number=list(self.failures).index(rank) if rank in self.failures else 0,
             waits=waits_for_others(place),
             reason=reason,
-            output=self._files[rank].last_lines(self._local_ranks[rank]),
+            output=self._files[rank].last_lines(),
         )
 
     def _hang_text(self, rank: int, place: str) -> str:
         if self._files[rank].has_begun():
             limit = f"it did not finish within {self._timeout:g} s"
         else:
-            limit = f"it did not begin its test within {self._timeout + START_GRACE:g} s"
+            limit = f"it did not begin its test within {self._timeout + _START_GRACE:g} s"
         setting = "(the time limit is [tool.membudget] timeout, in seconds)"
         return f"{limit} {setting}\nIt was at:\n{place}" if place else f"{limit} {setting}"
 

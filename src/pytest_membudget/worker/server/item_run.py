@@ -46,7 +46,6 @@ class ItemRun:
             "report": self._report,
             "device": self._device.name,
             "properties": properties,
-            "ran_short": self._device.ran_short(),
         }
         return {**found, **self._likeness(outcome), **self._snapshot, **outcome}
 

@@ -14,7 +14,6 @@ import pytest
 from ...budgets.node_ids import key_of
 from ...cache.observer import SEEN
 from ..protocol import Channel
-from ..ranks.launcher_environment import forget_launcher
 from .at_once import AtOnce
 from .child_process import Child, SessionGone, run_in_child
 from .item_run import ItemRun
@@ -115,8 +114,7 @@ class ServingPlugin:
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
                 known.append(item)
-        imported_bytes = self._device.imported_bytes()
-        ready = {"imported_bytes": imported_bytes, "card": self._card(), "is_awake": self._device.is_awake}
+        ready = {"imported_bytes": self._device.imported_bytes(), "card": self._card()}
         self._channel.send({"event": "ready", **ready})
         with suppress(SessionGone):
             self._serve()
@@ -164,7 +162,6 @@ class ServingPlugin:
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
         def body() -> dict[str, Any]:
             _take_temporary_folder(item.config, self._scratch, request["number"])
-            forget_launcher(os.environ, keeps_machine=request.get("world_size", 1) > 1)
             self._current = ItemRun(item, self._device, request)
             if self._observer is None:
                 return self._current.run()

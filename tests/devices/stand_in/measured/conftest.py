@@ -27,10 +27,10 @@ def on_cards(cuda_build):
 
 @pytest.fixture(scope="module")
 def measured_session(session_of, on_cards, tmp_path_factory):
-    """``measured_session(files, *args, cards=1)``: a session that must measure, and its turns are its own."""
+    """``measured_session(files, *args, cards=1)``: a session that must measure, with its own locks."""
 
     def run(files, *args, cards=1, env=None):
-        locks = {"TMPDIR": str(tmp_path_factory.mktemp("turns"))}
+        locks = {"TMPDIR": str(tmp_path_factory.mktemp("locks"))}
         switch = ("-p", "measured_on_stand_in")
         required = ("--membudget", "--membudget-measure=require", "--membudget-gpu=A100-80GB")
         return session_of(files, *switch, *required, *args, env={**on_cards(cards), **locks, **(env or {})})

@@ -11,20 +11,15 @@ BODIES = """
     from pathlib import Path
     import pytest
 
-    #: both must be at it at once, each with 64 MiB and less than half of the card
-    def meet():
-        here = Path(os.environ["MEMBUDGET_TEST_FOLDER"])
-        (here / os.environ["PYTEST_CURRENT_TEST"].partition("::")[2].partition(" ")[0]).touch()
-        end = time.monotonic() + 120
-        while len(list(here.iterdir())) < 2:
-            assert time.monotonic() < end, "the other test does not run beside this one"
-            time.sleep(0.05)
-
     def hold():
         import torch
         kept = torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
         if "pytest_membudget.devices.stand_in.device" not in sys.modules:
-            meet()
+            place = Path(os.environ["MEMBUDGET_TEST_FOLDER"], "in-use")
+            place.mkdir()  # raises where the other test is at it
+            time.sleep(3)
+            place.rmdir()
+            place.with_name(os.environ["PYTEST_XDIST_WORKER"]).touch()
 
     @pytest.mark.mem_budget(gib=1)
     def test_one():
@@ -37,18 +32,23 @@ BODIES = """
 
 
 @pytest.fixture(scope="module")
-def shared(measured_session, tmp_path_factory):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="module")
+def shared(measured_session, folder):
     pytest.importorskip("xdist")
-    folder = tmp_path_factory.mktemp("met")
     return measured_session({"test_budgets.py": BODIES}, "-n2", env={"MEMBUDGET_TEST_FOLDER": str(folder)})
 
 
 @pytest.mark.parametrize("name", ["test_one", "test_other"])
-def test_tests_that_both_fit_are_measured_beside_each_other(shared, name):
+def test_processes_measure_on_one_card_one_after_the_other(shared, folder, name):
     (measured,) = shared.rows[name]["measurements"]
 
     assert shared.outcomes[name] == "passed", shared.out
     assert measured["peak"]["allocated_bytes"] == 64 * MIB
+    assert {path.name for path in folder.iterdir()} == {"gw0", "gw1"}
 
 
 ON_IMPORT = """
