@@ -25,8 +25,8 @@ from machine to machine, ratios little. `python -m tox -e speed` makes this page
 """
 _BELOW = """
 - **Unused** it imports nothing heavy: neither torch nor yaml nor tabulate, with or without marks.
-- **The worker** that estimates is started for the first estimate: a session without budgets, or with all of them
-  known from before, starts none.
+- **The worker** that estimates is started for the first estimate: a session without budgets, or with all
+  of them known from before, starts none.
 - **A trace** makes the keys of fake tensors' own cache of results itself, with the same meaning (torch 2.13
   and 2.15; with other releases torch's are used).
 - **Tests at once**: as many as there are processors, with as much free memory as they need; `processes = 1`

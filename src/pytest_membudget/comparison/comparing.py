@@ -14,13 +14,14 @@ from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
 from ..reporting.json_file import installed_version
 from ..reporting.rows import Row, peak_bytes
+from ..reporting.statuses import NOT_COMPARABLE
 from .base import Base, Facts, base_of_document
 from .base_run import BaseRun, Invocation
 from .exchange import Exchange
 from .findings import findings
 from .git import OPTION, BaseCommit, find_base
 from .head_run import head_of
-from .verdicts import NOT_COMPARABLE, Standing, standing_of, with_waiver
+from .verdicts import Standing, standing_of, with_waiver
 from .waivers import Waiver, unused_waivers, waiver_for
 
 _SUFFIX = ".json"
@@ -220,3 +221,12 @@ def _comparison(standing: Standing) -> dict[str, Any]:
 
 def _peak(figure: Mapping[str, Any] | None) -> int | None:
     return peak_bytes(figure) if figure is not None else None
+
+
+def compared_notices(comparison: Mapping[str, Any] | None) -> list[str]:
+    """Lines on removed tests and unused waivers."""
+    if comparison is None:
+        return []
+    removed = [f"removed since the base: {nodeid}" for nodeid in comparison["removed"]]
+    unused = [f"unused waiver: {entry['test']}: {entry['reason']}" for entry in comparison["unused_waivers"]]
+    return [*removed, *unused]

@@ -8,8 +8,9 @@ from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
 
+from ..memory_report import module_pattern
 from ..reporting.rows import peak_bytes
-from .matching import Change, changes_between, module_pattern
+from .matching import Change, changes_between
 
 #: Rows that a reader takes in at a glance; what they leave unexplained of the growth; and what is too
 #: little of it for a row. All three are choices of presentation.

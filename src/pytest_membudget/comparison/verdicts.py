@@ -12,19 +12,20 @@ from ..budgets.growth import Growth, parse_growth
 from ..budgets.settings import FAKE, STAND_IN
 from ..budgets.verdict import ERROR, OVER, SKIPPED
 from ..reporting.rows import peak_bytes, worst_estimate, worst_measurement
+from ..reporting.statuses import (
+    EXPIRED,
+    GROWN,
+    NEW,
+    NEW_OVER,
+    NOT_COMPARABLE,
+    SHRUNK,
+    STILL_OVER,
+    UNCHANGED,
+    WAIVED,
+)
 from ..units import GIB, gib_text
 from .base import Facts
 from .waivers import Waiver
-
-NEW_OVER: Final = "new-over"
-STILL_OVER: Final = "still-over"
-GROWN: Final = "grown"
-SHRUNK: Final = "shrunk"
-NEW: Final = "new"
-UNCHANGED: Final = "unchanged"
-NOT_COMPARABLE: Final = "not-comparable"
-WAIVED: Final = "waived"
-EXPIRED: Final = "expired-waiver"
 
 #: A test that takes less by more than this share of its base's figure could have a tighter budget.
 _SHRUNK_SHARE = 0.01

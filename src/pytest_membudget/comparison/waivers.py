@@ -12,6 +12,7 @@ from typing import Any
 
 from ..budgets.settings import TABLE
 from ..errors import UsageMistake
+from ..reporting.statuses import EXPIRED, WAIVED
 from ..units import bytes_of_gib
 
 _KEYS = ("test", "ceiling_gib", "reason", "expires")
@@ -74,7 +75,7 @@ def unused_waivers(
     found = []
     for waiver in waivers:
         covered = [row for row in rows if waiver.covers(row["nodeid"])]
-        needed = [row for row in covered if _status(row) in ("waived", "expired-waiver")]
+        needed = [row for row in covered if _status(row) in (WAIVED, EXPIRED)]
         if needed or not (covered or is_whole):
             continue
         expired = f"; it expired on {waiver.expires}" if waiver.has_expired(today) else ""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ..budgets.budget import Budget
-from ..budgets.marker import MARKER, read_budget
+from ..budgets.marker import read_budget
 from ..budgets.marker_line import find_marker_line
 from ..budgets.node_ids import file_name_of, key_of, name_of_rank, nodeid_of
 from ..budgets.settings import DEFAULT_GPU, OFF, REQUIRE, Settings
@@ -24,6 +24,7 @@ from ..devices.choice import choose_device
 from ..errors import MembudgetError
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
+from ..names import MARKER
 from ..reporting.rows import Row, add_measurement, make_row
 from ..scenarios.items import ScenarioItem
 from ..worker.client.estimator import Estimate, capacity_of

@@ -17,6 +17,7 @@ from .rows import (
     worst_estimate,
     worst_measurement,
 )
+from .statuses import UNCHANGED
 
 
 def summary_lines(
@@ -70,7 +71,7 @@ def _cells(row: Mapping[str, Any], note: str | None) -> dict[str, str]:
 
 def _verdict(row: Mapping[str, Any], note: str | None) -> str:
     """The verdict, what has become of the test since the base if that is anything, and a note."""
-    said = [word for word in (status_of(row), note) if word and word != "unchanged"]
+    said = [word for word in (status_of(row), note) if word and word != UNCHANGED]
     return f"{row['verdict']} ({', '.join(said)})" if said else str(row["verdict"])
 
 
@@ -136,7 +137,7 @@ def _compared_parts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _beside_base(row: Mapping[str, Any]) -> str | None:
     """What has become of the test, in a word; growth that its mark allows is not called unchanged."""
     status = status_of(row)
-    is_allowed = status == "unchanged" and row["comparison"]["growth_bytes"] > 0
+    is_allowed = status == UNCHANGED and row["comparison"]["growth_bytes"] > 0
     return "grown and allowed" if is_allowed else status
 
 

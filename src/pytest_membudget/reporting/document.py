@@ -11,27 +11,13 @@ from typing import Any
 from ..components import METRICS, TENSOR_COMPONENTS
 from ..errors import UsageMistake
 from ..units import MIB
+from .json_file import SCHEMA_VERSION
 from .rows import peak_bytes
 from .schema import MOST_BYTES, Flag, Keys, ListOf, MapOf, Maybe, Misfit, Number, OneOf, Shape, Text, Whole
+from .statuses import STATUSES
 
-#: The only one there has been.
-SCHEMA_VERSION = 1
 #: A report of a thousand tests with timelines; one that is larger is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
-
-#: What became of a test beside its base.
-STATUSES = (
-    "new-over",
-    "still-over",
-    "grown",
-    "shrunk",
-    "new",
-    "removed",
-    "unchanged",
-    "not-comparable",
-    "waived",
-    "expired-waiver",
-)
 
 Document = dict[str, Any]
 

@@ -20,6 +20,7 @@ from .standing import (
     standings,
     to_do,
 )
+from .statuses import SHRUNK
 
 #: GitHub shows so many of a kind for a step, and hides the rest without a word.
 _MOST = 10
@@ -48,7 +49,7 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
 
 
 def _of(one: Standing, root: Path) -> Iterator[_Annotation]:
-    if one.level not in _COMMANDS or (one.level == NOTICE and one.status != "shrunk"):
+    if one.level not in _COMMANDS or (one.level == NOTICE and one.status != SHRUNK):
         return
     text = f"{one.row['nodeid']}: {' '.join(part for part in (explained(one, str), to_do(one, str)) if part)}"
     title = f"GPU memory: {one.word}"

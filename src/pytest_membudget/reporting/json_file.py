@@ -14,6 +14,7 @@ from typing import Any
 from .. import __version__
 from .rows import Row
 
+#: The only one there has been.
 SCHEMA_VERSION = 1
 
 

@@ -11,6 +11,7 @@ from ..units import gib_text
 from .document import Document
 from .escaping import html_code, markdown_block, markdown_code
 from .standing import FAILURE, Standing, cause_text, causes, explained, headline, standings, to_do
+from .statuses import EXPIRED, NOT_COMPARABLE, WAIVED
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
 COMMENT_LIMIT = 65_536
@@ -173,7 +174,7 @@ def _row(one: Standing) -> tuple[str, ...]:
 def _verdict(one: Standing) -> str:
     word = f"**{one.word}**" if one.level == FAILURE else one.word
     reason = (one.row["comparison"] or {}).get("reason", "")
-    shown = reason and one.status in ("not-comparable", "waived", "expired-waiver")
+    shown = reason and one.status in (NOT_COMPARABLE, WAIVED, EXPIRED)
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
 
 

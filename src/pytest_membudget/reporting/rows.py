@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..budgets.recorded_properties import Property
+from .statuses import EXPIRED, GROWN, STILL_OVER, WAIVED
 
 Row = dict[str, Any]
 
 #: What has become of a test since its base, as far as that decides whether it fails: these make a test within
 #: its budget fail, and those let one over it pass.
-_FAILING = ("grown", "expired-waiver")
-_EXCUSED = ("still-over", "waived")
+_FAILING = (GROWN, EXPIRED)
+_EXCUSED = (STILL_OVER, WAIVED)
 
 
 def make_row(
@@ -98,7 +99,7 @@ def reason_of(row: Mapping[str, Any]) -> str:
     comparison = row.get("comparison")
     if comparison is None or status_of(row) not in _FAILING:
         return str(row["reason"])
-    text = "grown" if status_of(row) == "grown" else "waiver expired"
+    text = "grown" if status_of(row) == GROWN else "waiver expired"
     return f"{text}: {comparison['reason']}"
 
 
