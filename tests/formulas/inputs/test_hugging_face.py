@@ -6,12 +6,12 @@ import re
 import timeit
 
 import pytest
-from tests.formulas.inputs.small_configs import DECODER, DEEPSEEK, GPT2, NEOX, OPT, T5, VIT
 
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.formulas.inputs import hugging_face
 from pytest_membudget.formulas.inputs.hugging_face import FAMILIES, model_of_path, read_config
 from pytest_membudget.formulas.model import Experts, FeedForward, Norm
+from tests.formulas.inputs.small_configs import DECODER, DEEPSEEK, GPT2, NEOX, OPT, T5, VIT
 
 LLAMA = {**DECODER, "model_type": "llama"}
 

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from tests.formulas.inputs.small_configs import CASES
 
 from pytest_membudget.formulas.inputs.hugging_face import read_config
 from pytest_membudget.formulas.parameters import inventory_of
+from tests.formulas.inputs.small_configs import CASES
 
 transformers = pytest.importorskip("transformers")
 torch = pytest.importorskip("torch")

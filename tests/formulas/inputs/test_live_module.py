@@ -85,10 +85,9 @@ def test_a_number_type_that_is_not_known_is_named():
 
 def test_a_transformers_model_has_what_its_configuration_says():
     transformers = pytest.importorskip("transformers")
-    from tests.formulas.inputs.small_configs import DECODER
-
     from pytest_membudget.formulas.inputs.hugging_face import read_config
     from pytest_membudget.formulas.parameters import parameter_count
+    from tests.formulas.inputs.small_configs import DECODER
 
     with torch.device("meta"):
         module = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**DECODER))

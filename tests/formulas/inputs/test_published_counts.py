@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tests.formulas.inputs.published_models import PUBLISHED
 
 from pytest_membudget.formulas.inputs.hugging_face import read_config
 from pytest_membudget.formulas.parameters import active_parameter_count, inventory_of, parameter_count
+from tests.formulas.inputs.published_models import PUBLISHED
 
 
 def published(name):

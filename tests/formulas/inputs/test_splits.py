@@ -1,10 +1,10 @@
 """How tensor parallelism splits each tensor, against transformers' own plans."""
 
 import pytest
-from tests.formulas.inputs.small_configs import CASES
 
 from pytest_membudget.formulas.inputs.hugging_face import FAMILIES, read_config
 from pytest_membudget.formulas.parameters import inventory_of
+from tests.formulas.inputs.small_configs import CASES
 
 transformers = pytest.importorskip("transformers")
 

@@ -13,7 +13,8 @@ _PEAK = ".peak"
 class KeptPeaks:
     """Keeps what ``torch.cuda.reset_peak_memory_stats`` and its kin throw away, while it is installed.
 
-    All of them call the private ``torch._C._cuda_resetPeakMemoryStats``: tests/devices/real/test_kept_peaks.py.
+    All of them call the private ``torch._C._cuda_resetPeakMemoryStats``; see
+    tests/devices/real/test_kept_peaks.py.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Experts' memory by the bodies of tests/devices/fake/test_routing.py: figures by hand, but for the workspace."""
+"""Experts' memory by the bodies of devices/fake/test_routing.py: figures by hand, but for the workspace."""
 
 import pytest
 from shared_bodies import of_fake_tensors
