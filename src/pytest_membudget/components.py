@@ -40,3 +40,6 @@ COMPONENTS: Final = (*TENSOR_COMPONENTS, ROUNDING, CACHED, CONTEXT, NCCL)
 
 METRICS: Final = ("allocated", "reserved", "device")
 """The totals a budget can be held to."""
+
+METRICS_WITH: Final = {CACHED: ("reserved", "device"), CONTEXT: ("device",), NCCL: ("device",)}
+"""Of components that only some of the metrics contain, which do; the others are part of each."""

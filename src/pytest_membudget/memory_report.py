@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def module_pattern(module: str | None) -> str | None:
+    """``layers.3.mlp`` and ``layers.*.mlp`` are of one kind: that of the second."""
+    return _NUMBER.sub("*", module) if module is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from .budgets.marker_help import HELP
 from .errors import UsageMistake
+from .names import GATE, MARKER, SKIP, WORKER
 
-_WORKER = "membudget-worker"
-_MARKER = "mem_budget"
+#: What ``budgets.settings`` takes, which imports more than a session without ``--membudget`` needs.
+_DEVICES = ("auto", "stand-in", "fake")
+_MEASURES = ("auto", "off", "require")
+_CACHES = ("on", "off", "refresh")
 _SCENARIOS = (".membudget.yaml", ".membudget.yml")
 _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
 
@@ -33,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--membudget-device",
-        choices=("auto", "stand-in", "fake"),
+        choices=_DEVICES,
         default=None,
         help="estimate by PyTorch's own CUDA code on a card that is not there (stand-in: needs a CUDA build "
         "of torch, no GPU), by fake tensors (fake: any build), or by the first that can run (auto, the "
@@ -41,13 +45,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--membudget-measure",
-        choices=("auto", "off", "require"),
+        choices=_MEASURES,
         default=None,
         help="measure on CUDA too: where it is (auto, the default), never (off), or fail without (require)",
     )
     group.addoption(
         "--membudget-cache",
-        choices=("on", "off", "refresh"),
+        choices=_CACHES,
         default=None,
         help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
         "and keep them (refresh), or neither (off)",
@@ -68,13 +72,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker always; the gate with ``--membudget``, and without it the reason to skip."""
-    from .budgets.marker_help import HELP
-
     config.addinivalue_line("markers", HELP)
-    if config.pluginmanager.hasplugin(_WORKER):
+    if config.pluginmanager.hasplugin(WORKER):
         return
     if not config.getoption("membudget"):
-        config.pluginmanager.register(_Skip(), "membudget-skip")
+        config.pluginmanager.register(_Skip(), SKIP)
         return
     _refuse_launcher()
     from .gate.hooks import Gate
@@ -85,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
         gate = Gate(config, settings, folder, _plan(config, settings))
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error
-    if config.pluginmanager.register(gate, "membudget-gate") is None:
+    if config.pluginmanager.register(gate, GATE) is None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
 
 
@@ -101,7 +103,7 @@ def _refuse_launcher() -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Scenario files; not in a worker's session, which runs test bodies."""
-    if not file_path.name.endswith(_SCENARIOS) or parent.config.pluginmanager.hasplugin(_WORKER):
+    if not file_path.name.endswith(_SCENARIOS) or parent.config.pluginmanager.hasplugin(WORKER):
         return None
     from .scenarios.items import ScenarioFile
 
@@ -115,7 +117,7 @@ class _Skip:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            if item.get_closest_marker(_MARKER) is not None:
+            if item.get_closest_marker(MARKER) is not None:
                 item.add_marker(pytest.mark.skip(reason=_SKIP_REASON))
 
 

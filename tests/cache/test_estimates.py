@@ -44,7 +44,7 @@ class Worker:
     imported_bytes = 0
     is_spent = False
 
-    def __init__(self, order, start=None):
+    def __init__(self, order):
         assert order.observes
         type(self).started += 1
 
@@ -301,7 +301,7 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
 def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, monkeypatch, worker):
     estimated(cache_of(), Budget(gib=3))
 
-    def refuse(order, start):
+    def refuse(order):
         raise WorkerFailure("there is no worker")
 
     monkeypatch.setattr(estimate_module, "Worker", refuse)

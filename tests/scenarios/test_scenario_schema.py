@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pytest_membudget.scenarios.page import field_tables
 
 from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.choices import NUMBER_TYPES, OPTIMIZERS
 from pytest_membudget.scenarios.json_schema import scenario_schema, schema_text
-from pytest_membudget.scenarios.page import field_tables
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"
@@ -140,5 +140,5 @@ def test_the_docs_have_the_tables_of_all_fields():
     page = (ROOT / "docs" / "scenarios.md").read_text(encoding="utf-8")
 
     assert field_tables(schema.GROUPS) in page, (
-        "put the output of pytest_membudget.scenarios.page.field_tables(GROUPS) into it"
+        "put the output of tests.scenarios.field_tables.field_tables(GROUPS) into it"
     )

@@ -88,11 +88,13 @@ def test_each_test_has_the_card_alone_and_the_card_is_asked_for_once_a_session(l
     assert (workers.asked, workers.closed) == (1, 0)
 
 
-def test_a_worker_that_measures_nothing_leaves_the_card(locked):
-    workers = Workers([])
-    found = measurer_of(workers).measure("t.py::t", "t.py", Budget(gpu="H200"))
+def test_a_worker_that_was_asked_for_the_card_alone_leaves_it(locked):
+    workers = Workers([WITHIN_IT])
+    measurer = measurer_of(workers)
+    too_large = [measurer.measure("t.py::t", "t.py", Budget(gpu="H200")) for _ in range(2)]
 
-    assert isinstance(found, NotMeasured)
+    assert [type(found) for found in too_large] == [NotMeasured, NotMeasured]
+    assert measurer.measure("t.py::t", "t.py", Budget(gib=10)) == WITHIN_IT
     assert workers.closed == 1
 
 
@@ -134,7 +136,7 @@ def test_several_gpus_are_all_taken(locked, ranks):
     found = measurer_of(Workers([], TWO), environment).measure("t.py::t", "t.py", budget)
 
     assert found.verdict == Verdict(ERROR, "rank 1 of 2: it left", 1)
-    assert locked == [["3", "1"]]
+    assert locked == [["3"], ["3", "1"]]
     ((order, request),) = ranks.orders
     assert (order.gpus, order.device) == (2, "a:stand_in")
     assert order.backend == "cpu:gloo,cuda:nccl"
@@ -146,3 +148,4 @@ def test_more_gpus_than_there_are_start_nothing(locked, ranks):
 
     assert found == NotMeasured("2 CUDA devices, and gpus=3")
     assert ranks.orders == []
+    assert locked == [["0"]]

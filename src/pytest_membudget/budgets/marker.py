@@ -8,18 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..components import CACHED, COMPONENTS, CONTEXT, METRICS, NCCL
+from ..components import COMPONENTS, METRICS, METRICS_WITH
 from ..errors import UsageMistake
 from ..hardware.gpus import find_gpu
+from ..names import MARKER
 from .budget import Budget
 from .growth import parse_growth
 
-MARKER = "mem_budget"
-
 #: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a slip.
 _MOST_GPUS = 65_536
-#: Components that only some of the metrics contain; the others are part of each.
-_METRICS_WITH = {CACHED: ("reserved", "device"), CONTEXT: ("device",), NCCL: ("device",)}
 
 
 def read_budget(
@@ -70,7 +67,7 @@ def _limits_something(budget: Budget, written: Mapping[str, Any]) -> None:
 
 
 def _metric_has_components(budget: Budget) -> None:
-    for component, metrics in _METRICS_WITH.items():
+    for component, metrics in METRICS_WITH.items():
         if component in budget.components and budget.metric not in metrics:
             raise UsageMistake(
                 f"{_written('components', budget.components)}: {component!r} is no part of "

@@ -15,6 +15,9 @@ OVER = "over"
 ERROR = "error"
 SKIPPED = "skipped"
 
+#: Outcomes of a worker's answer that are a figure: the same whatever runs at the same time.
+FIGURES = ("traced", "out_of_memory")
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..budgets.verdict import FIGURES
 from ..memory_report import MemoryReport
 from .dependencies import Unkeepable, World, dependencies_of, first_change
 from .environment import head_of_base
@@ -17,9 +18,6 @@ from .imports import Imports
 from .observer import SEEN
 from .reach import Names
 from .store import Entry, Store
-
-#: Of an answer what is a figure: others are asked for anew each time.
-_KEPT_OUTCOMES = ("traced", "out_of_memory")
 
 
 class EstimateCache:
@@ -79,7 +77,7 @@ class EstimateCache:
     def keep(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Keep a worker's ``answer`` to ``request``, if it is a figure and what it depended on is known."""
         seen = answer.get(SEEN)
-        if seen is None or answer["outcome"] not in _KEPT_OUTCOMES or self.trouble:
+        if seen is None or answer["outcome"] not in FIGURES or self.trouble:
             return
         if answer.get("snapshot_error"):
             return
@@ -148,7 +146,7 @@ class EstimateCache:
 def _is_answer(answer: Any) -> bool:
     """Whether ``answer`` is a figure as a worker gives it: its components add up."""
     try:
-        if answer["outcome"] not in _KEPT_OUTCOMES:
+        if answer["outcome"] not in FIGURES:
             return False
         if answer["outcome"] == "out_of_memory" and not isinstance(answer["where"], str):
             return False

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ..budgets.node_ids import nodeid_of
+from ..names import BASE, GATE, MARKER
 from ..worker.protocol import Channel
 from ..worker.server.process_exit import leave
 from ..worker.server.quiet import silence
@@ -22,9 +23,6 @@ from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree
 
-#: pluggy knows the plugin by this name, and so the gate that its estimates are for a comparison.
-NAME = "membudget-base"
-_GATE = "membudget-gate"
 #: Options that choose tests: as the head's session was given them.
 _CHOICE = ("keyword", "markexpr", "deselect")
 
@@ -63,7 +61,7 @@ class BasePlugin:
     """Collects what the head's session was asked for, estimates what the head runs, and leaves."""
 
     #: pluggy registers the object under this name
-    __name__ = NAME
+    __name__ = BASE
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         self._exchange = Exchange(Path(order["folder"]))
@@ -96,8 +94,6 @@ class BasePlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep what the head runs; what it does not know at all has been removed."""
-        from ..budgets.marker import MARKER
-
         named = [(item, item.stash.get(_NODEID, item.nodeid)) for item in items]
         marked = [nodeid for item, nodeid in named if item.get_closest_marker(MARKER) is not None]
         self._removed = [nodeid for nodeid in marked if nodeid not in self._known]
@@ -111,7 +107,7 @@ class BasePlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """All is estimated: tell it, and leave the session where it is; this process ends with the head's."""
-        gate: Any = session.config.pluginmanager.getplugin(_GATE)
+        gate: Any = session.config.pluginmanager.getplugin(GATE)
         gate.end_workers()
         write_imports()
         self._exchange.write_result(

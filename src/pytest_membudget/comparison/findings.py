@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from ..memory_report import MemoryReport
+from ..memory_report import MemoryReport, module_pattern
 from ..results.comparison import Change
-from .matching import changes_between, module_pattern
+from .matching import changes_between
 
 #: Rows that a reader takes in at a glance; what they leave unexplained of the growth; and what is too
 #: little of it for a row. All three are choices of presentation.

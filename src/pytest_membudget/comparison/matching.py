@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from ..memory_report import Holder
+from ..memory_report import Holder, module_pattern
 from ..results.comparison import Change
 
 _Key = Callable[[Holder], Hashable | None]
-
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def changes_between(head: Iterable[Holder], base: Iterable[Holder]) -> list[Change]:
@@ -25,11 +22,6 @@ def changes_between(head: Iterable[Holder], base: Iterable[Holder]) -> list[Chan
     found += [_change([holder], []) for holder in left]
     found += [_change([], [holder]) for holder in right]
     return found
-
-
-def module_pattern(module: str | None) -> str | None:
-    """``layers.3.mlp`` and ``layers.*.mlp`` are of one kind: that of the second."""
-    return _NUMBER.sub("*", module) if module is not None else None
 
 
 def _file(holder: Holder) -> str | None:

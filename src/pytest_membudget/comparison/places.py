@@ -9,10 +9,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..tracking.source import PACKAGE_FOLDERS
+
 #: This package's own folder of folders is the tool's, wherever it lies.
 _OURS = str(Path(__file__).resolve().parents[2])
-#: What is installed is no part of a checkout that it lies in (a virtual environment in the repository).
-_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 #: Modules by which setuptools finds what is installed editable; each has the packages' folders.
 _EDITABLE = "__editable__"
 
@@ -54,7 +54,7 @@ def is_installed(path: str, head: str) -> bool:
     """Whether ``path``, in the checkout at ``head``, is of an installation of Python that lies in there."""
     prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
     inside = [prefix for prefix in prefixes if prefix != head and is_within(prefix, head)]
-    return any(part in path + os.sep for part in _INSTALLED) or any(
+    return any(part in path + os.sep for part in PACKAGE_FOLDERS) or any(
         is_within(path, prefix) for prefix in inside
     )
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ..budgets.marker import MARKER
 from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import DEFAULT_GPU, OFF, Settings
 from ..budgets.verdict import ERROR, SKIPPED
@@ -16,6 +15,7 @@ from ..comparison.base_run import Invocation
 from ..comparison.comparing import Comparing, Plan
 from ..comparison.head_run import asked_of, is_whole, tells_removed
 from ..comparison.notices import compared_notices
+from ..names import BASE, MARKER
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
 from .accounts import Accounts
@@ -37,8 +37,6 @@ from .test_reports import (
     skip_text,
 )
 
-#: The plugin of a session that estimates the base of another.
-BASE_SESSION = "membudget-base"
 #: Under this key an xdist worker's output has its tests.
 _PLANNED = "membudget_planned"
 #: And under this one why it could not keep estimates.
@@ -67,7 +65,7 @@ class Gate:
             args,
             start_dir,
             self._report_folder,
-            compares=plan.is_on or config.pluginmanager.hasplugin(BASE_SESSION),
+            compares=plan.is_on or config.pluginmanager.hasplugin(BASE),
         )
         self._is_xdist_worker = hasattr(config, "workerinput")
         self._comparing = Comparing(

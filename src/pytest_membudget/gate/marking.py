@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from ..budgets.marked_test import MarkedTest
-from ..budgets.marker import MARKER, read_budget
+from ..budgets.marker import read_budget
 from ..budgets.marker_line import find_marker_line
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..errors import MembudgetError
+from ..names import MARKER
 from ..scenarios.items import ScenarioItem
 
 _MARKED = pytest.StashKey[MarkedTest]()

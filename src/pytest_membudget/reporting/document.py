@@ -14,10 +14,9 @@ from ..errors import UsageMistake
 from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult
 from ..units import MIB
+from .json_file import SCHEMA_VERSION
 from .schema import MOST_BYTES, Flag, Keys, ListOf, MapOf, Maybe, Misfit, Number, OneOf, Shape, Text, Whole
 
-#: The only one there has been.
-SCHEMA_VERSION = 1
 #: A report of a thousand tests with timelines; one that is larger is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..results.comparison import SHRUNK
 from .document import Document
 from .escaping import command_data, command_property
 from .status import (
@@ -48,7 +49,7 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
 
 
 def _of(one: ReportedTest, root: Path) -> Iterator[_Annotation]:
-    if one.level not in _COMMANDS or (one.level == NOTICE and one.status != "shrunk"):
+    if one.level not in _COMMANDS or (one.level == NOTICE and one.status != SHRUNK):
         return
     text = f"{one.result.nodeid}: {' '.join(part for part in (explained(one, str), to_do(one, str)) if part)}"
     title = f"GPU memory: {one.word}"

@@ -15,6 +15,7 @@ from .. import __version__
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 
+#: The only one there has been.
 SCHEMA_VERSION = 1
 
 

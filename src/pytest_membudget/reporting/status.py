@@ -7,7 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..memory_report import Holder, MemoryReport
-from ..results.comparison import Change
+from ..results.comparison import (
+    EXPIRED,
+    GROWN,
+    NEW,
+    NEW_OVER,
+    NOT_COMPARABLE,
+    REMOVED,
+    SHRUNK,
+    STILL_OVER,
+    UNCHANGED,
+    WAIVED,
+    Change,
+)
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .document import Document
@@ -22,16 +34,16 @@ Cause = Holder | Change
 Code = Callable[[str], str]
 
 _BY_STATUS = {
-    "new-over": (FAILURE, "over budget"),
-    "grown": (FAILURE, "grown too much"),
-    "expired-waiver": (FAILURE, "waiver expired"),
-    "still-over": (WARNING, "over since before"),
-    "not-comparable": (WARNING, "not comparable"),
-    "waived": (NOTICE, "waived"),
-    "shrunk": (NOTICE, "shrunk"),
-    "new": (NOTICE, "new"),
-    "removed": (NOTICE, "removed"),
-    "unchanged": (FINE, "unchanged"),
+    NEW_OVER: (FAILURE, "over budget"),
+    GROWN: (FAILURE, "grown too much"),
+    EXPIRED: (FAILURE, "waiver expired"),
+    STILL_OVER: (WARNING, "over since before"),
+    NOT_COMPARABLE: (WARNING, "not comparable"),
+    WAIVED: (NOTICE, "waived"),
+    SHRUNK: (NOTICE, "shrunk"),
+    NEW: (NOTICE, "new"),
+    REMOVED: (NOTICE, "removed"),
+    UNCHANGED: (FINE, "unchanged"),
 }
 _BY_VERDICT = {
     "over": (FAILURE, "over budget"),
@@ -40,7 +52,7 @@ _BY_VERDICT = {
     "within": (FINE, "within budget"),
 }
 #: Statuses that say themselves what an estimate over budget means.
-_KNOW_OVER = ("new-over", "grown", "expired-waiver", "still-over", "waived")
+_KNOW_OVER = (NEW_OVER, GROWN, EXPIRED, STILL_OVER, WAIVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ def _reported(result: TestResult) -> ReportedTest:
     status = result.status
     if status is not None and (verdict == "within" or (verdict == "over" and status in _KNOW_OVER)):
         level, word = _BY_STATUS[status]
-        if status == "unchanged" and comparison is not None and comparison.growth_bytes > 0:
+        if status == UNCHANGED and comparison is not None and comparison.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
@@ -144,7 +156,7 @@ def explained(one: ReportedTest, code: Code) -> str:
         said = [f"Its budget was not checked: {code(result.reason)}."]
     elif result.verdict == "skipped":
         said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
-    elif status in ("not-comparable", "waived", "expired-waiver") and reason:
+    elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
         said.append(f"{one.word.capitalize()}: {code(reason)}.")
     return " ".join(said)
 
@@ -179,12 +191,12 @@ def to_do(one: ReportedTest, code: Code) -> str:
         return ""
     if result.verdict == "error":
         return "Make its budget one that can be checked: a budget that was not is a failure."
-    if status == "shrunk":
+    if status == SHRUNK:
         suggested = result.comparison.suggested_gib if result.comparison is not None else None
         return f"The budget can be tightened to gib={suggested:g}." if suggested is not None else ""
-    if status == "expired-waiver":
+    if status == EXPIRED:
         return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
-    if status == "grown":
+    if status == GROWN:
         return f"Undo the growth{_place_of(one, code)}, or allow it: max_growth, or a waiver with a reason."
     if one.excess_bytes and one.level == FAILURE:
         return f"Take {gib_text(one.excess_bytes)} off{_place_of(one, code)}, or {_larger_budget(one)}."

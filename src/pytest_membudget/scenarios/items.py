@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..errors import UsageMistake
+from ..names import MARKER
 
 if TYPE_CHECKING:
     from ..budgets.budget import Budget
     from ..worker.client.estimator import Estimate
     from .grid import Point
     from .jobs import ScenarioReader
-
-_MARKER = "mem_budget"
 
 
 class ScenarioFile(pytest.File):
@@ -56,7 +55,7 @@ class ScenarioItem(pytest.Item):
     def __init__(self, *, point: Point, **rest: Any) -> None:
         super().__init__(**rest)
         self.point = point
-        self.add_marker(getattr(pytest.mark, _MARKER)())
+        self.add_marker(getattr(pytest.mark, MARKER)())
 
     def runtest(self) -> None:
         """Never reached with the gate, which knows the verdict."""

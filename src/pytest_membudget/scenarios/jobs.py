@@ -9,6 +9,7 @@ from typing import Any
 
 from ..budgets.budget import Budget
 from ..budgets.settings import DEFAULT_GPU
+from ..components import METRICS_WITH
 from ..errors import UsageMistake
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Job, Loss, Optimizer, Precision
 from ..hardware.gpus import find_gpu
@@ -158,8 +159,6 @@ _OTHERS: Mapping[str, Callable[[Any, Node, Mistakes], dict[str, Any]]] = {
 
 #: Fields of a scenario that are the budget's, under the same name.
 _OF_THE_BUDGET = ("gib", "gpu", "metric", "components", "host_gib", "reason")
-#: Components that only some of the metrics contain.
-_METRICS_WITH = {"cached": ("reserved", "device"), "context": ("device",), "nccl": ("device",)}
 
 
 def _budget(
@@ -174,7 +173,7 @@ def _budget(
     budget = Budget(**{**defaults, **written})
     if budget.gib is None and budget.gpu is None and not budget.components and budget.host_gib is None:
         mistakes.add(point.node, "this limits nothing; write gib: 40, or gpu: H100-80GB for what it can hold")
-    for component, metrics in _METRICS_WITH.items():
+    for component, metrics in METRICS_WITH.items():
         if component in budget.components and budget.metric not in metrics:
             mistakes.add(
                 point.fields["components"],

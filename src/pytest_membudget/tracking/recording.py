@@ -124,7 +124,7 @@ class _Teller:
         if frames is None:
             if stack not in self._stacks:
                 self._stacks[stack] = self._recording.frames_of_stack(stack)
-            heads = [self._names.setdefault(name, _named(name)) for name in names]
+            heads = [self._names.setdefault(name, named_frame(name)) for name in names]
             frames = self._frames[stack, names] = [*heads, *self._stacks[stack]]
         return frames
 
@@ -132,7 +132,8 @@ class _Teller:
 _NOTHING = Told()
 
 
-def _named(name: str) -> dict[str, Any]:
+def named_frame(name: str) -> dict[str, Any]:
+    """A frame of a snapshot that has a name alone: no line of a file."""
     return {"filename": _NO_FILE, "line": 0, "name": name}
 
 

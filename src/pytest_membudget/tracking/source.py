@@ -7,7 +7,8 @@ import sys
 from collections.abc import Iterable
 from types import CodeType, FrameType
 
-_PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: What is installed lies below one of these, also where it lies in a checkout's own virtual environment.
+PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
 class SourceFinder:
@@ -50,7 +51,7 @@ class SourceFinder:
         """Whether the file of that name is the user's own or a library's of theirs."""
         if name.startswith(self._hidden):
             return False
-        return not name.startswith(self._standard_library) or any(part in name for part in _PACKAGE_FOLDERS)
+        return not name.startswith(self._standard_library) or any(part in name for part in PACKAGE_FOLDERS)
 
 
 def _hashable(code: CodeType) -> CodeType:
@@ -64,7 +65,7 @@ def _hashable(code: CodeType) -> CodeType:
 
 def shown_path(filename: str, root: str) -> str:
     """``filename`` for a report: relative to ``root``, or to the site-packages folder it lies in."""
-    for folder in _PACKAGE_FOLDERS:
+    for folder in PACKAGE_FOLDERS:
         head, found, tail = filename.rpartition(folder)
         if found and head:
             return tail.replace(os.sep, "/")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import linecache
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .. import components
-from ..memory_report import Holder, MemoryReport, PeakBytes
+from ..memory_report import Holder, MemoryReport, PeakBytes, module_pattern
 from ..units import MIB
 from .classify import component_of
 from .host import HostLedger
@@ -17,9 +16,6 @@ from .ledger import Ledger, Peak
 from .record import Record
 from .source import shown_path
 from .timeline import Lives
-
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-
 
 #: Characters of a source line that are kept: it is known by fewer.
 _LINE_LENGTH = 200
@@ -126,7 +122,7 @@ def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Hol
     lines: dict[_Group, str | None] = {}
     for record, component in alive:
         path = record.name or record.module
-        group = _Group(component, _pattern(path), _location(record, root), record.operator)
+        group = _Group(component, module_pattern(path), _location(record, root), record.operator)
         sizes[group] += record.requested_bytes
         counts[group] += 1
         modules.setdefault(group, set()).add(path)
@@ -151,10 +147,6 @@ def _source_line(record: Record) -> str | None:
     if record.code is None:
         return None
     return linecache.getline(record.code.co_filename, record.line).strip()[:_LINE_LENGTH] or None
-
-
-def _pattern(path: str | None) -> str | None:
-    return _NUMBER.sub("*", path) if path is not None else None
 
 
 def _shown_module(paths: set[str | None], pattern: str | None) -> str | None:

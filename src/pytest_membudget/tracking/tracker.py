@@ -25,7 +25,7 @@ from .streams import StreamChoice
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
 _grad_enabled = torch.is_grad_enabled
-_NO_GRAPH_TASK = -1
+NO_GRAPH_TASK = -1
 
 
 class Tracker:
@@ -45,7 +45,7 @@ class Tracker:
         self.phase = Phase.FORWARD
         self._on_device = on_device
         self.streams = StreamChoice()
-        self._task = _NO_GRAPH_TASK
+        self._task = NO_GRAPH_TASK
         self._deaths: dict[int, weakref.ref[Any]] = {}
         #: of storages that were emptied, what they were
         self._emptied: dict[int, Record] = {}
@@ -77,7 +77,7 @@ class Tracker:
         steps = self.roles.steps
         if steps and steps[-1] == task and self.modules.root_call is None:
             self.phase = Phase.OPTIMIZER
-        elif task == _NO_GRAPH_TASK:
+        elif task == NO_GRAPH_TASK:
             if self.phase is Phase.BACKWARD or self.phase is Phase.RECOMPUTE:
                 self.roles.see_gradients()
             self.phase = Phase.FORWARD

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
 
 from ...histories.places import function_of, is_workspace, makes_new_values, operator_of
 from ...histories.reading import Frames
-from .operator_names import operator_name
 
 #: The user's line among an event's frames: file and line.
 UsersLine = Callable[[Frames], tuple[str, int] | None]
@@ -52,3 +55,19 @@ class Stacks:
             makes_new_values(operator_of(frames), frames),
             self._users_line(frames),
         )
+
+
+def operator_name(called: str) -> str:
+    """The name of ``called``, as ``histories.places.operator_of`` gives it; itself where it is unknown."""
+    return _names().get(called, called)
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Each C++ name of an operator (``at::_ops::empty_memory_format``) is its own with underscores for dots.
+
+    ``torch._C._dispatch_get_all_op_names`` is private; see tests/devices/real/test_operator_names.py.
+    """
+    own: Any = torch._C
+    get = getattr(own, "_dispatch_get_all_op_names", list)
+    return {name.replace(".", "_"): name for name in get() if "." in name}

@@ -17,13 +17,12 @@ from ...tracking.modules import ModuleStack
 from ...tracking.record import Phase
 from ...tracking.roles import RoleBook
 from ...tracking.source import SourceFinder
+from ...tracking.tracker import NO_GRAPH_TASK
 from .backward_modules import BackwardModules
 from .compiled_calls import COMPILED_CALLS, Follower
 from .copied_parameters import CopiedParameters
 from .sightings import LateSightings, storage_address
 from .states import Line, State, StateLog
-
-_NO_GRAPH_TASK = -1
 
 
 class Observer:
@@ -123,7 +122,7 @@ class Observer:
 
     def _root_ended(self, number: int) -> None:
         self.sightings.note_root_call_end(number)
-        if torch._C._current_graph_task_id() != _NO_GRAPH_TASK:  # a recomputation hands on to its backward
+        if torch._C._current_graph_task_id() != NO_GRAPH_TASK:  # a recomputation hands on to its backward
             self.sightings.note_mark()
 
     def _changed(self) -> None:
@@ -138,7 +137,7 @@ class Observer:
         steps = self.roles.steps
         if steps and steps[-1] == task and self.modules.root_call is None:
             return Phase.OPTIMIZER
-        if task == _NO_GRAPH_TASK:
+        if task == NO_GRAPH_TASK:
             return Phase.FORWARD
         return Phase.RECOMPUTE if torch.is_grad_enabled() else Phase.BACKWARD
 

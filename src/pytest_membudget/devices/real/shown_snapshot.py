@@ -15,6 +15,7 @@ from ...histories.reading import Frames
 from ...tracking.classify import component_of
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
+from ...tracking.recording import named_frame
 from ...tracking.source import SourceFinder
 from .asked_by import asking_function
 from .states import State
@@ -24,8 +25,6 @@ _CALL = _pytest.python.pytest_pyfunc_call.__code__
 _PACKAGE = os.path.join(os.path.dirname(str(pytest_membudget.__file__)), "")
 #: of this package, but the user's calls
 _STEPS = os.path.join(_PACKAGE, "steps", "")
-#: PyTorch's words for a function without a source line.
-_NO_FILE = "??"
 
 
 class Purposes:
@@ -165,4 +164,4 @@ def _heads(frames: Frames) -> list[Mapping[str, Any]]:
     place = place_of(frames)
     if is_node(place):
         names.append(place)
-    return [{"filename": _NO_FILE, "line": 0, "name": name} for name in names]
+    return [named_frame(name) for name in names]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,12 +12,10 @@ from ...errors import WorkerFailure
 from ..exit_status import end_text
 from .order import Order, worker_environment
 from .pending_requests import InFlight
-from .process_start import start_process, with_tail
+from .process_start import end_process, start_process, with_tail
 
 #: What a worker process runs.
 _WORKER = "pytest_membudget.worker.__main__"
-#: Seconds that an idle or estimating worker gets to end by itself.
-_FAREWELL = 2.0
 #: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
 _GRACE = 30.0
 #: The same of a start: torch's CUDA build is imported, on a busy host perhaps.
@@ -89,12 +86,7 @@ class Worker:
 
     def close(self) -> None:
         """End the process, whatever it does, and the tests that it runs."""
-        self._channel.close()  # which ends it, and its tests' processes with it, if it listens
-        try:
-            self._process.wait(_FAREWELL)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_process(self._process, self._channel)
         self._output.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

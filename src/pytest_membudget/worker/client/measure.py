@@ -55,8 +55,9 @@ class Measurer:
             return NotMeasured("its budget is of host memory alone")
         budget = replace(budget, host_gib=None)
         try:
-            with lock_gpus(visible_names(self._environment, budget.gpus)):
-                return self._measure_alone(key, file, budget)
+            with lock_gpus(visible_names(self._environment, 1)):
+                found = self._measure_on_one(key, file, budget)
+            return found if found is not None else self._measure_ranks(key, file, budget)
         except UsageMistake as error:
             return Estimate(Verdict(ERROR, str(error)))
 
@@ -64,16 +65,16 @@ class Measurer:
         """End the worker."""
         self._estimator.close()
 
-    def _measure_alone(self, key: str, file: str, budget: Budget) -> Estimate | NotMeasured:
-        """``measure`` while no other process measures on the same devices."""
+    def _measure_on_one(self, key: str, file: str, budget: Budget) -> Estimate | NotMeasured | None:
+        """``measure`` on the first device; None for a test with several GPUs, which there are."""
+        is_first = self._card is None
         card = self._ask_for_card(file)
         reason = _unfit(card, budget) if card else None
         if reason is None and budget.gpus == 1:
             return self._estimator.estimate(key, file, budget)
-        self._estimator.close()  # imports may have allocated on the device, which others measure on next
-        if reason is not None:
-            return NotMeasured(reason)
-        return self._measure_ranks(key, file, budget)
+        if is_first:  # imports may have allocated on the device, which others measure on next
+            self._estimator.close()
+        return NotMeasured(reason) if reason is not None else None
 
     def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
         """What a worker says of the device; None if there is no worker, which the test will tell."""
@@ -95,7 +96,8 @@ class Measurer:
             backend=self._backend,
         )
         request = request_for(key, file, budget, self._order.gpu)
-        return read_answer(budget, measure_ranks(order, request))
+        with lock_gpus(visible_names(self._environment, budget.gpus)):
+            return read_answer(budget, measure_ranks(order, request))
 
 
 def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:

@@ -16,6 +16,8 @@ _BOOT = (
     "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]), int(sys.argv[4]))"
 )
+#: Seconds that a process gets to end by itself.
+_FAREWELL = 2.0
 #: Bytes of its output that a failure tells.
 _TAIL_BYTES = 2000
 
@@ -58,6 +60,16 @@ def start_process(
     os.close(read_orders)
     os.close(write_answers)
     return process, Channel(read_answers, write_orders)
+
+
+def end_process(process: subprocess.Popen[bytes], channel: Channel) -> None:
+    """Close the ``channel`` to a ``process``, which ends it; kill it if it does not end by itself."""
+    channel.close()
+    try:
+        process.wait(_FAREWELL)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def interpreter_options() -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..client.order import CUDA, CUDA_GROUP, SYMBOLS
-from ..client.process_start import start_process, with_tail
+from ..client.process_start import end_process, start_process, with_tail
 from ..exit_status import end_text
 from .rank_files import end_groups
 
@@ -21,8 +20,6 @@ _AGENT = "pytest_membudget.worker.ranks.agent"
 #: Seconds that the agent's own time limits, and what they allow for starting, get to work before this side
 #: gives up on it.
 _GRACE = 90.0
-#: Seconds that the agent gets to end by itself.
-_FAREWELL = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +82,7 @@ def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:
     except BrokenPipeError:
         return _lost("the ranks' agent was gone before it had begun", output)
     finally:
-        channel.close()  # which ends it, and its ranks with it
-        try:
-            process.wait(_FAREWELL)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, channel)  # and its ranks with it
 
 
 def _lost(what: str, output: IO[bytes]) -> dict[str, Any]:

@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from ..server.last_words import is_noise
+from ..server.output_file import LINE_LENGTH, TAIL_BYTES, TAIL_LINES
 
 #: A rank has the session's import path before it imports anything.
 _BOOT = (
     "import json, sys; order = json.load(open(sys.argv[1])); sys.path[:] = order['path']; "
     "from pytest_membudget.worker.ranks.rank import main; main(order, int(sys.argv[2]))"
 )
-#: Bytes of a rank's output that are looked at, lines that are told, and characters of each.
-_TAIL_BYTES = 8000
-_TAIL_LINES = 12
-_LINE_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ class RankFiles:
         if self.path("out").exists():
             texts.append(_tail(self.path("out"), start))
         lines = [line for text in texts for line in text.splitlines() if not is_noise(line)]
-        return "\n".join(line[:_LINE_LENGTH] for line in lines[-_TAIL_LINES:])
+        return "\n".join(line[:LINE_LENGTH] for line in lines[-TAIL_LINES:])
 
 
 def rank_arguments(folder: Path, order: Mapping[str, Any]) -> list[str]:
@@ -101,5 +98,5 @@ def end_groups(folder: Path) -> None:
 def _tail(path: Path, start: int) -> str:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(start, size - _TAIL_BYTES))
+        file.seek(max(start, size - TAIL_BYTES))
         return file.read().decode(errors="replace").strip()

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...budgets.verdict import FIGURES
 from ...hardware.host_capacity import free_bytes
 from ..protocol import Channel
 from .child_process import Child, SessionGone
 
-#: An answer with one of these is the same whatever ran beside it.
-_FIGURES = ("traced", "out_of_memory")
 #: Host memory that one more child must find free, at the least.
 _ROOM_BYTES = 2**30
 
@@ -142,7 +141,7 @@ class AtOnce:
             run.child.end()
             self._running.remove(run)
             self._ended(run.request)
-            if run.has_neighbours and answer.get("outcome") not in _FIGURES:
+            if run.has_neighbours and answer.get("outcome") not in FIGURES:
                 self._alone.append(run.request)
             else:
                 self._answer(run.request, answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ import pytest
 
 from ...budgets.recorded_properties import plain_properties
 from ...hardware.gpus import find_gpu
-from .address_space import without_soft_limit
 from .snapshot_file import write_snapshot
 
 
@@ -137,3 +137,14 @@ def _place_in(request: dict[str, Any]) -> dict[str, Any]:
     if request.get("world_size", 1) == 1:
         return {}
     return {name: request[name] for name in ("rank", "world_size", "heard") if name in request}
+
+
+@contextmanager
+def without_soft_limit() -> Iterator[None]:
+    """Meanwhile the process may take as much address space as its hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

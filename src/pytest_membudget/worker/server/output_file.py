@@ -11,9 +11,9 @@ from .last_words import is_noise
 #: Bytes that the file may have before all but the last of them goes: a test may print without an end.
 _MOST_BYTES = 64 * 2**20
 #: Bytes that are looked at, lines that are told, and characters of each.
-_TAIL_BYTES = 8000
-_TAIL_LINES = 12
-_LINE_LENGTH = 200
+TAIL_BYTES = 8000
+TAIL_LINES = 12
+LINE_LENGTH = 200
 
 
 class OutputFile:
@@ -41,8 +41,8 @@ class OutputFile:
     def last_lines(self) -> str:
         """The last of what was printed, without what says nothing to the user of a test."""
         lines = self._tail().decode(errors="replace").strip().splitlines()
-        told = [line[:_LINE_LENGTH] for line in lines if not is_noise(line)]
-        return "\n".join(told[-_TAIL_LINES:])
+        told = [line[:LINE_LENGTH] for line in lines if not is_noise(line)]
+        return "\n".join(told[-TAIL_LINES:])
 
     def close(self) -> None:
         """Give the space back."""
@@ -50,4 +50,4 @@ class OutputFile:
 
     def _tail(self) -> bytes:
         fd = self._file.fileno()
-        return os.pread(fd, _TAIL_BYTES, max(0, os.fstat(fd).st_size - _TAIL_BYTES))
+        return os.pread(fd, TAIL_BYTES, max(0, os.fstat(fd).st_size - TAIL_BYTES))

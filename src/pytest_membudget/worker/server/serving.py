@@ -13,6 +13,7 @@ import pytest
 
 from ...budgets.node_ids import key_of
 from ...cache.observer import SEEN
+from ...names import WORKER
 from ..protocol import Channel
 from .at_once import AtOnce
 from .child_process import Child, SessionGone, run_in_child
@@ -22,8 +23,6 @@ from .quiet import hush, silence
 
 #: Seconds for the driver to say what card there is.
 _CARD_TIMEOUT = 60.0
-#: Under this name the session knows that it is a worker's.
-NAME = "membudget-worker"
 
 
 class ServingPlugin:
@@ -36,7 +35,7 @@ class ServingPlugin:
     """
 
     #: pluggy registers the object under this name
-    __name__ = NAME
+    __name__ = WORKER
 
     def __init__(
         self,

@@ -10,10 +10,11 @@ def run(path, name, args, told):
 
     from pytest_membudget.devices.stand_in.ranks.followed_numbers import FollowedNumbers
     from pytest_membudget.devices.stand_in.ranks.ranks import StandInRanks
-    from pytest_membudget.devices.stand_in.values.values import install_values
+    from pytest_membudget.devices.stand_in.values.values import Values
     from pytest_membudget.tracking.hidden_code import users_source
 
-    values = install_values(users_source())  # kept: it follows as long as it lives
+    values = Values(users_source())  # kept: it follows as long as it lives
+    values.install()
     following = values.following
     body = getattr(load(path), name)
     noted = []

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import torch
 
-from pytest_membudget.devices.stand_in.values.values import install_values
+from pytest_membudget.devices.stand_in.values.values import Values
 from pytest_membudget.tracking.hidden_code import users_source
 
 
@@ -16,7 +16,8 @@ def run_following(path, name, args):
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    values = install_values(users_source())
+    values = Values(users_source())
+    values.install()
     values.begin()
     module.virtual_device = SimpleNamespace(
         refused=values.refused, _mode=SimpleNamespace(shapes=values.following.shapes)

@@ -48,10 +48,3 @@ class Values:
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""
         return refused()
-
-
-def install_values(source: SourceFinder) -> Values:
-    """Follow values in this process; lines for the report are found by ``source``."""
-    values = Values(source)
-    values.install()
-    return values

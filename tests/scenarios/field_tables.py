@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..user_input.fields import Field, Table
+from pytest_membudget.user_input.fields import Field, Table
 
 
 def field_tables(groups: Mapping[str, tuple[Field, ...]]) -> str:
