@@ -18,6 +18,7 @@ EXAMPLE = """
     import os
     import signal
     import sys
+    import tempfile
     import time
 
     from pytest_membudget.worker.protocol import Channel
@@ -33,6 +34,8 @@ EXAMPLE = """
             "leads": os.getsid(0) == os.getpid(),
             "executable": sys.executable,
             "arguments": sys.argv[2:3],
+            "temporary": tempfile.gettempdir(),
+            "compiled": os.environ.get("TORCHINDUCTOR_CACHE_DIR"),
             "said": os.environ.get("PYTEST_SAID"),
             "descriptors": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
             "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
@@ -126,7 +129,7 @@ def test_an_ordinary_python_is_told_the_same(started, launcher):
 
     assert not told["is_copy"]
     assert told["pid"] == process.pid
-    assert {**told, "is_copy": True, "pid": copy["pid"]} == copy
+    assert {**told, "is_copy": True, "pid": copy["pid"], "compiled": copy["compiled"]} == copy
 
 
 def test_copies_are_of_one_process_and_know_nothing_of_each_other(started):
@@ -145,9 +148,18 @@ def test_a_module_that_might_be_another_is_not_taken_from_the_copy(started, tmp_
     assert not started(folder=folder)[1]["is_copy"]
 
 
-@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "TMPDIR"])
+@pytest.mark.parametrize("name", ["PYTHONPATH", "PYTORCH_CUDA_ALLOC_CONF", "CUDA_VISIBLE_DEVICES", "HOME"])
 def test_other_variables_are_not(started, name):
     assert not started(**{name: "/elsewhere"})[1]["is_copy"]
+
+
+def test_another_folder_for_temporary_files_is_a_copys_own(started, tmp_path):
+    _, told, _ = started(TMPDIR=str(tmp_path))
+
+    assert told["is_copy"]
+    assert told["temporary"] == str(tmp_path)
+    assert told["compiled"] is None
+    assert "torchinductor" in started()[1]["compiled"]
 
 
 def test_other_limits_are_not(started):

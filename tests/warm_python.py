@@ -59,6 +59,8 @@ class WarmPython:
     def close(self):
         """End it, and all copies that are left."""
         if self._process is not None:
+            if self._process.poll() is not None:
+                print("The warm Python has ended:", (self._folder / "log").read_text(), file=sys.stderr)
             self._process.stdin.close()
             self._process.wait()
         if self._folder is not None:
@@ -80,7 +82,7 @@ class WarmPython:
         """It serves when it has imported all: who asks before that waits."""
         # as text: a file of ours below a copy's calls would be taken for code of the user's
         text = (_HERE / "warm_template.py").read_text(encoding="utf-8")
-        with socket.socket(socket.AF_UNIX) as listener:
+        with socket.socket(socket.AF_UNIX) as listener, open(self._folder / "log", "wb") as log:
             listener.bind(str(self._folder / "socket"))
             listener.listen(64)
             self._process = subprocess.Popen(
@@ -88,6 +90,7 @@ class WarmPython:
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
+                stderr=log,
                 pass_fds=[listener.fileno()],
             )
 

@@ -34,8 +34,8 @@ IMPORTED = (
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.server.serving",
 )
-#: Variables that no module reads as it is imported.
-_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "COLUMNS", "LINES")
+#: Variables that no module reads as it is imported; what follows from the last is made anew in a copy.
+_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "COLUMNS", "LINES", "TMPDIR")
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 _PR_SET_PDEATHSIG = 1
@@ -62,7 +62,7 @@ class Template:
         self._listener = listener
         _import_all()
         self._names = {name.partition(".")[0] for name in sys.modules}
-        #: torch sets variables as it is imported
+        #: torch sets a variable as it is imported, or later if it is not there: a folder below TMPDIR
         self._set = {name: os.environ[name] for name in os.environ.keys() - self._environment.keys()}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -100,7 +100,8 @@ class Template:
             if copy.pid == 0:
                 connection.close()
                 self._forget()
-                _settle({**request, "environment": {**self._set, **request["environment"]}}, descriptors)
+                has_same_folder = request["environment"].get("TMPDIR") == self._environment.get("TMPDIR")
+                _settle(request, descriptors, self._set if has_same_folder else {})
                 return request
             for fd in (connection.fileno(), copy.watched):
                 self._selector.register(fd, selectors.EVENT_READ, (copy,))
@@ -136,8 +137,8 @@ class Template:
         if module not in self._modules:
             raise Refused("another module")
         self._check_path(json.loads(path))
-        told = {**self._set, **request["environment"]}  # which has them where the session has imported torch
-        differ = _fixed(told).items() ^ _fixed({**self._environment, **self._set}).items()
+        told = _fixed(request["environment"]).items()
+        differ = (told - self._set.items()) ^ _fixed(self._environment).items()
         if differ:
             raise Refused(f"other variables: {sorted({name for name, _ in differ})}")
         if any(resource.prlimit(pid, limit) != resource.getrlimit(limit) for limit in _LIMITS):
@@ -209,16 +210,17 @@ def _received(connection):
     """What a launcher tells, and its descriptors, in the order of their numbers there."""
     head, descriptors, _, _ = socket.recv_fds(connection, 8, 253)
     size, told = int.from_bytes(head, "big"), b""
-    while len(told) < size:
-        part = connection.recv(size - len(told))
-        if not part:
-            raise EOFError
+    while len(told) < size and (part := connection.recv(size - len(told))):
         told += part
+    if not told or len(told) < size:  # the launcher has ended
+        for fd in descriptors:
+            os.close(fd)
+        raise EOFError
     return marshal.loads(told), descriptors
 
 
-def _settle(request, descriptors):
-    """In a copy: be where the launcher is."""
+def _settle(request, descriptors, variables):
+    """In a copy: be where the launcher is. ``variables``: those that imports have set."""
     import fcntl
 
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _ABOVE) for fd in descriptors]
@@ -233,7 +235,7 @@ def _settle(request, descriptors):
             os.setpgid(0, request["group"])
     os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update({**variables, **request["environment"]})
     if request["ignores_interrupts"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     tempfile.tempdir = None  # as nobody has asked for it yet

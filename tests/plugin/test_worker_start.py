@@ -2,8 +2,6 @@
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("cold_python")
-
 GOOD = """
     import pytest
     from holding import hold
