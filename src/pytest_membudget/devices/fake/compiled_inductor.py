@@ -59,6 +59,7 @@ def install_inductor(code: CompiledCode) -> None:
 
     _install_card()
     _install_constants()
+    _install_padding()
     graphs: Any = GraphLowering
     graphs._compile_to_module_lines = lambda graph, source: code.module(source.value)
     sources: Any = PyCodeCache
@@ -118,6 +119,15 @@ class _OnHost(TorchDispatchMode):
 
 def _host(value: Any) -> Any:
     return torch.device("cpu") if isinstance(value, torch.device) else value
+
+
+def _install_padding() -> None:
+    """Products are padded where that is faster, which is timed on the card: without timing, they are not.
+
+    ``is_mm_compute_bound`` is what ``_should_pad`` asks before it makes real tensors to time.
+    """
+    padding: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
+    padding.is_mm_compute_bound = lambda *args: False
 
 
 def _install_constants() -> None:
@@ -250,6 +260,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._inductor.graph", "GraphLowering._compile_to_module_lines", "compiled regions: running the code"),
     ("torch._inductor.codecache", "PyCodeCache.load", "compiled regions: kernels from templates"),
     ("torch._dynamo.repro.after_aot", "save_graph_repro", "compiled regions: no process is started"),
+    ("torch._inductor.fx_passes.pad_mm", "is_mm_compute_bound", "compiled regions: no product is timed"),
     ("torch._inductor.scheduler", "has_triton", "compiled regions: no Triton is needed"),
     ("torch.utils._triton", "triton_hash_with_backend", "compiled regions: no Triton is needed"),
     (

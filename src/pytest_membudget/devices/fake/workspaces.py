@@ -42,7 +42,7 @@ _CUBLAS = frozenset({
 #: ``int8_gemm`` gives cuBLASLt no workspace. It asks for the handle only: that comes with one until 2.11.
 _INTEGERS = aten._int_mm.default
 _DOTS = frozenset({aten.dot.default, aten.vdot.default})
-_BIASED = frozenset({aten.addmm.default, aten._addmm_activation.default})
+_BIASED = frozenset({aten.addmm.default, aten.addmm.out, aten._addmm_activation.default})
 
 #: CUBLASLT_WORKSPACE_SIZE's default, in KiB.
 _LT_KIB = 1024
