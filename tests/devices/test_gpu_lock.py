@@ -11,7 +11,7 @@ import pytest
 
 from pytest_membudget.devices.gpu_lock import lock_gpus, visible_names
 
-#: A process that locks devices, says so, and keeps them until it is told.
+#: A process that locks devices, says so, and keeps them until its input ends.
 HOLDER = """
 import sys
 from pytest_membudget.devices.gpu_lock import lock_gpus

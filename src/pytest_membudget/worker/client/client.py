@@ -91,7 +91,7 @@ class Worker:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _begin(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # what it has said before its end is told below
+        with contextlib.suppress(BrokenPipeError):  # what it has said before it ended is read below
             self._channel.send(self._message())
         self._receive("starting the session", _START_GRACE)
         self._collecting = True
