@@ -184,8 +184,8 @@ class VirtualDevice:
         ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun, and rank 0 has ``said``
         what is ``heard``.
         """
-        # PyTorch makes its pool of threads anew after a fork, at first use; two threads of the engine that are
-        # first at once abort the process (pthreadpool, caffe2/utils/threadpool/pthreadpool-cpp.cc, 2.13)
+        # PyTorch makes its pool of threads anew after a fork, at first use; two threads of the engine that
+        # are first at once abort the process (pthreadpool, caffe2/utils/threadpool/pthreadpool-cpp.cc, 2.13)
         torch.set_num_threads(torch.get_num_threads())
         self.gpu = gpu
         if world_size > 1:
