@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pytest_membudget.worker.client.pending_requests import InFlight
+from pytest_membudget.worker.client.pending_requests import PendingRequests
 from pytest_membudget.worker.protocol import Channel
 
 
@@ -22,28 +22,28 @@ def request(key):
 
 def test_each_is_sent_once_and_found_by_what_it_asks(ends):
     near, far = ends
-    flight = InFlight(near)
+    pending = PendingRequests(near)
 
-    number = flight.send(request("a"), timeout=3)
+    number = pending.send(request("a"), timeout=3)
 
     assert far.receive() == {**request("a"), "timeout": 3, "number": number}
-    assert flight.number_of(request("a")) == number
-    assert flight.number_of(request("b")) is None
-    assert flight.unanswered() == [request("a")]
+    assert pending.number_of(request("a")) == number
+    assert pending.number_of(request("b")) is None
+    assert pending.unanswered() == [request("a")]
 
 
 def test_answers_come_in_any_order_and_are_taken_once(ends):
-    flight = InFlight(ends[0])
-    first, second = flight.send(request("a")), flight.send(request("b"))
+    pending = PendingRequests(ends[0])
+    first, second = pending.send(request("a")), pending.send(request("b"))
 
-    assert flight.note({"event": "started", "number": first})
-    assert flight.begun() == [request("a")]
-    assert flight.note({"event": "result", "key": "b", "number": second, "outcome": "traced"})
-    assert flight.take(first) is None
-    assert flight.answers() == [(request("b"), {"event": "result", "key": "b", "outcome": "traced"})]
-    assert flight.take(second)["outcome"] == "traced"
-    assert flight.number_of(request("b")) is None
-    assert flight.unanswered() == [request("a")]
+    assert pending.note({"event": "started", "number": first})
+    assert pending.begun() == [request("a")]
+    assert pending.note({"event": "result", "key": "b", "number": second, "outcome": "traced"})
+    assert pending.take(first) is None
+    assert pending.answers() == [(request("b"), {"event": "result", "key": "b", "outcome": "traced"})]
+    assert pending.take(second)["outcome"] == "traced"
+    assert pending.number_of(request("b")) is None
+    assert pending.unanswered() == [request("a")]
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,18 @@ def test_answers_come_in_any_order_and_are_taken_once(ends):
     ],
 )
 def test_an_answer_to_something_else_is_none(ends, message):
-    flight = InFlight(ends[0])
-    flight.send(request("a"))
+    pending = PendingRequests(ends[0])
+    pending.send(request("a"))
 
-    assert not flight.note(message)
+    assert not pending.note(message)
 
 
 def test_no_more_is_written_than_the_pipe_holds_if_nobody_reads(ends):
-    flight = InFlight(ends[0])
+    pending = PendingRequests(ends[0])
 
     sent = 0
-    while flight.has_room():
-        flight.send(request(f"{sent:05}" + "x" * 5000))
+    while pending.has_room():
+        pending.send(request(f"{sent:05}" + "x" * 5000))
         sent += 1
 
     assert 2 < sent < 20

@@ -112,7 +112,7 @@ class BasePlugin:
         write_imports()
         self._exchange.write_result(
             {
-                "rows": [result.to_json() for result in gate.accounts.in_order()],
+                "rows": [result.to_json() for result in gate.results.in_order()],
                 "errors": self._errors,
                 "removed": self._removed,
                 "foreign": found_imports(self._exchange.folder),

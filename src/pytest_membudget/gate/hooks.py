@@ -18,13 +18,13 @@ from ..comparison.notices import compared_notices
 from ..names import BASE, MARKER
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
-from .accounts import Accounts
 from .marking import is_marked
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .progress import ProgressLine
 from .pytest_marks import expects_failure, skip_reason, unchecked_text
 from .session import BudgetSession
-from .summary import Ending
+from .session_results import SessionResults
+from .summary import Summary
 from .test_reports import (
     attach_result,
     error_for,
@@ -80,10 +80,10 @@ class Gate:
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: what has become of the marked tests, from here or from xdist workers
-        self.accounts = Accounts()
+        self.results = SessionResults()
         self._silent_workers = 0
         self._has_plan = False
-        self._ending = Ending(config, settings, self.accounts, is_listing=self._nothing_runs)
+        self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
 
     def pytest_report_header(self) -> str:
         """One line: what is modelled."""
@@ -109,7 +109,7 @@ class Gate:
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if path.is_file() and MARKER in path.read_text(encoding="utf-8", errors="replace"):
             reason = skip_text(report)
-            self.accounts.module_skipped(
+            self.results.module_skipped(
                 report.nodeid,
                 f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
                 "tests with budgets run on a virtual one: guard the others, not the file",
@@ -129,7 +129,7 @@ class Gate:
         if self._only_asks:
             return
         marked = self._session.plan(session.items)
-        self.accounts.plan(nodeid_of(item) for item in marked)
+        self.results.plan(nodeid_of(item) for item in marked)
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_xdist_worker or cannot_run or not marked:
             return
@@ -138,7 +138,7 @@ class Gate:
         asleep = [item for item in marked if skip_reason(item) is not None]
         with ProgressLine(self._config, len(awake)) as progress:
             for result in self._session.estimate_all(awake, progress.step):
-                self.accounts.estimated(result)
+                self.results.estimated(result)
         if self._config.option.collectonly:
             self._settle_unrun(awake, asleep)
 
@@ -149,18 +149,18 @@ class Gate:
             result = self._comparing.compare(result)
             error = error_for(result) if result.verdict != ERROR or result.raised else None
             expected = error is not None and expects_failure(item, error)
-            self.accounts.settled(result, expected=expected)
+            self.results.settled(result, expected=expected)
         for item in asleep:
             reason = unchecked_text(item, skip_reason(item) or "")
             result = self._session.without_estimate(item, SKIPPED, reason)
-            self.accounts.settled(result, expected=False)
+            self.results.settled(result, expected=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """``--collect-only`` and ``--setup-only`` gate too: no test fails then, so it is counted here."""
         result = yield
         if self._nothing_runs and not self._is_xdist_worker:
-            session.testsfailed += len(self.accounts.failing())
+            session.testsfailed += len(self.results.failing())
         return result
 
     # Not tryfirst: skip and xfail marks are looked at before, fixtures are set up after.
@@ -223,7 +223,7 @@ class Gate:
         """Gather the results, from here and from xdist workers."""
         result = result_in(report)
         if result is not None:
-            self.accounts.settled(result, expected=is_expected(report))
+            self.results.settled(result, expected=is_expected(report))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -247,9 +247,9 @@ class Gate:
         if planned is None:
             self._silent_workers += 1
         else:
-            self.accounts.plan(planned)
+            self.results.plan(planned)
             self._has_plan = True  # of all workers: they have collected the same tests
-            self._ending.tell_not_kept(node.workeroutput[_NOT_KEPT])
+            self._summary.add_cache_trouble(node.workeroutput[_NOT_KEPT])
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -260,21 +260,21 @@ class Gate:
         """End the worker, see that no budget was forgotten, and write the report."""
         self.end_workers()
         if self._is_xdist_worker:
-            self._config.workeroutput[_PLANNED] = self.accounts.planned()  # type: ignore[attr-defined]
+            self._config.workeroutput[_PLANNED] = self.results.planned()  # type: ignore[attr-defined]
             self._config.workeroutput[_NOT_KEPT] = self._session.cache_trouble  # type: ignore[attr-defined]
             return
-        self._ending.tell_not_kept(self._session.cache_trouble)
+        self._summary.add_cache_trouble(self._session.cache_trouble)
         self._refuse_forgotten(session)
         compared = self._comparing.session(
-            self.accounts.in_order(),
-            is_whole=is_whole(self._config) and not self.accounts.not_run(),
+            self.results.in_order(),
+            is_whole=is_whole(self._config) and not self.results.not_run(),
             tells_removed=tells_removed(self._config),
         )
         self._comparing.close()
-        self._ending.tell(*compared_notices(compared), *self._comparing.notes)
+        self._summary.add(*compared_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
-            self._ending.write_report(self._report_folder, compared)
-        self._ending.tell_without_terminal()
+            self._summary.write_report(self._report_folder, compared)
+        self._summary.print_without_terminal()
 
     def end_workers(self) -> None:
         """End the processes that estimate and measure."""
@@ -291,17 +291,17 @@ class Gate:
             return
         texts = [
             f"{nodeid}: its budget was not checked: the session ended without a report of the test"
-            for nodeid in self.accounts.not_run()
+            for nodeid in self.results.not_run()
         ]
         if self._silent_workers and not self._has_plan:
             texts.append("an xdist worker ended without a word on the budgets that it was to check")
         if texts:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._ending.tell(*texts, is_bad=True)
+            self._summary.add(*texts, is_bad=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The budgets' own section."""
-        self._ending.summarise(terminalreporter)
+        self._summary.print_to(terminalreporter)
 
 
 def invocation_of(config: pytest.Config) -> tuple[list[str], str]:

@@ -1,4 +1,4 @@
-"""How a session of the gate closes: its report, the budgets' section of the summary, and notices."""
+"""The end of a session: report.json, the budgets' section of the terminal summary, and notices."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from ..budgets.settings import Settings
 from ..comparison.comparing import alloc_conf_of
 from ..reporting.failure import failure_text
 from ..results.comparison import ComparedSession
-from .accounts import Accounts
+from .session_results import SessionResults
 
 
-class Ending:
-    """What there is to say when all tests are over."""
+class Summary:
+    """What a session reports when all tests are done."""
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, accounts: Accounts, *, is_listing: bool
+        self, config: pytest.Config, settings: Settings, results: SessionResults, *, is_listing: bool
     ) -> None:
         """``is_listing``: nothing runs, so that failures have no other place than the summary."""
         self._config = config
         self._settings = settings
-        self._accounts = accounts
+        self._results = results
         self._is_listing = is_listing
         self._notices: list[tuple[str, bool]] = []
 
-    def tell(self, *texts: str, is_bad: bool = False) -> None:
+    def add(self, *texts: str, is_bad: bool = False) -> None:
         """Let the summary end with ``texts``, each once; ``is_bad`` in red, and without a terminal too."""
         notices = [(text, is_bad) for text in texts]
         self._notices += [notice for notice in notices if notice not in self._notices]
 
-    def tell_not_kept(self, trouble: str) -> None:
+    def add_cache_trouble(self, trouble: str) -> None:
         """Say why estimates could not be kept; of several xdist workers one says it."""
         if trouble:
-            self.tell(f"membudget: estimates could not be kept for later sessions: {trouble}")
+            self.add(f"membudget: estimates could not be kept for later sessions: {trouble}")
 
-    def tell_without_terminal(self) -> None:
+    def print_without_terminal(self) -> None:
         """What is bad, where there is no summary."""
         if not self._config.pluginmanager.hasplugin("terminalreporter"):
             for text, is_bad in self._notices:
@@ -54,34 +54,34 @@ class Ending:
             path = write_report(
                 folder,
                 self._config.rootpath,
-                self._accounts.in_order(),
+                self._results.in_order(),
                 alloc_conf=alloc_conf_of(os.environ),
                 comparison=compared,
             )
         except OSError as error:
-            self.tell(f"membudget: the report could not be written: {error}", is_bad=True)
+            self.add(f"membudget: the report could not be written: {error}", is_bad=True)
         else:
-            self.tell(f"report: {path}")
-        reasons = Counter(result.snapshot_error for result in self._accounts.in_order())
+            self.add(f"report: {path}")
+        reasons = Counter(result.snapshot_error for result in self._results.in_order())
         for reason, count in reasons.items():
             if reason:
                 text = f"membudget: {count} of the snapshots could not be written: {reason}"
-                self.tell(text, is_bad=True)
+                self.add(text, is_bad=True)
 
-    def summarise(self, reporter: pytest.TerminalReporter) -> None:
+    def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table, and where nothing runs the failures, which have no other place there."""
         from ..reporting.console import summary_lines
         from ..reporting.side_by_side import disagreements
 
-        accounts = self._accounts
-        results, unchecked, not_run = accounts.in_order(), accounts.unchecked(), accounts.not_run()
+        known = self._results
+        results, unchecked, not_run = known.in_order(), known.unchecked(), known.not_run()
         if not results and not unchecked and not not_run and not self._notices:
             return
         reporter.section("membudget: GPU memory budgets")
         if self._is_listing:
-            for result in accounts.failing():
+            for result in known.failing():
                 reporter.line(f"{result.nodeid}\n{failure_text(result)}\n", red=True)
-        for line in summary_lines(results, unchecked, accounts.notes(), len(not_run)):
+        for line in summary_lines(results, unchecked, known.notes(), len(not_run)):
             reporter.line(line)
         for result in results:
             for text in disagreements(result, self._settings.most_disagreement):

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import WorkerFailure
 from ..exit_status import end_text
 from .order import Order, worker_environment
-from .pending_requests import InFlight
+from .pending_requests import PendingRequests
 from .process_start import end_process, start_process, with_tail
 
 #: What a worker process runs.
@@ -41,7 +41,7 @@ class Worker:
         self._process, self._channel = start_process(
             _WORKER, self._output, worker_environment(order, self._scratch)
         )
-        self._in_flight = InFlight(self._channel)
+        self._pending = PendingRequests(self._channel)
         try:
             self._begin()
         except BaseException:
@@ -57,32 +57,32 @@ class Worker:
         Raises ``WorkerFailure`` if the worker itself is lost: then start another one. So it must be after
         any other exception, for answers are still to come.
         """
-        number = self._in_flight.number_of(request)
+        number = self._pending.number_of(request)
         if number is None:
             number = self._send(request)
-        while (answer := self._in_flight.take(number)) is None:
+        while (answer := self._pending.take(number)) is None:
             self._send_ahead(following)
             message = self._receive(f"estimating {request['key']}")
-            if not self._in_flight.note(message):
+            if not self._pending.note(message):
                 raise self._lost(f"the worker answered for {message.get('key')}, which it was not asked for")
         self.is_spent = answer.get("is_last", False)
         return answer
 
     def answers_ahead(self) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
         """What has come for requests that were sent ahead, and was not asked for yet."""
-        return self._in_flight.answers()
+        return self._pending.answers()
 
     def has(self, request: Mapping[str, Any]) -> bool:
         """Whether ``request`` was sent ahead."""
-        return self._in_flight.number_of(request) is not None
+        return self._pending.number_of(request) is not None
 
     def unanswered(self) -> list[Mapping[str, Any]]:
         """The requests that were sent and have no answer."""
-        return self._in_flight.unanswered()
+        return self._pending.unanswered()
 
     def begun(self) -> list[Mapping[str, Any]]:
         """The requests that are running, for all that is known."""
-        return self._in_flight.begun()
+        return self._pending.begun()
 
     def close(self) -> None:
         """End the process, whatever it does, and the tests that it runs."""
@@ -115,13 +115,13 @@ class Worker:
 
     def _send(self, request: Mapping[str, Any]) -> int:
         try:
-            return self._in_flight.send(request, timeout=self._order.timeout)
+            return self._pending.send(request, timeout=self._order.timeout)
         except BrokenPipeError:
             raise self._lost("the worker was gone") from None
 
     def _send_ahead(self, following: Callable[[], Mapping[str, Any] | None]) -> None:
         most = self._order.at_once + _IN_STORE if self._order.at_once > 1 else 1
-        while len(self._in_flight.unanswered()) < most and self._in_flight.has_room():
+        while len(self._pending.unanswered()) < most and self._pending.has_room():
             request = following()
             if request is None:
                 return

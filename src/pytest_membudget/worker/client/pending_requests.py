@@ -1,4 +1,4 @@
-"""Requests that a worker was sent, and what has come of each: it answers in the order in which they end."""
+"""Pending requests to a worker. Answers arrive in completion order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Sent:
     answer: Answer | None = None
 
 
-class InFlight:
+class PendingRequests:
     """The requests of one worker by their numbers, each sent once."""
 
     def __init__(self, channel: Channel) -> None:

@@ -12,11 +12,11 @@ EXPECTED = "expected"
 NOT_RUN = "not run"
 
 
-class Accounts:
-    """Results by test, and the tests that have none."""
+class SessionResults:
+    """The results by test, and the tests that have none yet."""
 
     def __init__(self) -> None:
-        self.results: dict[str, TestResult] = {}
+        self._results: dict[str, TestResult] = {}
         self._planned: dict[str, None] = {}
         self._settled: set[str] = set()
         self._modules: dict[str, str] = {}
@@ -27,16 +27,16 @@ class Accounts:
 
     def estimated(self, result: TestResult) -> None:
         """The estimate is known; the test has not run yet."""
-        self.results[result.nodeid] = result
+        self._results[result.nodeid] = result
 
     def settled(self, result: TestResult, *, expected: bool) -> None:
         """The test has passed or failed; ``expected``: an xfail mark expects the failure."""
-        self.results[result.nodeid] = replace(result, expected=expected)
+        self._results[result.nodeid] = replace(result, expected=expected)
         self._settled.add(result.nodeid)
 
     def in_order(self) -> list[TestResult]:
         """The results in the order of the session; with pytest-xdist they arrive in another."""
-        known = self.results
+        known = self._results
         return [known[nodeid] for nodeid in {**self._planned, **known} if nodeid in known]
 
     def module_skipped(self, nodeid: str, why: str) -> None:
@@ -62,11 +62,11 @@ class Accounts:
     def unchecked(self) -> dict[str, str]:
         """Why a budget was not checked though nothing failed, by test or file."""
         skipped = {
-            nodeid: result.reason for nodeid, result in self.results.items() if result.verdict == SKIPPED
+            nodeid: result.reason for nodeid, result in self._results.items() if result.verdict == SKIPPED
         }
         return {**skipped, **self._modules}
 
     def notes(self) -> dict[str, str]:
         """What there is to say of a verdict, by test."""
-        expected = [nodeid for nodeid, result in self.results.items() if result.expected]
+        expected = [nodeid for nodeid, result in self._results.items() if result.expected]
         return {**dict.fromkeys(self.not_run(), NOT_RUN), **dict.fromkeys(expected, EXPECTED)}
