@@ -20,7 +20,10 @@ pytest_plugins = "pytester"
 
 #: Variables of the session that runs these tests, which the sessions in them must not see. Without bytecode
 #: each of them would compile the plugin, as no installed one does.
-_OURS = ("PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES", "PYTHONDONTWRITEBYTECODE")
+_OURS = (
+    "PYTEST_", "COV_", "TOX_", "CUDA_VISIBLE_DEVICES", "PYTHONDONTWRITEBYTECODE",
+    "TORCHINDUCTOR_CACHE_DIR",  # inductor sets it where it is imported
+)  # fmt: skip
 
 
 #: The gate is for machines without one; on others the session's own process must not see it.

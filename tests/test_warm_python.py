@@ -14,6 +14,9 @@ from tests.warm_python import WarmPython, is_possible
 
 pytestmark = pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone")
 
+#: Variables of the process that runs these tests; inductor sets the last where it is imported.
+_NOT_THE_SESSIONS = ("PYTEST_", "COV_", "TORCHINDUCTOR_CACHE_DIR")
+
 EXAMPLE = """
     import os
     import signal
@@ -54,7 +57,7 @@ EXAMPLE = """
 
 @pytest.fixture(scope="module")
 def variables():
-    names = [name for name in os.environ if not name.startswith(("PYTEST_", "COV_"))]
+    names = [name for name in os.environ if not name.startswith(_NOT_THE_SESSIONS)]
     return {name: os.environ[name] for name in names} | {"CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -139,7 +139,7 @@ class MemoryReport:
             peak=PeakBytes(**data["peak"]),
             components=dict(data["components"]),
             holders=tuple(Holder(**holder) for holder in data["holders"]),
-            host=cls.from_json(data["host"]) if data["host"] is not None else None,
+            host=cls.from_json(data["host"]) if data.get("host") is not None else None,
             assumptions=tuple(data["assumptions"]),
             not_modelled=tuple(data["not_modelled"]),
             seconds=data["seconds"],

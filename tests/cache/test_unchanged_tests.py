@@ -59,7 +59,7 @@ class Rows:
 
     def pytest_sessionfinish(self, session):
         gate = session.config.pluginmanager.get_plugin("membudget-gate")
-        self.rows = {row["nodeid"].split("::")[-1]: row for row in gate.results.in_order()}
+        self.rows = {row.nodeid.split("::")[-1]: row for row in gate.results.in_order()}
 
 
 class Project:
@@ -92,11 +92,11 @@ class Project:
         with self._monkeypatch.context() as patch:
             patch.setattr(estimate, "Worker", refuse)
             row = self.run(*args)["test_size"]
-        if row["cached"]:
-            assert row["verdict"] == "within"
-            assert row["estimates"][0]["peak"]["allocated_bytes"] == SIZE_BYTES
+        if row.cached:
+            assert row.verdict == "within"
+            assert row.estimates[0].peak.allocated_bytes == SIZE_BYTES
             return None
-        assert "there is no worker" in row["reason"]
+        assert "there is no worker" in row.reason
         return next(iter(self._caches[0].misses.values()), None) if self._caches else "no cache"
 
 
@@ -122,8 +122,8 @@ def project(pytester, monkeypatch, kept):
         project.write(name, text)
     if not kept.exists():
         row = project.run()["test_size"]
-        assert row["estimates"][0]["peak"]["allocated_bytes"] == SIZE_BYTES, row["reason"]
-        assert not row["cached"]
+        assert row.estimates[0].peak.allocated_bytes == SIZE_BYTES, row.reason
+        assert not row.cached
     return project
 
 

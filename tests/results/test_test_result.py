@@ -82,6 +82,13 @@ def test_a_budget_of_growth_alone_that_cannot_be_compared_is_not_checked(budget,
     assert compared.status == "not-comparable"
 
 
+def test_a_report_of_host_memory_has_no_host_of_its_own():
+    written = figure(7).to_json()
+    del written["host"]  # as report.json is read: see ``reporting.document``
+
+    assert MemoryReport.from_json(written) == figure(7)
+
+
 def test_the_json_form_gives_the_same_value_back():
     timeline = Timeline((0, 3), {"activations": (0, 4)}, 3, 0, ((1, "forward"),))
     full = MemoryReport(

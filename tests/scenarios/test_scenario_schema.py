@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pytest_membudget.scenarios.page import field_tables
 
 from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.choices import NUMBER_TYPES, OPTIMIZERS
 from pytest_membudget.scenarios.json_schema import scenario_schema, schema_text
+from tests.scenarios.field_tables import field_tables
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"

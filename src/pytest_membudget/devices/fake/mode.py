@@ -149,12 +149,13 @@ class VirtualMode(FakeTensorMode):
         elif plan.collective and plan.name.startswith("c10d::"):
             return self.collectives.run(tracker, func, plan.name, args)
         result = self._run(func, types, args, kwargs)
-        if plan.short_cut and (strides := strides_of(func, args, kwargs, result)) is not None:
+        is_done = result is not NotImplemented
+        if is_done and plan.short_cut and (strides := strides_of(func, args, kwargs, result)) is not None:
             options = {"dtype": result.dtype, "device": result.device}
             result = self._run(_NEW, types, (result.shape, strides), options)
         if plan.keeps_losses and on_cuda(result):
             result = in_storage_of_all(lambda one, *of: self._run(one, types, of, {}), result, *args[:2])
-        if result is not NotImplemented:
+        if is_done:
             self._account(tracker, func, plan, args, kwargs, result)
             if plan.collective:
                 self.collectives.saw(tracker, plan.name, args, result)
