@@ -1,4 +1,4 @@
-"""Where in the source a ``mem_budget`` mark stands."""
+"""The line of a ``mem_budget`` mark in the source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _member(scope: ast.AST, name: str) -> ast.AST | None:
 
 
 def _marks(node: ast.AST, marker: str, named: Mapping[str, Any]) -> list[tuple[int, dict[str, Any] | None]]:
-    """Line and arguments of each mark that ``node`` has itself, in the order in which they stand."""
+    """Line and arguments of each mark that ``node`` has itself, in source order."""
     places: list[ast.AST] = list(getattr(node, "decorator_list", []))
     if isinstance(node, (ast.Module, ast.ClassDef)):
         places += [child for child in node.body if "pytestmark" in _targets(child)]

@@ -55,7 +55,7 @@ class Settings:
     max_disagreement: str = "5%"
     """How far estimate and measurement may lie apart before the summary says so."""
     gpus_file: str | None = None
-    """A file of cards beside the catalogue's, from pyproject.toml's folder."""
+    """A file of custom GPUs, relative to pyproject.toml's folder."""
     gpus: Mapping[str, Any] | None = None
     """The same cards written in the table itself."""
     max_growth: str | None = None

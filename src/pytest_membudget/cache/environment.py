@@ -150,5 +150,5 @@ def variables(environment: Mapping[str, str], listed: list[str], names: Names) -
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:
     """In a session that estimates a base of comparison the checkout that it is compared for."""
-    told = environment.get("MEMBUDGET_FOREIGN_IMPORTS")
-    return str(json.loads(told)["head"]) if told else None
+    watched = environment.get("MEMBUDGET_FOREIGN_IMPORTS")
+    return str(json.loads(watched)["head"]) if watched else None

@@ -1,4 +1,4 @@
-"""The cache of estimates as a session uses it: asked before a worker is, told after one has answered."""
+"""The cache of estimates as a session uses it: asked before a worker is, filled after one has answered."""
 
 from __future__ import annotations
 

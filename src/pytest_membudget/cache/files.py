@@ -7,10 +7,10 @@ import os
 import stat
 from collections.abc import Iterable
 
-#: What a file's content is told by without reading it: a write changes the last but one at least.
+#: What identifies a file's content without reading it: a write changes the last but one at least.
 Signature = tuple[int, int, int, int]
 ABSENT, FOLDER = "absent", "folder"
-#: Larger files, as checkpoints are, are told by size and times: reading them would cost what is saved.
+#: Larger files, as checkpoints are, are identified by size and times: reading them would cost what is saved.
 MOST_READ_BYTES = 64 * 2**20
 _DIGEST_BYTES = 20
 

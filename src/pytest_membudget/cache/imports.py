@@ -13,7 +13,7 @@ NAMESPACE = "namespace:"
 
 
 def origin_of(file: object, search: object) -> str | None:
-    """How a module is told: by its file, or as a namespace by its folders; None if it has neither.
+    """How a module is identified: by its file, or as a namespace by its folders; None if it has neither.
 
     A module made of a text (torch's ``<_remote_module_non_scriptable>.py``) has no file, whatever it says.
     """

@@ -245,7 +245,7 @@ class Observer:
 
 
 class _Probe:
-    """A function of ``os`` that tells which path it is given.
+    """A function of ``os`` that reports which path it is given.
 
     No Python function: as a builtin, it has to stay itself where it is an attribute of a class
     (``pathlib`` of Python 3.10 calls ``os.stat`` so).

@@ -10,7 +10,7 @@ from typing import Any
 
 #: Stands for the session's root folder in what is kept, so that another checkout finds it.
 _ROOT = "{root}"
-#: Not files: what the kernel tells.
+#: Not files: what the kernel reports.
 _KERNEL = ("/proc", "/sys", "/dev")
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -38,7 +38,7 @@ class Names:
         return _ROOT + path[len(self._root) :] if is_below(path, [self._root]) else path
 
     def names(self, path: str) -> list[str]:
-        """All names of ``path``: what lies beside a folder above the root folder has two.
+        """All names of ``path``: what lies next to a folder above the root folder has two.
 
         Code that looks for a file from folder to folder upwards finds another one in another checkout.
         """
@@ -56,7 +56,7 @@ class Names:
         return os.path.normpath(self._root + name[len(_ROOT) :]) if name.startswith(_ROOT) else name
 
     def text(self, text: str) -> str:
-        """``text`` with the root folder named wherever it stands in it."""
+        """``text`` with the root folder named wherever it occurs."""
         return text.replace(self._root, _ROOT) if len(self._root) > 1 else text
 
     def plain(self, value: Any) -> Any:

@@ -54,7 +54,7 @@ def _run(order: Mapping[str, Any]) -> int:
     os.chdir(order["dir"])
     plugin = BasePlugin(order)
     status = pytest.main(list(order["args"]), plugins=[plugin])
-    return int(status)  # it came to no result: who waits for it tells what was printed
+    return int(status)  # it came to no result: its session reports what was printed
 
 
 class BasePlugin:
@@ -106,7 +106,7 @@ class BasePlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """All is estimated: tell it, and leave the session where it is; this process ends with the head's."""
+        """All is estimated: write the result and wait; this process ends with the head's session."""
         gate: Any = session.config.pluginmanager.getplugin(GATE)
         gate.end_workers()
         write_imports()
@@ -142,5 +142,5 @@ _NODEID = pytest.StashKey[str]()
 def _cause(text: str) -> str:
     """The line of a collection error that says what it is."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
-    told = [line[1:].strip() for line in lines if line.startswith("E ")]
-    return (told or lines or ["without a word"])[-1 if not told else 0]
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    return (errors or lines or ["without a word"])[-1 if not errors else 0]

@@ -166,7 +166,7 @@ class Comparing:
 
 
 def _base_of(result: Mapping[str, Any]) -> Base:
-    """The base as its run has told it."""
+    """The base as its run reported it."""
     if result.get("trouble"):
         return Base(trouble=f"the base could not be estimated: {result['trouble']}")
     if result["foreign"]:

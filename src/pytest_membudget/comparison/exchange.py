@@ -56,8 +56,8 @@ class Exchange:
         except OSError:
             return _SILENT
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        told = [line for line in lines if line.startswith(_COMPLAINTS)]
-        return (told or lines[-1:] or [_SILENT])[0]
+        complaints = [line for line in lines if line.startswith(_COMPLAINTS)]
+        return (complaints or lines[-1:] or [_SILENT])[0]
 
     @contextmanager
     def held(self) -> Iterator[IO[bytes]]:

@@ -41,11 +41,13 @@ def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
 
 def _elsewhere(head: MemoryReport, base: MemoryReport, changes: Sequence[Change]) -> list[Change]:
     """By component what the holders do not account for: a report names the largest only, and no rounding."""
-    told: dict[str, int] = defaultdict(int)
+    named: dict[str, int] = defaultdict(int)
     for change in changes:
-        told[change.component] += change.bytes
-    names = dict.fromkeys((*head.components, *base.components, *told))
-    rests = {name: head.components.get(name, 0) - base.components.get(name, 0) - told[name] for name in names}
+        named[change.component] += change.bytes
+    names = dict.fromkeys((*head.components, *base.components, *named))
+    rests = {
+        name: head.components.get(name, 0) - base.components.get(name, 0) - named[name] for name in names
+    }
     return [Change(rest, name, ELSEWHERE, None, None, None) for name, rest in rests.items() if rest]
 
 
@@ -99,7 +101,7 @@ def _with_rest(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
 
 
 def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:
-    """One change for all with the same ``key``, which tells the place of the largest."""
+    """One change for all with the same ``key``, at the place of the largest."""
     groups: dict[Hashable, list[Change]] = defaultdict(list)
     for change in changes:
         groups[key(change)].append(change)
@@ -132,6 +134,6 @@ def _component(change: Change) -> Hashable:
     return change.component
 
 
-#: What rows stand for: single holders, then all of a line, of a module, of a component. The first that
+#: What a row is about: single holders, then all of a line, of a module, of a component. The first that
 #: explains the growth in few rows is taken.
 _GROUPINGS: tuple[Callable[[Change], Hashable], ...] = (_own, _line, _module, _component)

@@ -114,13 +114,13 @@ def _by(holders: list[Holder], key: _Key) -> dict[Hashable | None, list[Holder]]
 
 
 def _change(heads: list[Holder], bases: list[Holder]) -> Change:
-    told = max(heads or bases, key=lambda holder: int(holder.bytes))
+    largest = max(heads or bases, key=lambda holder: int(holder.bytes))
     before = max(bases, key=lambda holder: int(holder.bytes), default=None)
     return Change(
         bytes=sum(holder.bytes for holder in heads) - sum(holder.bytes for holder in bases),
-        component=told.component,
-        module=told.module,
-        location=told.location if heads else None,
+        component=largest.component,
+        module=largest.module,
+        location=largest.location if heads else None,
         base_location=before.location if before is not None else None,
-        operator=told.operator,
+        operator=largest.operator,
     )

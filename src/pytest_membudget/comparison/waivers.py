@@ -37,7 +37,7 @@ class Waiver:
         return bytes_of_gib(self.ceiling_gib)
 
     def covers(self, nodeid: str) -> bool:
-        """Whether it is for the test ``nodeid``; brackets of parameters stand for themselves."""
+        """Whether it is for the test ``nodeid``; brackets of parameters are literal."""
         return nodeid == self.test or fnmatch.fnmatchcase(nodeid, self.test.replace("[", "[[]"))
 
     def has_expired(self, today: datetime.date) -> bool:
@@ -69,7 +69,7 @@ def unused_waivers(
 ) -> tuple[UnusedWaiver, ...]:
     """The waivers that no test needed, each with the reason.
 
-    ``is_whole``: every test was run; a subset tells nothing of waivers for tests that it has not run.
+    ``is_whole``: every test was run; a subset says nothing about waivers for tests that it has not run.
     """
     results = list(results)
     found = []

@@ -103,7 +103,7 @@ class Gate:
             self._collected[nodeid_of(item)] = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that skips itself takes its budgets with it: tell it."""
+        """Report a file that skips itself: its budgets are not checked."""
         if not report.skipped or self._is_xdist_worker:
             return
         path = self._config.rootpath / report.nodeid.partition("::")[0]
@@ -115,7 +115,7 @@ class Gate:
                 "tests with budgets run on a virtual one: guard the others, not the file",
             )
 
-    # before pytest-xdist tells its controller that this is known
+    # before pytest-xdist reports to its controller that this is known
     @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
     def pytest_membudget_tell_base(self, session: pytest.Session) -> None:
         """Say what the base is asked for."""
@@ -237,7 +237,7 @@ class Gate:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """An xdist worker has told what runs: the base's run may begin."""
+        """An xdist worker has reported what runs: the base's run may begin."""
         self._comparing.begin(asked_of(self._config))
 
     @pytest.hookimpl(optionalhook=True)

@@ -15,7 +15,7 @@ _REMEDY = (
 
 
 def skip_reason(item: pytest.Item) -> str | None:
-    """Why a mark is certain to skip ``item``; None if none is, or only pytest can tell."""
+    """Why a mark is certain to skip ``item``; None if none is, or only pytest knows."""
     for mark in item.iter_markers("skip"):
         return str(mark.kwargs.get("reason") or (mark.args[0] if mark.args else "unconditional skip"))
     for mark in item.iter_markers("skipif"):
@@ -34,7 +34,7 @@ def unchecked_text(item: pytest.Item, reason: str) -> str:
 
 
 def expects_failure(item: pytest.Item, error: type[BaseException]) -> bool:
-    """Whether a mark expects ``item`` to end by ``error``; what only pytest can tell is not expected."""
+    """Whether a mark expects ``item`` to end by ``error``; what only pytest knows is not expected."""
     for mark in _xfail_marks(item):
         raises = mark.kwargs.get("raises")
         kinds = raises if isinstance(raises, tuple) else (raises,)
@@ -58,5 +58,5 @@ def _holds(condition: object) -> bool:
     """Whether ``condition`` is true; a text is an expression that pytest evaluates."""
     try:
         return not isinstance(condition, str) and bool(condition)
-    except Exception:  # pytest will tell
+    except Exception:  # pytest reports it
         return False

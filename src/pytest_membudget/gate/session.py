@@ -177,11 +177,11 @@ class BudgetSession:
     def _estimated_in_worker(self, test: MarkedTest, budget: Budget) -> TestResult:
         if self._is_unchecked(budget):
             return _result(test, budget, Estimate(Verdict(SKIPPED, _NOT_COMPARED)))
-        beside = self._analytic(test, budget)
+        analytic = self._analytic(test, budget)
         estimator = self._estimates().for_budget(budget)
         estimate = estimator.estimate(test.key, test.path, budget, self._snapshot_path(test))
         if estimate.reports:
-            estimate = replace(estimate, reports=(*estimate.reports, *beside))
+            estimate = replace(estimate, reports=(*estimate.reports, *analytic))
         return _result(test, budget, estimate)
 
     def _analytic(self, test: MarkedTest, budget: Budget) -> tuple[MemoryReport, ...]:

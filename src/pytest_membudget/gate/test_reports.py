@@ -20,7 +20,7 @@ _RESULT = "membudget_result"
 
 @contextmanager
 def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Let pytest itself tell a budget's failure: an item of a conftest's may know its own failures alone."""
+    """Let pytest itself report a budget's failure: custom items may only know their own failures."""
     error = call.excinfo.value if call.excinfo is not None else None
     is_ours = isinstance(error, (BudgetExceeded, BudgetUnchecked)) and not isinstance(item, pytest.Function)
     if is_ours:
@@ -74,7 +74,7 @@ def failure_line(report: pytest.TestReport) -> str:
 def finish_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, result: TestResult
 ) -> None:
-    """Make ``report`` tell the place of the mark, and let no xfail mark swallow an unchecked budget."""
+    """Point ``report`` at the mark, and let no xfail mark swallow an unchecked budget."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, (BudgetExceeded, BudgetUnchecked)):
         if result.verdict == ERROR and not result.raised:

@@ -21,7 +21,7 @@ Backend = Literal["cuda", "rocm"]
 
 _PACKAGE: Final = "pytest_membudget.hardware"
 _CATALOGUE: Final = "gpus.yaml"
-#: The environment variable by which a session tells its workers of the user's own cards: JSON, entries by
+#: The environment variable by which a session passes custom GPUs to its workers: JSON, entries by
 #: name as the catalogue has them.
 OWN_GPUS: Final = "MEMBUDGET_OWN_GPUS"
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
@@ -40,7 +40,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One device as PyTorch sees it; every figure's public source stands in ``sources``."""
+    """One device as PyTorch sees it; every figure's public source is in ``sources``."""
 
     name: str
     """As reports write it, e.g. ``"H100-80GB"``."""

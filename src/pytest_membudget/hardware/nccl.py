@@ -1,4 +1,4 @@
-"""What NCCL takes on a card beside PyTorch's allocator: its kernels, and the buffers of its communicators.
+"""Memory of NCCL on a card, next to PyTorch's allocator: its kernels, and its communicators' buffers.
 
 PyTorch makes one communicator for every process group, at its first collective (ProcessGroupNCCL), and none
 of its memory is PyTorch's. Sizes are those of NVIDIA/nccl 2.28.9, 2.29.7 and 2.30.7 (torch 2.11, 2.13 and

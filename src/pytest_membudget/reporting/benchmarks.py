@@ -48,7 +48,7 @@ def _with_figures(document: Document) -> Iterator[tuple[str, ReportedTest]]:
 
 
 def _name(nodeid: str) -> str:
-    """``nodeid``; a longer one than services take ends in what tells it from others."""
+    """``nodeid``; a longer one than services take ends in a digest."""
     if len(nodeid) <= _LONGEST_NAME:
         return nodeid
     digest = hashlib.sha256(nodeid.encode()).hexdigest()[:16]

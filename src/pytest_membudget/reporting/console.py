@@ -116,7 +116,7 @@ def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
 
 
 def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
-    """How many tests are what beside their base; and whose allowed growth nothing was held against."""
+    """Counts by status, and of tests with ``max_growth`` that were not compared."""
     statuses = Counter(_beside_base(row) for row in rows if row.status is not None)
     known = [row for row in rows if row.verdict in ("within", "over") and _allows_growth(row)]
     idle = sum(row.status is None for row in known)

@@ -50,7 +50,7 @@ def markdown_code(text: str) -> str:
 
 
 def html_code(text: str) -> str:
-    """``text`` as inline code where Markdown stands inside HTML, and backticks are only backticks."""
+    """``text`` as inline code where Markdown is inside HTML, and backticks are only backticks."""
     return f"<code>{_MARKDOWN.sub(_reference, ' '.join(text.split()))}</code>"
 
 
@@ -87,7 +87,7 @@ def script_json(value: object) -> str:
 def metric_label(text: str) -> str:
     """``text`` as the value of a label of OpenMetrics, which GitLab reads too.
 
-    GitLab takes what follows a ``#`` for a comment wherever it stands, and splits the line as a shell
+    GitLab takes what follows a ``#`` for a comment wherever it is, and splits the line as a shell
     does, with quotes (lib/gitlab/ci/parsers/metrics/generic.rb): ``#`` is written as ``%23``.
     """
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

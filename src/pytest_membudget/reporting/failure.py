@@ -14,11 +14,11 @@ from .side_by_side import side_by_side, three_ways
 #: Holders that a failure names; report.json has more.
 _TOP = 10
 _WIDTH = 20
-#: Ranks whose totals are told, those that take most.
+#: Ranks whose totals are listed, those that take most.
 _RANKS = 16
 _ANALYTIC = "analytic"
 _SCENARIO_FILES = (".yaml", ".yml")
-#: Arguments of the mark that need not be told.
+#: Arguments of the mark that are left out.
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 
@@ -27,7 +27,7 @@ def failure_text(row: TestResult) -> str:
     lines = [row.reason_line]
     if row.verdict == "over" and row.reason_line != row.reason:
         lines.append(row.reason)
-    if row.budget is not None:  # else the reason is what is wrong with the mark, and where it stands
+    if row.budget is not None:  # else the reason is what is wrong with the mark, and where it is
         lines.append(f"{row.file}:{row.line}: {_budget_text(row)}")
     if row.details:
         lines += ["", row.details]
@@ -51,7 +51,7 @@ def failure_text(row: TestResult) -> str:
 
 
 def _knobs(row: TestResult, estimate: MemoryReport) -> list[str]:
-    """What could make a traced test fit; a scenario's own figures stand in its details."""
+    """What could make a traced test fit; a scenario's own figures are in its details."""
     if row.verdict != "over" or estimate.kind != "traced":
         return []
     savings = savings_of(estimate)
@@ -60,7 +60,7 @@ def _knobs(row: TestResult, estimate: MemoryReport) -> list[str]:
 
 
 def _since_base(row: TestResult) -> list[str]:
-    """What has changed since the base, where that can be told."""
+    """What has changed since the base, where that is known."""
     comparison = row.comparison
     if comparison is None or comparison.base_bytes is None:
         return []
@@ -96,7 +96,7 @@ def _is_about_host(row: TestResult) -> bool:
 
 
 def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:
-    """The components of one rank, and those of its host memory beside them if that is asked for."""
+    """The components of one rank, and those of its host memory in a second column if that is asked for."""
     total, host = estimate.peak_bytes, estimate.host if shows_host else None
     of_all = f" of {gpus}" if gpus > 1 else ""
     head = f"Peak {estimate.metric} ({estimate.kind}, rank {estimate.rank}{of_all}):"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..results.test_result import TestResult
 
-#: All names begin so: they stand beside those that tests record themselves.
+#: The prefix of all names: tests record properties too.
 PREFIX = "membudget."
 
 

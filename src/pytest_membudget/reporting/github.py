@@ -39,7 +39,7 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
     """Workflow commands, a line each, the worst first.
 
     ``root``: the folder that paths in the report start from; lines of files that are not in it (installed
-    packages) are told, and not annotated. ``prefix``: the way there from the repository's root.
+    packages) are named, and not annotated. ``prefix``: the way there from the repository's root.
     """
     found = [one for test in reported_tests(document) for one in _of(test, root)]
     lines: list[str] = []

@@ -62,7 +62,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def git_facts(root: Path) -> dict[str, Any]:
-    """The commit that ``root`` is at, and whether tracked files differ; None where git cannot tell.
+    """The commit that ``root`` is at, and whether tracked files differ; None where git does not know.
 
     Not those that git does not know: reports and caches would make every second run dirty.
     """

@@ -16,7 +16,7 @@ from .status import FAILURE, ReportedTest, cause_text, causes, explained, headli
 COMMENT_LIMIT = 65_536
 #: The holders or findings that a test's own part names.
 _CAUSES = 5
-#: Of the failures that are told in full: more would push the table out of sight.
+#: Failures that are shown in full: more would push the table out of sight.
 _TOLD = 3
 _LONGEST_DETAILS = 4000
 _LONGEST_REASON = 200
@@ -28,7 +28,7 @@ _ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
 def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = "") -> str:
     """The report in at most ``limit`` bytes of UTF-8, which are at least as many as its characters.
 
-    The verdict and what to do stand first; what is left out is said. ``marker`` names the comment in a
+    The verdict and what to do come first; what is left out is counted. ``marker`` names the comment in a
     hidden first line, by which it is found again. Raises ``UsageMistake`` for a limit that leaves no room.
     """
     found = reported_tests(document)

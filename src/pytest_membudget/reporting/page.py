@@ -30,8 +30,8 @@ _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudge
 _CAUSES = 40
 #: Budgets so much larger than the peak would press the chart flat.
 _FAR = 2.5
-#: Paul Tol's schemes bright and light (personal.sron.nl/~pault, version 3.2): told apart by most eyes, and
-#: on a light and on a dark page.
+#: Paul Tol's schemes bright and light (personal.sron.nl/~pault, version 3.2): distinguishable by most
+#: eyes, on a light and on a dark page.
 _COLOURS = {
     "parameters": "#4477AA",
     "frozen_parameters": "#77AADD",
@@ -83,7 +83,7 @@ def _hash(script: str) -> str:
 
 
 def _timeline(one: ReportedTest) -> Timeline | None:
-    """The timeline of the figure shown; a measurement has none, and the estimate's stands for it."""
+    """The timeline of the figure shown; a measurement has none, and the estimate's is shown."""
     figures = [figure for figure in (one.figure, *one.result.estimates) if figure is not None]
     return next((figure.timeline for figure in figures if figure.timeline is not None), None)
 

@@ -152,7 +152,7 @@ class Keys:
 
     required: Mapping[str, Shape]
     optional: Mapping[str, tuple[Shape, Callable[[], Any]]] = field(default_factory=dict)
-    """With what stands for a missing one."""
+    """With the value of a missing one."""
 
     def __call__(self, value: object, path: str) -> dict[str, Any]:
         """The object with every named key."""

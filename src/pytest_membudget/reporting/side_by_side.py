@@ -26,9 +26,9 @@ def side_by_side(row: TestResult) -> list[str]:
     ]
     rows.append((f"= {metric}", estimate.peak_bytes, measurement.peak_bytes))
     of_all = f" of {row.gpus}" if row.gpus > 1 else ""
-    beside = "" if estimate.rank == measurement.rank else f", estimated on rank {estimate.rank}"
+    elsewhere = "" if estimate.rank == measurement.rank else f", estimated on rank {estimate.rank}"
     lines = [
-        f"Peak {metric} (rank {measurement.rank}{of_all}{beside}):",
+        f"Peak {metric} (rank {measurement.rank}{of_all}{elsewhere}):",
         f"  {'':<{_WIDTH}} {'estimate':>12} {'measured':>12}  ratio",
     ]
     for name, estimated, measured in rows:

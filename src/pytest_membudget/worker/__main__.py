@@ -88,7 +88,7 @@ def _run_session(channel: Channel, order: dict[str, Any], device: Any, observer:
 
 
 def _fail(channel: Channel, reason: str) -> None:
-    flush_output()  # the other end tells the last of it
+    flush_output()  # the other end reports the last of it
     channel.send({"event": "failed", "reason": reason})
 
 

@@ -20,7 +20,7 @@ _WORKER = "pytest_membudget.worker.__main__"
 _GRACE = 30.0
 #: The same of a start: torch's CUDA build is imported, on a busy host perhaps.
 _START_GRACE = 120.0
-#: Requests that a worker has beside those that it runs, so that it need not wait for the next.
+#: Requests that a worker has besides those that it runs, so that it need not wait for the next.
 _IN_STORE = 2
 
 

@@ -43,7 +43,7 @@ class Estimate:
     snapshot_error: str = ""
     """Why its snapshot could not be written."""
     snapshot_rank: int | None = None
-    """Of several ranks the one whose snapshot is told; each has its own."""
+    """Of several ranks the one whose snapshot is named; each has its own."""
     host_bytes: int | None = None
     """Host memory of the machine whose ranks hold most of it; None where nothing was found out about it."""
     cached: bool = False
@@ -190,7 +190,7 @@ class Estimator:
         """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
         try:
             return self._worker_for(file).card
-        except WorkerFailure:  # which its tests will tell
+        except WorkerFailure:  # its tests report it
             return None
 
     def close(self) -> None:
@@ -240,7 +240,7 @@ def _ident(request: Request) -> Ident:
 
 
 def _of_rank(request: Request, rank: int, world_size: int, heard: str = "") -> Request:
-    """``request`` for one of several ranks; ``heard``: what rank 0 has told it."""
+    """``request`` for one of several ranks; ``heard``: what rank 0 has broadcast."""
     own = {**request, "rank": rank, "world_size": world_size, **({"heard": heard} if heard else {})}
     if request["snapshot"] is not None:
         own["snapshot"] = name_of_rank(request["snapshot"], rank)

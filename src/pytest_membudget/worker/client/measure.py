@@ -77,7 +77,7 @@ class Measurer:
         return NotMeasured(reason) if reason is not None else None
 
     def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
-        """What a worker says of the device; None if there is no worker, which the test will tell."""
+        """What a worker says of the device; None if there is no worker, which the test reports."""
         if self._card is None:
             card = self._estimator.card_for(file)
             if card is None or "outcome" in card:

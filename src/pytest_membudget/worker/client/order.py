@@ -36,7 +36,7 @@ class Order:
     timeout: float
     """Seconds for the start, and for each test."""
     records: bool = False
-    """Whether it records what snapshots of its tests tell."""
+    """Whether it records what snapshots need."""
     device: str = VIRTUAL
     """What makes its device."""
     libraries: Built | None = None
@@ -44,9 +44,9 @@ class Order:
     cards: int = 1
     """How many cards a process sees on the stand-in."""
     observes: bool = False
-    """Whether it tells what its tests have read, for the cache of estimates."""
+    """Whether it reports what its tests have read, for the cache of estimates."""
     at_once: int = 1
-    """How many of its tests may run beside each other."""
+    """How many of its tests may run at once."""
 
 
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:

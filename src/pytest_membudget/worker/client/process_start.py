@@ -18,7 +18,7 @@ _BOOT = (
 )
 #: Seconds that a process gets to end by itself.
 _FAREWELL = 2.0
-#: Bytes of its output that a failure tells.
+#: Bytes of its output in a failure.
 _TAIL_BYTES = 2000
 
 
@@ -73,7 +73,7 @@ def end_process(process: subprocess.Popen[bytes], channel: Channel) -> None:
 
 
 def interpreter_options() -> list[str]:
-    """What Python itself was told, as by ``python -O -W error -X utf8``: another would run other tests."""
+    """Python's own options, as in ``python -O -W error -X utf8``: another would run other tests."""
     # of the standard library's, as multiprocessing uses it to start its processes (3.10 to 3.14)
     return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
 
@@ -81,8 +81,8 @@ def interpreter_options() -> list[str]:
 def _against_defects() -> list[str]:
     """Where the folder of a test is gone, CPython 3.13.0 to 3.13.2 fails on attributes that modules lack.
 
-    It asks whether a file beside the program hides a module (python/cpython#130932), but not with ``-P``. The
-    import path is handed over as it is in any case.
+    It asks whether a file next to the program hides a module (python/cpython#130932), but not with ``-P``.
+    The import path is handed over as it is in any case.
     """
     return ["-P"] if (3, 13) <= sys.version_info < (3, 13, 3) and not sys.flags.safe_path else []
 

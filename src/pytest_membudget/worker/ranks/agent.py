@@ -22,7 +22,7 @@ from .rank_watch import RankWatch
 #: which rank has failed, and which others it has ended because of that.
 _INTERVAL = 0.05
 _AGENTS_INTERVAL = 0.3
-#: Seconds after the ranks' end in which torch's agent notices it, or it is told.
+#: Seconds after the ranks' end in which torch's agent notices it, or is notified.
 _PATIENCE = 5.0
 
 

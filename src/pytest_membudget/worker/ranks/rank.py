@@ -100,7 +100,7 @@ class _OneRequest(Channel):
         return self._requests.pop() if self._requests else None
 
     def send(self, message: Any) -> None:
-        """Keep the answer; what else a worker tells is for nobody."""
+        """Keep the answer; a rank sends nothing else."""
         if os.getpid() != self._pid:  # a process that the test has forked
             leave(0)
         if message["event"] == "result":

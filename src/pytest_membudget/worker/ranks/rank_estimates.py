@@ -19,10 +19,10 @@ def answer_of_ranks(
 ) -> Answer:
     """The answer of all ranks that ``budget`` is held to, each ``ask``ed once, until one gives no figure.
 
-    Where the budget names no ranks, rank 0's run tells which others must be asked so that the worst is known.
-    The rest is alike, which each report says. ``expect`` is told of ranks that will be asked after rank 0, as
-    ``ask`` is. The keys are those of ``measure_ranks``; ``snapshot_rank`` is the rank that takes most of
-    those that have left a snapshot.
+    Where the budget names no ranks, rank 0's run decides which others must be asked so that the worst is
+    known; the remaining ranks are identical, which each report says. ``expect`` is called with ranks that
+    will be asked after rank 0. The keys are those of ``measure_ranks``; ``snapshot_rank`` is the rank that
+    takes most of those that have left a snapshot.
     """
     answers: dict[int, Answer] = {}
     named = budget.named_ranks

@@ -14,7 +14,7 @@ from ..server.last_words import places_of, users_lines, waits_for_others
 from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, entry
 from .rank_files import RankFiles
 
-#: Seconds that processes get to start and to meet, beside the time limit for importing the test files.
+#: Seconds that processes get to start and to meet, on top of the time limit for importing the test files.
 _START_GRACE = 30.0
 
 
@@ -81,15 +81,17 @@ class RankWatch:
         return [self._entry(rank, answers.get(rank), exit_codes.get(rank, 0)) for rank in self._files]
 
     def _note_deaths(self, exit_codes: Mapping[int, int]) -> None:
-        """Ranks that were gone before they were seen; who was told to end by SIGTERM is not the first."""
+        """Ranks that were gone before they were seen; a rank that was sent SIGTERM is not the first."""
         if any(failure != DIED for failure in self.failures.values()):
             return
         answers = self.answers()
         silent = [rank for rank in self._files if rank not in answers]
         unseen = [rank for rank in silent if not self.failures or self._files[rank].pid() is None]
         died = list(dict.fromkeys([*self.failures, *unseen]))
-        told = [rank for rank in died if exit_codes.get(rank) == -signal.SIGTERM]
-        self.failures = {rank: DIED for rank in died if rank not in told or len(told) == len(died)}
+        terminated = [rank for rank in died if exit_codes.get(rank) == -signal.SIGTERM]
+        self.failures = {
+            rank: DIED for rank in died if rank not in terminated or len(terminated) == len(died)
+        }
 
     def _entry(self, rank: int, answer: dict[str, Any] | None, exit_code: int) -> dict[str, Any]:
         failure = self.failures.get(rank, ENDED if answer is None else None)

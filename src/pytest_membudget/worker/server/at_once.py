@@ -1,6 +1,6 @@
 """A worker's requests, run in as many children at once as the machine has room for.
 
-Only a figure counts of a run that had others beside it. What has failed, been skipped or hung may have done
+Only a figure counts of a run next to others. What has failed, been skipped or hung may have done
 so because of them (a port, a file, the processor): it is run again alone, and that is its answer.
 """
 
@@ -55,7 +55,7 @@ class AtOnce:
         self._ended = ended
         self._free_bytes = free
         self._waiting: deque[Request] = deque()
-        #: those that are run again, with nothing beside them
+        #: those that are run again, alone
         self._alone: deque[Request] = deque()
         self._running: list[_Run] = []
         self._has_one_alone = False

@@ -29,9 +29,9 @@ _UNHEARD = (
 )
 #: Seconds between two looks at whether the child and the session are still there.
 _INTERVAL = 0.2
-#: Calls of a traceback that are told, the innermost.
+#: Calls of a traceback that are reported, the innermost.
 _CALLS = 6
-#: From Python 3.14 on a crash tells the interpreter's own calls too, and what was printed has no room then.
+#: From Python 3.14 on a crash lists the interpreter's own calls too, and what was printed has no room then.
 _PYTHON_ONLY: dict[str, Any] = {"c_stack": False} if sys.version_info >= (3, 14) else {}
 
 

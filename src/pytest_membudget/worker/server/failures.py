@@ -23,11 +23,11 @@ _OURS = (
     DynamicOutputShapeException,
     UnsupportedOperatorException,
 )
-#: Calls of a traceback that are told, the innermost.
+#: Calls of a traceback that are reported, the innermost.
 _CALLS = 12
-#: Lines of an exception's text that are told: torch lists every kernel that there is.
+#: Lines of an exception's text that are reported: torch lists every kernel that there is.
 _LINES = 12
-#: Characters of a line that are told: a message may have a whole tensor in it.
+#: Characters of a line that are reported: a message may have a whole tensor in it.
 _LENGTH = 1000
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
@@ -78,7 +78,7 @@ def _one_line(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -
 
 
 def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """What the exception says, as pytest would tell it; the exception's own code may raise at that."""
+    """What the exception says, as pytest would print it; the exception's own code may raise at that."""
     error = excinfo.value
     try:
         if isinstance(error, pytest.FixtureLookupError):  # whose text is the arguments that it was made with

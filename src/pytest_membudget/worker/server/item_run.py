@@ -82,7 +82,7 @@ class ItemRun:
             self._is_calling = False
 
     def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """One phase has ended; the first trouble is the one to tell."""
+        """One phase has ended; the first trouble is reported."""
         if self._is_calling:
             if call.excinfo is not None and not isinstance(call.excinfo.value, pytest.skip.Exception):
                 self._note(call.when, call.excinfo)
@@ -133,7 +133,7 @@ class ItemRun:
 
 
 def _place_in(request: dict[str, Any]) -> dict[str, Any]:
-    """``rank`` and ``world_size`` of a test that is run as one of several ranks, and what rank 0 told it."""
+    """``rank`` and ``world_size`` of a test that runs as one of several ranks, and what rank 0 broadcast."""
     if request.get("world_size", 1) == 1:
         return {}
     return {name: request[name] for name in ("rank", "world_size", "heard") if name in request}

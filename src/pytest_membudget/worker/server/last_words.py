@@ -1,4 +1,4 @@
-"""Where a process is: it tells its lines of Python at a signal, however deep in C it may be."""
+"""Where a process is: it writes its Python stack at a signal, however deep in C it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 #: Asks a process where it is. By a signal: pytest's own use of faulthandler's timer undoes any other.
 _WHERE = signal.SIGUSR2
-#: Seconds that it gets to tell it, and between two looks at what it has told.
+#: Seconds that it gets to write it, and between two looks at what it has written.
 _PATIENCE = 1.0
 _INTERVAL = 0.05
 #: Whose frames say nothing to the user of a test.
@@ -21,7 +21,7 @@ _HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
 _COLLECTIVE = re.compile(r'File ".*/torch/distributed/')
 #: ``linux/prctl.h``
 _PR_SET_PDEATHSIG = 1
-#: Frames that are told, the innermost.
+#: Frames that are reported, the innermost.
 _FRAMES = 12
 
 

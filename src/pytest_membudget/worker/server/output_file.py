@@ -10,7 +10,7 @@ from .last_words import is_noise
 
 #: Bytes that the file may have before all but the last of them goes: a test may print without an end.
 _MOST_BYTES = 64 * 2**20
-#: Bytes that are looked at, lines that are told, and characters of each.
+#: Bytes that are looked at, lines that are reported, and characters of each.
 TAIL_BYTES = 8000
 TAIL_LINES = 12
 LINE_LENGTH = 200
@@ -41,8 +41,8 @@ class OutputFile:
     def last_lines(self) -> str:
         """The last of what was printed, without what says nothing to the user of a test."""
         lines = self._tail().decode(errors="replace").strip().splitlines()
-        told = [line[:LINE_LENGTH] for line in lines if not is_noise(line)]
-        return "\n".join(told[-TAIL_LINES:])
+        kept = [line[:LINE_LENGTH] for line in lines if not is_noise(line)]
+        return "\n".join(kept[-TAIL_LINES:])
 
     def close(self) -> None:
         """Give the space back."""

@@ -47,9 +47,9 @@ class ServingPlugin:
         *,
         at_once: int = 1,
     ) -> None:
-        """``observer``: sees what tests read, which their answers tell then.
+        """``observer``: sees what tests read; their answers list it.
 
-        ``at_once``: how many tests may run beside each other.
+        ``at_once``: how many tests may run at once.
         """
         self._channel = channel
         self._device = device
@@ -80,7 +80,7 @@ class ServingPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """From here on a failure is one of the test files."""
-        # a failure is told as it is; what xfail marks make of it is for the user's session
+        # a failure is reported as it is; what xfail marks make of it is for the user's session
         session.config.option.runxfail = True
         self._channel.send({"event": "session"})
 
