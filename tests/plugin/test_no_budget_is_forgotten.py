@@ -319,3 +319,85 @@ def test_what_the_device_refuses_leaves_the_budget_unchecked_where_the_body_catc
     for name, text in refused.items():
         assert text in run.text(name)
         assert "The test caught this error, which a run on a GPU does not raise" in run.text(name)
+
+
+def test_an_error_that_only_fake_tensors_raise_leaves_the_budget_unchecked_where_the_body_catches_it(
+    session_of,
+):
+    """On a GPU none of the first six raises; the last raises there too."""
+    files = {
+        "test_budgets.py": """
+            import pytest, torch
+
+            def sparse():
+                places = torch.tensor([[0, 1], [2, 0]], device="cuda")
+                torch.sparse_coo_tensor(places, torch.ones(2, device="cuda"), (1000, 1000)).to_dense()
+
+            def jagged():
+                parts = [torch.ones(3, 4, device="cuda"), torch.ones(5, 4, device="cuda")]
+                torch.nested.nested_tensor(parts, layout=torch.jagged)
+
+            def from_file():
+                torch.from_file("data", size=1000).cuda()
+
+            def storage_from_file():
+                torch.empty(0).set_(torch.UntypedStorage.from_file("data", False, 4000)).cuda()
+
+            def storage_item():
+                torch.ones(3, device="cuda").untyped_storage()[0]
+
+            def storage_on_host():
+                torch.ones(3, device="cuda").untyped_storage().cpu()
+
+            def not_refused():
+                torch.zeros(3, device="cuda") @ torch.zeros(4, device="cuda")
+
+            @pytest.mark.mem_budget(gib=0.5)
+            @pytest.mark.parametrize(
+                "asks",
+                [sparse, jagged, from_file, storage_from_file, storage_item, storage_on_host, not_refused],
+            )
+            def test_caught(asks, tmp_path, monkeypatch):
+                monkeypatch.chdir(tmp_path)
+                (tmp_path / "data").write_bytes(b"0" * 4000)
+                torch.zeros(1, device="cuda")
+                try:
+                    asks()
+                except Exception:
+                    pass
+            """,
+    }
+
+    # the stand-in raises none of them
+    run = session_of(files, "--membudget", "--membudget-device=fake")
+
+    refused = {
+        "sparse": 5, "jagged": 9, "from_file": 12, "storage_from_file": 15, "storage_item": 18,
+        "storage_on_host": 21,
+    }  # fmt: skip
+    assert run.outcomes == {
+        **{f"test_caught[{name}]": "failed" for name in refused},
+        "test_caught[not_refused]": "passed",
+    }, run.out
+    for name, line in refused.items():
+        text = run.text(f"test_caught[{name}]")
+        assert f"test_budgets.py:{line}: " in text
+        assert "The test caught this error, which a run on a GPU does not raise" in text
+
+
+def test_a_model_on_the_stand_in_can_be_exported(session_of):
+    """``torch.export`` calls its modules with tensors that have no data."""
+    files = {
+        "test_budgets.py": """
+            import pytest, torch
+
+            @pytest.mark.mem_budget(gib=0.5)
+            def test_exports():
+                model = torch.nn.Linear(1024, 1024, bias=False, device="cuda")
+                torch.export.export(model, (torch.ones(1, 1024, device="cuda"),))
+            """,
+    }
+
+    run = session_of(files, "--membudget", "--membudget-device=auto")
+
+    assert run.outcomes == {"test_exports": "passed"}, run.out

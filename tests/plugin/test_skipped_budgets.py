@@ -157,3 +157,65 @@ def test_the_others_are_checked(run):
     assert run.outcomes["test_guarded_by_a_hook"] == "passed"  # the hook finds CUDA where the test runs
     assert run.outcomes["test_checked"] == "passed"
     assert run.status == 0
+
+
+def test_a_test_that_skips_itself_when_it_is_over_its_budget_is_over(session_of, both_ways):
+    files = {
+        "test_budgets.py": """
+            import pytest, torch
+
+            def hold(gib):
+                return torch.empty(gib * 2**30, dtype=torch.uint8, device="cuda")
+
+            @pytest.mark.mem_budget(gib=1)
+            def test_over():
+                kept = hold(2)
+                pytest.skip("too large for CI")
+
+            @pytest.mark.mem_budget(gib=1, gpus=2)
+            def test_over_on_two_ranks():
+                kept = hold(2)
+                pytest.skip("too large for CI")
+
+            @pytest.mark.mem_budget(gib=3)
+            def test_within():
+                kept = hold(2)
+                pytest.skip("too large for CI")
+            """,
+    }
+
+    run = session_of(files, "--membudget", *both_ways)
+
+    assert run.outcomes == {
+        "test_over": "failed", "test_over_on_two_ranks": "failed", "test_within": "skipped",
+    }, run.out  # fmt: skip
+    over = "1.00 GiB over its budget of 1 GiB, before it skipped itself: too large for CI"
+    assert run.message("test_over") == f"BudgetExceeded: {over}"
+    assert run.message("test_over_on_two_ranks") == f"BudgetExceeded: rank 0 of 2: {over}"
+    assert run.rows["test_within"]["verdict"] == "skipped"
+
+
+def test_a_part_that_is_skipped_is_listed(session_of):
+    """The figure is of the parts that ran."""
+    files = {
+        "test_budgets.py": """
+            import unittest
+            import pytest, torch
+
+            class TestParts(unittest.TestCase):
+                @pytest.mark.mem_budget(gib=1)
+                def test_parts(self):
+                    kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
+                    for size in (1, 2):
+                        with self.subTest(size=size):
+                            if size == 2:
+                                self.skipTest("no weights here")
+            """,
+    }
+
+    run = session_of(files, "--membudget")
+
+    assert run.outcomes == {"test_parts": "passed"}, run.out
+    (report,) = run.rows["test_parts"]["estimates"]
+    (line,) = report["not_modelled"]
+    assert line == "a part of the test was skipped (no weights here): what it takes is not counted"

@@ -9,12 +9,7 @@ from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-    UnsupportedOperatorException,
-)
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...allocator import OutOfMemory
 from ...hardware.gpus import Gpu
@@ -37,7 +32,7 @@ from .ordinal import own_device
 from .plans import INDEX, Plan
 from .python_kernels import run_python_kernel, written_by_pointer
 from .reads import Reads
-from .refusals import note_untraceable
+from .refusals import note_error, note_untraceable, refusal
 from .strides_of_one import strides_of, view_of
 from .tensor_methods import mark_pinned
 from .unknown_shapes import UnknownShapes
@@ -54,9 +49,6 @@ _AS_STRIDED = aten.as_strided.default
 
 #: Runs its third argument on the rank's own part of a DTensor, at the rank's place in the random numbers.
 _DTENSOR_DRAW = "run_dtensor_rng_op"
-
-#: What fake tensors raise and real ones do not.
-_ONLY_IN_A_TRACE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
 
 
 class VirtualMode(FakeTensorMode):
@@ -93,6 +85,13 @@ class VirtualMode(FakeTensorMode):
     def __deepcopy__(self, memo: object) -> VirtualMode:
         """A copy of a tensor belongs to the same mode."""
         return self
+
+    def create_symbolic_nested_int(self, *, nt_tensor_id: int | None = None) -> Any:
+        """Where the length of a jagged nested tensor would be made: fake tensors have none here."""
+        raise refusal(
+            "nested tensors with layout=torch.jagged are not part of the virtual device; pad the tensors, or "
+            "install a CUDA build of torch, which runs them on the stand-in (--membudget-device=stand-in)"
+        )
 
     @property
     def avoid_device_init(self) -> bool:
@@ -166,8 +165,8 @@ class VirtualMode(FakeTensorMode):
         self._operands = args
         try:
             return self.dispatch(func, types, args, kwargs)
-        except _ONLY_IN_A_TRACE:
-            note_untraceable(func)
+        except Exception as error:
+            note_error(func, error, tensors_in(args))
             raise
         finally:
             self._inside = False
@@ -259,6 +258,9 @@ class VirtualMode(FakeTensorMode):
                 self.charges.charge(tracker, func, plan, args, kwargs, result)
         except OutOfMemory as error:
             raise torch.OutOfMemoryError(out_of_memory_text(error, plan.name)) from error
+        except NotImplementedError as error:  # a sparse tensor has no storage to follow
+            note_error(func, error, ())
+            raise
         if plan.lesson is not None:
             with contextlib.suppress(NotImplementedError):  # of sparse tensors nothing is known
                 if self._supposed.concerns(args):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,9 @@ def install_refusals(note: Callable[[str], None]) -> None:
     _refuse_lazy_modules()
     _keep_off_nested_tensors(note)
     _profile_host_only()
+    for name in ("__getitem__", "byteswap", "cpu", "cuda", "pin_memory", "share_memory_", "to"):
+        _refuse_of_fake_storages(torch.UntypedStorage, name)
+    _refuse_of_fake_storages(torch.TypedStorage, "__getitem__")
 
 
 def _refuse_lazy_modules() -> None:
@@ -50,6 +54,22 @@ def _keep_off_nested_tensors(note: Callable[[str], None]) -> None:
         return False
 
     torch.backends.mha.get_fastpath_enabled = get_fastpath_enabled
+
+
+def _refuse_of_fake_storages(kind: Any, name: str) -> None:
+    """Refuse what reads or moves a storage's bytes: those of fake tensors are on meta, and there are none."""
+    original = getattr(kind, name)
+
+    @functools.wraps(original)
+    def method(storage: Any, *args: Any, **kwargs: Any) -> Any:
+        if storage.device.type == "meta":
+            raise refusal(
+                f"{kind.__name__}.{name} is not part of the virtual device, whose storages have no bytes; "
+                "use the tensor"
+            )
+        return original(storage, *args, **kwargs)
+
+    setattr(kind, name, method)
 
 
 def _profile_host_only() -> None:

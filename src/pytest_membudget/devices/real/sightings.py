@@ -107,8 +107,11 @@ def _on_cuda(tensor: torch.Tensor) -> bool:
 
 
 def storage_address(tensor: torch.Tensor) -> int:
-    """Where ``tensor``'s storage begins.
+    """Where ``tensor``'s storage begins; 0 for a tensor without data, as ``torch.export`` traces with.
 
     Not by ``untyped_storage()``: autograd adds no more in place to a storage that Python has seen.
     """
-    return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.element_size()
+    try:
+        return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.element_size()
+    except RuntimeError:
+        return 0

@@ -301,6 +301,9 @@ def _judged(
     details = answer.get("details", "")
     if outcome == "skipped":
         device = answer.get("device") or "the virtual device"
+        verdict = judge(budget, reports, capacity_of(budget), machine)
+        if verdict.name == OVER:
+            return Estimate(replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"))
         return Estimate(Verdict(SKIPPED, f"skipped on {device}: {reason}"))
     if outcome == "error":
         first, _, rest = reason.partition("\n")

@@ -28,6 +28,8 @@ class ItemRun:
         self._trouble: dict[str, Any] | None = None
         self._report: Any = None
         self._snapshot: dict[str, Any] = {}
+        #: why parts of the test, its subtests, were skipped
+        self._skipped_parts: list[str] = []
 
     def run(self) -> dict[str, Any]:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
@@ -84,8 +86,7 @@ class ItemRun:
     def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         """One phase has ended; the first trouble is reported."""
         if self._is_calling:
-            if call.excinfo is not None and not isinstance(call.excinfo.value, pytest.skip.Exception):
-                self._note(call.when, call.excinfo)
+            self._part_ended(call)
             return
         if call.when == "call":
             with without_soft_limit():
@@ -99,9 +100,20 @@ class ItemRun:
                 "raised": True,
             }
 
+    def _part_ended(self, call: pytest.CallInfo[None]) -> None:
+        if call.excinfo is None:
+            return
+        if isinstance(call.excinfo.value, pytest.skip.Exception):
+            self._skipped_parts.append(
+                f"a part of the test was skipped ({call.excinfo.value.msg}): what it takes is not counted"
+            )
+        else:
+            self._note(call.when, call.excinfo)
+
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
         data: dict[str, Any] = self._device.end(metric=self._request["metric"], root=root).to_json()
+        data["not_modelled"] += self._skipped_parts
         if self._request["snapshot"] is not None:
             self._snapshot = write_snapshot(Path(self._request["snapshot"]), self._device.snapshot())
         return data
