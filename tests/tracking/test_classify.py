@@ -200,6 +200,15 @@ def test_a_batch_that_backward_finds_there_is_an_input_still(story):
     assert story.component_of(record) == components.INPUTS
 
 
+# What was made for the optimizer's step
+
+
+def test_a_norm_that_is_kept_is_a_temporary(story):
+    record = story.born(for_update=True)
+    story.backward_begins()
+    assert story.component_of(record) == components.TEMPORARIES
+
+
 # What backward and optimizer made
 
 

@@ -16,12 +16,13 @@ def component_of(record: Record, ledger: Ledger) -> str:
     forward made is an activation if it was still there when a backward took over, or when the outermost
     module call that made it had returned; and a temporary if not. A parameter that no gradient reached and
     no optimizer holds, in a test that trains, is a frozen one: a teacher run under ``no_grad``.
+    What is made of gradients for the optimizer's step is a temporary.
     """
     if record.role == components.PARAMETERS and _was_left_untrained(record, ledger):
         return components.FROZEN_PARAMETERS
     if record.role is not None:
         return record.role
-    if record.phase in (Phase.FORWARD, Phase.RECOMPUTE):
+    if record.phase in (Phase.FORWARD, Phase.RECOMPUTE) and not record.for_update:
         if record.from_inputs:
             return components.INPUTS
         if _outlived_its_forward(record, ledger):

@@ -38,6 +38,7 @@ class Record:
         "code",
         "collective",
         "death",
+        "for_update",
         "from_inputs",
         "line",
         "module",
@@ -68,6 +69,8 @@ class Record:
         self.root_call: int | None = None
         #: born outside modules from nothing on the device but other inputs: a batch, a mask
         self.from_inputs = False
+        #: made outside modules between a backward and the optimizer's step: norms, clipped gradients
+        self.for_update = False
         #: a component, once seen in that role, and the name of the parameter or buffer it belongs to
         self.role: str | None = None
         self.name: str | None = None

@@ -46,6 +46,8 @@ class Tracker:
         self._on_device = on_device
         self.streams = StreamChoice()
         self._task = NO_GRAPH_TASK
+        #: time of the last backward's end; None once a module or an optimizer has run since
+        self._backward_end: int | None = None
         self._deaths: dict[int, weakref.ref[Any]] = {}
         #: of storages that were emptied, what they were
         self._emptied: dict[int, Record] = {}
@@ -76,10 +78,13 @@ class Tracker:
         task = _graph_task()
         steps = self.roles.steps
         if steps and steps[-1] == task and self.modules.root_call is None:
+            if self.phase is Phase.FORWARD:
+                self._note_update()
             self.phase = Phase.OPTIMIZER
         elif task == NO_GRAPH_TASK:
             if self.phase is Phase.BACKWARD or self.phase is Phase.RECOMPUTE:
                 self.roles.see_gradients()
+                self._backward_end = self.ledger.clock
             self.phase = Phase.FORWARD
         else:
             phase = Phase.RECOMPUTE if _grad_enabled() else Phase.BACKWARD
@@ -253,6 +258,16 @@ class Tracker:
         if record is not None:
             record.role, record.name, record.collective = old.role, old.name, old.collective
 
+    def _note_update(self) -> None:
+        """An optimizer's step begins: what was made since the backward, of other than inputs, is for it."""
+        if self._backward_end is None:
+            return
+        for record in reversed(self.ledger.live.values()):  # the youngest first
+            if record.birth <= self._backward_end:
+                break
+            record.for_update = not record.from_inputs
+        self._backward_end = None
+
     def _made_from_inputs(self, inputs: Iterable[object]) -> bool:
         for value in inputs:
             if isinstance(value, (list, tuple)):
@@ -265,6 +280,7 @@ class Tracker:
         return True
 
     def _root_called(self, module: nn.Module) -> None:
+        self._backward_end = None
         self.modules.name_children(module)
         self.roles.see_module(module)
 

@@ -175,6 +175,21 @@ def test_functional_calls_run(trace):
     assert traced.allocated >= 3 * MIB  # the module's weights, the copy, the copy's gradient
 
 
+def attention_without_a_module():
+    query, key, value = (torch.randn(1, 8, 512, 64, device="cuda", requires_grad=True) for _ in range(3))
+    nn.functional.scaled_dot_product_attention(query, key, value).sum().backward()
+
+
+def test_what_a_function_saves_for_backward_is_an_activation(trace):
+    """8 heads of 64 by 512 positions are 1 MiB in fp32."""
+    traced = trace(attention_without_a_module)
+
+    logsumexp, loss, its_gradient = 8 * 512 * 4, 4, 4
+    assert traced.inputs == 3 * MIB
+    # the random state that dropout would use is two numbers of 8 bytes, on the device on CUDA builds
+    assert traced.activations - (MIB + logsumexp + loss + its_gradient) in (0, 16)
+
+
 def two_backwards():
     model = linear()
     loss = model(batch(512)).sum()
@@ -187,6 +202,27 @@ def test_a_second_backward_adds_to_the_gradient(trace):
 
     assert traced.gradients == MIB
     assert traced.temporaries >= MIB  # the second gradient, until it is added
+
+
+def clipped():
+    model = nn.Sequential(*[linear() for _ in range(4)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model(batch()).sum().backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.cuda.reset_peak_memory_stats()
+    return norm.dim()
+
+
+def test_norms_of_gradients_are_temporaries(trace):
+    """The norm of the first step is still there at the peak, in the second step's backward."""
+    traced = trace(clipped)
+
+    (norm,) = (holder for holder in traced.report.holders if "norm" in holder.operator)
+    assert (norm.component, norm.bytes) == ("temporaries", 4)
+    assert traced.inputs == 512 * 4
 
 
 def gradient_penalty():

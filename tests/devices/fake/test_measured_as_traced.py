@@ -101,6 +101,29 @@ def accumulated():
             optimizer.zero_grad()
 
 
+def clipped():
+    model = Net().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model(torch.randn(256, 512, device="cuda")).square().mean().backward()
+        kept = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return kept
+
+
+def without_modules():
+    weights = [torch.randn(512, 512, device="cuda", requires_grad=True) for _ in range(3)]
+    optimizer = torch.optim.AdamW(weights)
+    for _ in range(2):
+        values = torch.randn(256, 512, device="cuda")
+        for weight in weights:
+            values = torch.nn.functional.gelu(values @ weight)
+        values.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def measured(name):
     import pytest_membudget.tracking.snapshot
     from pytest_membudget.devices.real.device import CudaDevice
@@ -124,6 +147,8 @@ def measured(name):
         autocast,
         stepped_in_backward,
         accumulated,
+        clipped,
+        without_modules,
     ],
     ids=lambda f: f.__name__,
 )

@@ -34,7 +34,7 @@ def seen(after, what, address=0, **more):
     return Sighting(after, what, address * 1024 * MIB, **more)
 
 
-def ledger(events, states, sightings=()):
+def ledger(events, states, sightings=(), first_nodes=()):
     snapshot = Snapshot(
         DeviceHistory(0, tuple(event for event, _, _ in events), (), AllocatorSettings()),
         tuple(frames for _, frames, _ in events),
@@ -42,7 +42,7 @@ def ledger(events, states, sightings=()):
     )
     return overlay(
         snapshot,
-        Seen(states, sightings),
+        Seen(states, sightings, first_nodes),
         users_line=lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
     )
 
@@ -101,6 +101,35 @@ def test_what_is_made_before_the_model_runs_is_an_input_and_what_is_made_after_i
         False,
         True,
     ]
+
+
+def test_what_a_function_makes_where_autograd_records_it_is_no_input():
+    """The third state's batch is made without a graph, before the next function."""
+    events = [*born(1, 0), *born(2, 1), *born(3, 2)]
+
+    made = ledger(events, [OUTSIDE] * 4, first_nodes=[7, 7, 9, 9])
+
+    assert [made.live[n * 1024 * MIB].from_inputs for n in (1, 2, 3)] == [True, False, True]
+
+
+def test_what_is_made_between_a_backward_and_the_step_is_for_the_step():
+    states = [OUTSIDE, INSIDE, BACKWARD, OUTSIDE, OPTIMIZER, OUTSIDE]
+    factory = [{"filename": "??", "line": 0, "name": "aten::randn"}, *LINE]
+    events = [*born(1, 3), *born(2, 3, frames=factory), *born(3, 5)]
+
+    made = ledger(events, states, [seen(5, "mark")])
+
+    assert [component_at(made, n) for n in (1, 2, 3)] == [
+        components.TEMPORARIES,
+        components.INPUTS,
+        components.INPUTS,
+    ]
+
+
+def test_a_micro_batch_made_after_another_ones_backward_is_an_input():
+    states = [OUTSIDE, INSIDE, BACKWARD, OUTSIDE, INSIDE, BACKWARD, OPTIMIZER]
+
+    assert component_at(ledger(born(1, 3), states), 1) == components.INPUTS
 
 
 def test_a_gradient_makes_its_parameter_a_trained_one():

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 import torch
 
 from pytest_membudget.devices.real.recorded_run import RecordedRun
@@ -36,6 +37,34 @@ def test_a_fused_chain_has_no_intermediate_results(stand_in, tmp_path):
     # the first call tunes: between two tries it writes over the L2 cache (40 MiB: NVIDIA A100 white paper)
     assert first == 8 * MIB + 40 * MIB
     assert list(tmp_path.rglob("*.py"))  # inductor's code: it was compiled
+
+
+def components_of_attention(folder, compiled):
+    from collections import Counter
+
+    from pytest_membudget.tracking.classify import component_of
+
+    os.environ[INDUCTOR_VARIABLE] = folder
+    attend = torch.nn.functional.scaled_dot_product_attention
+    run = RecordedRun()
+    run.begin()
+    heads = [torch.randn(1, 8, 512, 64, device="cuda", requires_grad=True) for _ in range(3)]
+    (torch.compile(attend) if compiled else attend)(*heads).sum().backward()
+    ledger = run.end().ledger
+    sums = Counter()
+    for record in ledger.alive_at(ledger.allocated_peak):
+        sums[component_of(record, ledger)] += record.requested_bytes
+    return [sums["inputs"], sums["activations"]]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_what_attention_saves_for_backward_are_activations(stand_in, tmp_path, compiled):
+    """Outside modules: three operands of 8 heads of 64 by 512 in fp32, 1 MiB each, and a result."""
+    inputs, activations = stand_in(components_of_attention, str(tmp_path), compiled)
+
+    assert inputs == 3 * MIB
+    logsumexp, random_state, sums = 8 * 512 * 4, 16, 8
+    assert activations == MIB + logsumexp + random_state + sums
 
 
 def folders_of_two_tests(around):

@@ -64,6 +64,7 @@ class Observer:
     def remove(self) -> None:
         """Stop, with a last look at the gradients."""
         self.roles.see_gradients()
+        self.log.renew()
         COMPILED_CALLS.discard(self._follower)
         self._copies.remove()
         self._backward_modules.remove()

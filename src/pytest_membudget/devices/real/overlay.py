@@ -23,6 +23,12 @@ class Seen:
 
     states: Sequence[State]
     sightings: Sequence[Sighting]
+    first_nodes: Sequence[int] = ()
+    """Of each state the number that autograd's next node had when it began."""
+
+    def records_a_graph(self, state: int) -> bool:
+        """Whether autograd made nodes in ``state``: a function ran on what requires a gradient."""
+        return state + 1 < len(self.first_nodes) and self.first_nodes[state] < self.first_nodes[state + 1]
 
 
 def overlay(
@@ -53,8 +59,10 @@ class _Played:
     ) -> None:
         self.ledger = Ledger(CachingAllocator(snapshot.history.settings, segment_address=segment_address))
         self._snapshot = snapshot
+        self._seen = seen
         self._states = seen.states
         self._sightings = seen.sightings
+        self._for_update = _states_for_update(seen.states)
         self._next = 0
         self._stacks = Stacks(users_line)
         self._state = 0
@@ -125,8 +133,9 @@ class _Played:
         record = Record(event.size_bytes, asked.operator, state.phase)
         record.request = number
         record.module, record.root_call = state.module, state.root_call
-        outside = state.phase is Phase.FORWARD and state.module is None
-        record.from_inputs = outside and (self._before_model or asked.makes_new_values)
+        if state.phase is Phase.FORWARD and state.module is None:
+            record.for_update = bool(self._for_update[self._state]) and not asked.makes_new_values
+            record.from_inputs = asked.makes_new_values or self._prepares_inputs()
         if asked.is_workspace:
             record.role = components.WORKSPACES
         elif not is_known:
@@ -138,9 +147,38 @@ class _Played:
             self.ledger.died(event.address)
         self.ledger.born(event.address, record, event.stream)
 
+    def _prepares_inputs(self) -> bool:
+        """Whether what the state makes of other tensors is a batch too.
+
+        Not where autograd records a function of the same state, though a batch may be made before it there.
+        """
+        of_update = self._for_update[self._state] or self._seen.records_a_graph(self._state)
+        return self._before_model and not of_update
+
     def _is_last_of_its_kind(self, number: int) -> bool:
         events = self._snapshot.history.events
         return number + 1 == len(events) or events[number + 1].action != events[number].action
+
+
+def _states_for_update(states: Sequence[State]) -> bytearray:
+    """Of each state whether it lies between a backward and the optimizer's step, outside modules."""
+    found = bytearray(len(states))
+    after_backward = before_step = False
+    for number, state in enumerate(states):
+        if _is_outside(state):
+            found[number] = after_backward
+        else:
+            after_backward = state.phase is Phase.BACKWARD
+    for number in reversed(range(len(states))):
+        if _is_outside(states[number]):
+            found[number] &= before_step
+        else:
+            before_step = states[number].phase is Phase.OPTIMIZER
+    return found
+
+
+def _is_outside(state: State) -> bool:
+    return state.phase is Phase.FORWARD and state.module is None and state.root_call is None
 
 
 class _Place:

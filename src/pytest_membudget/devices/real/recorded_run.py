@@ -104,9 +104,10 @@ class RecordedRun:
             snapshot = snapshot_from(content, device, "the run's history")
         except UsageMistake:  # nothing was allocated
             return Ledger(CachingAllocator(AllocatorSettings()))
-        log, sightings = self.observer.log, self.observer.sightings
+        log = self.observer.log
+        seen = Seen(log.states, self.observer.sightings.seen, log.first_nodes)
         watch = self._watch if self._records else None
-        seen, addresses = Seen(log.states, sightings.seen), segment_addresses(torch_release())
+        addresses = segment_addresses(torch_release())
         return overlay(snapshot, seen, self._users_line, watch=watch, segment_address=addresses)
 
     def _watch(self, ledger: Ledger) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
+
 from ...tracking.record import Phase
+
+_next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 
 #: File and line.
 Line = tuple[str, int]
@@ -31,6 +36,8 @@ class StateLog:
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self.states: list[State] = []
+        #: of each state the number that autograd's next node had when it began
+        self.first_nodes = array("Q")
         #: one object of each: see ``LateSightings``
         self._distinct: dict[State, State] = {}
         self._tell = tell
@@ -44,6 +51,7 @@ class StateLog:
     def enter(self, state: State) -> None:
         """From here on, in this thread, the step is in ``state``."""
         self.states.append(self._distinct.setdefault(state, state))
+        self.first_nodes.append(_next_node())
         self._tell(str(self.current))
 
     def renew(self) -> None:
