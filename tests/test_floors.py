@@ -25,7 +25,7 @@ FLOORS = [
     ["user_input", "memory_report"],
     ["hardware"],
     ["budgets"],
-    ["results"],
+    ["results", "estimates"],
     ["kernels"],
     ["allocator"],
     ["formulas"],

@@ -6,14 +6,15 @@ import os
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.cache.estimates import EstimateCache
 from pytest_membudget.cache.files import digest
 from pytest_membudget.cache.store import Store
+from pytest_membudget.devices.choice import DeviceChoice
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.units import GIB
-from pytest_membudget.worker.client import estimator as estimate_module
-from pytest_membudget.worker.client.estimator import Estimator
 from pytest_membudget.worker.client.order import Order
+from pytest_membudget.worker.client.tracing import TracingEstimator
 
 REPORT = {
     "kind": "traced",
@@ -35,6 +36,9 @@ REQUEST = {"key": "t.py::test", "file": "t.py", "gpu": "A100-40GB", "limited": F
 REQUEST["snapshot"] = None
 
 
+FAKE = DeviceChoice("fake", "by fake tensors")
+
+
 class Worker:
     """Answers as it is told; knows how often it was asked."""
 
@@ -42,36 +46,57 @@ class Worker:
     started = 0
     answers = TRACED
     imported_bytes = 0
-    is_spent = False
 
     def __init__(self, order):
         assert order.observes
         type(self).started += 1
 
-    def ask(self, request, following):
+    @classmethod
+    def estimated(cls, cache, budget, files=("t.py",)):
+        """The estimate of a test in a session with ``cache``."""
+        estimator = estimator_of(cache, cls, files)
+        found = estimator.estimate(marked(budget))
+        estimator.close()
+        cache.close()
+        return found
+
+    def send(self, request):
         type(self).asked += 1
+
+    def receive(self, awaited):
         if self.answers is None:
             raise WorkerFailure("it is lost")
-        return {**self.answers, "key": request["key"], "event": "result"}
+        return awaited, {**self.answers, "key": awaited["key"], "event": "result"}
 
     def has(self, request):
+        return False
+
+    def has_room(self):
         return False
 
     def begun(self):
         return []
 
-    answers_ahead = unanswered = begun
+    unanswered = begun
 
     def close(self):
         pass
 
 
+def estimator_of(cache, start, files=("t.py",)):
+    order = Order(args=(), dir="/project", files=files, gpu="A100-40GB", timeout=1)
+    return TracingEstimator(order, FAKE, lambda order: cache, start=start)
+
+
+def marked(budget, name="test"):
+    return MarkedTest(f"t.py::{name}", f"t.py::{name}", "t.py", "t.py", 1, budget)
+
+
 @pytest.fixture
-def worker(monkeypatch):
+def worker():
     class Own(Worker):
         pass
 
-    monkeypatch.setattr(estimate_module, "Worker", Own)
     return Own
 
 
@@ -86,19 +111,10 @@ def cache_of(tmp_path):
     return make
 
 
-def estimated(cache, budget, files=("t.py",)):
-    order = Order(args=(), dir="/project", files=files, gpu="A100-40GB", timeout=1)
-    estimator = Estimator(order, cache)
-    found = estimator.estimate("t.py::test", "t.py", budget)
-    estimator.close()
-    cache.close()
-    return found
-
-
 def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, worker):
-    first = estimated(cache_of(), Budget(gib=3))
-    second = estimated(cache_of(), Budget(gib=1))
-    third = estimated(cache_of(), Budget(components={"parameters": 1.5}))
+    first = worker.estimated(cache_of(), Budget(gib=3))
+    second = worker.estimated(cache_of(), Budget(gib=1))
+    third = worker.estimated(cache_of(), Budget(components={"parameters": 1.5}))
 
     assert worker.started == 1
     assert [found.verdict.name for found in (first, second, third)] == ["within", "over", "over"]
@@ -112,35 +128,35 @@ def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, work
     ids=["metric", "limited", "card"],
 )
 def test_another_request_is_another_estimate(cache_of, worker, budget):
-    estimated(cache_of(), Budget(gib=3))
-    found = estimated(cache_of(), budget)
+    worker.estimated(cache_of(), Budget(gib=3))
+    found = worker.estimated(cache_of(), budget)
 
     assert worker.asked == 2
     assert not found.cached
 
 
 def test_another_session_is_another_estimate(cache_of, worker):
-    estimated(cache_of(), Budget(gib=3))
-    estimated(cache_of({"torch": "2.14"}), Budget(gib=3))
+    worker.estimated(cache_of(), Budget(gib=3))
+    worker.estimated(cache_of({"torch": "2.14"}), Budget(gib=3))
 
     assert worker.asked == 2
 
 
 def test_each_rank_is_kept_for_itself(cache_of, worker):
     worker.answers = {**TRACED, "representatives": [1]}
-    estimated(cache_of(), Budget(gib=3, gpus=4))
-    found = estimated(cache_of(), Budget(gib=3, gpus=4))
+    worker.estimated(cache_of(), Budget(gib=3, gpus=4))
+    found = worker.estimated(cache_of(), Budget(gib=3, gpus=4))
     assert worker.asked == 2
     assert found.cached
 
-    other = estimated(cache_of(), Budget(gib=3, gpus=8))
+    other = worker.estimated(cache_of(), Budget(gib=3, gpus=8))
     assert worker.asked == 4
     assert not other.cached
 
 
 def test_ranks_that_are_kept_in_part_are_not_called_kept(cache_of, worker):
-    estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[1]))
-    found = estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[0, 1]))
+    worker.estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[1]))
+    found = worker.estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[0, 1]))
 
     assert worker.asked == 2
     assert not found.cached
@@ -160,8 +176,8 @@ def test_ranks_that_are_kept_in_part_are_not_called_kept(cache_of, worker):
 )
 def test_what_is_no_sure_figure_is_asked_for_again(cache_of, worker, answers):
     worker.answers = answers
-    estimated(cache_of(), Budget(gib=3))
-    estimated(cache_of(), Budget(gib=3))
+    worker.estimated(cache_of(), Budget(gib=3))
+    worker.estimated(cache_of(), Budget(gib=3))
 
     assert worker.asked == 2
 
@@ -169,17 +185,17 @@ def test_what_is_no_sure_figure_is_asked_for_again(cache_of, worker, answers):
 def test_files_with_workers_of_their_own_are_not_kept(cache_of, worker):
     worker.imported_bytes = 1
     for _ in range(2):
-        estimated(cache_of(), Budget(gib=3), files=("t.py", "u.py"))
+        worker.estimated(cache_of(), Budget(gib=3), files=("t.py", "u.py"))
 
     assert worker.asked == 2
 
 
 def test_one_that_does_not_find_keeps(cache_of, worker):
-    estimated(cache_of(), Budget(gib=3))
-    estimated(cache_of(finds=False), Budget(gib=3))
+    worker.estimated(cache_of(), Budget(gib=3))
+    worker.estimated(cache_of(finds=False), Budget(gib=3))
     assert worker.asked == 2
 
-    assert estimated(cache_of(), Budget(gib=3)).cached
+    assert worker.estimated(cache_of(), Budget(gib=3)).cached
 
 
 def rewrite(folder, change):
@@ -209,12 +225,12 @@ def rewrite(folder, change):
     ],
 )
 def test_an_entry_of_another_form_is_not_used(cache_of, worker, tmp_path, change):
-    estimated(cache_of(), Budget(gib=3))
+    worker.estimated(cache_of(), Budget(gib=3))
     rewrite(tmp_path, lambda body: None)
-    assert estimated(cache_of(), Budget(gib=3)).cached
+    assert worker.estimated(cache_of(), Budget(gib=3)).cached
 
     rewrite(tmp_path, change)
-    assert estimated(cache_of(), Budget(gib=3)).verdict.name == "within"
+    assert worker.estimated(cache_of(), Budget(gib=3)).verdict.name == "within"
     assert worker.asked == 2
 
 
@@ -225,7 +241,7 @@ def test_no_space_is_told_once_and_fails_nothing(cache_of, worker, monkeypatch):
     monkeypatch.setattr(Store, "keep", full)
     cache = cache_of()
 
-    assert estimated(cache, Budget(gib=3)).verdict.name == "within"
+    assert worker.estimated(cache, Budget(gib=3)).verdict.name == "within"
     assert cache.trouble == f"No space left on device: {cache._store.folder}"
 
 
@@ -298,20 +314,18 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
     assert other.find(other_request) is None
 
 
-def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, monkeypatch, worker):
-    estimated(cache_of(), Budget(gib=3))
+def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, worker):
+    worker.estimated(cache_of(), Budget(gib=3))
 
     def refuse(order):
         raise WorkerFailure("there is no worker")
 
-    monkeypatch.setattr(estimate_module, "Worker", refuse)
-    order = Order(args=(), dir="/project", files=("t.py",), gpu="A100-40GB", timeout=1)
-    estimator = Estimator(order, cache_of())
-    other = estimator.estimate("t.py::other", "t.py", Budget(gib=3))
-    assert other.verdict.reason == "there is no worker"
-    assert not other.cached
-    assert estimator.estimate("t.py::test", "t.py", Budget(gib=3)).verdict.name == "within"
-    assert estimator.estimate("t.py::other", "t.py", Budget(gib=3)).verdict.reason == "there is no worker"
+    estimator = estimator_of(cache_of(), refuse)
+    other = marked(Budget(gib=3), "other")
+    assert estimator.estimate(other).verdict.reason == "there is no worker"
+    assert not estimator.estimate(other).cached
+    assert estimator.estimate(marked(Budget(gib=3))).verdict.name == "within"
+    assert estimator.estimate(other).verdict.reason == "there is no worker"
 
 
 def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 
 from pytest_membudget.cache import facts
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.gate import session
-from pytest_membudget.worker.client import estimator as estimate
+from pytest_membudget.gate import estimators
+from pytest_membudget.worker.client import client
 
 MIB = 2**20
 PYPROJECT = """[tool.pytest.ini_options]
@@ -70,9 +70,9 @@ class Project:
         self._pytester = pytester
         self._monkeypatch = monkeypatch
         self._caches = []
-        made = session.cache_of
+        made = estimators.cache_of
         monkeypatch.setattr(
-            session, "cache_of", lambda *args: self._caches.append(made(*args)) or self._caches[-1]
+            estimators, "cache_of", lambda *args: self._caches.append(made(*args)) or self._caches[-1]
         )
 
     def write(self, name, text):
@@ -90,7 +90,7 @@ class Project:
     def miss(self, *args):
         """Why the test would be estimated anew; None if it would not. No worker can start."""
         with self._monkeypatch.context() as patch:
-            patch.setattr(estimate, "Worker", refuse)
+            patch.setattr(client, "start_process", refuse)
             row = self.run(*args)["test_size"]
         if row.cached:
             assert row.verdict == "within"

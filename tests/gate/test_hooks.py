@@ -9,12 +9,12 @@ import pytest
 CONFTEST = """
     import pytest
 
-    import pytest_membudget.gate.session
+    import pytest_membudget.gate.estimators
     from pytest_membudget.errors import WorkerFailure
-    from pytest_membudget.worker.client.estimator import Estimator
+    from pytest_membudget.worker.client.workers import Workers
     from pytest_membudget.worker.client.order import VIRTUAL
 
-    pytest_membudget.gate.session.MEASURED_ON = "stand_in:device"
+    pytest_membudget.gate.estimators.MEASURED_ON = "stand_in:device"
 
 
     def figure(kind, metric, gib, **components):
@@ -29,7 +29,7 @@ CONFTEST = """
 
 
     def answer(estimator, request):
-        estimator._has_asked = True
+        estimator.asked += 1
         kind = "traced" if estimator._order.device == VIRTUAL else "measured"
         name = request["key"].rpartition("::")[2]
 
@@ -60,8 +60,8 @@ CONFTEST = """
         return {"count": 1, "name": "Stand-in 40GB", "total_bytes": 40 * 2**30}
 
 
-    Estimator._ask = answer
-    Estimator.card_for = card
+    Workers.ask = answer
+    Workers.card_for = card
     """
 BUDGETS = """
     import pytest

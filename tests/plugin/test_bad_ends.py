@@ -8,12 +8,12 @@ import pytest
 
 #: Stands for the worker, so that a session takes a second: each test's figure is 1 GiB.
 STAND_IN = """
-    from pytest_membudget.worker.client.estimator import Estimator
+    from pytest_membudget.worker.client.workers import Workers
 
     PEAKS = ("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes")
 
     def answer(estimator, request):
-        estimator._has_asked = True
+        estimator.asked += 1
         if request["key"].endswith("test_interrupted"):
             raise KeyboardInterrupt
         report = {
@@ -23,7 +23,7 @@ STAND_IN = """
         }
         return {"outcome": "traced", "report": report}
 
-    Estimator._ask = answer
+    Workers.ask = answer
     """
 BUDGETS = """
     import pytest

@@ -7,9 +7,9 @@ one. A body finds out which of the two it runs on, as no user's would, to make t
 import pytest
 
 CONFTEST = """
-    import pytest_membudget.gate.session
+    import pytest_membudget.gate.estimators
 
-    pytest_membudget.gate.session.MEASURED_ON = "stand_in:device"
+    pytest_membudget.gate.estimators.MEASURED_ON = "stand_in:device"
     """
 STAND_IN = """
     from pytest_membudget.hardware.gpus import find_gpu

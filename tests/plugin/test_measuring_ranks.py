@@ -7,10 +7,10 @@ finds out whether it is measured, as no user's would, to make the two figures di
 import pytest
 
 CONFTEST = """
-    import pytest_membudget.gate.session
+    import pytest_membudget.gate.estimators
 
-    pytest_membudget.gate.session.MEASURED_ON = "counting_device:made_for"
-    pytest_membudget.gate.session.MEASURED_BY = "gloo"
+    pytest_membudget.gate.estimators.MEASURED_ON = "counting_device:made_for"
+    pytest_membudget.gate.estimators.MEASURED_BY = "gloo"
     """
 DEVICE = """
     from pytest_membudget.components import COMPONENTS

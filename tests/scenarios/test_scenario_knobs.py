@@ -21,7 +21,7 @@ def told(folder):
         body = textwrap.indent(textwrap.dedent(fields).strip("\n"), "    ")
         text = f"budgets:\n  - name: one\n    model: {LLAMA}\n    sequence: 1024\n{body}\n"
         defaults = {"gpu": None, "metric": "allocated"}
-        _, found = estimate_point(folder.points(text)["one"], ScenarioReader(folder.path), defaults)
+        found = estimate_point(folder.points(text)["one"], ScenarioReader(folder.path), defaults)
         return found.verdict.name, found.details
 
     return estimate
@@ -64,7 +64,7 @@ def test_of_a_file_with_many_too_large_ones_the_first_are_told(folder):
     )
     reader = ScenarioReader(folder.path)
     defaults = {"gpu": None, "metric": "allocated"}
-    found = [estimate_point(point, reader, defaults)[1] for point in folder.points(text).values()]
+    found = [estimate_point(point, reader, defaults) for point in folder.points(text).values()]
 
     assert {estimate.verdict.name for estimate in found} == {"over"}
     assert [bool(estimate.details) for estimate in found] == [True] * 20 + [False] * 10

@@ -23,8 +23,7 @@ def estimated(folder):
     def estimate(fields):
         body = textwrap.indent(textwrap.dedent(PIPELINE).strip("\n") + f"\n{fields}", "    ")
         point = folder.points(f"budgets:\n  - name: one\n{body}\n")["one"]
-        _, found = estimate_point(point, ScenarioReader(folder.path), {"gpu": None, "metric": "allocated"})
-        return found
+        return estimate_point(point, ScenarioReader(folder.path), {"gpu": None, "metric": "allocated"})
 
     return estimate
 

@@ -20,30 +20,27 @@ def request(key):
     return {"key": key, "file": "t.py"}
 
 
-def test_each_is_sent_once_and_found_by_what_it_asks(ends):
+def test_each_is_sent_with_its_number(ends):
     near, far = ends
     pending = PendingRequests(near)
 
-    number = pending.send(request("a"), timeout=3)
+    pending.send(request("a"), timeout=3)
 
-    assert far.receive() == {**request("a"), "timeout": 3, "number": number}
-    assert pending.number_of(request("a")) == number
-    assert pending.number_of(request("b")) is None
+    assert far.receive() == {**request("a"), "timeout": 3, "number": 1}
     assert pending.unanswered() == [request("a")]
 
 
-def test_answers_come_in_any_order_and_are_taken_once(ends):
+def test_answers_come_in_any_order_and_end_their_requests(ends):
     pending = PendingRequests(ends[0])
-    first, second = pending.send(request("a")), pending.send(request("b"))
+    for key in ("a", "b"):
+        pending.send(request(key))
 
-    assert pending.note({"event": "started", "number": first})
+    assert pending.begin({"event": "started", "number": 1})
     assert pending.begun() == [request("a")]
-    assert pending.note({"event": "result", "key": "b", "number": second, "outcome": "traced"})
-    assert pending.take(first) is None
-    assert pending.answers() == [(request("b"), {"event": "result", "key": "b", "outcome": "traced"})]
-    assert pending.take(second)["outcome"] == "traced"
-    assert pending.number_of(request("b")) is None
-    assert pending.unanswered() == [request("a")]
+    answer = {"event": "result", "key": "b", "number": 2, "outcome": "traced"}
+    assert pending.take(answer) == request("b")
+    assert pending.unanswered() == pending.begun() == [request("a")]
+    assert pending.take(answer) is None
 
 
 @pytest.mark.parametrize(
@@ -58,7 +55,12 @@ def test_an_answer_to_something_else_is_none(ends, message):
     pending = PendingRequests(ends[0])
     pending.send(request("a"))
 
-    assert not pending.note(message)
+    assert pending.take(message) is None
+    assert pending.unanswered() == [request("a")]
+
+
+def test_a_start_of_something_else_is_none(ends):
+    assert not PendingRequests(ends[0]).begin({"event": "started", "number": 1})
 
 
 def test_no_more_is_written_than_the_pipe_holds_if_nobody_reads(ends):

@@ -23,3 +23,5 @@ class MarkedTest:
     """None where the mark has a mistake."""
     mistake: str = ""
     """What is wrong with the mark, and what to write instead."""
+    has_body: bool = True
+    """False for a scenario, which formulas estimate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from ..comparison.base_run import Invocation
 from ..comparison.comparing import Comparing, Plan
 from ..comparison.head_run import asked_of, is_whole, tells_removed
 from ..comparison.notices import compared_notices
+from ..devices.choice import choose_device
 from ..names import BASE, MARKER
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
+from .estimators import estimators_for
 from .marking import is_marked
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .progress import ProgressLine
@@ -54,17 +57,19 @@ class Gate:
     def __init__(
         self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan | None = None
     ) -> None:
-        """``plan``: what is to be compared with."""
+        """``plan``: what is to be compared with.
+
+        Raises ``UsageMistake`` where the device that is asked for cannot be had.
+        """
         self._config = config
         self._settings = settings
         args, start_dir = invocation_of(config)
         self._report_folder = Path(start_dir, report_folder) if report_folder is not None else None
         plan = plan or Plan()
+        self._device = choose_device(settings.device)
         self._session = BudgetSession(
             settings,
-            args,
-            start_dir,
-            self._report_folder,
+            partial(estimators_for, config, settings, self._device, (args, start_dir), self._report_folder),
             compares=plan.is_on or config.pluginmanager.hasplugin(BASE),
         )
         self._is_xdist_worker = hasattr(config, "workerinput")
@@ -92,7 +97,7 @@ class Gate:
         measuring = "measures nothing" if self._settings.measure == OFF else "measures where CUDA is"
         plan = self._comparing.plan
         base = plan.commit.shown if plan.commit is not None else plan.text
-        device = self._session.device
+        device = self._device
         return f"membudget: estimates on a {device.name} {card} ({device.why}); {measuring}" + (
             base and f"; compares with {base}"
         )

@@ -24,6 +24,11 @@ def is_marked(item: pytest.Item) -> bool:
     return item.get_closest_marker(MARKER) is not None
 
 
+def has_body(item: pytest.Item) -> bool:
+    """Whether ``item`` runs code; a scenario does not."""
+    return not isinstance(item, ScenarioItem)
+
+
 def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:
     """The budget of ``item`` and its place; read once. Marks of a scenario are read by the scenario."""
     known = item.stash.get(_MARKED, None)
@@ -33,16 +38,17 @@ def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:
 
 
 def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
+    if isinstance(item, ScenarioItem):
+        return item.marked_test
     file, line = _place_of(item)
     budget, mistake = None, ""
-    if not isinstance(item, ScenarioItem):
-        marks = [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]
-        try:
-            budget = read_budget(marks, settings.marker_defaults())
-        except MembudgetError as error:
-            mistake = f"{file}:{line}: {error}"
-        except Exception as error:  # a value that no comparison works with; it must not end the session
-            mistake = unreadable(file, line, error)
+    marks = [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]
+    try:
+        budget = read_budget(marks, settings.marker_defaults())
+    except MembudgetError as error:
+        mistake = f"{file}:{line}: {error}"
+    except Exception as error:  # a value that no comparison works with; it must not end the session
+        mistake = unreadable(file, line, error)
     return MarkedTest(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake)
 
 
@@ -56,8 +62,6 @@ def unreadable(file: str, line: int, error: Exception) -> str:
 
 def _place_of(item: pytest.Item) -> tuple[str, int]:
     """File and line of the closest mark of ``item``; the test's own where the mark is not in the source."""
-    if isinstance(item, ScenarioItem):
-        return item.shown_file, item.line
     source = _source_of(item.path)
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     path = [*classes, getattr(item, "originalname", None) or item.name]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..results.comparison import SHRUNK
-from .causes import cause_text
 from .document import Document
 from .escaping import command_data, command_property
 from .status import (
@@ -15,6 +14,7 @@ from .status import (
     NOTICE,
     WARNING,
     ReportedTest,
+    cause_text,
     causes,
     explained,
     place_in,

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..budgets.budget import Budget
+from ..budgets.limits import capacity_of, limit_of
+from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, OVER, Verdict, judge
 from ..errors import MembudgetError, UsageMistake
+from ..estimates.estimate import Estimate, without_figure
+from ..estimates.estimator import Estimator
 from ..formulas.estimate import estimate
 from ..formulas.figures import report_of
 from ..formulas.job import Job
@@ -19,8 +22,8 @@ from ..formulas.knobs import knobs_for, largest_micro_batch, lines_of
 from ..hardware.machines import GPUS_A_MACHINE, fullest_machine
 from ..memory_report import MemoryReport
 from ..units import gib_text
-from ..worker.client.estimator import Estimate, capacity_of
 from .grid import Point
+from .items import ScenarioTest
 from .jobs import Scenario, ScenarioReader
 
 #: Jobs whose figures one process keeps: scenarios that differ in their budgets alone share one.
@@ -29,23 +32,33 @@ _KEPT = 1024
 _ADVISED = 20
 
 
-def estimate_point(
-    point: Point, reader: ScenarioReader, defaults: Mapping[str, Any]
-) -> tuple[Budget | None, Estimate]:
-    """The budget and the estimate of ``point``; a scenario that cannot be reckoned is an error."""
+class AnalyticEstimator(Estimator):
+    """Estimates scenarios by formulas, in the session's own process."""
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        """``defaults``: of budgets, as the settings have them."""
+        self._defaults = defaults
+
+    def estimate(self, test: MarkedTest) -> Estimate:
+        """The estimate of a ``ScenarioTest``; a scenario that cannot be computed is an error."""
+        assert isinstance(test, ScenarioTest)
+        return estimate_point(test.point, test.reader, self._defaults)
+
+
+def estimate_point(point: Point, reader: ScenarioReader, defaults: Mapping[str, Any]) -> Estimate:
+    """The estimate of ``point``; a scenario that cannot be computed is an error."""
     try:
         scenario = reader.read(point, defaults)
     except UsageMistake as error:
-        first, _, rest = str(error).partition("\n")
-        return None, Estimate(Verdict(ERROR, first), details=rest)
+        return without_figure(str(error))
+    budget = scenario.budget
     try:
         reports = reports_of(scenario)
     except MembudgetError as error:
-        return scenario.budget, Estimate(Verdict(ERROR, f"{point.node.place}: {error}"))
+        return Estimate(Verdict(ERROR, f"{point.node.place}: {error}"), budget)
     except Exception as error:  # a defect of the formulas costs one test its figure, not the session
         what = f"{point.node.place}: the formulas failed: {type(error).__name__}: {error}"
-        return None, Estimate(Verdict(ERROR, what), details=traceback.format_exc())
-    budget = scenario.budget
+        return Estimate(Verdict(ERROR, what), details=traceback.format_exc())
     machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
     verdict = judge(budget, reports, capacity_of(budget), machine)
     held = machine.host_bytes if machine is not None and machine.host_bytes else None
@@ -53,13 +66,13 @@ def estimate_point(
     if verdict.name == OVER and reader.advised < _ADVISED:
         reader.advised += 1
         details = _what_now(scenario)
-    return budget, Estimate(verdict, reports, details=details, host_bytes=held)
+    return Estimate(verdict, budget, reports, details, host_bytes=held)
 
 
 def _what_now(scenario: Scenario) -> str:
     """What would make it fit, each change with its figure."""
     job, budget = scenario.job, scenario.budget
-    limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_of(budget)
+    limit_bytes = limit_of(budget)
     if limit_bytes is None:
         return ""
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..budgets.marked_test import MarkedTest
+from ..budgets.node_ids import key_of, nodeid_of
 from ..errors import UsageMistake
 from ..names import MARKER
 
 if TYPE_CHECKING:
-    from ..budgets.budget import Budget
-    from ..worker.client.estimator import Estimate
     from .grid import Point
     from .jobs import ScenarioReader
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioTest(MarkedTest):
+    """A scenario as a test with a budget."""
+
+    point: Point = field(kw_only=True)
+    reader: ScenarioReader = field(kw_only=True)
 
 
 class ScenarioFile(pytest.File):
@@ -61,18 +70,21 @@ class ScenarioItem(pytest.Item):
         """Never reached with the gate, which knows the verdict."""
         pytest.skip("is an analytic budget; run pytest with --membudget to check it")
 
-    def estimated(self, defaults: Mapping[str, Any]) -> tuple[Budget | None, Estimate]:
-        """Its budget and its estimate; ``defaults`` are those of the settings."""
-        from .estimating import estimate_point
-
-        assert isinstance(self.parent, ScenarioFile)
-        return estimate_point(self.point, self.parent.reader, defaults)
-
     @property
-    def shown_file(self) -> str:
-        """Its file as reports write it."""
+    def marked_test(self) -> ScenarioTest:
+        """It as the gate knows tests with budgets; its own budget is read when it is estimated."""
         assert isinstance(self.parent, ScenarioFile)
-        return self.parent.shown
+        return ScenarioTest(
+            nodeid=nodeid_of(self),
+            key=key_of(self),
+            path=str(self.path),
+            file=self.parent.shown,
+            line=self.line,
+            budget=None,
+            has_body=False,
+            point=self.point,
+            reader=self.parent.reader,
+        )
 
     @property
     def line(self) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ...errors import WorkerFailure
 from ..exit_status import end_text
+from .answers import Answer, Request
 from .order import Order, worker_environment
 from .pending_requests import PendingRequests
 from .process_start import end_process, start_process, with_tail
@@ -34,8 +35,6 @@ class Worker:
         self.imported_bytes = 0
         #: what it says of its device
         self.card: Mapping[str, Any] = {}
-        #: it has run a test in its own process, and can run no other
-        self.is_spent = False
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = start_process(
@@ -48,41 +47,44 @@ class Worker:
             self.close()
             raise
 
-    def ask(
-        self, request: Mapping[str, Any], following: Callable[[], Mapping[str, Any] | None] = lambda: None
-    ) -> dict[str, Any]:
-        """The answer to ``request``, which names one test.
+    def has(self, request: Request) -> bool:
+        """Whether ``request`` was sent and has no answer yet."""
+        return request in self._pending.unanswered()
 
-        ``following``: what will be asked next, if anything; it is sent ahead where the worker runs several.
+    def unanswered(self) -> list[Request]:
+        """The requests that were sent and have no answer yet."""
+        return self._pending.unanswered()
+
+    def begun(self) -> list[Request]:
+        """The requests that are running, for all that is known."""
+        return self._pending.begun()
+
+    def has_room(self) -> bool:
+        """Whether it runs several tests, and takes one more request now."""
+        most = self._order.at_once + _IN_STORE if self._order.at_once > 1 else 1
+        return len(self._pending.unanswered()) < most and self._pending.has_room()
+
+    def send(self, request: Request) -> None:
+        """Ask for the one test that ``request`` names. Raises ``WorkerFailure`` if the worker is lost."""
+        try:
+            self._pending.send(request, timeout=self._order.timeout)
+        except BrokenPipeError:
+            raise self._lost("the worker was gone") from None
+
+    def receive(self, awaited: Request) -> tuple[Request, Answer]:
+        """The next answer, and the request that it is for: ``awaited`` or another one that was sent.
+
         Raises ``WorkerFailure`` if the worker itself is lost: then start another one. So it must be after
         any other exception, for answers are still to come.
         """
-        number = self._pending.number_of(request)
-        if number is None:
-            number = self._send(request)
-        while (answer := self._pending.take(number)) is None:
-            self._send_ahead(following)
-            message = self._receive(f"estimating {request['key']}")
-            if not self._pending.note(message):
+        while True:
+            message = self._receive(f"estimating {awaited['key']}")
+            is_begun = message["event"] == "started" and self._pending.begin(message)
+            request = None if is_begun else self._pending.take(message)
+            if request is not None:
+                return request, {name: value for name, value in message.items() if name != "number"}
+            if not is_begun:
                 raise self._lost(f"the worker answered for {message.get('key')}, which it was not asked for")
-        self.is_spent = answer.get("is_last", False)
-        return answer
-
-    def answers_ahead(self) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
-        """What has come for requests that were sent ahead, and was not asked for yet."""
-        return self._pending.answers()
-
-    def has(self, request: Mapping[str, Any]) -> bool:
-        """Whether ``request`` was sent ahead."""
-        return self._pending.number_of(request) is not None
-
-    def unanswered(self) -> list[Mapping[str, Any]]:
-        """The requests that were sent and have no answer."""
-        return self._pending.unanswered()
-
-    def begun(self) -> list[Mapping[str, Any]]:
-        """The requests that are running, for all that is known."""
-        return self._pending.begun()
 
     def close(self) -> None:
         """End the process, whatever it does, and the tests that it runs."""
@@ -112,20 +114,6 @@ class Worker:
             "observes": order.observes,
             "at_once": order.at_once,
         }
-
-    def _send(self, request: Mapping[str, Any]) -> int:
-        try:
-            return self._pending.send(request, timeout=self._order.timeout)
-        except BrokenPipeError:
-            raise self._lost("the worker was gone") from None
-
-    def _send_ahead(self, following: Callable[[], Mapping[str, Any] | None]) -> None:
-        most = self._order.at_once + _IN_STORE if self._order.at_once > 1 else 1
-        while len(self._pending.unanswered()) < most and self._pending.has_room():
-            request = following()
-            if request is None:
-                return
-            self._send(request)
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
         """What the process says next; it says something within the time limit of a test and ``grace``."""

@@ -1,0 +1,94 @@
+"""What a worker is asked for a test, and what its answer makes of the test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...budgets.budget import Budget
+from ...budgets.limits import capacity_of
+from ...budgets.marked_test import MarkedTest
+from ...budgets.node_ids import name_of_rank
+from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
+from ...estimates.estimate import Estimate
+from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
+from ...memory_report import MemoryReport
+
+Request = Mapping[str, Any]
+Answer = dict[str, Any]
+
+
+def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> Request:
+    """What a worker is asked for ``test``; ``snapshot``: where to write its snapshot."""
+    return {
+        "key": test.key,
+        "file": test.path,
+        "gpu": budget.gpu or default_gpu,
+        "limited": budget.gpu is not None,
+        "metric": budget.metric,
+        "snapshot": snapshot,
+    }
+
+
+def of_rank(request: Request, rank: int, world_size: int, heard: str = "") -> Request:
+    """``request`` for one of several ranks; ``heard``: what rank 0 has broadcast."""
+    own = {**request, "rank": rank, "world_size": world_size, **({"heard": heard} if heard else {})}
+    if request["snapshot"] is not None:
+        own["snapshot"] = name_of_rank(request["snapshot"], rank)
+    return own
+
+
+def first_requests(request: Request, budget: Budget) -> list[Request]:
+    """What is asked first for ``request``: whether there will be more depends on the answers."""
+    if budget.gpus == 1:
+        return [request]
+    named = budget.named_ranks
+    ranks = [0] if named is None or 0 in named else named  # the others hear what rank 0 says
+    return [of_rank(request, rank, budget.gpus) for rank in ranks]
+
+
+def read_answer(budget: Budget, answer: Answer, snapshot: str | None = None) -> Estimate:
+    """A worker's answer as an estimate, or that of several ranks; of these the reports that count.
+
+    ``snapshot``: the path of the snapshot, relative to the report's folder.
+    """
+    found = answer.get("reports") or [answer[name] for name in ("report",) if name in answer]
+    named = budget.named_ranks
+    reports = sorted(map(MemoryReport.from_json, found), key=lambda report: report.rank)
+    counted = tuple(report for report in reports if named is None or report.rank in named)
+    machine = fullest_machine(counted, budget.gpus, gpus_a_machine(budget.gpus, os.environ))
+    rank = answer.get("snapshot_rank")
+    if snapshot is not None and rank is not None:
+        snapshot = name_of_rank(snapshot, rank)
+    return replace(
+        _judged(budget, answer, counted, machine),
+        budget=budget,
+        reports=counted,
+        properties=tuple((name, value) for name, value in answer.get("properties", ())),
+        snapshot=snapshot if answer.get("has_snapshot", False) else None,
+        snapshot_error=answer.get("snapshot_error", ""),
+        host_bytes=machine.host_bytes if machine is not None and machine.host_bytes else None,
+    )
+
+
+def _judged(
+    budget: Budget, answer: Answer, reports: tuple[MemoryReport, ...], machine: Machine | None
+) -> Estimate:
+    outcome, reason, rank = answer["outcome"], answer.get("reason", ""), answer.get("failed_rank")
+    details = answer.get("details", "")
+    if outcome == "skipped":
+        device = answer.get("device") or "the virtual device"
+        verdict = judge(budget, reports, capacity_of(budget), machine)
+        if verdict.name == OVER:
+            return Estimate(replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"))
+        return Estimate(Verdict(SKIPPED, f"skipped on {device}: {reason}"))
+    if outcome == "error":
+        first, _, rest = reason.partition("\n")
+        details = "\n".join(part for part in (rest, details) if part)
+        return Estimate(Verdict(ERROR, first, rank), details=details, raised=answer.get("raised", False))
+    if outcome == "out_of_memory":
+        card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
+        return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}", rank), details=details)
+    return Estimate(judge(budget, reports, capacity_of(budget), machine))

@@ -1,0 +1,136 @@
+"""Measures tests where CUDA is: the same worker as for estimates, on the real device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from ...budgets.budget import Budget
+from ...budgets.marked_test import MarkedTest
+from ...budgets.verdict import ERROR, Verdict
+from ...devices.cuda_presence import why_no_cuda
+from ...devices.gpu_lock import lock_gpus, visible_names
+from ...errors import UsageMistake, WorkerFailure
+from ...estimates.estimate import Estimate, without_figure
+from ...estimates.estimator import Estimator, NotEstimated
+from ...hardware.gpus import find_gpu
+from ..ranks.launch_ranks import RanksOrder, measure_ranks
+from .answers import read_answer, request_for
+from .client import Worker
+from .order import CUDA, CUDA_GROUP, Order
+from .workers import Workers
+
+#: Drivers reserve more or less of the same card for themselves (see gpus.yaml).
+_SAME_CARD = 0.97
+
+
+class MeasuringEstimator(Estimator):
+    """Asks workers on CUDA, and ranks. Raises ``NotEstimated`` where there is no card for a test."""
+
+    def __init__(
+        self,
+        order: Order,
+        environment: Mapping[str, str],
+        device: str = CUDA,
+        backend: str = CUDA_GROUP,
+        start: Callable[[Order], Worker] = Worker,
+    ) -> None:
+        """``device``: what makes the workers' device. ``backend``: of the ranks' process group.
+
+        ``start``: starts a worker.
+        """
+        self._environment = environment
+        self._order = replace(order, device=device, records=False, at_once=1)
+        self._backend = backend
+        self._workers = Workers(self._order, start=start)
+        self._card: Mapping[str, Any] | None = None
+
+    def estimate(self, test: MarkedTest) -> Estimate:
+        """What ``test`` takes on a card; host memory is not measured."""
+        assert test.budget is not None
+        if self._why_not is not None:
+            raise NotEstimated(self._why_not)
+        if not test.budget.limits_card:
+            raise NotEstimated("its budget is of host memory alone")
+        budget = replace(test.budget, host_gib=None)
+        try:
+            with lock_gpus(visible_names(self._environment, 1)):
+                self._check_card(test.path, budget)
+                if budget.gpus == 1:
+                    return self._measured(test, budget)
+            return self._measured_ranks(test, budget)
+        except UsageMistake as error:
+            return self._on_card(Estimate(Verdict(ERROR, str(error)), budget))
+
+    def close(self) -> None:
+        """End the worker."""
+        self._workers.close()
+
+    @cached_property
+    def _why_not(self) -> str | None:
+        return why_no_cuda(self._environment) if self._order.device == CUDA else None
+
+    def _check_card(self, file: str, budget: Budget) -> None:
+        """Raise ``NotEstimated`` if ``budget`` cannot be measured here. Where no worker starts, it can."""
+        is_first = self._card is None
+        card = self._ask_for_card(file)
+        reason = _unfit(card, budget) if card else None
+        # imports may have allocated on the device, which others measure on next
+        if is_first and (reason is not None or budget.gpus > 1):
+            self._workers.close()
+        if reason is not None:
+            raise NotEstimated(reason)
+
+    def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
+        """What a worker says of the device; None if there is no worker, which the test reports."""
+        if self._card is None:
+            card = self._workers.card_for(file)
+            if card is None or "outcome" in card:
+                return card
+            self._card = card
+        return self._card
+
+    def _measured(self, test: MarkedTest, budget: Budget) -> Estimate:
+        try:
+            answer = self._workers.ask(request_for(test, budget, self._order.gpu))
+        except WorkerFailure as error:
+            return self._on_card(without_figure(str(error), budget))
+        return self._on_card(read_answer(budget, answer))
+
+    def _measured_ranks(self, test: MarkedTest, budget: Budget) -> Estimate:
+        order = RanksOrder(
+            args=self._order.args,
+            dir=self._order.dir,
+            gpus=budget.gpus,
+            timeout=self._order.timeout,
+            gpu=self._order.gpu,
+            device=self._order.device,
+            backend=self._backend,
+        )
+        request = request_for(test, budget, self._order.gpu)
+        with lock_gpus(visible_names(self._environment, budget.gpus)):
+            return self._on_card(read_answer(budget, measure_ranks(order, request)))
+
+    def _on_card(self, estimate: Estimate) -> Estimate:
+        """``estimate`` with the name of the card, as the driver calls it, where it was asked."""
+        name = (self._card or {}).get("name")
+        return replace(estimate, measured_on=str(name) if name is not None else None)
+
+
+def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:
+    """Why a budget cannot be measured on ``card``."""
+    if "outcome" in card:  # the process that asked the driver ended otherwise
+        return f"no CUDA: the driver could not be asked: {card['reason'].splitlines()[0]}"
+    count = card.get("count", 0)
+    if count < 1:
+        return "no CUDA: torch sees no device (is it a CPU build?)"
+    if count < budget.gpus:
+        return f"{count} CUDA devices, and gpus={budget.gpus}"
+    total_bytes = card.get("total_bytes")
+    if budget.gpu is not None and total_bytes is not None:
+        wanted = find_gpu(budget.gpu)
+        if total_bytes < _SAME_CARD * wanted.total_bytes:
+            return f"the card here, {card['name']}, is smaller than gpu={budget.gpu!r}"
+    return None

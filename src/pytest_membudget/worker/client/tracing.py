@@ -1,0 +1,126 @@
+"""Runs tests on a device that is not there: the CUDA card of the stand-in, or fake tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from ...budgets.budget import Budget
+from ...budgets.marked_test import MarkedTest
+from ...budgets.node_ids import file_name_of
+from ...budgets.settings import STAND_IN
+from ...cache.estimates import EstimateCache
+from ...devices.choice import DeviceChoice
+from ...errors import WorkerFailure
+from ...estimates.estimate import Estimate, without_figure
+from ...estimates.estimator import Estimator
+from ...hardware.gpus import find_gpu
+from ...hardware.machines import gpus_a_machine
+from ..ranks.rank_estimates import answer_of_ranks
+from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
+from .client import Worker
+from .order import STAND_IN as ON_STAND_IN
+from .order import VIRTUAL, Order
+from .workers import Workers
+
+
+class TracingEstimator(Estimator):
+    """Workers on the device of fake tensors serve any card; on the stand-in a process has its cards for good.
+
+    PyTorch asks for the number and the properties of its cards once, perhaps while modules are imported. So
+    there are workers for each kind and number of cards that tests are to find.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        choice: DeviceChoice,
+        cache_for: Callable[[Order], EstimateCache | None] = lambda order: None,
+        report_folder: Path | None = None,
+        start: Callable[[Order], Worker] = Worker,
+    ) -> None:
+        """``order``: for the session's default card. ``cache_for``: of the answers of an order's workers.
+
+        ``report_folder``: where each test leaves a snapshot; None for none. ``start``: starts a worker.
+        """
+        self._order = replace(order, records=report_folder is not None)
+        self._choice = choice
+        self._cache_for = cache_for
+        self._report_folder = report_folder
+        self._start = start
+        self._workers: dict[tuple[str, str, int], Workers] = {}
+        self._caches: list[EstimateCache] = []
+
+    def expect(self, test: MarkedTest) -> None:
+        """Send ``test`` ahead where the order lets several tests run at once."""
+        if test.budget is not None:
+            self._workers_for(test.budget).expect(
+                first_requests(self._request(test, test.budget), test.budget)
+            )
+
+    def estimate(self, test: MarkedTest) -> Estimate:
+        """What ``test`` takes on each rank that decides its verdict."""
+        budget = test.budget
+        assert budget is not None
+        workers = self._workers_for(budget)
+        asked = workers.asked
+        request = self._request(test, budget)
+        try:
+            answer = workers.ask(request) if budget.gpus == 1 else _answer_of_ranks(workers, request, budget)
+        except WorkerFailure as error:
+            return without_figure(str(error), budget)
+        return replace(read_answer(budget, answer, _snapshot_of(test)), cached=workers.asked == asked)
+
+    @property
+    def trouble(self) -> str:
+        """Why estimates could not be kept; empty if they could."""
+        return next((cache.trouble for cache in self._caches if cache.trouble), "")
+
+    def close(self) -> None:
+        """End the workers."""
+        for workers in self._workers.values():
+            workers.close()
+        self._workers.clear()
+        for cache in self._caches:
+            cache.close()
+
+    def _request(self, test: MarkedTest, budget: Budget) -> Request:
+        folder = self._report_folder
+        snapshot = os.path.abspath(folder / _snapshot_of(test)) if folder is not None else None
+        return request_for(test, budget, self._order.gpu, snapshot)
+
+    def _workers_for(self, budget: Budget) -> Workers:
+        order = self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ))
+        key = (order.device, order.gpu, order.cards)
+        if key not in self._workers:
+            cache = self._cache_for(order)
+            self._caches += [cache] if cache is not None else []
+            self._workers[key] = Workers(order, cache, self._start)
+        return self._workers[key]
+
+    def _order_for(self, gpu: str | None, cards: int) -> Order:
+        gpu = gpu or self._order.gpu
+        choice = self._choice.for_card(find_gpu(gpu))
+        if choice.name != STAND_IN:
+            return replace(self._order, device=VIRTUAL)
+        return replace(self._order, device=ON_STAND_IN, libraries=choice.libraries, gpu=gpu, cards=cards)
+
+
+def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
+    def ask(rank: int, heard: str) -> Answer:
+        try:
+            return workers.ask(of_rank(request, rank, budget.gpus, heard))
+        except WorkerFailure as error:
+            return {"outcome": "error", "reason": str(error)}
+
+    def expect(ranks: Iterable[int], heard: str) -> None:
+        workers.expect([of_rank(request, rank, budget.gpus, heard) for rank in ranks], next_=True)
+
+    return answer_of_ranks(budget, ask, expect)
+
+
+def _snapshot_of(test: MarkedTest) -> str:
+    """The path of its snapshot, relative to the report's folder."""
+    return f"snapshots/{file_name_of(test.nodeid)}.pickle"

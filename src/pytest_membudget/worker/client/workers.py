@@ -1,0 +1,184 @@
+"""Asks workers for answers: one worker for all test files, another one where the first is lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ...cache.estimates import EstimateCache
+from ...errors import WorkerFailure
+from .answers import Answer, Request
+from .client import Worker
+from .order import Order
+
+#: A request as a key.
+Ident = frozenset[tuple[str, Any]]
+
+
+class Workers:
+    """Workers of one order; one that is lost costs its own test the answer, no other.
+
+    Device memory that test modules allocate when they are imported is there for their own tests only, as
+    in a process that runs them alone: where there is any, each file gets a worker of its own. So it does
+    where collecting them all has ended the worker: then only one of them is to blame.
+
+    What is expected is sent ahead where the order lets several tests run at once. When a worker is lost under
+    several, each of them is asked again alone, so that one is to blame.
+    """
+
+    def __init__(
+        self, order: Order, cache: EstimateCache | None = None, start: Callable[[Order], Worker] = Worker
+    ) -> None:
+        """``cache``: of earlier sessions' answers. ``start``: starts a worker."""
+        self._order = order if cache is None else replace(order, observes=True)
+        self._cache = cache
+        self._start = start
+        #: how many answers were no earlier session's
+        self.asked = 0
+        self._worker: Worker | None = None
+        self._file: str | None = None
+        self._by_file = False
+        #: why no worker can start, by file, or for all of them under None
+        self._refusals: dict[str | None, str] = {}
+        #: what will be asked, in this order, and was not sent yet
+        self._expected: deque[Request] = deque()
+        #: answers that have come before they were asked for, and whether a worker gave them
+        self._ahead: dict[Ident, tuple[Answer, bool]] = {}
+        #: one of them has ended a worker
+        self._suspects: set[Ident] = set()
+
+    def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
+        """``ask`` will be called with these: after all that is expected already, or ``next_``."""
+        if self._order.at_once == 1:
+            return
+        if next_:
+            self._expected.extendleft(requests[::-1])
+        else:
+            self._expected += requests
+
+    def ask(self, request: Request) -> Answer:
+        """The answer to ``request``. Raises ``WorkerFailure`` where a worker gives none."""
+        if request in self._expected:
+            self._expected.remove(request)
+        answer, is_new = self._ahead.pop(_ident(request), (None, True))
+        if answer is None and not (self._worker is not None and self._worker.has(request)):
+            answer = self._cache.find(request) if self._cache is not None else None
+            is_new = answer is None
+        if answer is not None and not is_new:
+            return answer
+        self.asked += 1
+        refusal = self._refusals.get(None) or self._refusals.get(request["file"])
+        if refusal is not None:
+            raise WorkerFailure(refusal)
+        if answer is None:
+            answer = self._ask_worker(request)
+        # a file that has a worker of its own has it because of what other files do
+        if self._cache is not None and not self._by_file:
+            self._cache.keep(request, answer)
+        return answer
+
+    def card_for(self, file: str) -> Mapping[str, Any] | None:
+        """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
+        try:
+            return self._worker_for(file).card
+        except WorkerFailure:  # its tests report it
+            return None
+
+    def close(self) -> None:
+        """End the worker, if there is one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _ask_worker(self, request: Request) -> Answer:
+        try:
+            answer = self._answer_of(self._worker_for(request["file"]), request)
+        except WorkerFailure:
+            suspects = self._worker.begun() if self._worker is not None else []
+            self._close_lost(request)
+            if suspects in ([], [request]) or _ident(request) in self._suspects:
+                raise
+            self._suspects.update(map(_ident, suspects))
+            return self._ask_worker(request)
+        except BaseException:
+            self.close()  # it is lost, or the answer is still to come and would be taken for the next test's
+            raise
+        if answer.get("is_last", False):
+            self.close()
+        return answer
+
+    def _answer_of(self, worker: Worker, request: Request) -> Answer:
+        if not worker.has(request):
+            worker.send(request)
+        while True:
+            while worker.has_room() and (following := self._following(request)) is not None:
+                worker.send(following)
+            answered, answer = worker.receive(request)
+            if answered == request:
+                return answer
+            self._ahead[_ident(answered)] = answer, True
+
+    def _following(self, request: Request) -> Request | None:
+        """What will be asked after ``request`` of the same worker, and is not known yet."""
+        if _ident(request) in self._suspects:
+            return None
+        while self._expected:
+            following = self._expected[0]
+            is_elsewhere = self._by_file and following["file"] != request["file"]
+            if is_elsewhere or _ident(following) in self._suspects:
+                return None
+            self._expected.popleft()
+            found = self._cache.find(following) if self._cache is not None else None
+            if found is None:
+                return following
+            self._ahead[_ident(following)] = found, False
+        return None
+
+    def _close_lost(self, request: Request) -> None:
+        """End a worker that is lost under ``request``; others that it was sent are expected again."""
+        if self._worker is None:
+            return
+        others = [other for other in self._worker.unanswered() if other != request]
+        self._expected.extendleft(others[::-1])
+        self.close()
+
+    def _worker_for(self, file: str) -> Worker:
+        if self._worker is not None and self._file not in (None, file):
+            self.close()
+        if self._worker is None:
+            self._worker = self._start_for(file)
+            self._file = file if self._by_file else None
+        return self._worker
+
+    def _start_for(self, file: str) -> Worker:
+        if not self._by_file:
+            worker = self._start_for_all()
+            if worker is not None:
+                return worker
+            self._by_file = True
+        try:
+            return self._start(replace(self._order, files=[file]))
+        except WorkerFailure as error:
+            self._refusals[file] = str(error)
+            raise
+
+    def _start_for_all(self) -> Worker | None:
+        """A worker that has collected all files; None if each file needs its own."""
+        several = len(self._order.files) > 1
+        try:
+            worker = self._start(self._order)
+        except WorkerFailure as error:
+            if several and error.collecting:
+                return None
+            self._refusals[None] = str(error)
+            raise
+        if several and worker.imported_bytes:
+            worker.close()
+            return None
+        return worker
+
+
+def _ident(request: Request) -> Ident:
+    return frozenset(request.items())

@@ -1,0 +1,93 @@
+"""A worker that is not there: it answers what it is told, and remembers what it was sent."""
+
+from collections import deque
+
+from pytest_membudget.errors import WorkerFailure
+
+REPORT = {
+    "kind": "traced",
+    "rank": 0,
+    "metric": "allocated",
+    "peak": dict.fromkeys(("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"), 512),
+    "components": {"parameters": 512},
+    "holders": [],
+    "host": None,
+    "assumptions": [],
+    "not_modelled": [],
+    "seconds": 1.0,
+    "timeline": None,
+}
+
+
+def traced(request):
+    """The answer of a test that takes 512 bytes; of rank 0, that ranks 1 and 3 differ."""
+    report = {**REPORT, "rank": request.get("rank", 0)}
+    answer = {"outcome": "traced", "report": report, "properties": []}
+    return {**answer, "representatives": [0, 1, 3], "rank_assumption": ""}
+
+
+class ScriptedWorkers:
+    """Starts all workers of a test: ``workers`` in their order, with what each was sent.
+
+    ``answer_to(request)``: an answer, or an exception to raise. A worker is lost as soon as one of the tests
+    ``killers`` is pending. ``holds``: how many requests it takes at once, of which two run.
+    ``imported_bytes``: what the next ones hold since their imports.
+    """
+
+    def __init__(self, answer_to=traced, killers=(), holds=1, imported_bytes=0, card=None):
+        self.answer_to, self.killers, self.holds = answer_to, killers, holds
+        self.imported_bytes, self.card = imported_bytes, card
+        self.workers = []
+
+    def __call__(self, order):
+        worker = _Worker(self, order)
+        self.workers.append(worker)
+        return worker
+
+    @property
+    def sent(self):
+        """The tests that each worker was sent, with their ranks."""
+        return [
+            [(request["key"], request.get("rank", 0)) for request in worker.sent] for worker in self.workers
+        ]
+
+    @property
+    def files(self):
+        """The files that workers were started for."""
+        return [list(worker.order.files) for worker in self.workers]
+
+
+class _Worker:
+    def __init__(self, script, order):
+        self.script, self.order = script, order
+        self.imported_bytes, self.card = script.imported_bytes, script.card
+        self.pending, self.sent = deque(), []
+        self.is_closed = False
+
+    def has(self, request):
+        return request in self.pending
+
+    def unanswered(self):
+        return list(self.pending)
+
+    def begun(self):
+        return list(self.pending)[:2]
+
+    def has_room(self):
+        return len(self.pending) < self.script.holds
+
+    def send(self, request):
+        self.pending.append(request)
+        self.sent.append(request)
+
+    def receive(self, awaited):
+        if any(pending["key"] in self.script.killers for pending in self.pending):
+            raise WorkerFailure("it is lost")
+        answer = self.script.answer_to(self.pending[0])
+        if isinstance(answer, Exception):
+            raise answer
+        request = self.pending.popleft()
+        return request, {**answer, "key": request["key"], "event": "result"}
+
+    def close(self):
+        self.is_closed = True

@@ -1,0 +1,102 @@
+"""What a worker is asked for one test, and what its answer makes of the test."""
+
+import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.marked_test import MarkedTest
+from pytest_membudget.budgets.verdict import ERROR, OVER, SKIPPED, WITHIN
+from pytest_membudget.components import COMPONENTS
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.worker.client.answers import read_answer, request_for
+
+GIB = 1_073_741_824
+
+
+def report(gib, rank=0):
+    size = int(gib * GIB)
+    components = {**dict.fromkeys(COMPONENTS, 0), "temporaries": size}
+    return MemoryReport("traced", "allocated", PeakBytes(size, size, size, size), components, rank=rank)
+
+
+def traced(*reports):
+    return {"outcome": "traced", "reports": [one.to_json() for one in reports]}
+
+
+def test_a_figure_is_held_to_the_budget():
+    assert read_answer(Budget(gib=2), traced(report(1))).verdict.name == WITHIN
+    assert read_answer(Budget(gib=2), traced(report(3))).verdict.name == OVER
+
+
+def test_ranks_that_the_budget_does_not_name_neither_count_nor_are_told():
+    answer = traced(report(3, rank=0), report(1, rank=1), report(3, rank=2))
+
+    found = read_answer(Budget(gib=2, gpus=3, ranks=[1]), answer)
+
+    assert found.verdict.name == WITHIN
+    assert [one.rank for one in found.reports] == [1]
+
+
+def test_any_rank_counts_where_none_is_named():
+    found = read_answer(Budget(gib=2, gpus=2), traced(report(1, rank=0), report(3, rank=1)))
+
+    assert (found.verdict.name, found.verdict.rank) == (OVER, 1)
+
+
+@pytest.mark.parametrize("budget", [Budget(gib=2), Budget(gpu="RTX-4090")])
+def test_who_runs_out_of_memory_is_over_with_operator_and_place(budget):
+    answer = {"outcome": "out_of_memory", "reason": "aten::mm asked for 4.00 GiB", "where": "test_a.py:7"}
+
+    found = read_answer(budget, answer)
+
+    assert found.verdict.name == OVER
+    assert found.verdict.reason.endswith("aten::mm asked for 4.00 GiB, at test_a.py:7")
+
+
+def test_a_body_that_raised_is_an_error_with_its_details():
+    answer = {"outcome": "error", "reason": "ValueError: no\nsecond line", "details": "more", "raised": True}
+
+    found = read_answer(Budget(gib=2), answer)
+
+    assert (found.verdict.name, found.verdict.reason) == (ERROR, "ValueError: no")
+    assert (found.details, found.raised) == ("second line\nmore", True)
+
+
+def test_a_skip_on_the_device_is_no_figure():
+    found = read_answer(Budget(gib=2), {"outcome": "skipped", "reason": "too slow"})
+
+    assert (found.verdict.name, found.verdict.reason) == (SKIPPED, "skipped on the virtual device: too slow")
+
+
+def test_a_snapshot_is_named_if_it_was_written_and_by_its_rank():
+    answer = traced(report(1, rank=0), report(1, rank=1))
+
+    assert read_answer(Budget(gib=2, gpus=2), answer, "a.pickle").snapshot is None
+    written = {**answer, "has_snapshot": True}
+    assert read_answer(Budget(gib=2), written, "a.pickle").snapshot == "a.pickle"
+    of_rank = {**written, "snapshot_rank": 1}
+    assert read_answer(Budget(gib=2, gpus=2), of_rank, "a.pickle").snapshot == "a-rank1.pickle"
+
+
+def test_an_answer_without_a_report_is_an_error():
+    assert read_answer(Budget(gib=2), {"outcome": "traced"}).verdict.name == ERROR
+
+
+# What a worker is asked for
+
+
+def asked_for(budget, *snapshot):
+    test = MarkedTest("a::b", "/a.py::b", "/a.py", "a.py", 1, budget)
+    return request_for(test, budget, "H100-80GB", *snapshot)
+
+
+def test_a_worker_is_asked_for_the_budgets_card_and_metric():
+    asked = asked_for(Budget(gpu="RTX-4090", metric="device"), "/s.pickle")
+
+    assert (asked["gpu"], asked["limited"], asked["metric"]) == ("RTX-4090", True, "device")
+    assert (asked["key"], asked["file"], asked["snapshot"]) == ("/a.py::b", "/a.py", "/s.pickle")
+
+
+def test_the_card_of_a_budget_that_names_none_limits_nothing():
+    asked = asked_for(Budget(gib=2))
+
+    assert (asked["gpu"], asked["limited"], asked["snapshot"]) == ("H100-80GB", False, None)

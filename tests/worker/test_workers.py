@@ -1,0 +1,104 @@
+"""Which worker is asked, what is sent ahead of time, and what becomes of it when the worker is lost."""
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.marked_test import MarkedTest
+from pytest_membudget.devices.choice import DeviceChoice
+from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.worker.client.order import Order
+from pytest_membudget.worker.client.tracing import TracingEstimator
+from tests.worker.scripted_worker import ScriptedWorkers, traced
+
+FAKE = DeviceChoice("fake", "by fake tensors")
+
+
+def estimates(workers, tests, at_once=2):
+    """The estimates of ``tests``, (key, file, gpus), asked in their order."""
+    files = list(dict.fromkeys(file for _, file, _ in tests))
+    order = Order(args=(), dir="/", files=files, gpu="H100-80GB", timeout=1.0, at_once=at_once)
+    estimator = TracingEstimator(order, FAKE, start=workers)
+    marked = [MarkedTest(key, key, file, file, 1, Budget(gib=1, gpus=gpus)) for key, file, gpus in tests]
+    for test in marked:
+        estimator.expect(test)
+    found = [estimator.estimate(test) for test in marked]
+    estimator.close()
+    assert all(worker.is_closed for worker in workers.workers)
+    return found
+
+
+def verdicts(workers, tests, at_once=2):
+    return [estimate.verdict.name for estimate in estimates(workers, tests, at_once)]
+
+
+def named(*keys, file="t.py"):
+    return [(key, file, 1) for key in keys]
+
+
+def test_each_is_sent_once_and_in_order():
+    workers = ScriptedWorkers(holds=3)
+
+    assert verdicts(workers, named(*"abcdef")) == ["within"] * 6
+    assert workers.sent == [[(key, 0) for key in "abcdef"]]
+
+
+def test_one_at_a_time_nothing_is_sent_ahead():
+    workers = ScriptedWorkers(killers="b")
+
+    assert verdicts(workers, named(*"abc"), at_once=1) == ["within", "error", "within"]
+    assert workers.sent == [[("a", 0), ("b", 0)], [("c", 0)]]
+
+
+def test_who_ends_a_worker_is_found_by_asking_each_of_those_that_ran_alone():
+    workers = ScriptedWorkers(killers="b", holds=3)
+
+    assert verdicts(workers, named(*"abcde")) == ["within", "error", "within", "within", "within"]
+    first, second, *others = workers.sent
+    assert [key for key, _ in first] == ["a", "b", "c"]
+    assert [key for key, _ in second] == ["a", "b"]  # alone, one after the other
+    assert [key for sent in others for key, _ in sent] == ["c", "d", "e"]
+
+
+def test_ranks_are_asked_ahead_as_soon_as_they_are_known():
+    workers = ScriptedWorkers(holds=3)
+
+    assert verdicts(workers, [("a", "t.py", 8), ("b", "t.py", 1), ("c", "t.py", 1)]) == ["within"] * 3
+    assert workers.sent == [[("a", 0), ("b", 0), ("c", 0), ("a", 1), ("a", 3)]]
+
+
+def test_where_each_file_has_its_own_worker_no_other_files_tests_are_sent():
+    workers = ScriptedWorkers(holds=3, imported_bytes=512)
+    tests = [*named(*"ab", file="t.py"), *named(*"cd", file="u.py")]
+
+    assert verdicts(workers, tests) == ["within"] * 4
+    assert workers.sent == [[], [("a", 0), ("b", 0)], [("c", 0), ("d", 0)]]
+
+
+# Which worker is asked
+
+
+def test_one_worker_serves_all_files():
+    workers = ScriptedWorkers()
+    estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], at_once=1)
+
+    assert workers.files == [["a.py", "b.py"]]
+
+
+def test_where_imports_hold_device_memory_each_file_has_a_worker_of_its_own():
+    workers = ScriptedWorkers(imported_bytes=1)
+    estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], at_once=1)
+
+    assert workers.files == [["a.py", "b.py"], ["a.py"], ["b.py"]]
+
+
+def test_a_worker_that_is_lost_gives_an_error_with_its_last_words():
+    lost = WorkerFailure("the worker was killed\nits last words")
+    [found] = estimates(ScriptedWorkers(lambda request: lost), named("a"))
+
+    assert (found.verdict.name, found.verdict.reason) == ("error", "the worker was killed")
+    assert found.details == "its last words"
+
+
+def test_a_worker_that_has_run_its_last_test_is_replaced():
+    workers = ScriptedWorkers(lambda request: {**traced(request), "is_last": True})
+    estimates(workers, named(*"ab"), at_once=1)
+
+    assert workers.sent == [[("a", 0)], [("b", 0)]]
