@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.budgets.settings import FAKE, STAND_IN
 from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+from pytest_membudget.names import FAKE, STAND_IN
 
 from .published_figures import Published
 

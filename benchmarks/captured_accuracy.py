@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from pytest_membudget.budgets.settings import FAKE
 from pytest_membudget.errors import MembudgetError
 from pytest_membudget.hardware.gpus import Gpu, find_gpu
 from pytest_membudget.histories.comparison import Difference, differences, sides
+from pytest_membudget.names import FAKE
 from pytest_membudget.units import MIB
 
 from .captured import Captured, read_captured

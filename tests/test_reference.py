@@ -8,11 +8,10 @@ import pytest
 
 import pytest_membudget
 from pytest_membudget import assumptions, components, plugin
-from pytest_membudget.budgets import marker, marker_help
-from pytest_membudget.budgets import settings as config
-from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
-from pytest_membudget.comparison import comparing, waivers
+from pytest_membudget.budgets.settings import SETTINGS, WAIVER
+from pytest_membudget.comparison import comparing
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.gate import outcomes
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
@@ -79,11 +78,11 @@ def test_the_words_that_an_option_takes(name, choices):
 
 
 def test_settings():
-    assert documented("Settings") == set(config.Settings.__slots__)
+    assert documented("Settings") == set(SETTINGS.by_name)
 
 
 def test_keys_of_a_waiver():
-    assert documented("Waivers") == set(waivers._KEYS)
+    assert documented("Waivers") == set(WAIVER.by_name)
 
 
 def test_fields_of_a_card():
@@ -94,8 +93,8 @@ def test_fields_of_a_card():
 
 
 def test_arguments_of_the_marker():
-    assert documented("The marker") == set(marker._CHECKS)
-    assert f"`{marker_help.SIGNATURE}`" in section("The marker")
+    assert documented("The marker") == set(ARGUMENTS.by_name)
+    assert f"`{SIGNATURE}`" in section("The marker")
 
 
 def test_components():

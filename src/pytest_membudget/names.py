@@ -1,4 +1,4 @@
-"""The names by which pytest knows this package: its marker, and the plugins that it registers."""
+"""The names by which pytest knows this package: its marker, its plugins, and the words that options take."""
 
 from __future__ import annotations
 
@@ -11,3 +11,10 @@ GATE: Final = "membudget-gate"
 SKIP: Final = "membudget-skip"
 WORKER: Final = "membudget-worker"
 BASE: Final = "membudget-base"
+
+AUTO, OFF, REQUIRE = "auto", "off", "require"
+STAND_IN, FAKE = "stand-in", "fake"
+ON, REFRESH = "on", "refresh"
+DEVICES: Final = (AUTO, STAND_IN, FAKE)
+MEASURES: Final = (AUTO, OFF, REQUIRE)
+CACHES: Final = (ON, OFF, REFRESH)

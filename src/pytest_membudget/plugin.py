@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from .budgets.marker_help import HELP
 from .errors import UsageMistake
-from .names import GATE, MARKER, SKIP, WORKER
+from .names import CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
 
-#: What ``budgets.settings`` takes, which imports more than a session without ``--membudget`` needs.
-_DEVICES = ("auto", "stand-in", "fake")
-_MEASURES = ("auto", "off", "require")
-_CACHES = ("on", "off", "refresh")
 _SCENARIOS = (".membudget.yaml", ".membudget.yml")
 _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
 
@@ -37,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--membudget-device",
-        choices=_DEVICES,
+        choices=DEVICES,
         default=None,
         help="estimate by PyTorch's own CUDA code on a card that is not there (stand-in: needs a CUDA build "
         "of torch, no GPU), by fake tensors (fake: any build), or by the first that can run (auto, the "
@@ -45,13 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--membudget-measure",
-        choices=_MEASURES,
+        choices=MEASURES,
         default=None,
         help="measure on CUDA too: where it is (auto, the default), never (off), or fail without (require)",
     )
     group.addoption(
         "--membudget-cache",
-        choices=_CACHES,
+        choices=CACHES,
         default=None,
         help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
         "and keep them (refresh), or neither (off)",
@@ -72,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker always; the gate with ``--membudget``, and without it the reason to skip."""
-    config.addinivalue_line("markers", HELP)
+    config.addinivalue_line("markers", _marker_help() if config.getoption("markers") else MARKER)
     if config.pluginmanager.hasplugin(WORKER):
         return
     if not config.getoption("membudget"):
@@ -89,6 +84,12 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
     if config.pluginmanager.register(gate, GATE) is None:
         raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
+
+
+def _marker_help() -> str:
+    from .budgets.budget import HELP  # its imports take 10 ms, and only `pytest --markers` shows it
+
+    return HELP
 
 
 def _refuse_launcher() -> None:
@@ -126,7 +127,7 @@ def _settings(config: pytest.Config) -> Any:
 
     pyproject: Path = config.rootpath / "pyproject.toml"
     try:
-        _announce_own_gpus(config, pyproject)
+        _announce_custom_gpus(config, pyproject)
         names = ("gpu", "device", "measure", "cache")
         return load_settings(pyproject, {name: config.getoption(f"membudget_{name}") for name in names})
     except UsageMistake as error:
@@ -135,28 +136,27 @@ def _settings(config: pytest.Config) -> Any:
 
 def _plan(config: pytest.Config, settings: Any) -> Any:
     from .comparison.comparing import plan_for
-    from .comparison.waivers import read_waivers
 
     start = Path(config.invocation_params.dir)
     try:
-        waivers = read_waivers(str(config.rootpath / "pyproject.toml"), settings.waivers)
-        return plan_for(config.getoption("membudget_compare"), start, config.rootpath, waivers)
+        return plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error
 
 
-def _announce_own_gpus(config: pytest.Config, pyproject: Path) -> None:
-    """Tell this process and its workers of the user's own cards, until the session ends."""
-    from .budgets.custom_gpus import OWN_GPUS, own_gpus
+def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:
+    """Pass the user's cards to this process and its workers, until the session ends."""
+    from .budgets.custom_gpus import custom_gpus
+    from .hardware.gpus import CUSTOM_GPUS
 
-    before = os.environ.pop(OWN_GPUS, None)
+    before = os.environ.pop(CUSTOM_GPUS, None)
 
     def restore() -> None:
-        os.environ.pop(OWN_GPUS, None)
+        os.environ.pop(CUSTOM_GPUS, None)
         if before is not None:
-            os.environ[OWN_GPUS] = before
+            os.environ[CUSTOM_GPUS] = before
 
     config.add_cleanup(restore)
-    own = own_gpus(pyproject)
-    if own:
-        os.environ[OWN_GPUS] = own
+    cards = custom_gpus(pyproject)
+    if cards:
+        os.environ[CUSTOM_GPUS] = cards

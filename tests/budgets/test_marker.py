@@ -141,19 +141,19 @@ def test_a_positional_argument_is_refused_with_its_name(args, written, remedy):
 )
 def test_an_unknown_argument_is_refused_with_the_nearest_name(name, nearest):
     text = refusal_of(UsageMistake, {name: 40})
-    assert text.startswith(f"mem_budget({name}=40): there is no argument {name!r}; did you mean {nearest}? ")
+    assert text == f"mem_budget({name}=40): there is no argument {name}; did you mean {nearest}?"
 
 
 def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
     text = refusal_of(UsageMistake, {"vram": 40})
     assert text == (
-        "mem_budget(vram=40): there is no argument 'vram'. The arguments are gib, gpus, gpu, host_gib, "
-        "metric, components, max_growth, ranks, scenario, reason."
+        "mem_budget(vram=40): there is no argument vram; the arguments are gib, gpus, gpu, host_gib, "
+        "metric, components, max_growth, ranks, scenario, reason"
     )
 
 
 def test_an_unknown_argument_of_a_mark_further_out_is_refused_too():
-    assert "there is no argument 'vram'" in refusal_of(UsageMistake, {"gib": 4}, {"vram": 40})
+    assert "there is no argument vram" in refusal_of(UsageMistake, {"gib": 4}, {"vram": 40})
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,10 @@ def test_a_mark_that_limits_nothing_is_refused(mark, written):
 
 
 @pytest.mark.parametrize("name", ["gib", "host_gib"])
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [("40", "str"), (True, "bool"), ([40], "list"), ({"activations": 4}, "dict"), (4 + 0j, "complex")],
-)
-def test_a_size_that_is_no_number_is_refused(name, value, kind):
+@pytest.mark.parametrize("value", ["40", True, [40], {"activations": 4}, 4 + 0j])
+def test_a_size_that_is_no_number_is_refused(name, value):
     text = refusal_of(UsageMistake, {name: value})
-    assert text == f"mem_budget({name}={value!r}): {name} is a {kind}; write a number of GiB, as in {name}=40"
+    assert text == f"mem_budget({name}={value!r}): write a finite number of GiB above 0, as in {name}=40"
 
 
 @pytest.mark.parametrize("name", ["gib", "host_gib"])
@@ -187,22 +184,16 @@ def test_a_size_that_is_not_above_zero_and_finite_is_refused(name, value):
     assert text == f"mem_budget({name}={value!r}): write a finite number of GiB above 0, as in {name}=40"
 
 
-@pytest.mark.parametrize("value", ["2", 1.0, True, [0, 1]])
-def test_a_number_of_gpus_that_is_not_whole_is_refused(value):
+@pytest.mark.parametrize("value", ["2", 1.0, True, [0, 1], 0, -2])
+def test_a_number_of_gpus_that_is_not_whole_or_below_one_is_refused(value):
     text = refusal_of(UsageMistake, {"gpus": value})
-    assert text == f"mem_budget(gpus={value!r}): write a whole number of GPUs, as in gpus=1"
-
-
-@pytest.mark.parametrize("value", [0, -2])
-def test_less_than_one_gpu_is_refused(value):
-    text = refusal_of(UsageMistake, {"gpus": value})
-    assert text == f"mem_budget(gpus={value}): a test needs at least one GPU; write gpus=1"
+    assert text == f"mem_budget(gpus={value!r}): write a whole number from 1 to 65536, as in gpus=1"
 
 
 @pytest.mark.parametrize("value", [80, True, "", "  ", ["T4"]])
 def test_a_card_that_is_no_text_is_refused(value):
     text = refusal_of(UsageMistake, {"gpu": value})
-    assert text == f"mem_budget(gpu={value!r}): write a text, as in gpu='H100-80GB'"
+    assert text == f"mem_budget(gpu={value!r}): write the name of a card, as in 'H100-80GB'"
 
 
 def test_a_card_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
@@ -211,7 +202,14 @@ def test_a_card_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
     assert "Did you mean 'RTX-4090'?" in text
 
 
-@pytest.mark.parametrize("value", ["peak", "Allocated", "active", "", 1, ["allocated"]])
+def test_a_metric_that_is_nearly_one_is_refused_with_that_one():
+    text = refusal_of(UsageMistake, {"gib": 1, "metric": "Alocated"})
+    assert text == (
+        "mem_budget(metric='Alocated'): write 'allocated'; the values are 'allocated', 'reserved', 'device'"
+    )
+
+
+@pytest.mark.parametrize("value", ["peak", "active", "", 1, ["x"]])
 def test_a_metric_that_is_none_is_refused_with_the_three(value):
     text = refusal_of(UsageMistake, {"gib": 1, "metric": value})
     assert text == f"mem_budget(metric={value!r}): write one of 'allocated', 'reserved', 'device'"
@@ -220,23 +218,23 @@ def test_a_metric_that_is_none_is_refused_with_the_three(value):
 @pytest.mark.parametrize("value", [12, "activations", ["activations"], {}, [("activations", 12)]])
 def test_components_that_are_no_mapping_are_refused(value):
     text = refusal_of(UsageMistake, {"components": value})
-    assert text == (
-        f"mem_budget(components={value!r}): write GiB by component, as in components={{'activations': 12}}"
-    )
+    assert text == (f"mem_budget(components={value!r}): write a table, as in components={{'parameters': 40}}")
 
 
 def test_an_unknown_component_is_refused_with_the_nearest():
     text = refusal_of(UsageMistake, {"components": {"activation": 12}})
     assert text == (
-        "mem_budget(components={'activation': 12}): there is no component 'activation'; "
-        "did you mean 'activations'?"
+        "mem_budget(components={'activation': 12}): there is no component activation in components; "
+        "did you mean activations?"
     )
 
 
 @pytest.mark.parametrize("component", ["kv", 7])
 def test_an_unknown_component_unlike_any_is_refused_with_all_of_them(component):
     text = refusal_of(UsageMistake, {"components": {component: 12}})
-    assert f"there is no component {component!r}; they are {', '.join(COMPONENTS)}" in text
+    assert (
+        f"there is no component {component} in components; the components are {', '.join(COMPONENTS)}" in text
+    )
 
 
 @pytest.mark.parametrize("gib", ["12", 0, -3, True, None, float("nan"), float("inf")])
@@ -244,8 +242,8 @@ def test_a_component_without_a_size_is_refused(gib):
     components = {"activations": gib}
     text = refusal_of(UsageMistake, {"components": components})
     assert text == (
-        f"mem_budget(components={components!r}): 'activations' is {gib!r}; "
-        "write a number of GiB above 0, as in components={'activations': 12}"
+        f"mem_budget(components={components!r}): "
+        "write a finite number of GiB above 0, as in components={'activations': 40}"
     )
 
 
@@ -262,8 +260,8 @@ def test_a_component_that_the_metric_leaves_out_is_refused(component, metric, re
     components = {component: 1}
     text = refusal_of(UsageMistake, {"components": components, "metric": metric})
     assert text == (
-        f"mem_budget(components={components!r}): {component!r} is no part of {metric} memory, so its budget "
-        f"would check nothing; write metric={remedy!r}, or leave {component!r} out"
+        f"mem_budget(components={components!r}): {component} is no part of {metric} memory, so its budget "
+        f"would check nothing; write metric={remedy!r}, or leave {component} out"
     )
 
 
@@ -313,7 +311,7 @@ def test_a_reason_that_is_no_text_is_refused(value):
 def test_more_gpus_than_any_job_has_are_refused():
     assert read({"gib": 4, "gpus": 65_536}).gpus == 65_536
     text = refusal_of(UsageMistake, {"gib": 4, "gpus": 65_537})
-    assert text == "mem_budget(gpus=65537): write the number of GPUs, 65536 at most"
+    assert text == "mem_budget(gpus=65537): write a whole number from 1 to 65536, as in gpus=1"
 
 
 @pytest.mark.parametrize(
@@ -367,8 +365,8 @@ def test_host_memory_is_of_all_ranks_of_a_machine():
     read({"gib": 40, "gpus": 2, "ranks": [0, 1], "host_gib": 160})
     text = refusal_of(UsageMistake, {"gib": 40, "gpus": 2, "ranks": "first", "host_gib": 160})
     assert text == (
-        "mem_budget(host_gib=160): this is for all ranks of a machine together, and ranks='first' "
-        "leaves some of them out; write it without ranks, in a test of its own"
+        "mem_budget(host_gib=160): this is for all ranks of a machine, and ranks='first' "
+        "leaves some of them out; write it without ranks, in another test"
     )
 
 

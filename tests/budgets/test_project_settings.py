@@ -62,11 +62,11 @@ def test_the_defaults_of_marks_are_the_card_the_metric_and_the_growth():
     }
 
 
-@pytest.mark.parametrize("value", ["2 percent", "", 2, True])
+@pytest.mark.parametrize("value", ["2 percent", "", 2])
 def test_a_growth_that_cannot_be_read_is_refused_with_what_to_write(pyproject, value):
     write_table(pyproject, f"max_growth = {json.dumps(value)}")
     text = refusal_of(pyproject)
-    assert text.startswith(f"{pyproject}: [tool.membudget] max_growth = {value!r}: ")
+    assert text.startswith(f"{pyproject}:2: [tool.membudget] max_growth = {value!r}: ")
     assert "'2% + 64 MiB'" in text
 
 
@@ -74,7 +74,7 @@ def test_an_unknown_key_is_refused_with_file_table_value_and_the_nearest(pyproje
     write_table(pyproject, 'metrics = "device"')
     text = refusal_of(pyproject)
     assert text == (
-        f"{pyproject}: [tool.membudget] metrics = 'device': there is no key 'metrics'; did you mean metric?"
+        f"{pyproject}:2: [tool.membudget] metrics = 'device': there is no key metrics; did you mean metric?"
     )
 
 
@@ -82,7 +82,7 @@ def test_an_unknown_key_unlike_any_is_refused_with_all_keys(pyproject):
     write_table(pyproject, "vram = 3")
     text = refusal_of(pyproject)
     keys = ", ".join(Settings.__slots__)
-    assert text == f"{pyproject}: [tool.membudget] vram = 3: there is no key 'vram'; the keys are {keys}"
+    assert text == f"{pyproject}:2: [tool.membudget] vram = 3: there is no key vram; the keys are {keys}"
 
 
 @pytest.mark.parametrize("line", ['measure = "always"', "measure = true", 'measure = ""'])
@@ -114,12 +114,24 @@ def test_a_disagreement_is_read_as_a_fraction(pyproject):
     assert load_settings(pyproject, {}).most_disagreement == 0.025
 
 
-@pytest.mark.parametrize(("line", "shown"), [('gpu = "RTX-409O"', "'RTX-409O'"), ("gpu = 80", "80")])
-def test_an_unknown_card_in_the_file_is_refused_with_its_place(pyproject, line, shown):
-    write_table(pyproject, line)
+def test_an_unknown_card_in_the_file_is_refused_with_its_place(pyproject):
+    write_table(pyproject, 'gpu = "RTX-409O"')
     text = refusal_of(pyproject)
-    assert text.startswith(f"{pyproject}: [tool.membudget] gpu = {shown}: ")
+    assert text.startswith(f"{pyproject}:2: [tool.membudget] gpu = 'RTX-409O': ")
     assert "is not in the catalogue" in text
+
+
+@pytest.mark.parametrize("value", ["80", "true", '""'])
+def test_a_card_that_is_no_name_is_refused_with_an_example(pyproject, value):
+    write_table(pyproject, f"gpu = {value}")
+    assert refusal_of(pyproject).endswith(": write the name of a card, as in 'H100-80GB'")
+
+
+def test_every_mistake_is_reported_with_its_line(pyproject):
+    write_table(pyproject, "", "timeout = 0", "metrics = 3", "waivers = [3]")
+    text = refusal_of(pyproject, device="cuda")
+    lines = [line.removeprefix(str(pyproject)) for line in text.splitlines()]
+    assert [line.partition(" ")[0] for line in lines] == ["--membudget-device=cuda:", ":3:", ":4:", ":5:"]
 
 
 def test_an_unknown_card_on_the_command_line_is_refused_with_the_option(pyproject):
@@ -141,7 +153,7 @@ def test_a_metric_that_is_none_is_refused_with_the_three(pyproject, line, shown)
     write_table(pyproject, line)
     text = refusal_of(pyproject)
     assert text == (
-        f"{pyproject}: [tool.membudget] metric = {shown}: write one of 'allocated', 'reserved', 'device'"
+        f"{pyproject}:2: [tool.membudget] metric = {shown}: write one of 'allocated', 'reserved', 'device'"
     )
 
 
@@ -152,7 +164,7 @@ def test_a_metric_that_is_none_is_refused_with_the_three(pyproject, line, shown)
         ("timeout = -5.5", "-5.5"),
         ("timeout = inf", "inf"),  # TOML has infinity and nan
         ("timeout = nan", "nan"),
-        ("timeout = true", "True"),
+        ("timeout = true", "true"),
         ('timeout = "300"', "'300'"),
     ],
 )
@@ -160,7 +172,8 @@ def test_a_timeout_that_is_no_time_is_refused(pyproject, line, shown):
     write_table(pyproject, line)
     text = refusal_of(pyproject)
     assert text == (
-        f"{pyproject}: [tool.membudget] timeout = {shown}: write seconds above 0, as in timeout = 300"
+        f"{pyproject}:2: [tool.membudget] timeout = {shown}: "
+        "write a finite number of seconds above 0, as in timeout = 300"
     )
 
 

@@ -2,9 +2,9 @@
 
 import datetime
 
+from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base import Base
 from pytest_membudget.comparison.comparing import Comparing, Plan
-from pytest_membudget.comparison.waivers import Waiver
 from pytest_membudget.results.test_result import TestResult
 
 

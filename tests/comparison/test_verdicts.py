@@ -4,9 +4,9 @@ import datetime
 
 import pytest
 
+from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base import Facts
 from pytest_membudget.comparison.verdicts import compared, growth_text, with_waiver
-from pytest_membudget.comparison.waivers import Waiver
 
 MIB = 2**20
 GIB = 2**30

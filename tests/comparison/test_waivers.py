@@ -1,57 +1,13 @@
-"""Waivers as they are written: what is taken, what is refused, and which are not needed."""
+"""Which waiver a test has, and which waivers are not needed."""
 
 import datetime
 
-import pytest
-
-from pytest_membudget.comparison.waivers import Waiver, read_waivers, unused_waivers, waiver_for
-from pytest_membudget.errors import UsageMistake
+from pytest_membudget.budgets.settings import Waiver
+from pytest_membudget.comparison.waivers import unused_waivers, waiver_for
 from pytest_membudget.results.comparison import Comparison
 from pytest_membudget.results.test_result import TestResult
 
 DAY = datetime.date(2026, 12, 31)
-GOOD = {"test": "test_a.py::test_a", "ceiling_gib": 44, "reason": "a new optimizer", "expires": DAY}
-
-
-def test_an_entry_is_taken():
-    assert read_waivers("p.toml", [GOOD]) == (Waiver("test_a.py::test_a", 44.0, "a new optimizer", DAY),)
-    assert read_waivers("p.toml", None) == ()
-
-
-def test_a_day_may_be_a_text():
-    assert read_waivers("p.toml", [{**GOOD, "expires": "2026-12-31"}])[0].expires == DAY
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"test": ""}, "[0].test = '': write a node id"),
-        ({"ceiling_gib": "44"}, "[0].ceiling_gib = '44': write a number of GiB above 0"),
-        ({"ceiling_gib": True}, "[0].ceiling_gib = True: write a number"),
-        ({"ceiling_gib": float("inf")}, "[0].ceiling_gib = inf: write a number"),
-        ({"reason": " "}, "[0].reason = ' ': write why"),
-        ({"expires": "soon"}, "[0].expires = 'soon': write a day, as in expires = 2026-12-31"),
-        ({"expire": DAY}, "there is no key 'expire'; did you mean expires?"),
-    ],
-)
-def test_a_value_that_cannot_be_used_is_named_with_its_key(changes, said):
-    with pytest.raises(UsageMistake) as refusal:
-        read_waivers("p.toml", [{**GOOD, **changes}])
-    assert str(refusal.value).startswith("p.toml: [tool.membudget] waivers[0]")
-    assert said in str(refusal.value)
-
-
-@pytest.mark.parametrize("key", GOOD)
-def test_every_key_has_to_be_there(key):
-    entry = {name: value for name, value in GOOD.items() if name != key}
-    with pytest.raises(UsageMistake, match=rf"waivers\[0\]: {key} is missing"):
-        read_waivers("p.toml", [entry])
-
-
-@pytest.mark.parametrize("written", ["test_a", {"test": "x"}, 3])
-def test_what_is_no_list_is_refused_with_an_example(written):
-    with pytest.raises(UsageMistake, match=r"waivers = .*: write a list, as in waivers = \["):
-        read_waivers("p.toml", written)
 
 
 def of(test, expires=DAY):

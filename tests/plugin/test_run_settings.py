@@ -26,14 +26,14 @@ def table(text):
         ("timeout = '3'", ["timeout = '3'", "timeout = 300"]),
         ("timeout = 0", ["timeout = 0", "timeout = 300"]),
         ("timeout = nan", ["timeout = nan", "timeout = 300"]),
-        ("timeout = true", ["timeout = True", "timeout = 300"]),
+        ("timeout = true", ["timeout = true", "timeout = 300"]),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_with_file_key_and_remedy(session_of, text, said):
     run = session_of(table(text), "--membudget", report=False)
 
     assert run.status == 4
-    assert "pyproject.toml: [tool.membudget] " in run.err
+    assert "pyproject.toml:2: [tool.membudget] " in run.err
     assert all(part in run.err for part in said), run.err
     assert len(run.err.strip().splitlines()) == 1
 
@@ -44,7 +44,7 @@ def test_under_xdist_a_mistake_is_refused_as_it_is_without(session_of, text):
     run = session_of(table(text), "--membudget", "-n2", report=False)
 
     assert run.status == 4
-    assert "pyproject.toml: [tool.membudget] " in run.err
+    assert "pyproject.toml:2: [tool.membudget] " in run.err
     assert "INTERNALERROR" not in run.out + run.err
 
 

@@ -315,8 +315,14 @@ def test_experts_are_shared_out_evenly_among_ranks_that_are_there(mistakes_of, f
             "megatron: {bf16: true}",
             "megatron: nothing reads these arguments here; write implementation: megatron",
         ),
-        ("micro_bacth: 2", "f.membudget.yaml:5: there is no field micro_bacth; did you mean micro_batch?"),
-        ("batch_size: 2", "f.membudget.yaml:5: there is no field batch_size; did you mean micro_batch?"),
+        (
+            "micro_bacth: 2",
+            "f.membudget.yaml:5: micro_bacth: 2: there is no field micro_bacth; did you mean micro_batch?",
+        ),
+        (
+            "batch_size: 2",
+            "f.membudget.yaml:5: batch_size: 2: there is no field batch_size; did you mean micro_batch?",
+        ),
         ("micro_batch: two", "f.membudget.yaml:5: micro_batch: two: write a whole number of at least 1"),
     ],
 )
@@ -369,18 +375,18 @@ def test_the_settings_stand_under_what_is_not_written(folder):
     ("gib", "told"),
     [
         ("metric: reserved", "f.membudget.yaml:2: this limits nothing; write gib: 40, or gpu: H100-80GB"),
-        ("gib: 1\ngpu: H200X", "f.membudget.yaml:4: gpu='H200X' is not in the catalogue"),
+        ("gib: 1\ngpu: H200X", "f.membudget.yaml:4: gpu: H200X: 'H200X' is not in the catalogue"),
         (
             "gib: 1\ncomponents: {cached: 1}",
-            "components: cached is no part of allocated memory, so its budget would check nothing; "
-            "write metric: reserved, or leave cached out",
+            "components: {cached: 1}: cached is no part of allocated memory, so its budget would check "
+            "nothing; write metric: reserved, or leave cached out",
         ),
-        ("gib: -1", "f.membudget.yaml:3: gib: -1: write a number of GiB above 0, as in gib: 40"),
-        ("gib: 40GB", "f.membudget.yaml:3: gib: 40GB: write a number of GiB above 0, as in gib: 40"),
+        ("gib: -1", "f.membudget.yaml:3: gib: -1: write a finite number of GiB above 0, as in gib: 40"),
+        ("gib: 40GB", "f.membudget.yaml:3: gib: 40GB: write a finite number of GiB above 0, as in gib: 40"),
         ("gib: 1\nmetric: alocated", "metric: alocated: write allocated; the values are"),
         (
             "gib: 1\ncomponents: {activation: 1}",
-            "there is no key activation in components; did you mean activations?",
+            "components.activation: 1: there is no component activation in components; did you mean a",
         ),
     ],
 )

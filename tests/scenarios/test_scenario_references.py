@@ -114,7 +114,7 @@ def test_figures_that_lie_apart_are_told(run):
     [
         ("test_no_such_name", "jobs.membudget.yaml has no smal; did you mean small?"),
         ("test_no_such_file", "cannot be read (No such file or directory); write the file's path from "),
-        ("test_broken", "jobs.membudget.yaml:7: gib: none: write a number of GiB above 0"),
+        ("test_broken", "jobs.membudget.yaml:7: gib: none: write a finite number of GiB above 0"),
         ("test_of_four", "is for 4 GPUs and the test for 1; write gpus=4"),
     ],
 )

@@ -94,7 +94,7 @@ def test_the_failure_shows_the_sum_the_terms_and_the_moment(run):
 def test_a_broken_budget_tells_all_its_mistakes_with_their_places(run):
     text = run.text("broken")
 
-    assert "jobs.membudget.yaml:17: there is no field gibb; did you mean gib?" in text
+    assert "jobs.membudget.yaml:17: gibb: 3: there is no field gibb; did you mean gib?" in text
     assert "jobs.membudget.yaml:18: micro_batch: none: write a whole number of at least 1" in text
 
 

@@ -4,17 +4,19 @@ import pytest
 
 from pytest_membudget.user_input.fields import Field, Table
 from pytest_membudget.user_input.kinds import (
-    Anything,
+    FLAG,
     Choice,
-    Flag,
     ListOf,
-    Number,
     Numbers,
     Several,
-    Text,
-    TextOrAnything,
-    Texts,
-    Whole,
+    number,
+    text,
+    text_or_table,
+    texts,
+    whole,
+)
+from pytest_membudget.user_input.kinds import (
+    TABLE as ANY_TABLE,
 )
 from pytest_membudget.user_input.mistakes import UNREADABLE, Mistakes, nearest
 from pytest_membudget.user_input.yaml_nodes import read_yaml
@@ -22,29 +24,29 @@ from pytest_membudget.user_input.yaml_nodes import read_yaml
 TABLE = Table(
     (
         Field("kind", Choice(("one", "two")), "Which.", required=True),
-        Field("size", Whole(), "How much.", also_called=("width",)),
-        Field("flag", Flag(), "Whether."),
+        Field("size", whole(), "How much.", also_called=("width",)),
+        Field("flag", FLAG, "Whether."),
     ),
     main="kind",
 )
-ONE_OF = Table((Field("a", Whole(), "A."), Field("b", Whole(), "B.")), one_of=("a", "b"))
+ONE_OF = Table((Field("a", whole(), "A."), Field("b", whole(), "B.")), one_of=("a", "b"))
 
-GIB = Number(example=40, unit="GiB")
+GIB = number(40, unit="GiB")
 CASES = [
-    (Text("x"), ["abc", "'1'"], ["''", "1", "[a]", "true", "' '"]),
+    (text("x"), ["abc", "'1'"], ["''", "1", "[a]", "true", "' '"]),
     (Choice(("one", "two")), ["one"], ["three", "1", "[one]", "{}"]),
     (Choice((32, 8)), ["8"], ["true", "'8'", "9"]),
-    (Whole(), ["1", "1_000"], ["0", "1.5", "true", "'1'", "x"]),
-    (Whole(also=(-1,)), ["-1", "3"], ["0", "-2"]),
+    (whole(), ["1", "1_000"], ["0", "1.5", "true", "'1'", "x"]),
+    (whole(also=(-1,)), ["-1", "3"], ["0", "-2"]),
     (GIB, ["40", "0.5"], ["0", "-1", ".inf", ".nan", "true", "'40'", "1e3"]),
-    (Number(example=0.1, is_included=True, below=1), ["0", "0.5"], ["1", "-0.1"]),
-    (Flag(), ["true", "off"], ["1", "'true'", "maybe"]),
+    (number(0.1, is_included=True, below=1), ["0", "0.5"], ["1", "-0.1"]),
+    (FLAG, ["true", "off"], ["1", "'true'", "maybe"]),
     (ListOf(Choice(("a", "b"))), ["a", "[a, b]"], ["[]", "[a, a]", "[c]", "{a: b}"]),
-    (Several(Whole(least=0), "[9, 0]", 2), ["[9, 0]", "[8, 8]"], ["[9]", "9", "[a, b]"]),
-    (Texts("{a: b}"), ["{a: b}", "{}"], ["a", "{a: 1}"]),
+    (Several(whole(0), [9, 0], 2), ["[9, 0]", "[8, 8]"], ["[9]", "9", "[a, b]"]),
+    (texts({"a": "b"}), ["{a: b}", "{}"], ["a", "{a: 1}"]),
     (Numbers(("a", "b"), GIB), ["{a: 1}", "{a: 1, b: 2.5}"], ["{}", "{c: 1}", "{a: x}", "3"]),
-    (Anything(), ["{a: [b]}"], ["{}", "a", "[a]"]),
-    (TextOrAnything("x.json"), ["x.json", "{a: 1}"], ["''", "{}", "3", "[a]"]),
+    (ANY_TABLE, ["{a: [b]}"], ["{}", "a", "[a]"]),
+    (text_or_table("x.json"), ["x.json", "{a: 1}"], ["''", "{}", "3", "[a]"]),
     (TABLE, ["one", "{kind: one, size: 3}", "{kind: two, flag: null}"], ["three", "[one]", "{kind: x}"]),
     (ONE_OF, ["{a: 1}", "{b: 2}"], ["{a: 1, b: 2}", "3"]),
 ]
@@ -98,21 +100,25 @@ def test_the_json_schema_says_the_same(node_of, kind, text, is_good):
 @pytest.mark.parametrize(
     ("kind", "text", "told"),
     [
-        (Whole(example=4), "two", "f: two: write a whole number of at least 1, as in f: 4"),
-        (GIB, "'40'", "f: '40': write a number of GiB above 0, as in f: 40"),
+        (whole(example=4), "two", "f: two: write a whole number of at least 1, as in f: 4"),
+        (GIB, "'40'", "f: '40': write a finite number of GiB above 0, as in f: 40"),
         (Choice(("foreach", "fused")), "fusd", "f: fusd: write fused; the values are foreach, fused"),
         (Choice(("foreach", "fused")), "x", "f: x: write one of foreach, fused"),
         (
             Numbers(("gradients",), GIB),
             "{gradient: 1}",
-            "there is no key gradient in f; did you mean gradients?",
+            "f.gradient: 1: there is no key gradient in f; did you mean gradients?",
         ),
-        (TABLE, "{kind: one, sise: 1}", "there is no field sise in f; did you mean size?"),
-        (TABLE, "{kind: one, width: 1}", "there is no field f.width; did you mean f.size?"),
-        (TABLE, "{kind: one, zzz: 1}", "there is no field zzz in f; the fields are kind, size, flag"),
+        (TABLE, "{kind: one, sise: 1}", "f.sise: 1: there is no field sise in f; did you mean size?"),
+        (TABLE, "{kind: one, width: 1}", "f.width: 1: there is no field f.width; did you mean f.size?"),
+        (
+            TABLE,
+            "{kind: one, zzz: 1}",
+            "f.zzz: 1: there is no field zzz in f; the fields are kind, size, flag",
+        ),
         (TABLE, "{size: 1}", "f.kind is missing: Which."),
         (ONE_OF, "{a: 1, b: 2}", "write exactly one of f.a, f.b: a, b"),
-        (ListOf(Text("x")), "[a, a]", "f: [a, a]: write each value once"),
+        (ListOf(text("x")), "[a, a]", "f: [a, a]: write each value once"),
     ],
 )
 def test_a_refusal_says_what_to_write(node_of, kind, text, told):

@@ -1,36 +1,100 @@
-"""Budget: what a test may take, as its marker says."""
+"""Budget: what a test may take, as its marker says; each argument is declared here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Final, cast
 
+from ..components import COMPONENTS, METRICS
+from ..hardware.gpus import find_gpu
+from ..names import MARKER
 from ..units import bytes_of_gib
+from ..user_input.fields import Table, described, table_of
+from ..user_input.kinds import Choice, Numbers, Parsed, is_text, number, text, whole
+from .growth import parse_growth
+
+GIB: Final = number(40, unit="GiB")
+#: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a slip.
+_MOST_GPUS: Final = 65_536
+
+
+def card_name(written: object) -> str:
+    """The name of the card that ``written`` names; ``UsageMistake`` or ``ValueError`` if it names none."""
+    if not isinstance(written, str) or not is_text(written):
+        raise ValueError("write the name of a card, as in 'H100-80GB'")
+    return find_gpu(written).name
+
+
+def _growth(written: object) -> object:
+    parse_growth(written)
+    return written
+
+
+def _ranks(written: object) -> object:
+    numbers = isinstance(written, list) and written and all(type(rank) is int for rank in written)
+    if written not in ("first", "last", "all") and not numbers and type(written) is not int:
+        raise ValueError("write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]")
+    return written
+
+
+def _scenario(written: object) -> object:
+    if not isinstance(written, str) or not all(written.partition("::")):
+        raise ValueError("write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'")
+    return written
+
+
+CARD_NAME: Final = Parsed("name of a card", card_name)
+GROWTH: Final = Parsed("share, size or both", _growth)
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The limits of one test: ``gib``, ``gpu``, ``host_gib``, ``components`` or ``max_growth`` at least."""
 
-    gib: float | None = None
-    """Budget a GPU, GiB."""
-    gpus: int = 1
-    """Ranks that the test runs as, each on a GPU of its own."""
-    gpu: str | None = None
-    """A catalogued card; without ``gib`` the budget is what it can hold."""
-    host_gib: float | None = None
-    """Budget of a machine's host memory, GiB: what all of its ranks hold there together."""
-    metric: str = "allocated"
-    """Which total ``gib`` is held to: allocated, reserved or device."""
-    components: Mapping[str, float] = field(default_factory=dict)
-    """Budgets of single components, GiB."""
-    max_growth: str | None = None
-    """What it may grow by since the base of a comparison."""
-    ranks: object = "all"
-    """Those that the budget is held to: ``"first"``, ``"last"``, a number or several; ``"all"`` or None."""
-    scenario: str | None = None
-    reason: str | None = None
+    gib: float | None = described(
+        GIB,
+        "The budget a GPU, in GiB (2**30 bytes).",
+        default=None,
+        also_called=("gb", "memory", "budget"),
+    )
+    gpus: int = described(
+        whole(most=_MOST_GPUS), "How many ranks the test runs as, each on its own GPU.", default=1
+    )
+    gpu: str | None = described(
+        CARD_NAME,
+        "A card of the catalogue; without `gib` the budget is what it can hold.",
+        default=None,
+        without="`[tool.membudget] gpu`",
+        also_called=("card", "device"),
+    )
+    host_gib: float | None = described(
+        GIB,
+        "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.",
+        default=None,
+    )
+    metric: str = described(Choice(METRICS), "Which total is held to the budget.", default="allocated")
+    components: Mapping[str, float] = described(
+        Numbers(COMPONENTS, GIB, "component"),
+        "Budgets of single components, in GiB a GPU.",
+        default_factory=dict,
+    )
+    max_growth: str | None = described(
+        GROWTH, "What the test may grow by since the base of a comparison.", default=None
+    )
+    ranks: object = described(
+        Parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
+        "The ranks that the budget is for.",
+        default="all",
+    )
+    scenario: str | None = described(
+        Parsed("`file::name`", _scenario),
+        "An analytic budget whose figure is shown next to the test's own.",
+        default=None,
+    )
+    reason: str | None = described(
+        text("the teacher alone takes 15 GiB"), "Why the budget is what it is.", default=None
+    )
 
     @property
     def limit_bytes(self) -> int | None:
@@ -80,3 +144,16 @@ class Budget:
     def from_json(cls, data: Mapping[str, Any]) -> Budget:
         """The inverse of ``to_json``, but for the scenario, which reports do not have."""
         return cls(**{name: value for name, value in data.items() if name in cls.__slots__})
+
+
+ARGUMENTS: Final[Table] = table_of(Budget, "argument")
+
+SIGNATURE: Final = "{}(*, {})".format(
+    MARKER,
+    ", ".join(f"{one.name}={None if one.default is MISSING else one.default!r}" for one in fields(Budget)),
+)
+#: For ``pytest --markers``; the reference has the same signature.
+HELP: Final = (
+    f"{SIGNATURE}: the GPU memory this test may take, in GiB a GPU; "
+    "`pytest --membudget` estimates it without a GPU and fails the test if it takes more."
+)

@@ -8,110 +8,105 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import UsageMistake
-from ..hardware.gpus import OWN_GPUS, load_gpus, normalised_name
+from ..hardware.gpus import load_gpus, normalised_name
 from ..units import GIB, MIB
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import Choice, ListOf, Several, Text, Texts, Whole
-from ..user_input.mistakes import Mistakes
+from ..user_input.kinds import Choice, ListOf, Several, text, texts, whole
+from ..user_input.mistakes import UNREADABLE, Mistakes
 from ..user_input.nodes import Node
-from ..user_input.toml_nodes import toml_nodes
 from ..user_input.yaml_nodes import read_yaml
-from .settings import TABLE, settings_table
-
-__all__ = ["CARD", "OWN_GPUS", "own_gpus"]
+from .settings import SETTINGS, settings_table
 
 _CONTEXT: Final = Table(
     (
-        Field("mib", Whole(example=500), "Its size in MiB.", required=True),
-        Field("source", Text("nvidia-smi"), "Where it was seen.", required=True),
-        Field("cuda", Text('"12.8"'), "The CUDA that PyTorch was built for."),
-        Field("driver", Text('"570.86"'), "The driver."),
+        Field("mib", whole(example=500), "Its size in MiB.", required=True),
+        Field("source", text("nvidia-smi"), "Where it was seen.", required=True),
+        Field("cuda", text("12.8"), "The CUDA that PyTorch was built for."),
+        Field("driver", text("570.86"), "The driver."),
     )
 )
 CARD: Final = Table(
     (
         Field(
             "total_bytes",
-            Whole(example=25_282_281_472),
+            whole(example=25_282_281_472),
             "`torch.cuda.get_device_properties(0).total_memory`.",
             required=True,
         ),
         Field(
             "capability",
-            Several(Whole(least=0, example=9), "[9, 0]", 2),
+            Several(whole(0, example=9), [9, 0], 2),
             "`torch.cuda.get_device_capability()`.",
             required=True,
         ),
         Field(
             "multiprocessor_count",
-            Whole(example=128),
+            whole(example=128),
             "Of the same properties.",
             required=True,
         ),
         Field(
             "context_bytes",
-            Whole(example=528_482_304),
+            whole(example=528_482_304),
             "What one process takes outside of PyTorch's allocator: the CUDA context.",
             required=True,
         ),
         Field("context_confidence", Choice(("measured", "typical")), "How well that is known.", "typical"),
-        Field("nominal_gib", Whole(example=24), "The size in the card's name.", "total_bytes, rounded up"),
+        Field("nominal_gib", whole(example=24), "The size in the card's name.", "total_bytes, rounded up"),
         Field("backend", Choice(("cuda", "rocm")), "Which build of PyTorch drives it.", "cuda"),
-        Field("aliases", ListOf(Text("MY-CARD")), "Other names for it."),
-        Field("contexts", Several(_CONTEXT, "[{mib: 504, source: nvidia-smi}]"), "All that was seen on it."),
-        Field("sources", Texts("{total_bytes: our cluster}"), "Where the figures are from."),
+        Field("aliases", ListOf(text("MY-CARD")), "Other names for it."),
+        Field("contexts", Several(_CONTEXT, [{"mib": 504, "source": "nvidia-smi"}]), "All seen on it."),
+        Field("sources", texts({"total_bytes": "our cluster"}), "Where the figures are from."),
     )
 )
 
 
-def own_gpus(pyproject: Path) -> str:
-    """The user's cards as ``OWN_GPUS`` has them; empty where there are none.
+def custom_gpus(pyproject: Path) -> str:
+    """The user's cards as ``hardware.gpus.CUSTOM_GPUS`` has them; empty where there are none.
 
     Raises ``UsageMistake`` with every mistake, its file and line.
     """
     mistakes = Mistakes()
     entries: dict[str, dict[str, Any]] = {}
     places: dict[str, Node] = {}
-    for node in _tables(pyproject):
+    for node, prefix in _tables(pyproject, mistakes):
         for name, child in node.value.items():
             if name in places:
                 mistakes.add(child, f"{name} is at {places[name].place} too; leave one of them out")
             places[name] = child
-            values = CARD.read(child, name, mistakes)
+            values = CARD.read(child, f"{prefix}{name}", mistakes)
             if isinstance(values, dict):
                 entries[name] = _entry(values, child)
     _names_are_free(entries, places, mistakes)
-    if mistakes:
-        raise UsageMistake("\n".join(mistakes.lines))
+    mistakes.raise_all()
     return json.dumps(entries) if entries else ""
 
 
-def _tables(pyproject: Path) -> Iterator[Node]:
-    """The tables of cards, each with a card at least."""
-    table = settings_table(pyproject)
-    if "gpus_file" in table:
-        yield _from_file(pyproject, table["gpus_file"])
-    if "gpus" in table:
-        text = pyproject.read_text(encoding="utf-8")
-        node = toml_nodes(table["gpus"], ("tool", "membudget", "gpus"), text, pyproject.name)
-        yield _with_cards(node, f"{TABLE} gpus")
+def _tables(pyproject: Path, mistakes: Mistakes) -> Iterator[tuple[Node, str]]:
+    """The tables of cards, each with a card at least, and what messages write before a card's name."""
+    settings = settings_table(pyproject).value
+    if "gpus_file" in settings:
+        written = SETTINGS.by_name["gpus_file"].kind.read(settings["gpus_file"], "gpus_file", mistakes)
+        if written is not UNREADABLE:
+            yield from _checked(_from_file(pyproject.parent / written, written), written, "", mistakes)
+    if "gpus" in settings:
+        yield from _checked(settings["gpus"], "gpus", "gpus.", mistakes)
 
 
-def _from_file(pyproject: Path, written: object) -> Node:
-    if not isinstance(written, str) or not written:
-        raise UsageMistake(f"{pyproject}: {TABLE} gpus_file = {written!r}: write a path, as in 'gpus.yaml'")
-    node = read_yaml(pyproject.parent / written, written)
+def _from_file(path: Path, shown: str) -> Node:
+    node = read_yaml(path, shown)
     if node is None:
-        raise UsageMistake(f"{written}: the file is empty; write cards: {{MY-CARD: {{total_bytes: ...}}}}")
+        raise UsageMistake(f"{shown}: the file is empty; write cards: {{MY-CARD: {{total_bytes: ...}}}}")
     if isinstance(node.value, dict) and set(node.value) == {"cards"}:  # as the package's own file has it
         node = node.value["cards"]
-    return _with_cards(node, written)
-
-
-def _with_cards(node: Node, where: str) -> Node:
-    if not isinstance(node.value, dict) or not node.value:
-        raise UsageMistake(f"{node.place}: {where}: {node.text}: write a table of cards by their names")
     return node
+
+
+def _checked(node: Node, name: str, prefix: str, mistakes: Mistakes) -> Iterator[tuple[Node, str]]:
+    if isinstance(node.value, dict) and node.value:
+        yield node, prefix
+    else:
+        mistakes.refuse(node, name, "write a table of cards by their names")
 
 
 def _entry(values: Mapping[str, Any], node: Node) -> dict[str, Any]:

@@ -2,66 +2,143 @@
 
 from __future__ import annotations
 
-import difflib
-import math
+import datetime
+import fnmatch
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..components import METRICS
 from ..errors import UsageMistake
-from ..hardware.gpus import find_gpu
-from .growth import parse_growth
+from ..names import AUTO, CACHES, DEVICES, MEASURES, ON
+from ..units import bytes_of_gib
+from ..user_input.fields import Table, described, read_fields, table_of
+from ..user_input.kinds import TABLE as ANY_TABLE
+from ..user_input.kinds import Choice, Parsed, Several, number, text, whole
+from ..user_input.mistakes import Mistakes
+from ..user_input.nodes import TOML, Node, Syntax
+from ..user_input.toml_nodes import toml_nodes
+from .budget import CARD_NAME, GIB, GROWTH
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - the same parser under its earlier name
     import tomli as tomllib
 
-TABLE = "[tool.membudget]"
+TABLE: Final = "[tool.membudget]"
+_SYNTAX: Final = replace(TOML, before=f"{TABLE} ")
+_OPTION: Final = Syntax("--membudget-{}={}", "{}={}", str)
 
 #: The card that is modelled where nobody names one. Its size limits nothing then.
-DEFAULT_GPU = "H100-80GB"
-AUTO, OFF, REQUIRE = "auto", "off", "require"
-STAND_IN, FAKE = "stand-in", "fake"
-DEVICES = (AUTO, STAND_IN, FAKE)
-MEASURES = (AUTO, OFF, REQUIRE)
-ON, REFRESH = "on", "refresh"
-CACHES = (ON, OFF, REFRESH)
+DEFAULT_GPU: Final = "H100-80GB"
 #: Seconds after which the worker gives an item up.
-DEFAULT_TIMEOUT = 300.0
+DEFAULT_TIMEOUT: Final = 300.0
+
+
+def _day(written: object) -> datetime.date:
+    if isinstance(written, datetime.datetime):
+        return written.date()
+    if isinstance(written, datetime.date):
+        return written
+    try:
+        return datetime.date.fromisoformat(str(written))
+    except ValueError:
+        raise ValueError("write a day, as in expires = 2026-12-31") from None
+
+
+def _percentage(written: object) -> str:
+    if isinstance(written, str) and re.fullmatch(r"\d+(\.\d+)?%", written):
+        return written
+    raise ValueError("write a percentage, as in max_disagreement = '5%'")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """A test that may be over budget, or grow, up to a ceiling and until a day."""
+
+    test: str = described(text("tests/test_a.py::test_b"), "A node id, or a pattern with `*` and `?`.")
+    ceiling_gib: float = described(GIB, "What the test may take, GiB, instead of its budget.")
+    reason: str = described(text("a new optimizer"), "Why; shown with the test.")
+    expires: datetime.date = described(  # noqa: RUF009 # it is dataclasses.field
+        Parsed("day", _day), "The last day on which it holds."
+    )
+
+    @property
+    def ceiling_bytes(self) -> int:
+        """``ceiling_gib`` in bytes."""
+        return bytes_of_gib(self.ceiling_gib)
+
+    def covers(self, nodeid: str) -> bool:
+        """Whether it is for the test ``nodeid``; brackets of parameters are literal."""
+        return nodeid == self.test or fnmatch.fnmatchcase(nodeid, self.test.replace("[", "[[]"))
+
+    def has_expired(self, today: datetime.date) -> bool:
+        """Whether its last day is over."""
+        return today > self.expires
+
+
+WAIVER: Final[Table] = table_of(Waiver, "key")
+_WAIVER_EXAMPLE: Final = {
+    "test": "tests/test_a.py::test_b",
+    "ceiling_gib": 44,
+    "reason": "a new optimizer",
+    "expires": datetime.date(2026, 12, 31),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What holds for all budgets of a session that do not say otherwise."""
 
-    gpu: str | None = None
-    """The card for budgets that name none; without it ``DEFAULT_GPU`` is modelled, without a limit."""
-    metric: str = "allocated"
-    timeout: float = DEFAULT_TIMEOUT
-    processes: int | None = None
-    """How many tests are estimated at once; None: as many as there are processors for this process."""
-    device: str = AUTO
-    """What estimates are made on: ``stand-in``, ``fake``, or ``auto`` for the first wherever it can run."""
-    measure: str = AUTO
-    """``auto``: where CUDA is; ``off``; ``require``: a budget that was not measured fails."""
-    cache: str = ON
-    """``on``: estimates of earlier sessions are used where nothing has changed; ``off``; ``refresh``: all
-    are made anew, and kept."""
-    max_disagreement: str = "5%"
-    """How far estimate and measurement may lie apart before the summary says so."""
-    gpus_file: str | None = None
-    """A file of custom GPUs, relative to pyproject.toml's folder."""
-    gpus: Mapping[str, Any] | None = None
-    """The same cards written in the table itself."""
-    max_growth: str | None = None
-    """What tests may grow by since the base of a comparison, where their marks do not say."""
-    waivers: Any = None
-    """Tests that may take more for a while, as they are written; ``comparison.waivers`` reads them."""
+    gpu: str | None = described(
+        CARD_NAME,
+        "The card for budgets that name none.",
+        default=None,
+        without=f"an {DEFAULT_GPU} is modelled, without a limit",
+    )
+    metric: str = described(
+        Choice(METRICS), "The metric of budgets whose marks name none.", default="allocated"
+    )
+    timeout: float = described(
+        number(300, unit="seconds"),
+        "What one test may take to be estimated, and to be measured.",
+        default=DEFAULT_TIMEOUT,
+    )
+    processes: int | None = described(
+        whole(example=2),
+        "How many tests are estimated at once.",
+        default=None,
+        without="as many as there are processors for the session",
+    )
+    device: str = described(
+        Choice(DEVICES), "What estimates are made on; `auto`: the stand-in wherever it can run.", default=AUTO
+    )
+    measure: str = described(
+        Choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", default=AUTO
+    )
+    cache: str = described(
+        Choice(CACHES), "Whether estimates of earlier sessions are used; `refresh`: only kept.", default=ON
+    )
+    max_disagreement: str = described(
+        Parsed("percentage", _percentage),
+        "The difference of estimate and measurement from which the summary reports it.",
+        default="5%",
+    )
+    gpus_file: str | None = described(
+        text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", default=None
+    )
+    gpus: Node | None = described(  # noqa: RUF009 # it is dataclasses.field
+        ANY_TABLE, "The same cards in the table itself.", default=None
+    )
+    max_growth: str | None = described(
+        GROWTH, "What tests may grow by since the base, where their marks do not say.", default=None
+    )
+    waivers: tuple[Waiver, ...] = described(
+        Several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()
+    )
 
     @property
     def most_disagreement(self) -> float:
@@ -73,70 +150,39 @@ class Settings:
         return {"gpu": self.gpu, "metric": self.metric, "max_growth": self.max_growth}
 
 
+SETTINGS: Final[Table] = table_of(Settings, "key")
+
+
 def load_settings(pyproject: Path, command_line: Mapping[str, Any]) -> Settings:
     """Settings from ``pyproject`` (which may be missing), overridden by ``command_line``'s values not None.
 
-    Raises ``UsageMistake`` naming the file and the key, or the option.
+    Raises ``UsageMistake`` with every mistake: the file, its line and the key, or the option.
     """
-    values: dict[str, Any] = {}
-    for key, value in settings_table(pyproject).items():
-        values[key] = _checked(f"{pyproject}: {TABLE} {key} = {value!r}", key, value)
-    for key, value in command_line.items():
+    mistakes = Mistakes()
+    table = settings_table(pyproject)
+    values = read_fields(SETTINGS, table.value, table, "", mistakes) or {}
+    for name, value in command_line.items():
         if value is not None:
-            values[key] = _checked(f"--membudget-{key}={value}", key, value)
+            option = Node(value, f"--membudget-{name}={value}", syntax=_OPTION)
+            values[name] = SETTINGS.by_name[name].kind.read(option, name, mistakes)
+    mistakes.raise_all()
+    if "waivers" in values:
+        values["waivers"] = tuple(Waiver(**waiver) for waiver in values["waivers"])
     return Settings(**values)
 
 
-def settings_table(pyproject: Path) -> Mapping[str, Any]:
+def settings_table(pyproject: Path) -> Node:
     """The table as it is written; empty where there is none."""
+    file = str(pyproject)
     if not pyproject.is_file():
-        return {}
+        return Node({}, file)
     try:
-        document = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        text = pyproject.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageMistake(f"{pyproject} cannot be read for {TABLE}: {error}") from error
     tools = document.get("tool", {})
     table = tools.get("membudget", {}) if isinstance(tools, Mapping) else {}
     if not isinstance(table, Mapping):
         raise UsageMistake(f"{pyproject}: tool.membudget is {table!r}; write a table {TABLE}")
-    return table
-
-
-def _checked(where: str, key: str, value: object) -> object:
-    if key not in Settings.__slots__:
-        near = difflib.get_close_matches(key, Settings.__slots__, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(Settings.__slots__)}"
-        raise UsageMistake(f"{where}: there is no key {key!r}; {hint}")
-    if key == "gpu":
-        try:
-            return find_gpu(str(value)).name
-        except UsageMistake as error:
-            raise UsageMistake(f"{where}: {error}") from None
-    if key == "metric" and value not in METRICS:
-        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, METRICS))}")
-    if key == "measure" and value not in MEASURES:
-        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, MEASURES))}")
-    if key == "device" and value not in DEVICES:
-        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, DEVICES))}")
-    if key == "cache" and value not in CACHES:
-        raise UsageMistake(f"{where}: write one of {', '.join(map(repr, CACHES))}")
-    if key == "max_disagreement" and not _is_percentage(value):
-        raise UsageMistake(f"{where}: write a percentage, as in max_disagreement = '5%'")
-    if key == "max_growth":
-        try:
-            parse_growth(value)
-        except ValueError as error:
-            raise UsageMistake(f"{where}: {error}") from None
-    if key == "processes" and not (type(value) is int and value > 0):
-        raise UsageMistake(f"{where}: write how many tests may be estimated at once, as in processes = 2")
-    if key == "timeout" and not _is_duration(value):
-        raise UsageMistake(f"{where}: write seconds above 0, as in timeout = 300")
-    return value
-
-
-def _is_percentage(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?%", value) is not None
-
-
-def _is_duration(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return toml_nodes(table, ("tool", "membudget"), text, file, _SYNTAX)

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import pytest
 from iniconfig import IniConfig
 
-from ..budgets.settings import REFRESH, Settings
+from ..budgets.settings import Settings
+from ..names import REFRESH
 from .estimates import EstimateCache
 from .facts import session_facts
 from .files import Files

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..allocator.settings import VARIABLES
+from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
 from ..reporting.json_file import installed_version
@@ -21,7 +22,7 @@ from .exchange import Exchange
 from .git import OPTION, BaseCommit, find_base
 from .head_run import head_of
 from .verdicts import compared, with_waiver
-from .waivers import Waiver, unused_waivers, waiver_for
+from .waivers import unused_waivers, waiver_for
 
 _SUFFIX = ".json"
 #: Seconds that a base's session gets on top of the time limits of its tests.

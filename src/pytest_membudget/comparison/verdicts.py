@@ -10,9 +10,10 @@ from typing import Final
 
 from ..budgets.budget import Budget
 from ..budgets.growth import Growth, parse_growth
-from ..budgets.settings import FAKE, STAND_IN
+from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, OVER, SKIPPED
 from ..memory_report import MemoryReport
+from ..names import FAKE, STAND_IN
 from ..results.comparison import (
     EXPIRED,
     GROWN,
@@ -29,7 +30,6 @@ from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .base import Facts
 from .findings import findings
-from .waivers import Waiver
 
 #: A test that takes less by more than this share of its base's figure could have a tighter budget.
 _SHRUNK_SHARE = 0.01

@@ -10,9 +10,9 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 
-from ..budgets.settings import FAKE, STAND_IN
 from ..errors import UsageMistake
 from ..hardware.gpus import Gpu
+from ..names import FAKE, STAND_IN
 from .stand_in.building import Built, CannotBuild, built_libraries
 from .stand_in.environment import cuda_version_of_torch
 

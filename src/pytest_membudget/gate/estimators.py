@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from ..budgets.marked_test import MarkedTest
-from ..budgets.settings import DEFAULT_GPU, OFF, Settings
+from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_cache import cache_of
 from ..devices.choice import DeviceChoice
@@ -20,6 +20,7 @@ from ..estimates.estimate import Estimate
 from ..estimates.estimator import Estimator
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
+from ..names import OFF
 from ..worker.client.measuring import MeasuringEstimator
 from ..worker.client.order import CUDA, CUDA_GROUP, Order
 from ..worker.client.tracing import TracingEstimator

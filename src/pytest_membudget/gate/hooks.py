@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from ..budgets.node_ids import nodeid_of
-from ..budgets.settings import DEFAULT_GPU, OFF, Settings
+from ..budgets.settings import DEFAULT_GPU, Settings
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base_run import Invocation
 from ..comparison.comparing import Comparing, Plan
 from ..comparison.head_run import asked_of, is_whole, tells_removed
 from ..comparison.notices import compared_notices
 from ..devices.choice import choose_device
-from ..names import BASE, MARKER
+from ..names import BASE, MARKER, OFF
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
 from .estimators import estimators_for

@@ -11,11 +11,12 @@ import pytest
 from ..budgets.budget import Budget
 from ..budgets.limits import limit_of
 from ..budgets.marked_test import MarkedTest
-from ..budgets.settings import OFF, REQUIRE, Settings
+from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
 from ..errors import MembudgetError
 from ..estimates.estimate import Estimate
 from ..estimates.estimator import Estimator, NotEstimated
+from ..names import OFF, REQUIRE
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Estimators
 from .marking import has_body, is_marked, marked_test, unreadable

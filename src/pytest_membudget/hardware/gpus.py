@@ -23,7 +23,7 @@ _PACKAGE: Final = "pytest_membudget.hardware"
 _CATALOGUE: Final = "gpus.yaml"
 #: The environment variable by which a session passes custom GPUs to its workers: JSON, entries by
 #: name as the catalogue has them.
-OWN_GPUS: Final = "MEMBUDGET_OWN_GPUS"
+CUSTOM_GPUS: Final = "MEMBUDGET_OWN_GPUS"
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 
@@ -88,7 +88,7 @@ class Gpu:
 
 def load_gpus() -> Mapping[str, Gpu]:
     """Every known card by its name: the catalogue in its order, then the user's own; read once a process."""
-    return _known_gpus(os.environ.get(OWN_GPUS, "{}"))
+    return _known_gpus(os.environ.get(CUSTOM_GPUS, "{}"))
 
 
 @cache
@@ -120,7 +120,7 @@ def find_gpu(name: str) -> Gpu:
     Raises ``UsageMistake`` for a name that means no card of the catalogue, or several ("A100").
     """
     wanted = normalised_name(name)
-    by_key = _gpus_by_key(os.environ.get(OWN_GPUS, "{}"))
+    by_key = _gpus_by_key(os.environ.get(CUSTOM_GPUS, "{}"))
     found = by_key.get(wanted)
     if found is None:
         raise UsageMistake(_unknown(name, wanted, by_key))
@@ -157,7 +157,7 @@ def _unknown(name: str, wanted: str, by_key: Mapping[str, Gpu]) -> str:
     known = f"known cards: {', '.join(load_gpus())}"
     sizes = [gpu.name for gpu in load_gpus().values() if normalised_name(gpu.name).startswith(f"{wanted}-")]
     if sizes:
-        return f"gpu={name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"
+        return f"{name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"
     nearest = difflib.get_close_matches(wanted, by_key, n=1, cutoff=0.5)
     hint = f" Did you mean {by_key[nearest[0]].name!r}?" if nearest else ""
-    return f"gpu={name!r} is not in the catalogue.{hint} Write one of the {known}"
+    return f"{name!r} is not in the catalogue.{hint} Write one of the {known}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..user_input.fields import Table, unknown_field
-from ..user_input.kinds import Anything, Numbers
+from ..user_input.kinds import TABLE, Numbers
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
 from .reading import Entry, over
@@ -94,7 +94,7 @@ def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
                 mistakes.add(node, f"grid: {what}")
                 return
             kind = kind.by_name[name].kind
-        elif isinstance(kind, (Anything, Numbers)):
+        elif kind is TABLE or isinstance(kind, Numbers):
             kind = None
         else:
             mistakes.add(node, f"grid: {path}: {prefix.rstrip('.')} has no fields; write that alone")

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from ..budgets.budget import Budget
+from ..budgets.marker import check_budget
 from ..budgets.settings import DEFAULT_GPU
-from ..components import METRICS_WITH
 from ..errors import UsageMistake
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Job, Loss, Optimizer, Precision
-from ..hardware.gpus import find_gpu
 from ..user_input.fields import read_fields
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
@@ -164,20 +163,6 @@ _OF_THE_BUDGET = ("gib", "gpu", "metric", "components", "host_gib", "reason")
 def _budget(
     point: Point, values: Mapping[str, Any], defaults: Mapping[str, Any], mistakes: Mistakes
 ) -> Budget:
-    written = {name: values[name] for name in _OF_THE_BUDGET if name in values}
-    if "gpu" in written:
-        try:
-            written["gpu"] = find_gpu(written["gpu"]).name
-        except UsageMistake as error:
-            mistakes.add(point.fields["gpu"], str(error))
-    budget = Budget(**{**defaults, **written})
-    if budget.gib is None and budget.gpu is None and not budget.components and budget.host_gib is None:
-        mistakes.add(point.node, "this limits nothing; write gib: 40, or gpu: H100-80GB for what it can hold")
-    for component, metrics in METRICS_WITH.items():
-        if component in budget.components and budget.metric not in metrics:
-            mistakes.add(
-                point.fields["components"],
-                f"components: {component} is no part of {budget.metric} memory, so its budget would check "
-                f"nothing; write metric: {metrics[0]}, or leave {component} out",
-            )
+    budget = Budget(**{**defaults, **{name: values[name] for name in _OF_THE_BUDGET if name in values}})
+    check_budget(budget, point.fields, point.node, mistakes)
     return budget

@@ -6,30 +6,30 @@ from typing import Final
 
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import Anything, Choice, Flag, ListOf, Number, Text, TextOrAnything, Whole
+from ..user_input.kinds import FLAG, TABLE, Choice, ListOf, number, text, text_or_table, whole
 from .choices import NUMBER_TYPES, OPTIMIZERS, choice
 
 _MODEL_SOURCES: Final = (
     Field(
         "config",
-        TextOrAnything("configs/llama-3-8b.json"),
+        text_or_table("configs/llama-3-8b.json"),
         "A Hugging Face `config.json`: its path (or its folder's) from this file, or its content.",
         also_called=("config_json", "path", "hf"),
     ),
     Field(
         "megatron",
-        Anything(),
+        TABLE,
         "Megatron-LM's arguments as a table, as `{num-layers: 32, hidden-size: 4096, ...}`. Those of "
         "training and of parallelism count too, where the scenario has no field of its own for them.",
     ),
     Field(
         "torchtitan",
-        TextOrAnything("8B"),
+        text_or_table("8B"),
         "A flavor of torchtitan's Llama 3, as `8B`, or its arguments as a table.",
     ),
     Field(
         "shape",
-        Anything(),
+        TABLE,
         "The shape itself, as `{hidden: 4096, layers: 32, heads: 32, kv_heads: 8, intermediate: 14336, "
         "vocab: 128256}`.",
     ),
@@ -57,10 +57,10 @@ METHOD: Final = Table(
             required=True,
             also_called=("name",),
         ),
-        Field("rank", Whole(example=16), "Rank of the adapters (`r`).", also_called=("r", "lora_rank")),
+        Field("rank", whole(example=16), "Rank of the adapters (`r`).", also_called=("r", "lora_rank")),
         Field(
             "targets",
-            ListOf(Text("q_proj")),
+            ListOf(text("q_proj")),
             "Ends of the adapted linears' names, as `[q_proj, v_proj]`, or `all-linear`: all but the head.",
             also_called=("target_modules",),
         ),
@@ -74,13 +74,13 @@ METHOD: Final = Table(
         Field("type", Choice(NUMBER_TYPES), "Number type of the adapters.", "fp32, to which peft casts them"),
         Field(
             "casts_rest",
-            Flag(),
+            FLAG,
             "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32.",
             "false",
         ),
         Field(
             "dropout",
-            Number(example=0.05, is_included=True, below=1),
+            number(0.05, is_included=True, below=1),
             "On the adapters' input.",
             "0",
             also_called=("lora_dropout",),
@@ -105,38 +105,38 @@ OPTIMIZER: Final = Table(
         ),
         Field("library", choice(Optimizer, "library"), "Whose code it is.", "torch"),
         Field("bits", choice(Optimizer, "bits"), "Of an element of its states.", "the parameters' type"),
-        Field("is_paged", Flag(), "States in unified memory, which can leave the card.", "false"),
-        Field("amsgrad", Flag(), "Keeps the largest second moment too.", "false"),
-        Field("momentum", Flag(), "Of SGD and RMSprop.", "false"),
-        Field("nesterov", Flag(), "Of SGD and Muon.", "the optimizer's own: Muon's is true, SGD's false"),
-        Field("centered", Flag(), "Of RMSprop.", "false"),
-        Field("has_first_moment", Flag(), "Adafactor with `beta1`.", "false"),
+        Field("is_paged", FLAG, "States in unified memory, which can leave the card.", "false"),
+        Field("amsgrad", FLAG, "Keeps the largest second moment too.", "false"),
+        Field("momentum", FLAG, "Of SGD and RMSprop.", "false"),
+        Field("nesterov", FLAG, "Of SGD and Muon.", "the optimizer's own: Muon's is true, SGD's false"),
+        Field("centered", FLAG, "Of RMSprop.", "false"),
+        Field("has_first_moment", FLAG, "Adafactor with `beta1`.", "false"),
         Field(
             "keeps_master",
-            Flag(),
+            FLAG,
             "A copy of the parameters in fp32.",
             "false",
             also_called=("master_weights",),
         ),
         Field(
             "has_l2",
-            Flag(),
+            FLAG,
             "Weight decay by way of the gradients (of SGD, Adam and others), which takes temporaries.",
             "false",
         ),
-        Field("is_fp8", Flag(), "torchao's AdamWFp8.", "false"),
+        Field("is_fp8", FLAG, "torchao's AdamWFp8.", "false"),
         Field(
             "in_32_bits",
-            ListOf(Text("embedding")),
+            ListOf(text("embedding")),
             "Whose states bitsandbytes keeps in 32 bits: ends of names, or places as `embedding`.",
         ),
         Field(
             "in_backward",
-            Flag(),
+            FLAG,
             "Each parameter is updated, and its gradient freed, as soon as it is there.",
             "false",
         ),
-        Field("clips_gradients", Flag(), "`clip_grad_norm_` before the step.", "false"),
+        Field("clips_gradients", FLAG, "`clip_grad_norm_` before the step.", "false"),
     ),
     main="name",
 )
@@ -168,10 +168,10 @@ CHECKPOINTING: Final = Table(
             "(torchtitan's `op`).",
             "none",
         ),
-        Field("every", Whole(example=2), "Every how many layers one is checkpointed.", "1"),
-        Field("layers", Whole(example=1), "Megatron's `recompute-num-layers`."),
-        Field("is_by_block", Flag(), "Megatron's `block` method: the first `layers` of each stage.", "false"),
-        Field("modules", ListOf(Text("core_attn")), "Of Megatron's selective mode.", "core_attn"),
+        Field("every", whole(example=2), "Every how many layers one is checkpointed.", "1"),
+        Field("layers", whole(example=1), "Megatron's `recompute-num-layers`."),
+        Field("is_by_block", FLAG, "Megatron's `block` method: the first `layers` of each stage.", "false"),
+        Field("modules", ListOf(text("core_attn")), "Of Megatron's selective mode.", "core_attn"),
     ),
     main="mode",
 )
@@ -185,9 +185,9 @@ LOSS: Final = Table(
             "of them (Liger, cut cross entropy).",
             "full",
         ),
-        Field("chunks", Whole(example=8), "Of a chunked loss.", "8 with `chunked`, as torchtune's"),
-        Field("upcasts", Flag(), "Logits are made fp32 first (Hugging Face, torchtitan).", "true"),
-        Field("holds_logits", Flag(), "A variable holds the logits through backward and step.", "false"),
+        Field("chunks", whole(example=8), "Of a chunked loss.", "8 with `chunked`, as torchtune's"),
+        Field("upcasts", FLAG, "Logits are made fp32 first (Hugging Face, torchtitan).", "true"),
+        Field("holds_logits", FLAG, "A variable holds the logits through backward and step.", "false"),
     ),
     main="kind",
 )
@@ -202,42 +202,42 @@ DATA_PARALLEL: Final = Table(
         ),
         Field(
             "reshards_after_forward",
-            Flag(),
+            FLAG,
             "Gathered parameters are freed between forward and backward.",
             "true",
             also_called=("reshard_after_forward", "fsdp_reshard_after_forward"),
         ),
         Field(
             "keeps_last_layer",
-            Flag(),
+            FLAG,
             "The last layer stays whole all the same: backward wants it at once (torchtitan until 2025-07).",
             "false",
         ),
         Field(
             "wraps_ends",
-            Flag(),
+            FLAG,
             "Embedding, and final norm with head, are groups of their own, as in torchtitan; else they are "
             "in the root, whole from the start of forward to the end of backward.",
             "false; true with the implementation torchtitan",
         ),
         Field(
             "bucket_mib",
-            Number(example=25, unit="MiB"),
+            number(25, unit="MiB"),
             "DDP's `bucket_cap_mb`.",
             "25",
             also_called=("bucket_cap_mb",),
         ),
-        Field("gradient_as_bucket_view", Flag(), "As DDP has it.", "false"),
+        Field("gradient_as_bucket_view", FLAG, "As DDP has it.", "false"),
     ),
     main="kind",
 )
 
 GENERATE: Final = Table(
     (
-        Field("prompt", Whole(example=2048), "Tokens of the prompt.", required=True),
+        Field("prompt", whole(example=2048), "Tokens of the prompt.", required=True),
         Field(
             "new_tokens",
-            Whole(example=256),
+            whole(example=256),
             "Tokens generated after it.",
             required=True,
             also_called=("max_new_tokens",),
@@ -249,6 +249,6 @@ GENERATE: Final = Table(
             "dynamic",
         ),
         Field("cache_type", Choice(NUMBER_TYPES), "Its number type.", "the compute type"),
-        Field("block_tokens", Whole(example=16), "Tokens of a block of a paged cache.", "16"),
+        Field("block_tokens", whole(example=16), "Tokens of a block of a paged cache.", "16"),
     )
 )

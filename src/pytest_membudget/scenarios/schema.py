@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from ..components import COMPONENTS, METRICS
+from ..budgets.budget import ARGUMENTS
 from ..formulas.job import AttentionKernel, Compiled, Degrees, Implementation, Offload
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import Anything, Choice, Flag, ListOf, Number, Numbers, Text, Whole
+from ..user_input.kinds import FLAG, TABLE, Choice, ListOf, text, whole
 from ..user_input.mistakes import Kind
 from .choices import choice
 from .parts import (
@@ -26,37 +26,29 @@ from .parts import (
     TEACHER,
 )
 
-_GIB: Final = Number(example=40, unit="GiB")
-_SIZES: Final = Numbers(COMPONENTS, _GIB)
+
+def _shared(*names: str) -> tuple[Field, ...]:
+    """Fields that the marker has too."""
+    return tuple(ARGUMENTS.by_name[name] for name in names)
 
 
 def _degree(name: str, doc: str, *others: str, kind: Kind | None = None, default: str = "1") -> Field:
-    return Field(name, kind or Whole(example=8), doc, default, also_called=others)
+    return Field(name, kind or whole(example=8), doc, default, also_called=others)
 
 
 #: Fields by what they are about, in the order of the docs.
 GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The budget": (
-        Field("name", Text("llama3-8b"), "What the test is called; each name once a file.", required=True),
-        Field("gib", _GIB, "The budget a GPU, in GiB (2**30 bytes).", also_called=("gb", "memory", "budget")),
-        Field(
-            "gpu",
-            Text("H100-80GB"),
-            "A card of the catalogue; without `gib` the budget is what it can hold.",
-            "`[tool.membudget] gpu`",
-            also_called=("card", "device"),
-        ),
+        Field("name", text("llama3-8b"), "What the test is called; each name once a file.", required=True),
+        *_shared("gib", "gpu"),
         Field(
             "gpus",
-            Whole(example=8),
+            whole(example=8),
             "How many GPUs there are: the product of the degrees.",
             "that product",
             also_called=("world_size", "num_gpus", "n_gpus"),
         ),
-        Field("metric", Choice(METRICS), "Which total is held to the budget.", "allocated"),
-        Field("components", _SIZES, "Budgets of single components, in GiB a GPU."),
-        Field("host_gib", _GIB, "The budget of a machine's host memory, for offload."),
-        Field("reason", Text("the teacher alone takes 15 GiB"), "Why the budget is what it is."),
+        *_shared("metric", "components", "host_gib", "reason"),
     ),
     "The model": (
         Field("model", MODEL, "The model: exactly one of its fields.", required=True),
@@ -69,7 +61,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         ),
         Field(
             "megatron",
-            Anything(),
+            TABLE,
             "With the implementation megatron and a model from elsewhere: Megatron-LM's other arguments, as "
             "`{decoder-first-pipeline-num-layers: 3, use-distributed-optimizer: true}`.",
             "`{bf16: true, use-distributed-optimizer: true}`",
@@ -111,7 +103,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         ),
         Field(
             "micro_batch",
-            Whole(example=1),
+            whole(example=1),
             "Sequences a data-parallel rank and micro-batch.",
             "1",
             also_called=(
@@ -124,15 +116,15 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         ),
         Field(
             "sequence",
-            Whole(example=4096),
+            whole(example=4096),
             "Tokens of one sequence, before context parallelism splits it.",
             "2048",
             also_called=("seq_len", "seq_length", "sequence_length", "max_seq_len", "context"),
         ),
-        Field("source_sequence", Whole(example=512), "Tokens of an encoder's input.", "as `sequence`"),
+        Field("source_sequence", whole(example=512), "Tokens of an encoder's input.", "as `sequence`"),
         Field(
             "accumulation",
-            Whole(example=8),
+            whole(example=8),
             "Micro-batches a step; with pipeline stages those of the schedule.",
             "1",
             also_called=("gradient_accumulation_steps", "grad_accum", "microbatches"),
@@ -150,10 +142,10 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "What `torch.compile` is given: pointwise chains between products are fused, and not kept.",
             also_called=("compile",),
         ),
-        Field("zeroes_to_none", Flag(), "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
+        Field("zeroes_to_none", FLAG, "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
         Field(
             "expandable_segments",
-            Flag(),
+            FLAG,
             "`PYTORCH_ALLOC_CONF=expandable_segments:True`; it changes what is reserved.",
             "false, as torch has it",
         ),
@@ -177,7 +169,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "dp_shard",
             "fsdp",
             "data_parallel_degree",
-            kind=Whole(example=8, also=(-1,)),
+            kind=whole(example=8, also=(-1,)),
             default="-1 where `gpus` is written (with DDP, for the replicas), else 1",
         ),
         _degree(
@@ -208,14 +200,14 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "expert_tensor_parallel_size",
             default="`tensor_parallel_degree`",
         ),
-        Field("sequence_parallel", Flag(), "Norms and dropouts work on their part of a sequence.", "false"),
+        Field("sequence_parallel", FLAG, "Norms and dropouts work on their part of a sequence.", "false"),
         Field(
             "pipeline_parallel_schedule",
             choice(Degrees, "pipeline_parallel_schedule"),
             "The order of micro-batches.",
             "1F1B",
         ),
-        Field("virtual_stages", Whole(example=2), "Model chunks a rank, with the interleaved schedule.", "1"),
+        Field("virtual_stages", whole(example=2), "Model chunks a rank, with the interleaved schedule.", "1"),
         Field(
             "data_parallel",
             DATA_PARALLEL,
@@ -229,7 +221,7 @@ _ALL: Final = tuple(one for group in GROUPS.values() for one in group)
 
 GRID: Final = Field(
     "grid",
-    Anything(),
+    TABLE,
     "A test for each combination: lists of values by field, as `micro_batch: [1, 2, 4]`, "
     "`optimizer.implementation: [foreach, fused]`; several that go together: "
     "`micro_batch, gib: [[1, 40], [2, 60]]`.",

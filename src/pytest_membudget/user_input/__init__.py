@@ -1,1 +1,1 @@
-"""Files that users write: read with the line of every key, checked against one description of fields."""
+"""What users write: read with the line of every key, checked against one description of its fields."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
-from .mistakes import UNREADABLE, Kind, Mistakes, no_such, refuse
+from .mistakes import UNREADABLE, Kind, Mistakes, no_such
 from .nodes import Node
+
+#: The key of a dataclass field's metadata that has its ``Field``.
+_FIELD: Final = "user_input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,26 @@ class Field:
         return {"description": f"{self.doc}{default}", "anyOf": [self.kind.json_schema(), {"type": "null"}]}
 
 
+def described(
+    kind: Kind, doc: str, *, without: str = "", also_called: tuple[str, ...] = (), **more: Any
+) -> Any:
+    """A field of a dataclass that users write. ``more`` is what ``dataclasses.field`` takes.
+
+    ``without`` is what holds without it, in words; left out, its default.
+    """
+    default = more.get("default")
+    shown = without or ("" if default is None else str(default))
+    required = not {"default", "default_factory"} & more.keys()
+    return field(metadata={_FIELD: Field("", kind, doc, shown, required, also_called)}, **more)
+
+
+def table_of(described_class: type, what: str) -> Table:
+    """The table of a dataclass's ``described`` fields, each of which is called ``what``."""
+    own = {one.name: one.metadata.get(_FIELD) for one in dataclasses.fields(described_class)}
+    fields = tuple(dataclasses.replace(one, name=name) for name, one in own.items() if one is not None)
+    return Table(fields, what=what)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table with described fields. A value that is no table stands for its field ``main``."""
@@ -41,6 +65,8 @@ class Table:
     """Exactly one of these is to be written."""
     is_whole: bool = False
     """A table written anew replaces one of the defaults; otherwise its keys are put into that."""
+    what: str = "field"
+    """What messages call one of its fields."""
     by_name: Mapping[str, Field] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +89,7 @@ class Table:
         """As ``Kind`` has it: a dict with the fields that are written."""
         written = self.opened(node)
         if written is None or (isinstance(node.value, list) and self.main is not None):
-            return refuse(node, name, f"a table of {', '.join(self.by_name)}", mistakes)
+            return mistakes.refuse(node, name, f"write a table of {', '.join(self.by_name)}")
         if not isinstance(node.value, dict) and self.main is not None:  # the short form is not its own name
             return self._only_main(node, name, mistakes)
         values = read_fields(self, written, node, f"{name}.", mistakes)
@@ -76,7 +102,7 @@ class Table:
             return UNREADABLE
         missing = [one.name for one in self.fields if one.required and one.name != self.main]
         if missing:
-            return refuse(node, name, f"a table with {' and '.join(missing)}", mistakes)
+            return mistakes.refuse(node, name, f"write a table with {' and '.join(missing)}")
         return {self.main: value}
 
     def json_schema(self) -> dict[str, Any]:
@@ -106,12 +132,12 @@ def read_fields(
     for name, node in written.items():
         known = table.by_name.get(name)
         if known is None:
-            mistakes.add(node, unknown_field(table, name, prefix))
+            mistakes.refuse(node, f"{prefix}{name}", unknown_field(table, name, prefix))
         elif node.value is not None:
             values[name] = known.kind.read(node, f"{prefix}{name}", mistakes)
     names = [one.name for one in table.fields if one.required and written.get(one.name) is None]
     for name in names:
-        mistakes.add(place, f"{prefix}{name} is missing: {table.by_name[name].doc}")
+        mistakes.add(place, f"{place.syntax.before}{prefix}{name} is missing: {table.by_name[name].doc}")
     if table.one_of and sum(name in written for name in table.one_of) != 1:
         choices = ", ".join(f"{prefix}{name}" for name in table.one_of)
         found = ", ".join(name for name in table.one_of if name in written) or "none of them is there"
@@ -123,5 +149,5 @@ def unknown_field(table: Table, name: str, prefix: str = "") -> str:
     """What to say of a key that is no field of ``table``."""
     for one in table.fields:
         if name in one.also_called:
-            return f"there is no field {prefix}{name}; did you mean {prefix}{one.name}?"
-    return no_such(name, tuple(table.by_name), prefix.rstrip("."), "field")
+            return f"there is no {table.what} {prefix}{name}; did you mean {prefix}{one.name}?"
+    return no_such(name, tuple(table.by_name), prefix.rstrip("."), table.what)

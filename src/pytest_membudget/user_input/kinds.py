@@ -3,33 +3,148 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from .mistakes import UNREADABLE, Kind, Mistakes, nearest, no_such, refuse
+from ..errors import UsageMistake
+from .mistakes import UNREADABLE, Kind, Mistakes, nearest, no_such
 from .nodes import Node
+
+_A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A text that is not empty."""
+class Value:
+    """A value that is taken as it is written, or refused."""
 
-    example: str
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        return "text"
+    words: str
+    """As ``Kind`` has it."""
+    takes: Callable[[Any], bool]
+    schema: Mapping[str, Any]
+    example: Any = None
+    remedy: str = ""
+    """What to write instead; empty: a value of ``words``."""
+    is_node: bool = False
+    """Whether someone else checks what is in it, and reads the node itself."""
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """As ``Kind`` has it."""
-        if isinstance(node.value, str) and node.value.strip():
-            return node.value
-        return refuse(node, name, f"a text, as in {name}: {self.example}", mistakes)
+        if self.takes(node.value):
+            return node if self.is_node else node.plain
+        example = f", as in {node.example(name, self.example)}" if self.example is not None else ""
+        return mistakes.refuse(node, name, f"write {self.wanted}{example}")
+
+    @property
+    def wanted(self) -> str:
+        """What to write, with its article."""
+        return self.remedy or f"a {self.words}"
 
     def json_schema(self) -> dict[str, Any]:
         """As ``Kind`` has it."""
-        return {"type": "string", "pattern": r"\S"}
+        return dict(self.schema)
+
+
+def text(example: str) -> Value:
+    """A text that is not empty."""
+    return Value("text", is_text, _A_TEXT, example)
+
+
+def whole(least: int = 1, *, example: int = 1, most: int | None = None, also: tuple[int, ...] = ()) -> Value:
+    """A whole number of at least ``least``, or one of ``also``."""
+
+    def takes(value: Any) -> bool:
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and (value in also or (value >= least and (most is None or value <= most)))
+
+    limit = f"of at least {least}" if most is None else f"from {least} to {most}"
+    schema: dict[str, Any] = {"type": "integer", "minimum": least}
+    if most is not None:
+        schema["maximum"] = most
+    if also:
+        schema = {"anyOf": [schema, {"enum": list(also)}]}
+    return Value(" or ".join([f"whole number {limit}", *map(str, also)]), takes, schema, example)
+
+
+def number(
+    example: float, *, above: float = 0, is_included: bool = False, below: float = math.inf, unit: str = ""
+) -> Value:
+    """A finite number above ``above``, or from it on."""
+
+    def takes(value: Any) -> bool:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return is_number and (above < value or (is_included and above == value)) and value < below
+
+    low = f"from {above:g} on" if is_included else f"above {above:g}"
+    high = f" and below {below:g}" if below < math.inf else ""
+    schema = {"type": "number", "minimum" if is_included else "exclusiveMinimum": above}
+    if below < math.inf:
+        schema["exclusiveMaximum"] = below
+    words = f"number{f' of {unit}' if unit else ''} {low}{high}"
+    return Value(words, takes, schema, example, remedy=f"a finite {words}")
+
+
+def texts(example: Mapping[str, str]) -> Value:
+    """A table of texts by any keys."""
+
+    def takes(value: Any) -> bool:
+        return isinstance(value, dict) and all(isinstance(child.value, str) for child in value.values())
+
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    return Value("table of texts", takes, schema, dict(example))
+
+
+def text_or_table(example: str) -> Value:
+    """A text, or a table that someone else checks: the path of a configuration, or its content."""
+
+    def takes(value: Any) -> bool:
+        return isinstance(value, (str, dict)) and bool(value)
+
+    schema = {"anyOf": [_A_TEXT, TABLE.json_schema()]}
+    return Value("text, or a table", takes, schema, example, is_node=True)
+
+
+def is_text(value: object) -> bool:
+    """Whether ``value`` is a text that is not empty."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+FLAG: Final = Value(
+    "`true` or `false`",
+    lambda value: isinstance(value, bool),
+    {"type": "boolean"},
+    remedy="true or false",
+)
+TABLE: Final = Value(
+    "table",
+    lambda value: isinstance(value, dict) and bool(value),
+    {"type": "object", "minProperties": 1},
+    remedy="a table of keys and values",
+    is_node=True,
+)
+"""A table that someone else checks: a model's configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A value with a grammar: ``parse`` reads it, and the text of its error says what to write."""
+
+    words: str
+    """As ``Kind`` has it."""
+    parse: Callable[[Any], Any]
+    """Raises ``ValueError`` or ``UsageMistake``."""
+    schema: Mapping[str, Any] = field(default_factory=lambda: _A_TEXT)
+
+    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
+        """As ``Kind`` has it: what ``parse`` makes of it."""
+        try:
+            return self.parse(node.plain)
+        except (ValueError, UsageMistake) as error:
+            return mistakes.refuse(node, name, str(error))
+
+    def json_schema(self) -> dict[str, Any]:
+        """As ``Kind`` has it."""
+        return dict(self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,96 +160,18 @@ class Choice:
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """As ``Kind`` has it."""
-        if type(node.value) in (str, int) and node.value in self.values:
-            return node.value
-        words = [str(value) for value in self.values]
-        near = nearest(str(node.value), words)
-        remedy = f"{near}; the values are" if near else "one of"
-        return refuse(node, name, f"{remedy} {', '.join(words)}", mistakes)
+        value = node.value
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.values:
+            return value
+        near = nearest(str(value), [str(one) for one in self.values])
+        remedy = f"{node.syntax.scalar(near)}; the values are" if near else "one of"
+        return mistakes.refuse(
+            node, name, f"write {remedy} {', '.join(node.syntax.scalar(one) for one in self.values)}"
+        )
 
     def json_schema(self) -> dict[str, Any]:
         """As ``Kind`` has it."""
         return {"enum": list(self.values)}
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """A whole number of at least ``least``, or one of ``also``."""
-
-    least: int = 1
-    example: int = 1
-    also: tuple[int, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        return " or ".join([f"whole number of at least {self.least}", *map(str, self.also)])
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
-        value = node.value
-        if type(value) is int and (value >= self.least or value in self.also):
-            return value
-        return refuse(node, name, f"a {self.words}, as in {name}: {self.example}", mistakes)
-
-    def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
-        whole = {"type": "integer", "minimum": self.least}
-        return {"anyOf": [whole, {"enum": list(self.also)}]} if self.also else whole
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A finite number above ``above``, or from it on."""
-
-    example: float
-    above: float = 0
-    is_included: bool = False
-    below: float = math.inf
-    unit: str = ""
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        low = f"from {self.above:g} on" if self.is_included else f"above {self.above:g}"
-        high = f" and below {self.below:g}" if self.below < math.inf else ""
-        return f"number{f' of {self.unit}' if self.unit else ''} {low}{high}"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
-        value = node.value
-        if type(value) in (int, float) and self._is_in(value):
-            return value
-        return refuse(node, name, f"a {self.words}, as in {name}: {self.example:g}", mistakes)
-
-    def _is_in(self, value: float) -> bool:
-        return (self.above < value or (self.is_included and self.above == value)) and value < self.below
-
-    def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
-        low = {"minimum" if self.is_included else "exclusiveMinimum": self.above}
-        high = {"exclusiveMaximum": self.below} if self.below < math.inf else {}
-        return {"type": "number", **low, **high}
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """True or false."""
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        return "`true` or `false`"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
-        if isinstance(node.value, bool):
-            return node.value
-        return refuse(node, name, "true or false", mistakes)
-
-    def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
-        return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +189,12 @@ class ListOf:
         """As ``Kind`` has it."""
         nodes = node.value if isinstance(node.value, list) else [node]
         if not nodes:
-            return refuse(node, name, f"a list with something in it, or leave {name} out", mistakes)
+            return mistakes.refuse(node, name, f"write a list with something in it, or leave {name} out")
         values = tuple(self.kind.read(child, name, mistakes) for child in nodes)
         if UNREADABLE in values:
             return UNREADABLE
         if len(set(values)) < len(values):
-            return refuse(node, name, "each value once", mistakes)
+            return mistakes.refuse(node, name, "write each value once")
         return values
 
     def json_schema(self) -> dict[str, Any]:
@@ -171,7 +208,7 @@ class Several:
     """A list, of ``count`` values if that is given."""
 
     kind: Kind
-    example: str
+    example: list[Any]
     count: int | None = None
 
     @property
@@ -182,8 +219,12 @@ class Several:
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """As ``Kind`` has it."""
         if not isinstance(node.value, list) or self.count not in (None, len(node.value)):
-            return refuse(node, name, f"a {self.words}, as in {name}: {self.example}", mistakes)
-        values = [self.kind.read(child, name, mistakes) for child in node.value]
+            return mistakes.refuse(
+                node, name, f"write a {self.words}, as in {node.example(name, self.example)}"
+            )
+        values = [
+            self.kind.read(child, f"{name}[{number}]", mistakes) for number, child in enumerate(node.value)
+        ]
         return UNREADABLE if any(value is UNREADABLE for value in values) else values
 
     def json_schema(self) -> dict[str, Any]:
@@ -193,77 +234,13 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """A table of texts by any keys."""
-
-    example: str
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        return "table of texts"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
-        if isinstance(node.value, dict) and all(
-            isinstance(child.value, str) for child in node.value.values()
-        ):
-            return node.plain
-        return refuse(node, name, f"a {self.words}, as in {name}: {self.example}", mistakes)
-
-    def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
-        return {"type": "object", "additionalProperties": {"type": "string"}}
-
-
-@dataclass(frozen=True, slots=True)
-class Anything:
-    """A table of keys and values that someone else checks: a model's configuration."""
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        return "table"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it: the node itself, whose places the one who checks it may want to tell."""
-        if isinstance(node.value, dict) and node.value:
-            return node
-        return refuse(node, name, "a table of keys and values", mistakes)
-
-    def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
-        return {"type": "object", "minProperties": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class TextOrAnything:
-    """A text, or a table that someone else checks: the path of a configuration, or its content."""
-
-    example: str
-
-    @property
-    def words(self) -> str:
-        """As ``Kind`` has it."""
-        return "text, or a table"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it: the node itself."""
-        if node.value and isinstance(node.value, (str, dict)):
-            return node
-        return refuse(node, name, f"a text, as in {name}: {self.example}, or a table", mistakes)
-
-    def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
-        return {"anyOf": [Text(self.example).json_schema(), Anything().json_schema()]}
-
-
-@dataclass(frozen=True, slots=True)
 class Numbers:
     """A table of numbers by one of a few words."""
 
     keys: tuple[str, ...]
-    kind: Number
+    kind: Value
+    what: str = "key"
+    """What such a word is."""
 
     @property
     def words(self) -> str:
@@ -273,15 +250,19 @@ class Numbers:
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """As ``Kind`` has it."""
         if not isinstance(node.value, dict) or not node.value:
-            example = f"{{{self.keys[0]}: {self.kind.example:g}}}"
-            return refuse(node, name, f"a table, as in {name}: {example}", mistakes)
-        values = {}
+            return mistakes.refuse(node, name, f"write a table, as in {self._example(node, name)}")
+        before = len(mistakes)
         for key, child in node.value.items():
+            inner = f"{name}.{key}"
             if key not in self.keys:
-                mistakes.add(child, no_such(key, self.keys, name, "key"))
-            else:
-                values[key] = self.kind.read(child, f"{name}.{key}", mistakes)
-        return UNREADABLE if len(values) < len(node.value) or UNREADABLE in values.values() else values
+                mistakes.refuse(child, inner, no_such(str(key), self.keys, name, self.what))
+            elif not self.kind.takes(child.value):
+                remedy = f"write {self.kind.wanted}, as in {self._example(node, name, key)}"
+                mistakes.refuse(child, inner, remedy)
+        return node.plain if len(mistakes) == before else UNREADABLE
+
+    def _example(self, node: Node, name: str, key: str = "") -> str:
+        return node.example(name, {key or self.keys[0]: self.kind.example})
 
     def json_schema(self) -> dict[str, Any]:
         """As ``Kind`` has it."""

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from ..errors import UsageMistake
 from .nodes import Node
 
 #: Stands for a value that could not be read; what is wrong is among the mistakes.
@@ -29,10 +30,19 @@ class Mistakes:
         self._found.setdefault(f"{node.place}: {what}", node.line)
         return UNREADABLE
 
+    def refuse(self, node: Node, name: str, what: str) -> object:
+        """Note what is wrong with the value of ``node``, which the field ``name`` has."""
+        return self.add(node, f"{node.field(name)}{what}")
+
     @property
     def lines(self) -> list[str]:
         """One a mistake, in the order of the file."""
         return sorted(self._found, key=self._found.__getitem__)
+
+    def raise_all(self) -> None:
+        """Raise ``UsageMistake`` with every mistake on a line of its own, if there is one."""
+        if self._found:
+            raise UsageMistake("\n".join(self.lines))
 
 
 class Kind(Protocol):
@@ -47,11 +57,6 @@ class Kind(Protocol):
 
     def json_schema(self) -> dict[str, Any]:
         """The same as JSON Schema."""
-
-
-def refuse(node: Node, name: str, remedy: str, mistakes: Mistakes) -> Any:
-    """``name`` cannot have the value of ``node``; write what ``remedy`` says."""
-    return mistakes.add(node, f"{name}: {node.text}: write {remedy}")
 
 
 def no_such(key: str, keys: Sequence[str], name: str, what: str) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import file_name_of
-from ...budgets.settings import STAND_IN
 from ...cache.estimates import EstimateCache
 from ...devices.choice import DeviceChoice
 from ...errors import WorkerFailure
@@ -18,6 +17,7 @@ from ...estimates.estimate import Estimate, without_figure
 from ...estimates.estimator import Estimator
 from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
+from ...names import STAND_IN
 from ..ranks.rank_estimates import answer_of_ranks
 from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
 from .client import Worker
