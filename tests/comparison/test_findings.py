@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.comparison.findings import MOST_ROWS, findings
+from pytest_membudget.comparison.findings import MOST_ROWS, findings, input_factor
 from pytest_membudget.results.comparison import Change
 
 MIB = 2**20
@@ -154,3 +154,207 @@ def test_what_has_shrunk_is_told_with_where_it_was(figure, hold):
     base = figure(hold(100 * MIB, "parameters"), hold(64 * MIB, location="m.py:9"))
     [row] = findings(figure(hold(100 * MIB, "parameters")), base)
     assert (row.bytes, row.location, row.base_location) == (-64 * MIB, None, "m.py:9")
+
+
+# Growth over many lines
+
+
+def test_growth_over_many_lines_is_the_components_with_the_number_of_lines_and_the_largest(figure, hold):
+    base = [hold(100 * MIB, module=f"m{n}", location=f"m.py:{n}", source=f"line {n}") for n in range(1, 41)]
+    head = [replace(one, bytes=(100 + n) * MIB) for n, one in enumerate(base, start=1)]
+    [row] = findings(figure(*head), figure(*base))
+
+    assert (row.bytes, row.lines) == (40 * 41 // 2 * MIB, 40)
+    assert (row.location, row.largest_bytes) == ("m.py:40", 40 * MIB)
+    assert (row.component, row.module) == ("activations", None)
+
+
+def test_one_lines_growth_is_its_own(figure, hold):
+    [row] = findings(figure(hold(30 * MIB)), figure(hold(10 * MIB)))
+
+    assert (row.lines, row.largest_bytes) == (1, None)
+
+
+def test_a_line_of_several_operators_is_named_by_none_of_them(figure, hold):
+    many = [hold(10 * MIB, module=f"m{n}", operator=f"aten::op{n}", location="m.py:7") for n in range(20)]
+    [row] = findings(figure(*many), figure())
+
+    assert (row.bytes, row.location, row.lines) == (200 * MIB, "m.py:7", 1)
+    assert (row.module, row.operator) == (None, None)
+
+
+def test_growth_that_no_holder_names_is_not_taken_for_that_of_a_line(figure, hold):
+    base = figure(hold(10 * MIB))
+    head = figure(hold(15 * MIB), hold(500 * MIB, location="m.py:2"))
+    rows = findings(replace(head, holders=(hold(15 * MIB),)), replace(base, holders=(hold(10 * MIB),)))
+
+    assert [(row.bytes, row.module, row.lines) for row in rows] == [(500 * MIB, "elsewhere", 1)]
+
+
+def test_what_the_rows_leave_out_is_counted_and_no_component(figure, hold):
+    names = ("parameters", "gradients", "optimizer_states", "activations", "inputs", "temporaries", "buffers")
+    head = [
+        hold(10 * MIB, name, f"m{n}.{name}", f"{name}.py:{n}", operator=f"aten::op{n}")
+        for name in names
+        for n in range(2)
+    ]
+    *rows, last = findings(figure(*head), figure())
+
+    assert [(row.bytes, row.lines, row.largest_bytes) for row in rows] == [(20 * MIB, 2, 10 * MIB)] * 5
+    assert (last.bytes, last.component, last.module) == (40 * MIB, "others", "elsewhere")
+
+
+# Which row is first
+
+
+def test_a_holder_that_entered_the_list_is_not_paired_with_one_that_left_it(figure, hold):
+    """Both lists name the largest: at the base ``y`` is the last of them, at the head ``x``."""
+    large = [hold(50 * MIB, "parameters", f"p{n}", f"p.py:{n}", source=f"p {n}") for n in range(3)]
+
+    def x(size):
+        return hold(size * MIB, location="m.py:1", source="x = self.up(x)")
+
+    def y(size):
+        return hold(size * MIB, location="m.py:9", source="y = other(z)")
+
+    cause = hold(20 * MIB, "gradients", "w", "m.py:30", source="loss.backward()")
+    base = replace(figure(*large, x(8), y(9)), holders=(*large, y(9)))
+    head = replace(figure(*large, x(14), y(8), cause), holders=(*large, cause, x(14)))
+
+    assert findings(head, base) == (
+        Change(20 * MIB, "gradients", "w", "m.py:30", None, "aten::mm"),
+        Change(5 * MIB, "activations", "elsewhere"),
+    )
+
+
+def test_a_holder_that_is_larger_than_any_that_a_list_leaves_out_is_new(figure, hold):
+    listed = hold(50 * MIB, "parameters", "p", "p.py:1")
+    base = replace(figure(listed, hold(8 * MIB, location="m.py:1")), holders=(listed,))
+    new = hold(60 * MIB, location="m.py:9")
+    head = replace(figure(listed, hold(8 * MIB, location="m.py:1"), new), holders=(new, listed))
+
+    assert told(findings(head, base)) == [(60, "activations", "m.py:9")]
+
+
+def test_tensors_of_one_size_are_not_merged_across_lines(figure, hold):
+    """Two lines say the same in other names; a third, of the same size, is new."""
+    base = [
+        hold(64 * MIB, module="a", location="m.py:1", source="x = self.a(x)"),
+        hold(64 * MIB, module="b", location="m.py:2", source="x = self.b(x).relu()"),
+    ]
+    head = [
+        hold(64 * MIB, module="up", location="m.py:1", source="y = self.up(y)"),
+        hold(64 * MIB, module="down", location="m.py:2", source="y = self.down(y).relu()"),
+        hold(64 * MIB, module="new", location="m.py:3", source="kept.append(y.float())"),
+    ]
+    [row] = findings(figure(*head), figure(*base))
+
+    assert (row.bytes, row.location, row.base_location, row.module) == (64 * MIB, "m.py:3", None, "new")
+
+
+def test_one_more_line_with_the_same_text_is_the_one_that_is_new(figure, hold):
+    same = [hold(5 * MIB, location=f"m.py:{line}", source="x = f(x)") for line in (10, 20)]
+    new = hold(9 * MIB, location="m.py:15", source="x = f(x)")
+
+    assert told(findings(figure(*same, new), figure(*same))) == [(9, "activations", "m.py:15")]
+
+
+def test_a_workspace_with_another_first_user_is_the_same(figure, hold):
+    before = hold(64 * MIB, "workspaces", "q_proj", "a.py:10", source="self.q_proj(x)", count=2)
+    after = [
+        hold(32 * MIB, "workspaces", "embed", "b.py:3", source="embed @ w.T", operator="aten::addmm"),
+        hold(32 * MIB, "workspaces", None, "train.py:3", source="loss.backward()"),
+    ]
+    cause = hold(30 * MIB, location="m.py:5")
+
+    assert told(findings(figure(*after, cause), figure(before))) == [(30, "activations", "m.py:5")]
+
+
+def test_a_workspace_less_is_one_row_whatever_uses_the_others(figure, hold):
+    before = [hold(32 * MIB, "workspaces", name, f"a.py:{name}", source=name) for name in "12"]
+    after = [hold(32 * MIB, "workspaces", "3", "b.py:3"), hold(256, "workspaces", "4", "b.py:4")]
+    rows = findings(figure(*after), figure(*before))
+
+    assert [(row.bytes, row.component) for row in rows] == [(256 - 32 * MIB, "workspaces")]
+
+
+def test_a_tensor_that_changed_its_component_is_no_finding(figure, hold):
+    """As by ``requires_grad_(False)``, and under another module: what holds it is the same."""
+    before = hold(90 * MIB, "parameters", "q_proj.weight", "linear.py:8", source="empty(n, m)")
+    after = hold(90 * MIB, "frozen_parameters", "q_proj.base.weight", "linear.py:9", source="empty(n, m)")
+    cause = hold(30 * MIB, location="m.py:5")
+
+    assert told(findings(figure(after, cause), figure(before))) == [(30, "activations", "m.py:5")]
+
+
+def test_some_tensors_of_a_line_that_changed_their_component_are_no_finding(figure, hold):
+    line = {"location": "m.py:5", "source": "x = f(x)"}
+    base = [hold(24 * MIB, count=24, **line)]
+    head = [
+        hold(20 * MIB, count=20, **line),
+        hold(4 * MIB, "temporaries", count=4, **line),
+        hold(3 * MIB, "gradients", location="m.py:9"),
+    ]
+
+    assert told(findings(figure(*head), figure(*base))) == [(3, "gradients", "m.py:9")]
+
+
+def test_an_unrelated_pair_of_one_size_has_its_rows(figure, hold):
+    """A new cache and a tensor less that is as large, at lines that have nothing in common."""
+    same = hold(100 * MIB, "parameters", "p", "p.py:1")
+    gone = hold(40 * MIB, module="attention", location="attention.py:7", source="scores = scores.float()")
+    new = hold(40 * MIB, module="cache", location="cache.py:9", source="self.keys.append(key)")
+    cause = hold(100 * MIB, "gradients", "w", "train.py:5")
+    rows = findings(figure(same, new, cause), figure(same, gone))
+
+    assert told(rows) == [
+        (100, "gradients", "train.py:5"),
+        (40, "activations", "cache.py:9"),
+        (-40, "activations", None),
+    ]
+
+
+def test_what_has_grown_comes_before_what_has_shrunk(figure, hold):
+    gone = hold(90 * MIB, "temporaries", location="a.py:1")
+    new = hold(99 * MIB, "activations", location="b.py:1")
+
+    assert [row.bytes // MIB for row in findings(figure(new), figure(gone))] == [99, -90]
+    assert [row.bytes // MIB for row in findings(figure(gone), figure(new))] == [-99, 90]
+
+
+# A larger batch, a longer sequence
+
+
+def sample(hold, batch, *, scores=1, weights=1):
+    """What a step of ``batch`` samples holds; ``scores`` is another factor, of what grows by its square."""
+    return [
+        hold(8 * batch, "inputs", None, "train.py:1"),
+        hold(batch * MIB, module="embed", location="m.py:1"),
+        hold(4 * batch * MIB, module="mlp", location="m.py:2"),
+        hold(2 * batch * MIB, "temporaries", "mlp", "m.py:3"),
+        hold(scores * 2 * MIB, module="attention", location="m.py:4"),
+        hold(weights * 100 * MIB, "parameters", "w", "m.py:9"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factor"),
+    [
+        ({"batch": 4}, {"batch": 6}, 1.5),
+        ({"batch": 4}, {"batch": 3}, 0.75),
+        ({"batch": 4, "scores": 4**2}, {"batch": 8, "scores": 8**2}, 2.0),
+        ({"batch": 4}, {"batch": 4}, None),
+        ({"batch": 4, "weights": 1}, {"batch": 6, "weights": 2}, None),
+        ({"batch": 4, "scores": 1}, {"batch": 6, "scores": 20}, None),
+    ],
+)
+def test_all_that_a_sample_takes_by_one_factor(figure, hold, before, after, factor):
+    assert input_factor(figure(*sample(hold, **after)), figure(*sample(hold, **before))) == factor
+
+
+def test_without_inputs_that_grew_no_batch_is_larger(figure, hold):
+    head, base = sample(hold, 6), sample(hold, 4)
+
+    assert input_factor(figure(*head[1:]), figure(*base[1:])) is None
+    assert input_factor(figure(base[0], *head[1:]), figure(*base)) is None
+    assert input_factor(figure(head[0]), figure(base[0])) is None

@@ -30,7 +30,7 @@ def test_the_line_that_grew_is_an_error_too(document, row, comparison, root):
     assert mark.startswith("::error file=tests/test_memory.py,line=12,title=GPU memory%3A grown too much::")
     assert line == (
         "::error file=src/model.py,line=57,title=GPU memory%3A what grew::+1.00 GiB activations of "
-        "layers.*.mlp at src/model.py:57 (aten::gelu) that was at src/model.py:55, "
+        "layers.*.mlp at src/model.py:57 (was src/model.py:55) (aten::gelu), "
         "in tests/test_memory.py::test_step"
     )
 

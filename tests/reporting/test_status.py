@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_membudget.reporting.causes import cause_text
 from pytest_membudget.reporting.status import (
-    cause_text,
     causes,
     explained,
     headline,
@@ -108,8 +108,7 @@ def test_growth_is_told_with_its_line(reported, row, comparison):
     )
     [cause] = causes(one, 5)
     assert cause_text(cause, quoted, signed=True) == (
-        "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (<aten::gelu>) "
-        "that was at <src/model.py:55>"
+        "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (was <src/model.py:55>) (<aten::gelu>)"
     )
 
 

@@ -105,8 +105,8 @@ def test_the_json_form_gives_the_same_value_back():
         timeline,
         "fake",
     )
-    change = Change(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm")
-    comparison = Comparison("shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline)
+    change = Change(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm", 2, -2)
+    comparison = Comparison("shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline, 0.5)
     known = TestResult(
         "a::b", "a.py", 3, "over", "why", Budget(gib=1, gpus=2, ranks=[0], components={"inputs": 0.5}), 5,
         "more", True, 1, 9, True, (full,), (figure(3, "measured"),), "no CUDA", "H100", (("name", 1),),

@@ -5,68 +5,90 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from itertools import combinations
 
+from ..components import ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES
 from ..memory_report import MemoryReport, module_pattern
-from ..results.comparison import Change
-from .matching import changes_between
+from ..results.comparison import ELSEWHERE, OTHERS, Change
+from .matching import Pair, matching_of
 
 #: Rows that a reader takes in at a glance; what they leave unexplained of the growth; and what is too
 #: little of it for a row. All three are choices of presentation.
 MOST_ROWS = 6
 _UNEXPLAINED = 0.1
 _NEGLIGIBLE = 0.005
-
-#: Stands for a module where the growth is outside of the holders that a report names.
-ELSEWHERE = "elsewhere"
+#: Two factors that differ by less are one: kernels round sizes up.
+_ROUNDING = 0.01
+#: What is in proportion to the samples, or to a power of their number.
+_OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
 
 
 def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
-    """The rows that explain the growth from the figure ``base`` to ``head``, the largest first.
+    """The rows that explain the growth from the figure ``base`` to ``head``, its causes first.
 
-    Their bytes add up to it, but for a tenth at most. None where both take the same: who holds the memory
-    may have other names then, but that is no finding.
+    Their bytes add up to it, but for a tenth at most. None where both take the same: holders may have other
+    names then, but that is no finding.
     """
     growth_bytes = head.peak_bytes - base.peak_bytes
     if not growth_bytes:
         return ()
-    changes = [change for change in changes_between(head.holders, base.holders) if change.bytes]
-    changes = _without_moves([*changes, *_elsewhere(head, base, changes)])
-    for key in _GROUPINGS:
-        rows = _explaining(_grouped(changes, key), growth_bytes)
+    matching = matching_of(head, base)
+    changes = [_change(pair) for pair in matching.pairs if pair.bytes]
+    changes += [Change(rest, name, ELSEWHERE) for name, rest in matching.rest.items() if rest]
+    changes = [change for change in _grouped(changes, _workspaces) if change.bytes]
+    lines = _grouped(changes, _line)
+    for some in (changes, lines, _grouped(lines, _module)):
+        rows = _explaining(some, growth_bytes)
         if rows is not None:
             return tuple(rows)
-    return tuple(_with_rest(_grouped(changes, _component), growth_bytes))
+    components = _grouped(lines, _component)
+    return tuple(_explaining(components, growth_bytes) or _with_others(components, growth_bytes))
 
 
-def _elsewhere(head: MemoryReport, base: MemoryReport, changes: Sequence[Change]) -> list[Change]:
-    """By component what the holders do not account for: a report names the largest only, and no rounding."""
-    named: dict[str, int] = defaultdict(int)
-    for change in changes:
-        named[change.component] += change.bytes
-    names = dict.fromkeys((*head.components, *base.components, *named))
-    rests = {
-        name: head.components.get(name, 0) - base.components.get(name, 0) - named[name] for name in names
-    }
-    return [Change(rest, name, ELSEWHERE, None, None, None) for name, rest in rests.items() if rest]
+def input_factor(head: MemoryReport, base: MemoryReport) -> float | None:
+    """How many times as large all inputs are, where that explains the growth; else None.
+
+    What is computed from them is then larger by the same factor, or by its square: attention's scores in
+    terms of the length of a sequence.
+    """
+    pairs = [
+        (pair.head, pair.base)
+        for pair in matching_of(head, base).pairs
+        if pair.head and pair.base and pair.base.bytes and pair.head.component in _OF_SAMPLES
+    ]
+    factors = [one.bytes / other.bytes for one, other in pairs if one.component == INPUTS]
+    factor = max(factors, default=1.0)
+    if factor == 1 or not all(_is_near(one, factor) for one in factors) or len(factors) == len(pairs):
+        return None
+    scaled = [
+        (one.bytes, other.bytes)
+        for one, other in pairs
+        if any(_is_near(one.bytes / other.bytes, times) for times in (factor, factor**2))
+    ]
+    growth_bytes = head.peak_bytes - base.peak_bytes
+    unexplained_bytes = growth_bytes - sum(one - other for one, other in scaled)
+    constant_bytes = sum(base.components.get(name, 0) for name in _OF_SAMPLES) - sum(old for _, old in scaled)
+    explains = abs(unexplained_bytes) <= abs(growth_bytes) * _UNEXPLAINED
+    return factor if explains and constant_bytes <= sum(old for _, old in scaled) * _UNEXPLAINED else None
 
 
-def _without_moves(changes: Sequence[Change]) -> list[Change]:
-    """``changes`` without pairs that make up for each other: memory of one component that has moved."""
-    gone: dict[tuple[str, str | None, int], list[Change]] = defaultdict(list)
-    kept: dict[int, Change] = {}
-    for change in changes:
-        others = gone[change.component, change.operator, -change.bytes]
-        if others:
-            del kept[id(others.pop())]
-        else:
-            gone[change.component, change.operator, change.bytes].append(change)
-            kept[id(change)] = change
-    return list(kept.values())
+def _is_near(one: float, other: float) -> bool:
+    return abs(one - other) <= other * _ROUNDING
+
+
+def _change(pair: Pair) -> Change:
+    holder, base = pair.holder, pair.base
+    return Change(
+        bytes=pair.bytes,
+        component=holder.component,
+        module=holder.module,
+        location=pair.head.location if pair.head is not None else None,
+        base_location=base.location if base is not None else None,
+        operator=holder.operator,
+    )
 
 
 def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | None:
-    """The fewest of ``changes``, the largest first, that add up to the growth; None if too many would."""
+    """The fewest of ``changes`` that add up to the growth; None if too many would."""
     rows: list[Change] = []
     rest = growth_bytes
     for change in sorted(changes, key=lambda one: -abs(one.bytes)):
@@ -74,38 +96,33 @@ def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | 
             break
         rows.append(change)
         rest -= change.bytes
-    if abs(rest) > abs(growth_bytes) * _UNEXPLAINED:
-        return None
-    return _without_needless(rows, rest, growth_bytes)
-
-
-def _without_needless(rows: list[Change], rest: int, growth_bytes: int) -> list[Change]:
-    """``rows`` without the smallest, and without small ones that make up for each other, if that will do."""
     most = abs(growth_bytes) * _UNEXPLAINED
+    if abs(rest) > most:
+        return None
     while len(rows) > 1 and abs(rest + rows[-1].bytes) <= most:
         rest += rows.pop().bytes
-    small = [row for row in rows if abs(row.bytes) <= abs(growth_bytes) / 2]
-    for one, other in combinations(small, 2):
-        both = one.bytes + other.bytes
-        if one in rows and other in rows and one.bytes * other.bytes < 0 and abs(rest + both) <= most:
-            rows = [row for row in rows if row not in (one, other)]
-            rest += both
-    return rows
+    return _causes_first(rows, growth_bytes)
 
 
-def _with_rest(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
+def _with_others(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
     """The largest of ``changes``, and what they leave."""
     rows = sorted(changes, key=lambda one: -abs(one.bytes))[: MOST_ROWS - 1]
     rest = growth_bytes - sum(row.bytes for row in rows)
-    return [*rows, Change(rest, "others", ELSEWHERE, None, None, None)] if rest else rows
+    return [*_causes_first(rows, growth_bytes), *([Change(rest, OTHERS, ELSEWHERE)] if rest else [])]
+
+
+def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
+    """The largest first; of growth what is more before what is less, and the other way round."""
+    return sorted(rows, key=lambda row: ((row.bytes > 0) != (growth_bytes > 0), -abs(row.bytes)))
 
 
 def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:
-    """One change for all with the same ``key``, at the place of the largest."""
+    """One change for all with the same ``key``, at the line of the largest."""
     groups: dict[Hashable, list[Change]] = defaultdict(list)
     for change in changes:
-        groups[key(change)].append(change)
-    return [_summed(group) for group in groups.values()]
+        # what no holder names is of no line
+        groups[change.component if change.module == ELSEWHERE else key(change)].append(change)
+    return [_summed(group) if len(group) > 1 else group[0] for group in groups.values()]
 
 
 def _summed(group: Sequence[Change]) -> Change:
@@ -113,12 +130,20 @@ def _summed(group: Sequence[Change]) -> Change:
     # what has grown has its reason where most was added
     leads = [change for change in group if (change.bytes > 0) == (size > 0)] or list(group)
     lead = max(leads, key=lambda change: abs(change.bytes))
-    one_operator = len({change.operator for change in group}) == 1
-    return replace(lead, bytes=size, operator=lead.operator if one_operator or lead.location else None)
+    lines = len({_line(one) for one in group if abs(one.bytes) >= abs(lead.bytes) * _NEGLIGIBLE})
+    return replace(
+        lead,
+        bytes=size,
+        module=lead.module if len({module_pattern(change.module) for change in group}) == 1 else None,
+        operator=lead.operator if len({change.operator for change in group}) == 1 else None,
+        lines=lines,
+        largest_bytes=lead.bytes if lines > 1 else None,
+    )
 
 
-def _own(change: Change) -> Hashable:
-    return id(change)
+def _workspaces(change: Change) -> Hashable:
+    """All workspaces are one: cuBLAS makes its own where the first product of a stream happens to be."""
+    return WORKSPACES if change.component == WORKSPACES else id(change)
 
 
 def _line(change: Change) -> Hashable:
@@ -131,9 +156,4 @@ def _module(change: Change) -> Hashable:
 
 
 def _component(change: Change) -> Hashable:
-    return change.component
-
-
-#: What a row is about: single holders, then all of a line, of a module, of a component. The first that
-#: explains the growth in few rows is taken.
-_GROUPINGS: tuple[Callable[[Change], Hashable], ...] = (_own, _line, _module, _component)
+    return (change.component,)

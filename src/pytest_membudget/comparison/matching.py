@@ -1,126 +1,189 @@
-"""Which holders of head and base are the same, though lines have moved and names have changed."""
+"""Which holders of head and base are the same memory, though lines have moved and names have changed."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
 
-from ..memory_report import Holder, module_pattern
-from ..results.comparison import Change
+from ..memory_report import Holder, MemoryReport, module_pattern
+
+_NAME = re.compile(r"[^\W\d]\w*")
+#: A holder that is new in a list of the largest may have been too small for the other list. One that is
+#: larger than this times what that list leaves out is taken for new.
+_GROWTH_OF_UNLISTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A holder of the head and the same one of the base; None where it is new or gone."""
+
+    head: Holder | None
+    base: Holder | None
+
+    @property
+    def bytes(self) -> int:
+        """Head minus base."""
+        return (self.head.bytes if self.head else 0) - (self.base.bytes if self.base else 0)
+
+    @property
+    def holder(self) -> Holder:
+        """The head's holder of what is new or more, the base's of what is less or gone."""
+        holder = self.base if self.head is None or (self.bytes < 0 and self.base) else self.head
+        assert holder is not None
+        return holder
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The holders of two reports, matched."""
+
+    pairs: tuple[Pair, ...]
+    """Without those that make up for each other."""
+    rest: Mapping[str, int]
+    """Head minus base of each component, bytes, that no pair accounts for."""
+
 
 _Key = Callable[[Holder], Hashable | None]
 
 
-def changes_between(head: Iterable[Holder], base: Iterable[Holder]) -> list[Change]:
-    """Every holder once: with its counterpart at the base, or without where it is new or gone."""
-    left, right = list(head), list(base)
-    found: list[Change] = []
-    for key in _KEYS:
-        left, right, matched = _matched(left, right, key)
-        found += matched
-    found += [_change([holder], []) for holder in left]
-    found += [_change([], [holder]) for holder in right]
-    return found
+def matching_of(head: MemoryReport, base: MemoryReport) -> Matching:
+    """The holders of ``head`` and ``base``, matched by the surest keys first."""
+    pairs = [*(Pair(one, None) for one in head.holders), *(Pair(None, one) for one in base.holders)]
+    for key in _SAME:
+        pairs = _joined(pairs, key, _line)
+    unequal = pairs
+    for key in _EQUAL:
+        unequal = _without_equal(unequal, key)
+    uncertain = [pair for pair in unequal if _may_be_unlisted(pair, head, base)]
+    left = [pair for pair in unequal if pair not in uncertain]
+    left = _joined(left, _module_in_file, _size)
+    rest = Counter(head.components)
+    rest.subtract(base.components)
+    for pair in pairs:
+        if pair not in uncertain:
+            rest.subtract({pair.head.component: pair.head.bytes} if pair.head else {})
+            rest.update({pair.base.component: pair.base.bytes} if pair.base else {})
+    return Matching(tuple(left), rest)
 
 
-def _file(holder: Holder) -> str | None:
-    location = holder.location
-    return location.rpartition(":")[0] if location is not None else None
+def _may_be_unlisted(pair: Pair, head: MemoryReport, base: MemoryReport) -> bool:
+    """Whether the side without ``pair`` may have it: reports name the largest holders only."""
+    if pair.head is not None and pair.base is not None:
+        return False
+    other = base if pair.base is None else head
+    component = pair.holder.component
+    named_bytes = sum(one.bytes for one in other.holders if one.component == component)
+    unnamed_bytes = other.components.get(component, 0) - named_bytes
+    least_bytes = min((one.bytes for one in other.holders), default=unnamed_bytes)
+    return pair.holder.bytes <= _GROWTH_OF_UNLISTED * min(least_bytes, unnamed_bytes)
 
 
-def _place(holder: Holder) -> Hashable:
+def _place(holder: Holder) -> tuple[str, str | None, str]:
     return holder.component, module_pattern(holder.module), holder.operator
 
 
+def _file(holder: Holder) -> str | None:
+    return holder.location.rpartition(":")[0] if holder.location is not None else None
+
+
 def _same_line(holder: Holder) -> Hashable | None:
-    source = holder.source
-    return (*_tuple(_place(holder)), _file(holder), source) if source else None
+    return (*_place(holder), _file(holder), holder.source) if holder.source else None
 
 
 def _line_in_another_file(holder: Holder) -> Hashable | None:
-    source = holder.source
-    return (*_tuple(_place(holder)), source) if source else None
+    return (*_place(holder), holder.source) if holder.source else None
 
 
 def _same_text(holder: Holder) -> Hashable | None:
     """A module that has another name."""
-    source = holder.source
-    return (holder.component, holder.operator, source) if source else None
+    return (holder.component, holder.operator, holder.source) if holder.source else None
 
 
 def _same_location(holder: Holder) -> Hashable:
-    return (*_tuple(_place(holder)), holder.location)
+    return (*_place(holder), holder.location)
 
 
-def _same_size(holder: Holder) -> Hashable:
-    """A line that says the same in other names."""
-    return holder.component, holder.operator, holder.bytes, holder.count
+def _line_of_any_component(holder: Holder) -> Hashable | None:
+    """A parameter that was frozen, an activation that backward does not need any more."""
+    text = holder.source or holder.location
+    return (holder.operator, _file(holder), text) if text else None
+
+
+def _text_in_other_names(holder: Holder) -> Hashable | None:
+    names: dict[str, str] = {}
+    shape = _NAME.sub(lambda name: names.setdefault(name[0], f"_{len(names)}"), holder.source or "")
+    return (holder.component, holder.operator, shape) if shape else None
 
 
 def _same_module(holder: Holder) -> Hashable | None:
+    return _place(holder) if holder.module is not None else None
+
+
+def _module_in_file(holder: Holder) -> Hashable | None:
     """A line that was written anew, in the same module and file."""
-    return (*_tuple(_place(holder)), _file(holder)) if holder.location is not None else None
+    return (*_place(holder), _file(holder)) if holder.location is not None else None
 
 
-def _tuple(value: Hashable) -> tuple[Any, ...]:
-    assert isinstance(value, tuple)
-    return value
+#: The same whatever their sizes, the surest first. What one of them has matched is not looked at again.
+_SAME: tuple[_Key, ...] = (_same_line, _line_in_another_file, _same_text, _same_location)
+#: The same where one has as many bytes more as the other has less.
+_EQUAL: tuple[_Key, ...] = (_line_of_any_component, _text_in_other_names, _same_module)
 
 
-#: The surest first. What one of them has matched is not looked at again.
-_KEYS: tuple[_Key, ...] = (
-    _same_line,
-    _line_in_another_file,
-    _same_text,
-    _same_location,
-    _same_size,
-    _same_module,
-)
+def _joined(pairs: list[Pair], key: _Key, order: Callable[[Pair], int]) -> list[Pair]:
+    """``pairs``; what is new and what is gone are one pair where ``key`` finds both, in ``order``."""
+    gone = _by([pair for pair in pairs if pair.head is None], key)
+    found: list[Pair] = []
+    joined: set[int] = set()
+    for name, some in _by([pair for pair in pairs if pair.base is None], key).items():
+        for new, old in _in_order(some, gone.get(name, []), order):
+            found.append(Pair(new.head, old.base))
+            joined |= {id(new), id(old)}
+    return [*found, *(pair for pair in pairs if id(pair) not in joined)]
 
 
-def _matched(
-    head: list[Holder], base: list[Holder], key: _Key
-) -> tuple[list[Holder], list[Holder], list[Change]]:
-    """What is left of both, and the changes of those that ``key`` finds on both sides."""
-    heads, bases = _by(head, key), _by(base, key)
-    both = [name for name in heads if name in bases and name is not None]
-    found = [change for name in both for change in _paired(heads[name], bases[name])]
-    return (
-        [holder for name, held in heads.items() if name not in both for holder in held],
-        [holder for name, held in bases.items() if name not in both for holder in held],
-        found,
-    )
+def _in_order(new: list[Pair], old: list[Pair], order: Callable[[Pair], int]) -> Iterable[tuple[Pair, Pair]]:
+    """One of each in ``order``; where one side has more, first those of one size."""
+    new, old = sorted(new, key=order), sorted(old, key=order)
+    if len(new) != len(old):
+        for pair in list(new):
+            same = next((one for one in old if one.bytes == -pair.bytes), None)
+            if same is not None:
+                yield pair, same
+                new.remove(pair)
+                old.remove(same)
+    yield from zip(new, old, strict=False)
 
 
-def _paired(heads: list[Holder], bases: list[Holder]) -> list[Change]:
-    """Line by line where there are as many on both sides, else all of them as one."""
-    if len(heads) != len(bases):
-        return [_change(heads, bases)]
+def _without_equal(pairs: list[Pair], key: _Key) -> list[Pair]:
+    """``pairs`` without two of them whose bytes make up for each other, where ``key`` finds both."""
+    gone: set[int] = set()
+    for some in _by([pair for pair in pairs if pair.bytes], key).values():
+        by_bytes: dict[int, list[Pair]] = defaultdict(list)
+        for pair in some:
+            others = by_bytes[-pair.bytes]
+            if others:
+                gone |= {id(pair), id(others.pop())}
+            else:
+                by_bytes[pair.bytes].append(pair)
+    return [pair for pair in pairs if id(pair) not in gone]
 
-    def line(holder: Holder) -> int:
-        number = (holder.location or "").rpartition(":")[2]
-        return int(number) if number.isdecimal() else 0
 
-    pairs = zip(sorted(heads, key=line), sorted(bases, key=line), strict=True)
-    return [_change([head], [base]) for head, base in pairs]
-
-
-def _by(holders: list[Holder], key: _Key) -> dict[Hashable | None, list[Holder]]:
-    groups: dict[Hashable | None, list[Holder]] = defaultdict(list)
-    for holder in holders:
-        groups[key(holder)].append(holder)
+def _by(pairs: list[Pair], key: _Key) -> dict[Hashable, list[Pair]]:
+    groups: dict[Hashable, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        name = key(pair.holder)
+        if name is not None:
+            groups[name].append(pair)
     return groups
 
 
-def _change(heads: list[Holder], bases: list[Holder]) -> Change:
-    largest = max(heads or bases, key=lambda holder: int(holder.bytes))
-    before = max(bases, key=lambda holder: int(holder.bytes), default=None)
-    return Change(
-        bytes=sum(holder.bytes for holder in heads) - sum(holder.bytes for holder in bases),
-        component=largest.component,
-        module=largest.module,
-        location=largest.location if heads else None,
-        base_location=before.location if before is not None else None,
-        operator=largest.operator,
-    )
+def _line(pair: Pair) -> int:
+    number = (pair.holder.location or "").rpartition(":")[2]
+    return int(number) if number.isdecimal() else 0
+
+
+def _size(pair: Pair) -> int:
+    return -pair.holder.bytes

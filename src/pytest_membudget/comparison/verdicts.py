@@ -29,7 +29,7 @@ from ..results.comparison import (
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .base import Facts
-from .findings import findings
+from .findings import findings, input_factor
 
 #: A test that takes less by more than this share of its base's figure could have a tighter budget.
 _SHRUNK_SHARE = 0.01
@@ -65,6 +65,7 @@ def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport
         base_bytes=base.peak_bytes,
         head_bytes=head.peak_bytes,
         growth_bytes=head.peak_bytes - base.peak_bytes,
+        input_factor=input_factor(head, base),
         findings=findings(head, base),
         base_components=dict(base.components),
         base_timeline=base.timeline,

@@ -107,6 +107,8 @@ _FINDING = Keys(
         "location": _OPTIONAL_PLACE,
         "base_location": _OPTIONAL_PLACE,
         "operator": _OPTIONAL_PLACE,
+        "lines": _with(Whole(1, 10**9), lambda: 1),
+        "largest_bytes": _with(Maybe(_CHANGE), _none),
     },
 )
 _COMPARISON = Keys(
@@ -117,6 +119,7 @@ _COMPARISON = Keys(
         "head_bytes": _with(Maybe(_SIZE), _none),
         "growth_bytes": _with(_CHANGE, int),
         "suggested_gib": _with(Maybe(Number()), _none),
+        "input_factor": _with(Maybe(Number()), _none),
         "findings": _with(ListOf(_FINDING, 1000), list),
         "base_components": _with(Maybe(MapOf(_WORD, _CHANGE)), _none),
         "base_timeline": _with(Maybe(_TIMELINE), _none),

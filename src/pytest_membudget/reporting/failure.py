@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from ..formulas.savings import savings_of
 from ..memory_report import Holder, MemoryReport
-from ..results.comparison import Change
 from ..results.test_result import TestResult
 from ..units import gib_text
+from .causes import described, input_text, size_text
 from .side_by_side import side_by_side, three_ways
 
 #: Holders that a failure names; report.json has more.
@@ -67,18 +67,13 @@ def _since_base(row: TestResult) -> list[str]:
     growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
     if not growth_bytes:
         return ["", f"It took {gib_text(base_bytes)} at the base too."]
-    sign = "+" if growth_bytes > 0 else ""
-    lines = ["", f"Since the base {sign}{gib_text(growth_bytes)}, from {gib_text(base_bytes)}:"]
-    return lines + [_finding(finding) for finding in comparison.findings]
-
-
-def _finding(finding: Change) -> str:
-    size = f"{'+' if finding.bytes > 0 else ''}{gib_text(finding.bytes)}"
-    parts = [finding.component, finding.module or ""]
-    here, before = finding.location, finding.base_location
-    place = f"{here} (was {before})" if here and before and here != before else here
-    parts += [place or (f"no longer at {before}" if before else ""), finding.operator or ""]
-    return f"  {size:>12}  {'  '.join(part for part in parts if part)}"
+    growth = size_text(growth_bytes, signed=True)
+    lines = ["", f"Since the base {growth}, from {gib_text(base_bytes)}:"]
+    lines += [
+        f"  {size_text(change.bytes, signed=True):>12}  {described(change, str)}"
+        for change in comparison.findings
+    ]
+    return [*lines, *filter(None, [input_text(comparison)])]
 
 
 def _budget_text(row: TestResult) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..results.comparison import SHRUNK
+from .causes import cause_text
 from .document import Document
 from .escaping import command_data, command_property
 from .status import (
@@ -14,7 +15,6 @@ from .status import (
     NOTICE,
     WARNING,
     ReportedTest,
-    cause_text,
     causes,
     explained,
     place_in,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
+from .causes import cause_text
 from .document import Document
 from .figures import PREFIX, figures
-from .status import FAILURE, ReportedTest, cause_text, causes, explained, reported_tests, to_do
+from .status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 
 #: Holders or findings that the text of a failure names.
 _CAUSES = 10

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from ..errors import UsageMistake
 from ..memory_report import MemoryReport
 from ..units import gib_text
+from .causes import cause_text
 from .document import Document
 from .escaping import html_code, markdown_block, markdown_code
-from .status import FAILURE, ReportedTest, cause_text, causes, explained, headline, reported_tests, to_do
+from .status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
 COMMENT_LIMIT = 65_536

@@ -11,6 +11,7 @@ from typing import Any
 from ..components import COMPONENTS
 from ..errors import UsageMistake
 from ..memory_report import Timeline
+from ..results.comparison import ELSEWHERE
 from ..units import gib_text
 from .document import Document
 from .escaping import script_json
@@ -65,6 +66,7 @@ def page(document: Document) -> str:
         comparison=document.comparison,
         tests=[_test(one, number) for number, one in enumerate(found)],
         failure=FAILURE,
+        elsewhere=ELSEWHERE,
         gib=gib_text,
         charts=script_json([chart for number, one in enumerate(found) for chart in _charts(one, number)]),
         scripts=scripts,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..memory_report import Holder, MemoryReport
+from ..memory_report import MemoryReport
 from ..results.comparison import (
     EXPIRED,
     GROWN,
@@ -18,20 +18,15 @@ from ..results.comparison import (
     STILL_OVER,
     UNCHANGED,
     WAIVED,
-    Change,
 )
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
+from .causes import Cause, Code, input_text
 from .document import Document
 
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
 #: The worst first.
 LEVELS = (FAILURE, WARNING, NOTICE, FINE)
-
-#: What a report names as the reason of a figure or of a change.
-Cause = Holder | Change
-#: Makes text that came from code safe for a format.
-Code = Callable[[str], str]
 
 _BY_STATUS = {
     NEW_OVER: (FAILURE, "over budget"),
@@ -177,11 +172,12 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
 
 def _growth_text(one: ReportedTest) -> str:
     comparison = one.result.comparison
-    base = comparison.base_bytes if comparison is not None else None
-    if base is None or not one.growth_bytes:
+    if comparison is None or comparison.base_bytes is None or not comparison.growth_bytes:
         return ""
+    base = comparison.base_bytes
     word = "more" if one.growth_bytes > 0 else "less"
-    return f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})."
+    text = f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})."
+    return " ".join(filter(None, (text, input_text(comparison))))
 
 
 def to_do(one: ReportedTest, code: Code) -> str:
@@ -216,29 +212,11 @@ def _place_of(one: ReportedTest, code: Code) -> str:
 
 
 def causes(one: ReportedTest, most: int) -> list[Cause]:
-    """What explains it, the largest first: what has changed since the base, else who holds the peak."""
+    """What explains it, the cause first: what has changed since the base, else what holds the peak."""
     comparison = one.result.comparison
-    findings: Sequence[Cause] = comparison.findings if comparison is not None else ()
-    if findings:
-        return sorted(findings, key=lambda finding: -abs(finding.bytes))[:most]
+    if comparison is not None and comparison.findings:
+        return list(comparison.findings[:most])
     return list(one.figure.holders[:most]) if one.figure is not None else []
-
-
-def cause_text(cause: Cause, code: Code, *, signed: bool) -> str:
-    """One of ``causes`` in words."""
-    size = gib_text(cause.bytes)
-    parts = [f"+{size}" if signed and cause.bytes > 0 else size, cause.component]
-    if cause.module:
-        parts.append(f"of {code(cause.module)}")
-    if isinstance(cause, Holder) and cause.count > 1:
-        parts.append(f"x{cause.count}")
-    parts.append(f"at {code(cause.location)}" if cause.location else "at no line of Python")
-    if cause.operator:
-        parts.append(f"({code(cause.operator)})")
-    moved = cause.base_location if isinstance(cause, Change) else None
-    if moved and moved != cause.location:
-        parts.append(f"that was at {code(moved)}")
-    return " ".join(parts)
 
 
 def place_in(location: str | None) -> tuple[str, int] | None:

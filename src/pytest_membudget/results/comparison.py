@@ -37,18 +37,30 @@ EXCUSING: Final = (STILL_OVER, WAIVED)
 """With these a test over its budget passes."""
 
 
+ELSEWHERE: Final = "elsewhere"
+"""The module of a change that none of the holders in the reports accounts for."""
+OTHERS: Final = "others"
+"""The component of a change that sums what the rows before it leave out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Memory of one kind that the head, the base or both hold, and the difference between them."""
+    """Memory of one component that the head, the base or both hold, and the difference between them."""
 
     bytes: int
-    """Head minus base."""
+    """Head minus base, of all its lines."""
     component: str
     module: str | None = None
+    """None too where the lines are of several."""
     location: str | None = None
-    """``file:line`` at the head."""
+    """``file:line`` at the head; of several lines that of the largest change."""
     base_location: str | None = None
     operator: str | None = None
+    """None too where there are several."""
+    lines: int = 1
+    """How many lines have changed, without negligible ones; an operator outside of lines counts as one."""
+    largest_bytes: int | None = None
+    """Head minus base of the line at ``location``, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,8 @@ class Comparison:
     """What explains the growth, the largest first."""
     base_components: Mapping[str, int] | None = None
     base_timeline: Timeline | None = None
+    input_factor: float | None = None
+    """How many times as large the inputs are, where that explains the growth."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -92,7 +106,15 @@ class Comparison:
         )
 
 
-_PLAIN = ("status", "reason", "base_bytes", "head_bytes", "growth_bytes", "suggested_gib")
+_PLAIN = (
+    "status",
+    "reason",
+    "base_bytes",
+    "head_bytes",
+    "growth_bytes",
+    "suggested_gib",
+    "input_factor",
+)
 
 
 @dataclass(frozen=True, slots=True)

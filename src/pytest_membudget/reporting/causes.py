@@ -1,0 +1,70 @@
+"""What explains a figure or a change, in words: a holder, or a row of the comparison with the base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..components import TENSOR_COMPONENTS
+from ..memory_report import Holder
+from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison
+from ..units import gib_text
+
+Cause = Holder | Change
+#: Makes text that came from code safe for a format.
+Code = Callable[[str], str]
+
+
+def size_text(size_bytes: int, *, signed: bool) -> str:
+    """``size_bytes`` with its unit; growth begins with ``+`` if ``signed``."""
+    return f"{'+' if signed and size_bytes > 0 else ''}{gib_text(size_bytes)}"
+
+
+def cause_text(cause: Cause, code: Code, *, signed: bool) -> str:
+    """The size of ``cause``, and what it is; ``code`` wraps what came from code."""
+    return f"{size_text(cause.bytes, signed=signed)} {described(cause, code)}"
+
+
+def described(cause: Cause, code: Code) -> str:
+    """What ``cause`` is, without its size."""
+    if isinstance(cause, Change) and cause.component == OTHERS:
+        return "in smaller changes"
+    of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""
+    times = f" x{cause.count}" if isinstance(cause, Holder) and cause.count > 1 else ""
+    return f"{cause.component}{of}{times}{_where(cause, code)}"
+
+
+def _where(cause: Cause, code: Code) -> str:
+    operator = f" ({code(cause.operator)})" if cause.operator else ""
+    if isinstance(cause, Holder):
+        return f" {_at(cause.location, code)}{operator}"
+    if cause.module == ELSEWHERE:
+        return " outside the largest holders" if cause.component in TENSOR_COMPONENTS else ""
+    if cause.largest_bytes is not None:
+        largest = size_text(cause.largest_bytes, signed=True)
+        return f" in {cause.lines} lines, the largest {largest} {_moved(cause, code)}{operator}"
+    return f" {_moved(cause, code)}{operator}"
+
+
+def _moved(change: Change, code: Code) -> str:
+    """The line now and, where it was another, at the base."""
+    location, before = change.location, change.base_location
+    if not location and before:
+        return f"no longer at {code(before)}"
+    was = f" (was {code(before)})" if before and before != location else ""
+    return f"{_at(location, code)}{was}"
+
+
+def _at(location: str | None, code: Code) -> str:
+    return f"at {code(location)}" if location else "at no line of Python"
+
+
+def input_text(comparison: Comparison) -> str:
+    """What to say where larger inputs explain the growth; empty where they do not."""
+    factor = comparison.input_factor
+    if factor is None:
+        return ""
+    grew, kind = ("grew", "larger batch or longer") if factor > 1 else ("shrank", "smaller batch or shorter")
+    return (
+        f"Inputs are {factor:.3g} times as large, and what is computed from them {grew} with them: "
+        f"a {kind} sequence."
+    )
