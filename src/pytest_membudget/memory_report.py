@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .components import COMPONENTS
+
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -137,7 +139,7 @@ class MemoryReport:
             rank=data["rank"],
             metric=data["metric"],
             peak=PeakBytes(**data["peak"]),
-            components=dict(data["components"]),
+            components=_in_order(data["components"]),
             holders=tuple(Holder(**holder) for holder in data["holders"]),
             host=cls.from_json(data["host"]) if data.get("host") is not None else None,
             assumptions=tuple(data["assumptions"]),
@@ -146,3 +148,9 @@ class MemoryReport:
             timeline=Timeline.from_json(data["timeline"]) if data.get("timeline") is not None else None,
             device=data.get("device", ""),
         )
+
+
+def _in_order(components: Mapping[str, int]) -> dict[str, int]:
+    """``components`` in the order of reports; cached estimates are written with sorted keys."""
+    names = [name for name in COMPONENTS if name in components]
+    return {name: components[name] for name in dict.fromkeys((*names, *components))}

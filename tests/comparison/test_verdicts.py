@@ -6,7 +6,8 @@ import pytest
 
 from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base import Facts
-from pytest_membudget.comparison.verdicts import compared, growth_text, with_waiver
+from pytest_membudget.comparison.verdicts import compared, with_waiver
+from pytest_membudget.results.comparison import growth_text
 
 MIB = 2**20
 GIB = 2**30

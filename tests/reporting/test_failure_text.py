@@ -64,3 +64,10 @@ def test_what_was_taken_for_granted_and_what_is_not_modelled_is_told(text):
 
     assert "a.py:1 reads a bool value" in said.partition("Taken for granted")[2]
     assert "a.py:2 aten::gru" in said.partition("Not modelled")[2]
+
+
+def test_a_figure_without_holders_has_no_heading_for_them(text):
+    assert "What holds it" in text()
+    assert "What holds it" not in text({"holders": []})
+    assert "\n\n\n" not in text({"holders": []})
+    assert not text({"holders": []}).endswith("\n")

@@ -55,6 +55,13 @@ def test_growth_is_a_failure_with_its_property(document, row, comparison):
     assert (found["membudget.status"], found["membudget.growth_bytes"]) == ("grown", str(GIB))
 
 
+def test_growth_that_is_waived_has_its_rows(document, row, comparison):
+    [case] = cases(junit(document(row(comparison=comparison(status="waived"))))).values()
+
+    assert case.find("failure") is None
+    assert "+1.00 GiB  activations of layers.*.mlp at src/model.py:57" in case.find("system-out").text
+
+
 def test_an_expected_failure_is_none(document, over):
     assert cases(junit(document(over(expected=True))))["test_over"].find("failure") is None
 
@@ -65,6 +72,7 @@ def test_hostile_texts_come_back_as_they_are_shown(document, hostile_report):
     assert len(list(found.iter("testcase"))) == 4
     assert {element.tag for element in found.iter()} == {
         "testsuites", "testsuite", "testcase", "properties", "property", "failure", "skipped",
+        "system-out",
     }  # fmt: skip
 
 

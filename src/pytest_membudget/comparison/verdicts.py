@@ -25,6 +25,7 @@ from ..results.comparison import (
     UNCHANGED,
     WAIVED,
     Comparison,
+    growth_text,
 )
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
@@ -129,15 +130,6 @@ def with_waiver(
         )
     reason = f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})"
     return replace(known, status=WAIVED, reason=reason)
-
-
-def growth_text(growth_bytes: int, base_bytes: int) -> str:
-    """``takes 1.20 GiB (4.1%) more than at the base``."""
-    if not growth_bytes:
-        return "takes what it took at the base"
-    share = f" ({abs(growth_bytes) / base_bytes:.1%})" if base_bytes else ""
-    word = "more" if growth_bytes > 0 else "less"
-    return f"takes {gib_text(abs(growth_bytes))}{share} {word} than at the base"
 
 
 def _tighter(head: TestResult, figure: MemoryReport) -> float | None:

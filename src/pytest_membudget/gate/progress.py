@@ -15,6 +15,7 @@ class ProgressLine:
     """Tells which of ``total`` tests is being estimated; says nothing without a terminal reporter."""
 
     def __init__(self, config: pytest.Config, total: int) -> None:
+        self._config = config
         self._reporter = config.pluginmanager.getplugin("terminalreporter")
         self._quiet = self._reporter is None or config.get_verbosity() < 0 or not total
         self._rewrites = not self._quiet and bool(getattr(self._reporter, "isatty", False))
@@ -31,11 +32,14 @@ class ProgressLine:
 
     def step(self, number: int, total: int, nodeid: str) -> None:
         """Test ``number`` of ``total`` is next."""
-        text = f"membudget: estimating {number}/{total} {nodeid}"
+        text = f"membudget: estimating {number}/{total} "
         if self._rewrites:
-            self._reporter.rewrite(text, erase=True)
+            # a line that wraps is not erased as a whole
+            room = self._config.get_terminal_writer().fullwidth - 1 - len(text)
+            shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
+            self._reporter.rewrite(text + shown, erase=True)
         elif not self._quiet and time.monotonic() - self._told > _INTERVAL:
-            self._reporter.write_line(text)
+            self._reporter.write_line(text + nodeid)
             self._told = time.monotonic()
 
     def __exit__(

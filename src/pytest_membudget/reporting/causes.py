@@ -58,6 +58,15 @@ def _at(location: str | None, code: Code) -> str:
     return f"at {code(location)}" if location else "at no line of Python"
 
 
+def change_lines(comparison: Comparison) -> list[str]:
+    """The rows that explain the growth since the base, for a terminal."""
+    rows = [
+        f"  {size_text(change.bytes, signed=True):>12}  {described(change, str)}"
+        for change in comparison.findings
+    ]
+    return [*rows, *filter(None, [input_text(comparison)])]
+
+
 def input_text(comparison: Comparison) -> str:
     """What to say where larger inputs explain the growth; empty where they do not."""
     factor = comparison.input_factor

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..memory_report import MemoryReport
+from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
+from .causes import change_lines
 
 
 def summary_lines(
@@ -16,7 +18,7 @@ def summary_lines(
     notes: Mapping[str, str],
     not_run: int,
 ) -> Iterator[str]:
-    """The table of ``rows``, then who was not checked and why, then the counts.
+    """The table of ``rows``, what changed in tests that pass, those not checked and why, then the counts.
 
     ``notes`` say more of the verdicts of single tests; ``not_run`` tests were to run and have not.
     """
@@ -30,6 +32,7 @@ def summary_lines(
         table = [[row[name] for name in headers] for row in cells]
         align = ["left" if name in _TEXTS else "right" for name in headers]
         yield from tabulate(table, headers, disable_numparse=True, colalign=align).splitlines()
+    yield from _changed(rows)
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
     yield _counts(rows, unchecked, not_run)
@@ -37,6 +40,8 @@ def summary_lines(
 
 #: Columns that are there where a test has something to say in them.
 _OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
+#: Tests that pass whose changes are listed, those that changed most.
+_CHANGED = 10
 _TEXTS = ("test", "rank", "largest component", "verdict")
 
 
@@ -59,9 +64,27 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
     }
 
 
+def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
+    """Why tests that pass take more or less than at the base: growth that is allowed, and what has shrunk."""
+    found = [
+        (row, row.comparison)
+        for row in rows
+        if row.comparison is not None
+        and row.comparison.findings
+        and (row.status in (WAIVED, SHRUNK) or _is_allowed(row))
+    ]
+    found.sort(key=lambda pair: -abs(pair[1].growth_bytes))
+    for row, comparison in found[:_CHANGED]:
+        growth = growth_text(comparison.growth_bytes, comparison.base_bytes or 0)
+        yield f"{_status_word(row)}: {row.nodeid} {growth}"
+        yield from change_lines(comparison)
+    if len(found) > _CHANGED:
+        yield f"and {len(found) - _CHANGED} more that changed and pass; report.json has all"
+
+
 def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict, what has become of the test since the base if that is anything, and a note."""
-    said = [word for word in (row.status, note) if word and word != "unchanged"]
+    said = [word for word in (row.status, note) if word and word != UNCHANGED]
     return f"{row.verdict} ({', '.join(said)})" if said else str(row.verdict)
 
 
@@ -96,7 +119,7 @@ def _host(row: TestResult) -> str:
     budget_gib = row.budget.host_gib if row.budget is not None else None
     if budget_gib is None:
         return "-"
-    return f"{(row.host_bytes or 0) / GIB:.2f} of {budget_gib:.2f} GiB"
+    return f"{_gib(row.host_bytes or 0).removesuffix(' GiB')} of {budget_gib:.2f} GiB"
 
 
 def _largest(estimate: MemoryReport) -> str:
@@ -105,7 +128,10 @@ def _largest(estimate: MemoryReport) -> str:
 
 
 def _gib(size_bytes: int | None) -> str:
-    return f"{size_bytes / GIB:.2f} GiB" if size_bytes is not None else "-"
+    """GiB, so that a column can be read at a glance; finer units where those would show no digits."""
+    if size_bytes is None:
+        return "-"
+    return gib_text(size_bytes) if size_bytes < GIB / 100 else f"{size_bytes / GIB:.2f} GiB"
 
 
 def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
@@ -117,19 +143,22 @@ def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
 
 def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
     """Counts by status, and of tests with ``max_growth`` that were not compared."""
-    statuses = Counter(_beside_base(row) for row in rows if row.status is not None)
+    statuses = Counter(_status_word(row) for row in rows if row.status is not None)
     known = [row for row in rows if row.verdict in ("within", "over") and _allows_growth(row)]
     idle = sum(row.status is None for row in known)
     parts = [f"{count} {status}" for status, count in statuses.items()]
     return [*parts, f"{idle} not compared (max_growth needs --membudget-compare)"] if idle else parts
 
 
-def _beside_base(row: TestResult) -> str | None:
-    """What has become of the test, in a word; growth that its mark allows is not called unchanged."""
-    status = row.status
-    if status == "unchanged" and row.comparison is not None and row.comparison.growth_bytes > 0:
-        return "grown and allowed"
-    return status
+def _is_allowed(row: TestResult) -> bool:
+    """Whether it has grown as its mark allows."""
+    comparison = row.comparison
+    return comparison is not None and comparison.status == UNCHANGED and comparison.growth_bytes > 0
+
+
+def _status_word(row: TestResult) -> str | None:
+    """The status; growth that the mark allows is not called unchanged."""
+    return "grown and allowed" if _is_allowed(row) else row.status
 
 
 def _allows_growth(row: TestResult) -> bool:

@@ -8,7 +8,7 @@ from ..formulas.savings import savings_of
 from ..memory_report import Holder, MemoryReport
 from ..results.test_result import TestResult
 from ..units import gib_text
-from .causes import described, input_text, size_text
+from .causes import change_lines, size_text
 from .side_by_side import side_by_side, three_ways
 
 #: Holders that a failure names; report.json has more.
@@ -34,15 +34,15 @@ def failure_text(row: TestResult) -> str:
     estimate, measurement = row.estimate_of_verdict, row.worst_measurement
     lines += _since_base(row)
     if estimate is not None and row.scenario_figure is not None:
-        lines += ["", *three_ways(row), "", *_holders(measurement or estimate)]
+        lines += ["", *three_ways(row), *_holders(measurement or estimate)]
     elif estimate is not None and measurement is not None:
         lines += ["", *side_by_side(row), *_all_ranks(row.measurements, row.gpus)]
-        lines += ["", *_holders(measurement)]
+        lines += _holders(measurement)
     elif estimate is not None and (estimate.peak_bytes or estimate.host is not None):
         lines += ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
-        lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), "", *_holders(estimate)]
-        if estimate.host is not None and estimate.host.holders and _is_about_host(row):
-            lines += ["", "In host memory:", *_holders(estimate.host)[1:]]
+        lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), *_holders(estimate)]
+        if estimate.host is not None and _is_about_host(row):
+            lines += _holders(estimate.host, "In host memory:")
     if estimate is not None and (estimate.peak_bytes or estimate.host is not None):
         lines += _listed("Taken for granted", estimate.assumptions)
         lines += _listed("Not modelled", estimate.not_modelled)
@@ -68,12 +68,7 @@ def _since_base(row: TestResult) -> list[str]:
     if not growth_bytes:
         return ["", f"It took {gib_text(base_bytes)} at the base too."]
     growth = size_text(growth_bytes, signed=True)
-    lines = ["", f"Since the base {growth}, from {gib_text(base_bytes)}:"]
-    lines += [
-        f"  {size_text(change.bytes, signed=True):>12}  {described(change, str)}"
-        for change in comparison.findings
-    ]
-    return [*lines, *filter(None, [input_text(comparison)])]
+    return ["", f"Since the base {growth}, from {gib_text(base_bytes)}:", *change_lines(comparison)]
 
 
 def _budget_text(row: TestResult) -> str:
@@ -135,8 +130,8 @@ def _machine(row: TestResult) -> list[str]:
     ]
 
 
-def _holders(estimate: MemoryReport) -> list[str]:
-    lines = ["What holds it:"]
+def _holders(estimate: MemoryReport, title: str = "What holds it:") -> list[str]:
+    lines = ["", title] if estimate.holders else []
     for holder in estimate.holders[:_TOP]:
         if estimate.kind == _ANALYTIC:
             lines.append(_term(holder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from .causes import cause_text
+from .causes import cause_text, change_lines
 from .document import Document
 from .figures import PREFIX, figures
 from .status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
@@ -50,6 +50,8 @@ def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
         failure.text = "\n".join(_full(one, text))
     elif result.verdict == "skipped":
         ElementTree.SubElement(case, "skipped", message=result.reason)
+    elif result.comparison is not None and result.comparison.findings:
+        ElementTree.SubElement(case, "system-out").text = "\n".join([text, *change_lines(result.comparison)])
 
 
 def _properties(one: ReportedTest) -> Iterator[tuple[str, int | str]]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ..memory_report import Timeline
+from ..units import gib_text
 
 NEW_OVER: Final = "new-over"
 STILL_OVER: Final = "still-over"
@@ -144,3 +145,12 @@ class ComparedSession:
             "removed": list(self.removed),
             "unused_waivers": [asdict(waiver) for waiver in self.unused_waivers],
         }
+
+
+def growth_text(growth_bytes: int, base_bytes: int) -> str:
+    """``takes 1.20 GiB (4.1%) more than at the base``."""
+    if not growth_bytes:
+        return "takes what it took at the base"
+    share = f" ({abs(growth_bytes) / base_bytes:.1%})" if base_bytes else ""
+    word = "more" if growth_bytes > 0 else "less"
+    return f"takes {gib_text(abs(growth_bytes))}{share} {word} than at the base"
