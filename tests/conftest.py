@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import textwrap
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,9 @@ def _own_cache(folder):
             built = built_libraries(os.environ).folder
             shutil.copytree(built, os.path.join(own, "stand-in", built.name))
             os.chmod(os.path.join(own, "stand-in"), 0o700)
+    checked = Path(os.environ["MEMBUDGET_CACHE_DIR"], "self-checks")
+    if checked.exists():
+        shutil.copytree(checked, os.path.join(own, "self-checks"))
     return {"MEMBUDGET_CACHE_DIR": own}
 
 

@@ -41,10 +41,12 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
         _fail(channel, f"{what}; install torch 2.11 or later: its CPU build is enough")
         return 1
     from ..errors import MembudgetError
+    from .server.self_checks import check_once
 
     try:
         device = _made(order)
         device.install()
+        check_once(device)
     except MembudgetError as error:
         _fail(channel, str(error))
         return 1

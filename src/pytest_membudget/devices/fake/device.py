@@ -55,6 +55,7 @@ from .refusals import refused
 from .running_eagerly import install_data_parallel, install_eager_scripts
 from .safetensors_files import install_safetensors
 from .saving import install_saving
+from .self_check import self_check
 from .storage_sizes import install_storage_sizes
 from .tensor_lists import install_tensor_lists
 from .tensor_methods import install_tensor_methods
@@ -121,6 +122,10 @@ class VirtualDevice:
         self._install_cuda()
         install_threads(self._mode)
         self._mode.__enter__()
+
+    def self_check(self) -> None:
+        """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
+        self_check(self, self.gpu, lambda: self.ledger.births)
 
     def _install_tensors(self) -> None:
         """What fake tensors do as real ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,24 +33,27 @@ def expected_components() -> dict[str, int]:
 _FAN_IN_STORAGES = 6 + 5
 
 
-def self_check(device: Any, gpu: Gpu) -> None:
+def self_check(device: Any, gpu: Gpu, births: Callable[[], int] | None = None) -> None:
     """Raise ``UnsupportedTorch`` if this torch does not give the figures of ``expected_components``.
 
-    For a process that ends thereafter: the step leaves its marks on the device.
+    ``births``: how many storages the device has seen made; they are checked too. For a process that ends
+    thereafter: the step leaves its marks on the device.
     """
     device.begin(gpu, limited=False)
-    before = device.ledger.births
-    _fan_in()
-    storages = device.ledger.births - before
+    expected, storages = expected_components(), 0
+    if births is not None:
+        before = births()
+        _fan_in()
+        storages = births() - before
+        expected["storages"] = _FAN_IN_STORAGES
     _step()
     found = {**device.end(metric="allocated", root="/").components, "storages": storages}
-    expected = {**expected_components(), "storages": _FAN_IN_STORAGES}
     wrong = [
         f"{name} {found[name]} instead of {size}" for name, size in expected.items() if found[name] != size
     ]
     if wrong:
         raise UnsupportedTorch(
-            f"torch {torch.__version__} is not a torch that the virtual device was made for: a step whose "
+            f"torch {torch.__version__} is not a torch that {device.name} was made for: a step whose "
             f"figures are known gave {', '.join(wrong)}. Install a torch that this release names as "
             "tested, or a newer pytest-membudget."
         )

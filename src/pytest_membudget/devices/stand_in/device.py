@@ -14,6 +14,7 @@ from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..fake.cluster.nccl_share import nccl_share
+from ..fake.self_check import self_check
 from ..real.device import allocators_peaks
 from ..real.ranks import in_its_place
 from ..real.recorded_run import RecordedRun
@@ -61,6 +62,10 @@ class StandInDevice:
         self._values.install()
         _read_unwinding_tables()
         torch.cuda._lazy_call(self._run.begin)
+
+    def self_check(self) -> None:
+        """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
+        self_check(self, self.gpu)
 
     def card(self) -> dict[str, Any]:
         """What there is to know of it before a test runs."""

@@ -1,0 +1,52 @@
+"""A worker's device runs a step with known figures before any other, once for each torch."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...cache.store import cache_folder
+from ...errors import UnsupportedTorch
+from .child_process import run_in_child
+
+#: Seconds: it takes a fifth of one.
+_TIMEOUT = 300.0
+
+
+def check_once(device: Any) -> None:
+    """Raise ``UnsupportedTorch`` if ``device`` gives other figures than those known by hand.
+
+    That it gave them is kept in the cache's folder.
+    """
+
+    def check() -> dict[str, Any]:
+        passed = _kept(device, os.environ)
+        try:
+            if not passed.exists():
+                device.self_check()
+        except UnsupportedTorch as error:
+            return {"outcome": "error", "reason": str(error)}
+        with contextlib.suppress(OSError):  # then it is checked again
+            passed.parent.mkdir(parents=True, exist_ok=True)
+            passed.touch()
+        return {"outcome": "passed"}
+
+    # all of it in the child: no test depends on that file
+    answer = run_in_child(check, _TIMEOUT)
+    if answer["outcome"] != "passed":
+        raise UnsupportedTorch(answer["reason"])
+
+
+def _kept(device: Any, environment: Mapping[str, str]) -> Path:
+    """The file that is there where ``device`` has passed with this torch, Python and release of ours."""
+    import torch
+
+    names = [device.name, torch.__version__, torch.__file__, sys.version, __version__]
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
+    return cache_folder(environment) / "self-checks" / digest
