@@ -34,7 +34,7 @@ FIGURE = "tests.0.estimates.0"
 TIMELINE = f"{FIGURE}.timeline"
 LARGEST = "9223372036854775807"
 WHOLE = f"must be a whole number from 0 to {LARGEST}"
-FINITE = "must be a finite number from 0 to 1e+15"
+FINITE = "must be a finite number from 0 on and below 1e+15"
 AT_PEAK = "must be components.parameters at the peak, 3,221,225,472"
 VERDICTS = "must be one of within, over, error, skipped"
 LAST = "[...]"  # the place of the value itself
@@ -59,7 +59,7 @@ LAST = "[...]"  # the place of the value itself
         ("tests.0.budget.gib", float("nan"), LAST, f"{FINITE}, and is nan"),
         ("tests.0.budget.gib", float("inf"), LAST, f"{FINITE}, and is inf"),
         ("tests.0.budget.gib", 10**400, LAST, f"{FINITE}, and is a larger number"),
-        ("tests.0.budget.gib", True, LAST, "must be a number, and is true"),
+        ("tests.0.budget.gib", True, LAST, f"{FINITE}, and is true"),
         ("tests.0.expected", 1, LAST, "must be true or false, and is 1"),
         (f"{FIGURE}.kind", "<b>", LAST, "must be a word of small letters"),
         (f"{FIGURE}.metric", "all", LAST, "must be one of allocated, reserved, device, active"),

@@ -14,8 +14,9 @@ from ..errors import UsageMistake
 from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult
 from ..units import MIB
+from ..user_input.kinds import FLAG, Choice, number, whole
 from .json_file import SCHEMA_VERSION
-from .schema import MOST_BYTES, Flag, Keys, ListOf, MapOf, Maybe, Misfit, Number, OneOf, Shape, Text, Whole
+from .schema import MOST_BYTES, Keys, ListOf, MapOf, Maybe, Misfit, Of, Shape, Text
 
 #: A report of a thousand tests with timelines; one that is larger is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
@@ -36,8 +37,10 @@ class Document:
     comparison: ComparedSession | None = None
 
 
-_SIZE = Whole()
-_CHANGE = Whole(-MOST_BYTES)
+_SIZE = Of(whole(0, most=MOST_BYTES))
+_CHANGE = Of(whole(-MOST_BYTES, most=MOST_BYTES))
+_NUMBER = Of(number(1, is_included=True, below=1e15))
+_FLAG = Of(FLAG)
 _NAME = Text(500)
 _WORD = Text(40, r"[a-z][a-z0-9_-]*", "must be a word of small letters, as in optimizer_states")
 _LINES = Text(200_000, lines=True)
@@ -71,8 +74,8 @@ _HOLDER = Keys(
 _PEAK = Keys({f"{name}_bytes": _SIZE for name in ("allocated", "active", "reserved", "device")})
 _FIGURE_KEYS: Mapping[str, Shape] = {
     "kind": _WORD,
-    "rank": Whole(0, 10**6),
-    "metric": OneOf((*METRICS, "active")),
+    "rank": Of(whole(0, most=10**6)),
+    "metric": Of(Choice((*METRICS, "active"))),
     "peak": _PEAK,
     "components": MapOf(_WORD, _CHANGE),
     "holders": ListOf(_HOLDER),
@@ -80,7 +83,7 @@ _FIGURE_KEYS: Mapping[str, Shape] = {
 _FIGURE_MORE: dict[str, tuple[Shape, Callable[[], Any]]] = {
     "assumptions": _with(ListOf(_LINES), list),
     "not_modelled": _with(ListOf(_LINES), list),
-    "seconds": _with(Number(), float),
+    "seconds": _with(_NUMBER, float),
     "timeline": _with(Maybe(_TIMELINE), _none),
     "device": _with(Text(20), str),
 }
@@ -89,13 +92,13 @@ _FIGURE = Keys(_FIGURE_KEYS, {**_FIGURE_MORE, "host": _with(Maybe(_HOST), _none)
 _BUDGET = Keys(
     {},
     {
-        "gib": _with(Maybe(Number()), _none),
-        "gpus": _with(Whole(1, 10**6), lambda: 1),
-        "ranks": _with(Maybe(ListOf(Whole(0, 10**6), 10**6)), _none),
+        "gib": _with(Maybe(_NUMBER), _none),
+        "gpus": _with(Of(whole(1, most=10**6)), lambda: 1),
+        "ranks": _with(Maybe(ListOf(Of(whole(0, most=10**6)), 10**6)), _none),
         "gpu": _with(_PLACE, _none),
         "metric": _with(_WORD, lambda: "allocated"),
-        "host_gib": _with(Maybe(Number()), _none),
-        "components": _with(MapOf(_WORD, Number()), dict),
+        "host_gib": _with(Maybe(_NUMBER), _none),
+        "components": _with(MapOf(_WORD, _NUMBER), dict),
         "max_growth": _with(_PLACE, _none),
         "reason": _with(Maybe(_LINES), _none),
     },
@@ -107,19 +110,19 @@ _FINDING = Keys(
         "location": _OPTIONAL_PLACE,
         "base_location": _OPTIONAL_PLACE,
         "operator": _OPTIONAL_PLACE,
-        "lines": _with(Whole(1, 10**9), lambda: 1),
+        "lines": _with(Of(whole(1, most=10**9)), lambda: 1),
         "largest_bytes": _with(Maybe(_CHANGE), _none),
     },
 )
 _COMPARISON = Keys(
-    {"status": OneOf(STATUSES)},
+    {"status": Of(Choice(STATUSES))},
     {
         "reason": _with(_LINES, str),
         "base_bytes": _with(Maybe(_SIZE), _none),
         "head_bytes": _with(Maybe(_SIZE), _none),
         "growth_bytes": _with(_CHANGE, int),
-        "suggested_gib": _with(Maybe(Number()), _none),
-        "input_factor": _with(Maybe(Number()), _none),
+        "suggested_gib": _with(Maybe(_NUMBER), _none),
+        "input_factor": _with(Maybe(_NUMBER), _none),
         "findings": _with(ListOf(_FINDING, 1000), list),
         "base_components": _with(Maybe(MapOf(_WORD, _CHANGE)), _none),
         "base_timeline": _with(Maybe(_TIMELINE), _none),
@@ -129,8 +132,8 @@ _ROW = Keys(
     {
         "nodeid": Text(10_000),
         "file": Text(1000),
-        "line": Whole(0, 10**9),
-        "verdict": OneOf(("within", "over", "error", "skipped")),
+        "line": Of(whole(0, most=10**9)),
+        "verdict": Of(Choice(("within", "over", "error", "skipped"))),
         "reason": _LINES,
         "estimates": ListOf(_FIGURE),
     },
@@ -141,7 +144,7 @@ _ROW = Keys(
         "measurements": _with(ListOf(_FIGURE), list),
         "not_measured": _with(_LINES, str),
         "measured_on": _OPTIONAL_PLACE,
-        "expected": _with(Flag(), bool),
+        "expected": _with(_FLAG, bool),
         "comparison": _with(Maybe(_COMPARISON), _none),
     },
 )
@@ -169,7 +172,7 @@ _HEAD_COMPARISON = Keys(
     },
 )
 _DOCUMENT = Keys(
-    {"schema_version": Whole(), "tests": ListOf(_ROW, 100_000)},
+    {"schema_version": _SIZE, "tests": ListOf(_ROW, 100_000)},
     {
         "tool": _with(Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
         "torch": _with(
@@ -177,7 +180,7 @@ _DOCUMENT = Keys(
             lambda: {"version": None, "alloc_conf": None},
         ),
         "git": _with(
-            Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": _with(Maybe(Flag()), _none)})),
+            Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": _with(Maybe(_FLAG), _none)})),
             _none,
         ),
         "comparison": _with(Maybe(_HEAD_COMPARISON), _none),
@@ -209,13 +212,13 @@ def checked_document(value: object) -> Document:
         if version != SCHEMA_VERSION:
             raise Misfit("schema_version", f"must be {SCHEMA_VERSION}, which this version reads", version)
     document: Mapping[str, Any] = _DOCUMENT(value, "")
-    for number, row in enumerate(document["tests"]):
+    for index, row in enumerate(document["tests"]):
         for kind in ("estimates", "measurements"):
             for place, figure in enumerate(row[kind]):
-                _check_figure(figure, f"tests[{number}].{kind}[{place}]")
+                _check_figure(figure, f"tests[{index}].{kind}[{place}]")
         base = (row["comparison"] or {}).get("base_timeline")
         if base is not None:
-            _check_timeline(base, f"tests[{number}].comparison.base_timeline")
+            _check_timeline(base, f"tests[{index}].comparison.base_timeline")
     return _document(document)
 
 
@@ -283,11 +286,11 @@ def _check_timeline(timeline: dict[str, Any], path: str) -> int:
     for name, sizes in timeline["components"].items():
         if len(sizes) != len(moments):
             raise Misfit(f"{path}.components.{name}", f"must have {len(moments)} sizes, as moments", sizes)
-    for number, phase in enumerate(timeline["phases"]):
-        where = f"{path}.phases[{number}]"
+    for index, phase in enumerate(timeline["phases"]):
+        where = f"{path}.phases[{index}]"
         if len(phase) != 2:
             raise Misfit(where, "must be a moment and a name", phase)
-        timeline["phases"][number] = [_SIZE(phase[0], f"{where}[0]"), _WORD(phase[1], f"{where}[1]")]
+        timeline["phases"][index] = [_SIZE(phase[0], f"{where}[0]"), _WORD(phase[1], f"{where}[1]")]
     if timeline["peak_moment"] not in moments:
         raise Misfit(f"{path}.peak_moment", "must be one of the moments", timeline["peak_moment"])
     return int(moments.index(timeline["peak_moment"]))

@@ -158,12 +158,20 @@ class Choice:
         """As ``Kind`` has it."""
         return ", ".join(f"`{value}`" for value in self.values)
 
+    @property
+    def wanted(self) -> str:
+        """What to write."""
+        return f"one of {', '.join(map(str, self.values))}"
+
+    def takes(self, value: object) -> bool:
+        """Whether it is one of them."""
+        return isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.values
+
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """As ``Kind`` has it."""
-        value = node.value
-        if isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.values:
-            return value
-        near = nearest(str(value), [str(one) for one in self.values])
+        if self.takes(node.value):
+            return node.value
+        near = nearest(str(node.value), [str(one) for one in self.values])
         remedy = f"{node.syntax.scalar(near)}; the values are" if near else "one of"
         return mistakes.refuse(
             node, name, f"write {remedy} {', '.join(node.syntax.scalar(one) for one in self.values)}"
