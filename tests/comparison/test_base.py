@@ -15,7 +15,10 @@ def test_a_file_that_could_not_be_collected_is_told_for_its_own_tests():
 
 
 def test_a_stored_report_has_results_and_what_they_were_made_with(row):
-    base = base_of_document(Document((row(1),), torch_version="2.13.0", alloc_conf=""))
+    base = base_of_document(
+        Document((row(1),), torch_version="2.13.0", alloc_conf="", distributions={"a": "1"})
+    )
     assert list(base.results) == ["test_a.py::test_a"]
     assert (base.facts.torch, base.facts.alloc_conf) == ("2.13.0", "")
+    assert base.facts.distributions == {"a": "1"}
     assert base_of_document(Document(())).facts.torch is None

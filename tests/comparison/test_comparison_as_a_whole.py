@@ -1,10 +1,14 @@
 """What report.json says of a comparison with a stored report as a whole."""
 
 import datetime
+from dataclasses import replace
+
+import pytest
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.base import Base
+from pytest_membudget.comparison.base import Base, Facts
 from pytest_membudget.comparison.comparing import Comparing, Plan
+from pytest_membudget.reporting.json_file import installed_distributions
 from pytest_membudget.results.test_result import TestResult
 
 
@@ -30,6 +34,15 @@ def test_tests_that_the_base_has_alone_are_removed():
 
     assert said.removed == ("a.py::gone",)
     assert (said.ref, said.commit) == ("report.json", None)
+
+
+def test_versions_that_changed_since_a_stored_report_are_named():
+    installed = {**installed_distributions(), "pytest": "1.0"}
+    base = replace(BASE, facts=Facts(distributions=installed))
+    [changed] = whole([], stored=base).distributions
+
+    assert (changed.name, changed.base, changed.head) == ("pytest", "1.0", pytest.__version__)
+    assert whole([], stored=BASE).distributions == ()
 
 
 def test_a_subset_of_the_tests_says_nothing_of_those_that_it_has_not_run():

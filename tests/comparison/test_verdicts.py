@@ -234,6 +234,28 @@ def test_measured_figures_of_another_setting_are_not(row, figure, hold, card, fa
     assert said in comparison.reason
 
 
+# Installed versions
+
+
+def facts(**versions):
+    return Facts("2.13.0", "", {name.replace("_", "-"): version for name, version in versions.items()})
+
+
+def test_distributions_in_other_versions_are_named_first_those_that_own_the_lines(row, figure, hold):
+    head = row(0, estimates=(figure(hold(2 * GIB, location="flash_attn/layers/rotary.py:7")),))
+    base = row(0, estimates=(figure(hold(GIB, location="flash_attn/layers/rotary.py:7")),))
+    now, before = facts(Flash_Attn="2", A="1", B="1", D="1"), facts(Flash_Attn="1", A="1", B="0", C="1")
+    found = compared(head, base, (now, before)).distributions
+
+    assert [change.text for change in found] == ["Flash-Attn 1 -> 2", "B 0 -> 1", "C 1 removed", "D 1 added"]
+
+
+def test_no_versions_are_named_where_nothing_has_grown_or_the_base_does_not_say(row):
+    assert compared(row(GIB), row(GIB), (facts(a="2"), facts(a="1"))).distributions == ()
+    assert compared(row(GIB), row(MIB), (facts(a="2"), SAME[1])).distributions == ()
+    assert compared(row(GIB), row(MIB), (facts(a="2"), facts(a="1"))).distributions != ()
+
+
 # Waivers
 
 

@@ -464,6 +464,7 @@ def stored(folder, compare, plain):
         peak=peak, components={"inputs": MIB}, holders=[], timeline=None
     )
     rows["test_less"]["budget"]["gpu"] = "A100-40GB"
+    report["distributions"]["pytest"] = "1.0"
     report["tests"].append({**rows["test_new_over"], "nodeid": "test_states.py::test_elsewhere"})
     (folder / "membudget-base.json").write_text(json.dumps(report))
     return compare(folder, "test_states.py", base="membudget-base.json")
@@ -475,6 +476,14 @@ def test_a_stored_report_is_a_base(stored):
     assert comparison(stored, "test_same")["status"] == "unchanged"
     assert comparison(stored, "test_added")["status"] == "unchanged"
     assert stored.outcomes["test_still_over"] == "passed"
+
+
+def test_what_is_installed_in_another_version_than_at_a_stored_report_is_the_headline(stored):
+    change = f"pytest 1.0 -> {pytest.__version__}"
+
+    assert f"grown with {change}: takes" in stored.message("test_steady")
+    assert f"installed since the base: {change}" in stored.summary
+    assert comparison(stored, "test_same")["distributions"] == []
 
 
 def test_another_card_in_a_stored_report_is_not_comparable(stored):

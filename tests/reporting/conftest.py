@@ -190,7 +190,12 @@ def hostile_report(raw, over, row, comparison, figure):
         holder.update(module=HOSTILE[:400], location=HOSTILE[:900], operator=HOSTILE[:400])
     findings = [{"bytes": GIB, "component": "activations"} | dict.fromkeys(
         ("module", "location", "base_location", "operator"), HOSTILE)]  # fmt: skip
-    beside = comparison(status="new-over", reason=HOSTILE, findings=findings)
+    beside = comparison(
+        status="new-over",
+        reason=HOSTILE,
+        findings=findings,
+        distributions=[{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
+    )
     texts = {"file": HOSTILE[:900], "reason": HOSTILE, "details": HOSTILE, "not_measured": HOSTILE}
     budget = {"gib": 3, "gpu": HOSTILE, "max_growth": HOSTILE, "reason": HOSTILE}
     return raw(
@@ -201,7 +206,9 @@ def hostile_report(raw, over, row, comparison, figure):
         tool={"version": HOSTILE},
         torch={"version": HOSTILE},
         git={"head": HOSTILE, "dirty": True},
+        distributions={HOSTILE[:400]: HOSTILE[:400]},
         comparison={
+            "distributions": [{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
             "base": {"ref": HOSTILE, "commit": HOSTILE},
             "removed": [HOSTILE, {"nodeid": HOSTILE, "reason": HOSTILE}],
             "unused_waivers": [{"test": HOSTILE, "reason": HOSTILE}],

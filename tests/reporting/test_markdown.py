@@ -36,9 +36,18 @@ def test_only_changed_rows_are_in_sight(document, row, over):
 def test_the_base_has_columns_where_there_is_one(document, row, comparison):
     head = {"base": {"ref": "origin/main", "commit": "a" * 40}}
     text = markdown(document(row("a::b", comparison=comparison()), comparison=head))
-    assert "Compared with `origin/main` at `aaaaaaaaa`." in text
+    assert "Compared with `origin/main` at `aaaaaaaaa`.\n" in text
     assert "| `a::b` | 4.00\u00a0GiB | 3.00\u00a0GiB | +1.00\u00a0GiB\u00a0(+33.3%) | 5.00\u00a0GiB |" in text
     assert "What grew most: +1.00 GiB activations of `layers.*.mlp` at `src/model.py:57`" in text
+
+
+def test_what_is_installed_in_another_version_is_in_the_head(document, row, comparison):
+    versions = [{"name": "transformers", "base": "4.48.2", "head": "4.48.3"}]
+    grown = comparison(distributions=versions)
+    text = markdown(document(row("a::b", comparison=grown), comparison={"distributions": versions}))
+
+    assert text.splitlines()[2] == "**Installed since:** `transformers 4.48.2 -> 4.48.3`."
+    assert "than at the base (3.00 GiB), with `transformers 4.48.2 -> 4.48.3`." in text
 
 
 def test_what_could_not_be_compared_says_why(document, row, comparison):

@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.verdict import Verdict
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
-from pytest_membudget.results.comparison import Change, Comparison
+from pytest_membudget.results.comparison import Change, Comparison, VersionChange, versions_text
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
 
 
@@ -46,6 +46,9 @@ def test_who_takes_more_than_it_may(verdict, status, fails):
 def test_growth_is_the_reason_where_it_is_why_a_test_fails():
     assert result(status="grown").reason_line == "grown: grew"
     assert result(status="expired-waiver").reason_line == "waiver expired: grew"
+    upgraded = Comparison("grown", "grew", distributions=(VersionChange("transformers", "4.48.2", "4.48.3"),))
+    line = TestResult("a::b", "a", 1, "within", "why", comparison=upgraded).reason_line
+    assert line == "grown with transformers 4.48.2 -> 4.48.3: grew"
     assert result(status="shrunk").reason_line == result().reason_line == "why"
 
 
@@ -106,7 +109,10 @@ def test_the_json_form_gives_the_same_value_back():
         "fake",
     )
     change = Change(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm", 2, -2)
-    comparison = Comparison("shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline, 0.5)
+    versions = (VersionChange("new", None, "1"), VersionChange("gone", "2", None))
+    comparison = Comparison(
+        "shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline, 0.5, versions
+    )
     known = TestResult(
         "a::b", "a.py", 3, "over", "why", Budget(gib=1, gpus=2, ranks=[0], components={"inputs": 0.5}), 5,
         "more", True, 1, 9, True, (full,), (figure(3, "measured"),), "no CUDA", "H100", (("name", 1),),
@@ -114,3 +120,11 @@ def test_the_json_form_gives_the_same_value_back():
     )  # fmt: skip
 
     assert TestResult.from_json(json.loads(json.dumps(known.to_json()))) == known
+
+
+def test_of_many_versions_the_first_are_named():
+    changes = [VersionChange("a", "1", "2"), VersionChange("b", None, "1"), VersionChange("c", "3", None)]
+
+    assert versions_text(changes) == "a 1 -> 2, b 1 added, c 3 removed"
+    assert versions_text(changes, lambda text: f"<{text}>", 1) == "<a 1 -> 2> and 2 more"
+    assert versions_text([]) == ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..reporting.document import Document
+from ..results.comparison import VersionChange
 from ..results.test_result import TestResult
 
 
@@ -16,6 +17,19 @@ class Facts:
     torch: str | None = None
     alloc_conf: str | None = None
     """The allocator's settings as the environment has them; empty for none."""
+    distributions: Mapping[str, str] | None = None
+    """The versions of what is installed, by name."""
+
+    def version_changes(self, head: Facts) -> tuple[VersionChange, ...]:
+        """What ``head`` has installed in other versions; nothing where one of both does not say."""
+        ours, theirs = head.distributions, self.distributions
+        if ours is None or theirs is None:
+            return ()
+        return tuple(
+            VersionChange(name, theirs.get(name), ours.get(name))
+            for name in sorted({*ours, *theirs})
+            if ours.get(name) != theirs.get(name)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +59,5 @@ def base_of_document(document: Document) -> Base:
     """The base that a stored report is."""
     return Base(
         results={result.nodeid: result for result in document.tests},
-        facts=Facts(document.torch_version, document.alloc_conf),
+        facts=Facts(document.torch_version, document.alloc_conf, document.distributions),
     )

@@ -13,7 +13,7 @@ from ..allocator.settings import VARIABLES
 from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
-from ..reporting.json_file import installed_version
+from ..reporting.json_file import installed_distributions, installed_version
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from .base import Base, Facts, base_of_document
@@ -137,6 +137,7 @@ class Comparing:
             commit=commit.commit if commit is not None else None,
             removed=removed,
             unused_waivers=unused_waivers(self.plan.waivers, results, self._today, is_whole=is_whole),
+            distributions=base.facts.version_changes(own_facts(os.environ)),
         )
 
     def close(self) -> None:
@@ -186,7 +187,7 @@ def _base_of(result: Mapping[str, Any]) -> Base:
 
 def own_facts(environment: Mapping[str, str]) -> Facts:
     """What this session's figures are made with."""
-    return Facts(installed_version("torch"), alloc_conf_of(environment))
+    return Facts(installed_version("torch"), alloc_conf_of(environment), installed_distributions())
 
 
 def alloc_conf_of(environment: Mapping[str, str]) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -24,7 +25,9 @@ from ..results.comparison import (
     STILL_OVER,
     UNCHANGED,
     WAIVED,
+    Change,
     Comparison,
+    VersionChange,
     growth_text,
 )
 from ..results.test_result import TestResult
@@ -36,6 +39,8 @@ from .findings import findings, input_factor
 _SHRUNK_SHARE = 0.01
 #: Digits of a suggested budget: enough that one step is a tenth of it at most.
 _DIGITS = 2
+#: Distributions in other versions that a test names; the session's comparison has all.
+_VERSIONS = 5
 #: The devices of estimates, as messages name them.
 _DEVICES: Final = {FAKE: "fake tensors", STAND_IN: "the stand-in"}
 
@@ -57,7 +62,23 @@ def compared(
     pair = _comparable(head, base, facts)
     if isinstance(pair, str):
         return Comparison(NOT_COMPARABLE, pair, head_bytes=head_bytes)
-    return _with_figures(_judged(head, base, *pair), *pair)
+    comparison = _with_figures(_judged(head, base, *pair), *pair)
+    if not comparison.growth_bytes:
+        return comparison
+    changes = facts[1].version_changes(facts[0])
+    return replace(comparison, distributions=_owners_first(changes, comparison.findings)[:_VERSIONS])
+
+
+def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Change]) -> tuple[VersionChange, ...]:
+    """``changes``, first those of distributions whose packages have lines of ``findings``."""
+    lines = [place for one in findings for place in (one.location, one.base_location) if place]
+    packages = {_plain_name(line.partition("/")[0]) for line in lines}
+    return tuple(sorted(changes, key=lambda change: _plain_name(change.name) not in packages))
+
+
+def _plain_name(name: str) -> str:
+    """The name of a distribution as packages are named (PEP 503, with underscores)."""
+    return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..memory_report import MemoryReport
-from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text
+from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, versions_text
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .causes import change_lines
@@ -76,7 +76,8 @@ def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
     found.sort(key=lambda pair: -abs(pair[1].growth_bytes))
     for row, comparison in found[:_CHANGED]:
         growth = growth_text(comparison.growth_bytes, comparison.base_bytes or 0)
-        yield f"{_status_word(row)}: {row.nodeid} {growth}"
+        versions = versions_text(comparison.distributions)
+        yield f"{_status_word(row)}: {row.nodeid} {growth}{versions and f', with {versions}'}"
         yield from change_lines(comparison)
     if len(found) > _CHANGED:
         yield f"and {len(found) - _CHANGED} more that changed and pass; report.json has all"

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..components import METRICS, TENSOR_COMPONENTS
 from ..errors import UsageMistake
-from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver
+from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver, VersionChange
 from ..results.test_result import TestResult
 from ..units import MIB
 from ..user_input.kinds import FLAG, Choice, number, whole
@@ -34,6 +34,8 @@ class Document:
     git_head: str | None = None
     git_dirty: bool | None = None
     """Tracked files differed from the commit."""
+    distributions: Mapping[str, str] | None = None
+    """Versions of what was installed, by name; None where the report does not name them."""
     comparison: ComparedSession | None = None
 
 
@@ -114,6 +116,7 @@ _FINDING = Keys(
         "largest_bytes": _with(Maybe(_CHANGE), _none),
     },
 )
+_VERSION = Keys({"name": _NAME}, {"base": _OPTIONAL_PLACE, "head": _OPTIONAL_PLACE})
 _COMPARISON = Keys(
     {"status": Of(Choice(STATUSES))},
     {
@@ -126,6 +129,7 @@ _COMPARISON = Keys(
         "findings": _with(ListOf(_FINDING, 1000), list),
         "base_components": _with(Maybe(MapOf(_WORD, _CHANGE)), _none),
         "base_timeline": _with(Maybe(_TIMELINE), _none),
+        "distributions": _with(ListOf(_VERSION, 100), list),
     },
 )
 _ROW = Keys(
@@ -169,6 +173,7 @@ _HEAD_COMPARISON = Keys(
         ),
         "removed": _with(ListOf(_named("nodeid"), 100_000), list),
         "unused_waivers": _with(ListOf(_named("test"), 10_000), list),
+        "distributions": _with(ListOf(_VERSION), list),
     },
 )
 _DOCUMENT = Keys(
@@ -184,6 +189,7 @@ _DOCUMENT = Keys(
             _none,
         ),
         "comparison": _with(Maybe(_HEAD_COMPARISON), _none),
+        "distributions": _with(Maybe(MapOf(_NAME, _NAME, 10_000)), _none),
     },
 )
 
@@ -233,6 +239,7 @@ def _document(written: Mapping[str, Any]) -> Document:
         git_head=git["head"],
         git_dirty=git["dirty"],
         comparison=_compared_session(compared) if compared is not None else None,
+        distributions=written["distributions"],
     )
 
 
@@ -243,6 +250,7 @@ def _compared_session(written: Mapping[str, Any]) -> ComparedSession:
         commit=base["commit"],
         removed=tuple(entry["nodeid"] for entry in written["removed"]),
         unused_waivers=tuple(UnusedWaiver(**entry) for entry in written["unused_waivers"]),
+        distributions=tuple(VersionChange(**entry) for entry in written["distributions"]),
     )
 
 

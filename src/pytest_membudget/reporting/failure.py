@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..formulas.savings import savings_of
 from ..memory_report import Holder, MemoryReport
+from ..results.comparison import versions_text
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import change_lines, size_text
@@ -68,7 +69,9 @@ def _since_base(row: TestResult) -> list[str]:
     if not growth_bytes:
         return ["", f"It took {gib_text(base_bytes)} at the base too."]
     growth = size_text(growth_bytes, signed=True)
-    return ["", f"Since the base {growth}, from {gib_text(base_bytes)}:", *change_lines(comparison)]
+    versions = versions_text(comparison.distributions)
+    since = f"Since the base {growth}, from {gib_text(base_bytes)}{versions and f', with {versions}'}:"
+    return ["", since, *change_lines(comparison)]
 
 
 def _budget_text(row: TestResult) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -37,6 +38,7 @@ def write_report(
         "tool": {"version": __version__},
         "torch": {"version": installed_version("torch"), "cuda": None, "alloc_conf": alloc_conf},
         "git": git_facts(root),
+        "distributions": dict(installed_distributions()),
         "tests": [result.to_json() for result in results],
     }
     if comparison is not None:
@@ -79,6 +81,17 @@ def _git(root: Path, *args: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
+
+
+@functools.cache
+def installed_distributions() -> Mapping[str, str]:
+    """The versions of what is installed, by name; of two in one name that which is imported."""
+    found: dict[str, str] = {}
+    for one in metadata.distributions():
+        # an installation that was interrupted leaves one without a name
+        if one.name:
+            found.setdefault(one.name, one.version)
+    return dict(sorted(found.items()))
 
 
 def installed_version(name: str) -> str | None:

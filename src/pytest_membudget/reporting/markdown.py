@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..errors import UsageMistake
 from ..memory_report import MemoryReport
+from ..results.comparison import versions_text
 from ..units import gib_text
 from .causes import cause_text
 from .document import Document
@@ -19,6 +20,8 @@ COMMENT_LIMIT = 65_536
 _CAUSES = 5
 #: Failures that are shown in full: more would push the table out of sight.
 _TOLD = 3
+#: Distributions in other versions than at the base that are named.
+_VERSIONS = 10
 _LONGEST_DETAILS = 4000
 _LONGEST_REASON = 200
 _NO_BREAK = "\u00a0"
@@ -93,7 +96,9 @@ def _base_line(document: Document) -> str:
         return ""
     named = [markdown_code(base.ref)] if base.ref else []
     named += [f"at {markdown_code(_short(base.commit))}"] if base.commit else []
-    return f"Compared with {' '.join(named)}." if named else ""
+    versions = versions_text(base.distributions, markdown_code, _VERSIONS)
+    installed = f"**Installed since:** {versions}." if versions else ""
+    return " ".join(filter(None, [f"Compared with {' '.join(named)}." if named else "", installed]))
 
 
 def _foot(document: Document) -> str:

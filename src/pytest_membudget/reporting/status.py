@@ -18,6 +18,7 @@ from ..results.comparison import (
     STILL_OVER,
     UNCHANGED,
     WAIVED,
+    versions_text,
 )
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
@@ -145,7 +146,7 @@ def _counted(some: Sequence[ReportedTest]) -> str:
 def explained(one: ReportedTest, code: Code) -> str:
     """What there is to say of one test; ``code`` wraps what came from code."""
     result, status = one.result, one.status
-    said = [text for text in (_budget_text(one, code), _growth_text(one)) if text]
+    said = [text for text in (_budget_text(one, code), _growth_text(one, code)) if text]
     reason = result.comparison.reason if result.comparison is not None else ""
     if result.verdict == "error":
         said = [f"Its budget was not checked: {code(result.reason)}."]
@@ -170,13 +171,17 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
     return f"{takes} of its budget of {gib_text(limit)}." if limit is not None else f"{takes}."
 
 
-def _growth_text(one: ReportedTest) -> str:
+def _growth_text(one: ReportedTest, code: Code) -> str:
     comparison = one.result.comparison
     if comparison is None or comparison.base_bytes is None or not comparison.growth_bytes:
         return ""
     base = comparison.base_bytes
     word = "more" if one.growth_bytes > 0 else "less"
-    text = f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})."
+    versions = versions_text(comparison.distributions, code)
+    text = (
+        f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})"
+        f"{versions and f', with {versions}'}."
+    )
     return " ".join(filter(None, (text, input_text(comparison))))
 
 

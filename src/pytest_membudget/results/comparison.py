@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -65,6 +65,23 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionChange:
+    """An installed distribution that the base and the head have in different versions."""
+
+    name: str
+    base: str | None
+    """Its version at the base; None where it was not installed."""
+    head: str | None
+
+    @property
+    def text(self) -> str:
+        """As in ``transformers 4.48.2 -> 4.48.3``."""
+        if self.base is None or self.head is None:
+            return f"{self.name} {self.base or self.head} {'removed' if self.base else 'added'}"
+        return f"{self.name} {self.base} -> {self.head}"
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """One test against the same test at the base."""
 
@@ -84,6 +101,9 @@ class Comparison:
     base_timeline: Timeline | None = None
     input_factor: float | None = None
     """How many times as large the inputs are, where that explains the growth."""
+    distributions: tuple[VersionChange, ...] = ()
+    """Installed in other versions than at the base, where the test has grown or shrunk: first those that own
+    the findings' lines. A few of them: ``ComparedSession`` has all."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -93,6 +113,7 @@ class Comparison:
             "findings": [asdict(change) for change in self.findings],
             "base_components": dict(components) if components is not None else None,
             "base_timeline": timeline.to_json() if timeline is not None else None,
+            "distributions": [asdict(change) for change in self.distributions],
         }
 
     @classmethod
@@ -103,6 +124,7 @@ class Comparison:
             findings=tuple(Change(**change) for change in data.get("findings", ())),
             base_components=data.get("base_components"),
             base_timeline=Timeline.from_json(timeline) if timeline is not None else None,
+            distributions=tuple(VersionChange(**change) for change in data.get("distributions", ())),
             **{name: data[name] for name in _PLAIN if name in data},
         )
 
@@ -137,6 +159,8 @@ class ComparedSession:
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
     unused_waivers: tuple[UnusedWaiver, ...] = ()
+    distributions: tuple[VersionChange, ...] = ()
+    """Installed in other versions than at the base; empty too where the base does not name its own."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -144,6 +168,7 @@ class ComparedSession:
             "base": {"ref": self.ref, "commit": self.commit},
             "removed": list(self.removed),
             "unused_waivers": [asdict(waiver) for waiver in self.unused_waivers],
+            "distributions": [asdict(change) for change in self.distributions],
         }
 
 
@@ -154,3 +179,10 @@ def growth_text(growth_bytes: int, base_bytes: int) -> str:
     share = f" ({abs(growth_bytes) / base_bytes:.1%})" if base_bytes else ""
     word = "more" if growth_bytes > 0 else "less"
     return f"takes {gib_text(abs(growth_bytes))}{share} {word} than at the base"
+
+
+def versions_text(changes: Sequence[VersionChange], code: Callable[[str], str] = str, most: int = 3) -> str:
+    """The first ``most`` of ``changes``, and how many more there are; ``code`` wraps each."""
+    rest = len(changes) - most
+    named = ", ".join(code(change.text) for change in changes[:most])
+    return f"{named} and {rest} more" if rest > 0 else named

@@ -10,7 +10,7 @@ from ..budgets.budget import Budget
 from ..budgets.recorded_properties import Property
 from ..budgets.verdict import OVER, SKIPPED, WITHIN, Verdict
 from ..memory_report import MemoryReport
-from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison
+from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison, versions_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ class TestResult:
         if self.comparison is None or self.status not in FAILING:
             return self.reason
         text = "grown" if self.status == GROWN else "waiver expired"
-        return f"{text}: {self.comparison.reason}"
+        versions = versions_text(self.comparison.distributions)
+        return f"{text}{versions and f' with {versions}'}: {self.comparison.reason}"
 
     @property
     def gpus(self) -> int:
