@@ -103,6 +103,6 @@ class _ByKind(Estimator):
         """The figure of the scenario that the budget names; none where it names none."""
         if test.budget is None or test.budget.scenario is None:
             return ()
-        from ..scenarios.reference import analytic_reports
+        from ..scenarios.estimating import analytic_reports
 
         return analytic_reports(test.budget, Path(test.path), self._settings.marker_defaults())

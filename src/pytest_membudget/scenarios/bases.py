@@ -9,9 +9,8 @@ from ..errors import UsageMistake
 from ..formulas.job import DataParallel, Job, Precision
 from ..formulas.megatron_job import megatron_job
 from ..formulas.model import Model
-from ..user_input.mistakes import Mistakes
-from .grid import Point
-from .models import Arguments, ModelReader, megatron_arguments, source_of
+from .grid import Written
+from .models import ModelReader, megatron_arguments, source_of
 
 MEGATRON, TORCHTITAN = "megatron", "torchtitan"
 
@@ -26,7 +25,7 @@ _ARGUMENTS = {
     "expert_tensor_parallel_degree": "expert-tensor-parallel-size",
     "sequence_parallel": "sequence-parallel",
 }
-#: How Megatron-LM is run where there are none of its arguments, beside its own defaults.
+#: How Megatron-LM is run where there are none of its arguments, over its own defaults.
 _USUAL = {
     "bf16": True,
     "use-distributed-optimizer": True,
@@ -35,41 +34,36 @@ _USUAL = {
 _DATA_RANKS = ("data_parallel_replicate_degree", "data_parallel_shard_degree")
 
 
-def base_of(reader: ModelReader, point: Point, values: Mapping[str, Any], mistakes: Mistakes) -> Job | None:
-    """The job of ``values``' model as its implementation runs it by default; None if there is none."""
+def base_of(reader: ModelReader, written: Written) -> Job | None:
+    """The job of the model as its implementation runs it by default; None if there is none."""
+    values = written.values
     source = source_of(values["model"])
-    arguments = _arguments_in(values)
-    model = reader.model_of(point.fields["model"], values["model"], arguments, mistakes)
+    arguments = tuple((argument, values[name]) for name, argument in _ARGUMENTS.items() if name in values)
+    model = reader.model_of("model", arguments, written)
     if model is None:
         return None
     implementation = values.get("implementation") or (source if source in (MEGATRON, TORCHTITAN) else None)
     if source == MEGATRON and implementation != MEGATRON:
-        mistakes.add(
-            point.fields["implementation"],
-            f"implementation: {implementation} does not run Megatron's arguments; leave it out",
-        )
-    beside = values.get(MEGATRON)
-    if beside is not None and (source == MEGATRON or implementation != MEGATRON):
+        what = f"{implementation} does not run Megatron's arguments; leave it out"
+        written.refuse("implementation", what)
+    others = values.get(MEGATRON)
+    if others is not None and (source == MEGATRON or implementation != MEGATRON):
         remedy = "put them into model.megatron" if source == MEGATRON else "write implementation: megatron"
-        mistakes.add(point.fields[MEGATRON], f"megatron: nothing reads these arguments here; {remedy}")
+        written.refuse(MEGATRON, f"nothing reads these arguments here; {remedy}")
     if implementation == MEGATRON:
-        elsewhere = {**_USUAL, **(megatron_arguments(beside) if beside is not None else {})}
-        written = megatron_arguments(values["model"][MEGATRON]) if source == MEGATRON else elsewhere
-        return _megatron(model, {**written, **dict(arguments)}, point, values, mistakes)
+        if source == MEGATRON:
+            own = megatron_arguments(values["model"][MEGATRON])
+        else:
+            own = {**_USUAL, **(megatron_arguments(others) if others is not None else {})}
+        return _megatron(model, {**own, **dict(arguments)}, written)
     return _torchtitan(model, values) if implementation == TORCHTITAN else Job(model)
 
 
-def _arguments_in(values: Mapping[str, Any]) -> Arguments:
-    return tuple((argument, values[name]) for name, argument in _ARGUMENTS.items() if name in values)
-
-
-def _megatron(
-    model: Model, arguments: Mapping[str, Any], point: Point, values: Mapping[str, Any], mistakes: Mistakes
-) -> Job | None:
+def _megatron(model: Model, arguments: Mapping[str, Any], written: Written) -> Job | None:
     try:
-        return megatron_job(model, arguments, gpus=_gpus(arguments, values))
+        return megatron_job(model, arguments, gpus=_gpus(arguments, written.values))
     except UsageMistake as error:
-        mistakes.add(point.fields["model"], str(error))
+        written.mistakes.add(written.point.fields["model"], str(error))
         return None
 
 
@@ -80,7 +74,7 @@ def _gpus(arguments: Mapping[str, Any], values: Mapping[str, Any]) -> int:
     product = 1
     for name in ("tensor-model-parallel-size", "context-parallel-size", "pipeline-model-parallel-size"):
         written = str(arguments.get(name, 1))
-        product *= int(written) if written.isdecimal() else 1  # what is no number is told by its reader
+        product *= int(written) if written.isdecimal() else 1  # its reader refuses what is no number
     for name in _DATA_RANKS:
         product *= max(1, values.get(name, 1))
     return product

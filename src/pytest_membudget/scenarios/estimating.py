@@ -1,4 +1,4 @@
-"""A scenario's estimate: from its fields through the formulas to a verdict."""
+"""The estimate of a scenario that is a test, and the figures of one that a marked test names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import time
 import traceback
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from ..budgets.budget import Budget
 from ..budgets.limits import capacity_of, limit_of
 from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, OVER, Verdict, judge
@@ -22,13 +24,15 @@ from ..formulas.knobs import knobs_for, largest_micro_batch, lines_of
 from ..hardware.machines import GPUS_A_MACHINE, fullest_machine
 from ..memory_report import MemoryReport
 from ..units import gib_text
-from .grid import Point
+from ..user_input.mistakes import nearest
+from .grid import Point, points_of
 from .items import ScenarioTest
 from .jobs import Scenario, ScenarioReader
+from .reading import read_entries
 
 #: Jobs whose figures one process keeps: scenarios that differ in their budgets alone share one.
 _KEPT = 1024
-#: Over-budget scenarios of a file that are told what to do: each takes some thirty estimates.
+#: Over-budget scenarios of a file that list what reduces memory: each takes some thirty estimates.
 _ADVISED = 20
 
 
@@ -53,7 +57,7 @@ def estimate_point(point: Point, reader: ScenarioReader, defaults: Mapping[str, 
         return without_figure(str(error))
     budget = scenario.budget
     try:
-        reports = reports_of(scenario)
+        reports = _reports(scenario.job, budget.metric)
     except MembudgetError as error:
         return Estimate(Verdict(ERROR, f"{point.node.place}: {error}"), budget)
     except Exception as error:  # a defect of the formulas costs one test its figure, not the session
@@ -88,14 +92,47 @@ def _what_now(scenario: Scenario) -> str:
     return "\n".join([*lines, f"The largest micro-batch that fits as it is: {most or 'none'}"])
 
 
-def reports_of(scenario: Scenario) -> tuple[MemoryReport, ...]:
-    """The report of each set of alike ranks."""
-    return _reports(scenario.job, scenario.budget.metric)
-
-
 @lru_cache(maxsize=_KEPT)
 def _reports(job: Job, metric: str) -> tuple[MemoryReport, ...]:
     began = time.perf_counter()
     figures = estimate(job)
     seconds = time.perf_counter() - began
     return tuple(report_of(figure, metric, seconds) for figure in figures)
+
+
+def analytic_reports(
+    budget: Budget, test_file: Path, defaults: Mapping[str, Any]
+) -> tuple[MemoryReport, ...]:
+    """The reports of the scenario that ``budget`` names as ``file::name``, from ``test_file``'s folder.
+
+    They are of the budget's metric. Raises ``UsageMistake`` for a scenario that is not there, cannot be
+    computed or is for another number of GPUs.
+    """
+    assert budget.scenario is not None
+    written, _, name = budget.scenario.partition("::")
+    path = test_file.parent / written
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise UsageMistake(
+            f"mem_budget(scenario={budget.scenario!r}): {path} cannot be read ({error.strerror}); "
+            f"write the file's path from {test_file.parent}"
+        ) from None
+    reader, points = _points(path, written, changed)
+    if name not in points:
+        near = nearest(name, tuple(points))
+        hint = f"did you mean {near}?" if near else f"it has {', '.join(list(points)[:20])}"
+        raise UsageMistake(f"mem_budget(scenario={budget.scenario!r}): {written} has no {name}; {hint}")
+    scenario = reader.read(points[name], defaults)
+    if scenario.budget.gpus != budget.gpus:
+        raise UsageMistake(
+            f"mem_budget(scenario={budget.scenario!r}) is for {scenario.budget.gpus} GPUs and the test for "
+            f"{budget.gpus}; write gpus={scenario.budget.gpus}, or a scenario of as many"
+        )
+    return _reports(scenario.job, budget.metric)
+
+
+@lru_cache(maxsize=64)
+def _points(path: Path, shown: str, changed: int) -> tuple[ScenarioReader, Mapping[str, Point]]:
+    points = [point for entry in read_entries(path, shown) for point in points_of(entry)]
+    return ScenarioReader(path.parent), {point.id: point for point in points}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from ..user_input.fields import Table, unknown_field
 from ..user_input.kinds import TABLE, Numbers
@@ -26,6 +27,23 @@ class Point:
     fields: Mapping[str, Node]
     """Those of ``SCENARIO``."""
     mistakes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A point whose fields are read, and what is wrong with them."""
+
+    point: Point
+    values: Mapping[str, Any]
+    mistakes: Mistakes
+
+    def of(self, names: Iterable[str]) -> dict[str, Any]:
+        """Those of the fields ``names`` that are written."""
+        return {name: self.values[name] for name in names if name in self.values}
+
+    def refuse(self, name: str, what: str) -> None:
+        """Note what is wrong with the field ``name``, at the budget where arguments brought its value."""
+        self.mistakes.add(self.point.fields.get(name, self.point.node), f"{name}: {what}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""From a scenario's fields to the job that the formulas reckon, and to the budget it is held to."""
+"""From a scenario's fields to the job that the formulas compute, and to the budget it is held to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,29 +11,38 @@ from ..budgets.budget import Budget
 from ..budgets.marker import check_budget
 from ..budgets.settings import DEFAULT_GPU
 from ..errors import UsageMistake
-from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Job, Loss, Optimizer, Precision
+from ..formulas.job import Adapter, Degrees, Generation, Job
 from ..user_input.fields import read_fields
 from ..user_input.mistakes import Mistakes
-from ..user_input.nodes import Node
 from .bases import base_of
-from .degrees import degrees_of
-from .grid import Point
+from .grid import Point, Written
 from .models import ModelReader
 from .rules import check_job
 from .schema import SCENARIO
 
 #: Fields of a job that scenarios have under the same name, and no table of their own.
-_SAME = ("implementation", "attention", "micro_batch", "sequence", "source_sequence", "accumulation")
+_SAME = (
+    *("implementation", "attention", "micro_batch", "sequence", "source_sequence", "accumulation"),
+    *("zeroes_to_none", "expandable_segments"),
+)
 #: Tables of a scenario that are one of a job's parts, field by field.
-_PARTS: Mapping[str, type] = {
-    "optimizer": Optimizer,
-    "precision": Precision,
-    "checkpointing": Checkpointing,
-    "loss": Loss,
-    "data_parallel": DataParallel,
-}
+_PARTS = ("optimizer", "precision", "checkpointing", "loss", "data_parallel")
+#: Fields of a scenario that are the budget's, under the same name.
+_OF_THE_BUDGET = ("gib", "gpu", "metric", "components", "host_gib", "reason")
 #: Pieces of a chunked loss: torchtune's ``num_output_chunks`` (torchtune/modules/loss, v0.6.1).
 _CHUNKS = 8
+
+_REPLICATE, _SHARD = "data_parallel_replicate_degree", "data_parallel_shard_degree"
+#: Degrees whose product is the number of GPUs.
+_FACTORS = (
+    _REPLICATE,
+    _SHARD,
+    "tensor_parallel_degree",
+    "context_parallel_degree",
+    "pipeline_parallel_degree",
+)
+#: The shard degree that takes the GPUs that are left.
+_REST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class ScenarioReader:
     def __init__(self, folder: Path) -> None:
         """``folder``: where the file lies; its paths begin there."""
         self._models = ModelReader(folder)
-        #: scenarios of the file that have been told what would lower their figures
+        #: scenarios of the file whose failures list what reduces memory
         self.advised = 0
 
     def read(self, point: Point, defaults: Mapping[str, Any]) -> Scenario:
@@ -62,107 +71,97 @@ class ScenarioReader:
             raise UsageMistake("\n".join(point.mistakes))
         mistakes = Mistakes()
         values = read_fields(SCENARIO, point.fields, point.node, "", mistakes)
-        scenario = self._scenario(point, values, defaults, mistakes) if values is not None else None
-        if scenario is None or mistakes:
-            raise UsageMistake("\n".join(mistakes.lines))
-        return scenario
-
-    def _scenario(
-        self, point: Point, values: Mapping[str, Any], defaults: Mapping[str, Any], mistakes: Mistakes
-    ) -> Scenario | None:
-        budget = _budget(point, values, defaults, mistakes)
-        job = base_of(self._models, point, values, mistakes)
-        if job is None or mistakes:
-            return None
-        job = self._with_fields(job, point, values, mistakes)
-        job = replace(job, gpu=budget.gpu or DEFAULT_GPU)
-        if not mistakes:
-            check_job(job, point, values, mistakes)
+        mistakes.raise_all()
+        assert values is not None
+        written = Written(point, values, mistakes)
+        budget = Budget(**{**defaults, **written.of(_OF_THE_BUDGET)})
+        check_budget(budget, point.fields, point.node, mistakes)
+        job = base_of(self._models, written)
+        mistakes.raise_all()
+        assert job is not None
+        job = replace(self._with_fields(job, written), gpu=budget.gpu or DEFAULT_GPU)
+        mistakes.raise_all()
+        check_job(job, written)
+        mistakes.raise_all()
         return Scenario(job, replace(budget, gpus=job.degrees.gpus))
 
-    def _with_fields(self, job: Job, point: Point, values: Mapping[str, Any], mistakes: Mistakes) -> Job:
+    def _with_fields(self, job: Job, written: Written) -> Job:
         """``job`` with what the scenario says itself."""
-        changes: dict[str, Any] = {name: values[name] for name in _SAME if name in values}
-        for name, description in _PARTS.items():
-            if name in values:
-                changes[name] = _part(getattr(job, name), description, values[name])
-        changes["degrees"] = degrees_of(job, point, values, mistakes)
-        for name, read in _OTHERS.items():
-            if name in values:
-                changes.update(read(values[name], point.fields[name], mistakes))
+        values = written.values
+        changes = {**written.of(_SAME), "degrees": _degrees(job, written)}
+        for name, value in written.of(_PARTS).items():
+            if value.get("kind") == "chunked":
+                value = {"chunks": _CHUNKS, **value}
+            changes[name] = replace(getattr(job, name), **value)
+        for name, value in written.of(("offload", "compiled")).items():
+            changes[name] = frozenset(value)
+        if "method" in values:
+            changes["adapter"] = _adapter(values["method"], written)
+        if "generate" in values:
+            rest = dict(values["generate"])
+            changes |= {"task": "generate", "sequence": rest.pop("prompt"), "generation": Generation(**rest)}
         if "teacher" in values:
-            teacher = self._models.model_of(point.fields["teacher"], values["teacher"], (), mistakes)
+            teacher = self._models.model_of("teacher", (), written)
             changes |= {"teacher": teacher, "teacher_type": values["teacher"].get("type")}
         return replace(job, **changes)
 
 
-def _part(part: Any, description: type, values: Mapping[str, Any]) -> Any:
-    """A part of a job as ``values`` say; what they leave out is as it was."""
-    if description is Loss and values.get("kind") == "chunked":
-        values = {"chunks": _CHUNKS, **values}
-    return replace(part, **values)
-
-
-def _adapter(values: Mapping[str, Any], node: Node, mistakes: Mistakes) -> dict[str, Any]:
-    kind = values.get("kind", "full")
-    extras = [name for name in values if name != "kind"]
+def _adapter(values: Mapping[str, Any], written: Written) -> Adapter | None:
+    rest = dict(values)
+    kind = rest.pop("kind", "full")
     if kind == "full":
-        if extras:
-            mistakes.add(
-                node, f"method: full has no {' and no '.join(extras)}; write kind: lora, or leave it out"
-            )
-        return {"adapter": None}
-    missing = [name for name in ("rank", "targets") if name not in values]
+        if rest:
+            what = f"full has no {' and no '.join(rest)}; write kind: lora, or leave it out"
+            written.refuse("method", what)
+        return None
+    missing = [name for name in ("rank", "targets") if name not in rest]
     if missing:
         example = f"method: {{kind: {kind}, rank: 16, targets: [q_proj, v_proj]}}"
-        mistakes.add(node, f"method: {kind} needs {' and '.join(missing)}, as in {example}")
-        return {}
-    rest = {
-        "number_type" if name == "type" else name: value for name, value in values.items() if name != "kind"
-    }
+        written.refuse("method", f"{kind} needs {' and '.join(missing)}, as in {example}")
+        return None
+    if "type" in rest:
+        rest["number_type"] = rest.pop("type")
     if kind == "qlora":
         rest.setdefault("base", "nf4")
-    return {"adapter": Adapter(is_dora=kind == "dora", **rest)}
+    return Adapter(is_dora=kind == "dora", **rest)
 
 
-def _generation(values: Mapping[str, Any], node: Node, mistakes: Mistakes) -> dict[str, Any]:
-    rest = {name: value for name, value in values.items() if name != "prompt"}
-    return {"task": "generate", "sequence": values["prompt"], "generation": Generation(**rest)}
+def _degrees(job: Job, written: Written) -> Degrees:
+    """The degrees as written; a shard degree that is not written takes the GPUs that are left."""
+    own = written.of(Degrees.__slots__)
+    degrees = replace(job.degrees, **{name: value for name, value in own.items() if value != _REST})
+    gpus = written.values.get("gpus")
+    takes_rest = _degree_of_rest(job, own, written.values)
+    if gpus is None:
+        if own.get(_SHARD) == _REST:
+            written.refuse(_SHARD, "-1 is the GPUs that are left; write gpus: too")
+        return degrees
+    if takes_rest is not None:
+        others = _with(degrees, takes_rest, 1)
+        if gpus % others.gpus == 0:
+            return _with(degrees, takes_rest, gpus // others.gpus)
+        degrees = others
+    if degrees.gpus != gpus:
+        product = " x ".join(
+            f"{name} {getattr(degrees, name)}" for name in _FACTORS if getattr(degrees, name) > 1
+        )
+        found = f"the product of the degrees is {degrees.gpus} ({product or 'all are 1'})"
+        written.refuse("gpus", f"{gpus}: {found}; write degrees that make {gpus}")
+    return degrees
 
 
-def _offload(values: tuple[str, ...], node: Node, mistakes: Mistakes) -> dict[str, Any]:
-    return {"offload": frozenset(values)}
+def _with(degrees: Degrees, name: str, value: int) -> Degrees:
+    changes: dict[str, Any] = {name: value}
+    return replace(degrees, **changes)
 
 
-def _compiled(values: tuple[str, ...], node: Node, mistakes: Mistakes) -> dict[str, Any]:
-    return {"compiled": frozenset(values)}
-
-
-def _zeroes(value: bool, node: Node, mistakes: Mistakes) -> dict[str, Any]:
-    return {"zeroes_to_none": value}
-
-
-def _segments(value: bool, node: Node, mistakes: Mistakes) -> dict[str, Any]:
-    return {"expandable_segments": value}
-
-
-#: Other fields, each with what it makes of its value.
-_OTHERS: Mapping[str, Callable[[Any, Node, Mistakes], dict[str, Any]]] = {
-    "method": _adapter,
-    "generate": _generation,
-    "offload": _offload,
-    "compiled": _compiled,
-    "zeroes_to_none": _zeroes,
-    "expandable_segments": _segments,
-}
-
-#: Fields of a scenario that are the budget's, under the same name.
-_OF_THE_BUDGET = ("gib", "gpu", "metric", "components", "host_gib", "reason")
-
-
-def _budget(
-    point: Point, values: Mapping[str, Any], defaults: Mapping[str, Any], mistakes: Mistakes
-) -> Budget:
-    budget = Budget(**{**defaults, **{name: values[name] for name in _OF_THE_BUDGET if name in values}})
-    check_budget(budget, point.fields, point.node, mistakes)
-    return budget
+def _degree_of_rest(job: Job, own: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
+    """The degree that takes the GPUs that are left; None where all are written."""
+    if own.get(_SHARD) == _REST:
+        return _SHARD
+    if _SHARD in own:
+        return None
+    kind = values.get("data_parallel", {}).get("kind", job.data_parallel.kind)
+    if kind == "ddp":
+        return None if _REPLICATE in own else _REPLICATE
+    return _SHARD

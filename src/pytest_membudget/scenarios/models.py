@@ -9,14 +9,14 @@ from typing import Any
 
 from ..errors import UsageMistake
 from ..formulas.model import Model
-from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
+from .grid import Written
 from .parts import MODEL
 
 #: Files that one process keeps read.
 _KEPT = 256
 
-#: What tells arguments of Megatron's apart: names and values.
+#: Names and values of Megatron's arguments.
 Arguments = tuple[tuple[str, Any], ...]
 
 
@@ -27,13 +27,12 @@ class ModelReader:
         self._folder = folder
         self._read: dict[tuple[Node, Arguments], Model | UsageMistake] = {}
 
-    def model_of(
-        self, node: Node, values: Mapping[str, Any], arguments: Arguments, mistakes: Mistakes
-    ) -> Model | None:
-        """The model that ``values``, read from ``node``, name; None if it cannot be told.
+    def model_of(self, name: str, arguments: Arguments, written: Written) -> Model | None:
+        """The model that the field ``name`` names; None if it cannot be read.
 
         ``arguments`` of Megatron's are put over those that are written: they pad the vocabulary.
         """
+        node, values = written.point.fields[name], written.values[name]
         source = source_of(values)
         key = (node, arguments if source == "megatron" else ())
         if key not in self._read:
@@ -45,7 +44,7 @@ class ModelReader:
         if isinstance(found, Model):
             return found
         place = node.value[source] if isinstance(node.value, dict) else node
-        mistakes.add(place, str(found))
+        written.mistakes.add(place, str(found))
         return None
 
     def _model(self, source: str, node: Node, arguments: Arguments) -> Model:

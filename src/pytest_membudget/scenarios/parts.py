@@ -2,12 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import FLAG, TABLE, Choice, ListOf, number, text, text_or_table, whole
-from .choices import NUMBER_TYPES, OPTIMIZERS, choice
+from ..user_input.mistakes import Kind
+
+#: Number types by the one name that files use.
+NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")
+#: Of all libraries; which of them has which is checked where a job is made.
+OPTIMIZERS: Final = (
+    *("adamw", "adam", "nadam", "radam", "adamax", "adadelta", "adagrad", "asgd", "rmsprop", "rprop", "sgd"),
+    *("adafactor", "lion", "muon"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldsOf:
+    """Makes fields of a file of those of ``description``, a dataclass: their types are the kinds."""
+
+    description: type
+
+    def __call__(
+        self,
+        name: str,
+        doc: str,
+        default: str | None = None,
+        *,
+        kind: Kind | None = None,
+        example: int = 1,
+        also_called: tuple[str, ...] = (),
+    ) -> Field:
+        """The field ``name``: without ``default`` the dataclass's, without ``kind`` that of its type."""
+        if default is None:
+            default = _shown(self.description.__dataclass_fields__[name].default)  # type: ignore[attr-defined]
+        return Field(name, kind or self.kind(name, example), doc, default, also_called=also_called)
+
+    def kind(self, name: str, example: int = 1) -> Kind:
+        """What the type of the field ``name`` takes, None apart; a text is a number type."""
+        hint = get_type_hints(self.description)[name]
+        [hint] = [part for part in get_args(hint) if part is not type(None)] if _is_union(hint) else [hint]
+        if get_origin(hint) is Literal:
+            return Choice(get_args(hint))
+        if hint is int:
+            return whole(example=example)
+        if hint is bool:
+            return FLAG
+        assert hint is str, f"{self.description.__name__}.{name}: write its kind"
+        return Choice(NUMBER_TYPES)
+
+
+def _is_union(hint: Any) -> bool:
+    return type(None) in get_args(hint)
+
+
+def _shown(default: object) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
 
 _MODEL_SOURCES: Final = (
     Field(
@@ -35,18 +88,14 @@ _MODEL_SOURCES: Final = (
     ),
 )
 _SOURCES: Final = tuple(source.name for source in _MODEL_SOURCES)
-
-MODEL: Final = Table(_MODEL_SOURCES, main="config", one_of=_SOURCES, is_whole=True)
-TEACHER: Final = Table(
-    (
-        *_MODEL_SOURCES,
-        Field("type", Choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type"),
-    ),
-    main="config",
-    one_of=_SOURCES,
-    is_whole=True,
+_TEACHER_TYPE: Final = Field(
+    "type", Choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type"
 )
 
+MODEL: Final = Table(_MODEL_SOURCES, main="config", one_of=_SOURCES, is_whole=True)
+TEACHER: Final = Table((*_MODEL_SOURCES, _TEACHER_TYPE), main="config", one_of=_SOURCES, is_whole=True)
+
+_adapter = FieldsOf(Adapter)
 METHOD: Final = Table(
     (
         Field(
@@ -57,181 +106,162 @@ METHOD: Final = Table(
             required=True,
             also_called=("name",),
         ),
-        Field("rank", whole(example=16), "Rank of the adapters (`r`).", also_called=("r", "lora_rank")),
-        Field(
+        _adapter("rank", "Rank of the adapters (`r`).", "", example=16, also_called=("r", "lora_rank")),
+        _adapter(
             "targets",
-            ListOf(text("q_proj")),
             "Ends of the adapted linears' names, as `[q_proj, v_proj]`, or `all-linear`: all but the head.",
+            "",
+            kind=ListOf(text("q_proj")),
             also_called=("target_modules",),
         ),
-        Field(
+        _adapter(
             "base",
-            choice(Adapter, "base"),
             "How the frozen linears are stored; `nf4-double` has its scales quantised too.",
             "`nf4` with qlora, else the model's number type",
             also_called=("quantization", "quant_type"),
         ),
         Field("type", Choice(NUMBER_TYPES), "Number type of the adapters.", "fp32, to which peft casts them"),
-        Field(
+        _adapter(
             "casts_rest",
-            FLAG,
             "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32.",
-            "false",
         ),
-        Field(
+        _adapter(
             "dropout",
-            number(0.05, is_included=True, below=1),
             "On the adapters' input.",
             "0",
+            kind=number(0.05, is_included=True, below=1),
             also_called=("lora_dropout",),
         ),
     ),
     main="kind",
 )
 
+_optimizer = FieldsOf(Optimizer)
 OPTIMIZER: Final = Table(
     (
-        Field(
+        _optimizer(
             "name",
-            Choice(OPTIMIZERS),
             "The algorithm. Muon is for the matrices of hidden layers alone; the rest has AdamW beside it.",
-            "adamw",
+            kind=Choice(OPTIMIZERS),
         ),
-        Field(
+        _optimizer(
             "implementation",
-            choice(Optimizer, "implementation"),
             "`foreach` takes a parameter-sized list of temporaries, `fused` none, `loop` one parameter's.",
             "the optimizer's own default on CUDA: for most `foreach`",
         ),
-        Field("library", choice(Optimizer, "library"), "Whose code it is.", "torch"),
-        Field("bits", choice(Optimizer, "bits"), "Of an element of its states.", "the parameters' type"),
-        Field("is_paged", FLAG, "States in unified memory, which can leave the card.", "false"),
-        Field("amsgrad", FLAG, "Keeps the largest second moment too.", "false"),
-        Field("momentum", FLAG, "Of SGD and RMSprop.", "false"),
-        Field("nesterov", FLAG, "Of SGD and Muon.", "the optimizer's own: Muon's is true, SGD's false"),
-        Field("centered", FLAG, "Of RMSprop.", "false"),
-        Field("has_first_moment", FLAG, "Adafactor with `beta1`.", "false"),
-        Field(
-            "keeps_master",
-            FLAG,
-            "A copy of the parameters in fp32.",
-            "false",
-            also_called=("master_weights",),
-        ),
-        Field(
+        _optimizer("library", "Whose code it is."),
+        _optimizer("bits", "Of an element of its states.", "the parameters' type"),
+        _optimizer("is_paged", "States in unified memory, which can leave the card."),
+        _optimizer("amsgrad", "Keeps the largest second moment too."),
+        _optimizer("momentum", "Of SGD and RMSprop."),
+        _optimizer("nesterov", "Of SGD and Muon.", "the optimizer's own: Muon's is true, SGD's false"),
+        _optimizer("centered", "Of RMSprop."),
+        _optimizer("has_first_moment", "Adafactor with `beta1`."),
+        _optimizer("keeps_master", "A copy of the parameters in fp32.", also_called=("master_weights",)),
+        _optimizer(
             "has_l2",
-            FLAG,
             "Weight decay by way of the gradients (of SGD, Adam and others), which takes temporaries.",
-            "false",
         ),
-        Field("is_fp8", FLAG, "torchao's AdamWFp8.", "false"),
-        Field(
+        _optimizer("is_fp8", "torchao's AdamWFp8."),
+        _optimizer(
             "in_32_bits",
-            ListOf(text("embedding")),
             "Whose states bitsandbytes keeps in 32 bits: ends of names, or places as `embedding`.",
+            "",
+            kind=ListOf(text("embedding")),
         ),
-        Field(
-            "in_backward",
-            FLAG,
-            "Each parameter is updated, and its gradient freed, as soon as it is there.",
-            "false",
+        _optimizer(
+            "in_backward", "Each parameter is updated, and its gradient freed, as soon as it is there."
         ),
-        Field("clips_gradients", FLAG, "`clip_grad_norm_` before the step.", "false"),
+        _optimizer("clips_gradients", "`clip_grad_norm_` before the step."),
     ),
     main="name",
 )
 
+_precision = FieldsOf(Precision)
 PRECISION: Final = Table(
     (
-        Field(
+        _precision(
             "policy",
-            choice(Precision, "policy"),
             "`pure`: all in the parameters' type. `autocast`: with its cache of cast weights. `fsdp`: "
             "FSDP2's MixedPrecisionPolicy. `megatron`: fp32 gradient buffers and master copies.",
-            "pure",
         ),
-        Field("parameters", Choice(NUMBER_TYPES), "Of the parameters.", "bf16"),
-        Field("compute", Choice(NUMBER_TYPES), "What products run in.", "as `parameters`"),
-        Field("reduce", Choice(NUMBER_TYPES), "What gradients are reduced in.", "as `compute`"),
-        Field("gradients", Choice(NUMBER_TYPES), "Of gradients that are kept.", "as `parameters`"),
+        _precision("parameters", "Of the parameters."),
+        _precision("compute", "What products run in.", "as `parameters`"),
+        _precision("reduce", "What gradients are reduced in.", "as `compute`"),
+        _precision("gradients", "Of gradients that are kept.", "as `parameters`"),
     ),
     main="parameters",
 )
 
+_checkpointing = FieldsOf(Checkpointing)
 CHECKPOINTING: Final = Table(
     (
-        Field(
+        _checkpointing(
             "mode",
-            choice(Checkpointing, "mode"),
             "`full`: whole layers are recomputed. `selective`: attention's core (Megatron), or every "
             "`every`-th layer (torchtitan). `per_operator`: all but the costly operators' results "
             "(torchtitan's `op`).",
-            "none",
         ),
-        Field("every", whole(example=2), "Every how many layers one is checkpointed.", "1"),
-        Field("layers", whole(example=1), "Megatron's `recompute-num-layers`."),
-        Field("is_by_block", FLAG, "Megatron's `block` method: the first `layers` of each stage.", "false"),
-        Field("modules", ListOf(text("core_attn")), "Of Megatron's selective mode.", "core_attn"),
+        _checkpointing("every", "Every how many layers one is checkpointed.", example=2),
+        _checkpointing("layers", "Megatron's `recompute-num-layers`.", ""),
+        _checkpointing("is_by_block", "Megatron's `block` method: the first `layers` of each stage."),
+        _checkpointing(
+            "modules", "Of Megatron's selective mode.", "core_attn", kind=ListOf(text("core_attn"))
+        ),
     ),
     main="mode",
 )
 
+_loss = FieldsOf(Loss)
 LOSS: Final = Table(
     (
-        Field(
+        _loss(
             "kind",
-            choice(Loss, "kind"),
             "`full`: all logits at once. `chunked`: in `chunks` pieces. `fused`: a kernel that never has all "
             "of them (Liger, cut cross entropy).",
-            "full",
         ),
-        Field("chunks", whole(example=8), "Of a chunked loss.", "8 with `chunked`, as torchtune's"),
-        Field("upcasts", FLAG, "Logits are made fp32 first (Hugging Face, torchtitan).", "true"),
-        Field("holds_logits", FLAG, "A variable holds the logits through backward and step.", "false"),
+        _loss("chunks", "Of a chunked loss.", "8 with `chunked`, as torchtune's", example=8),
+        _loss("upcasts", "Logits are made fp32 first (Hugging Face, torchtitan)."),
+        _loss("holds_logits", "A variable holds the logits through backward and step."),
     ),
     main="kind",
 )
 
+_data_parallel = FieldsOf(DataParallel)
 DATA_PARALLEL: Final = Table(
     (
-        Field(
+        _data_parallel(
             "kind",
-            choice(DataParallel, "kind"),
             "What the data-parallel ranks share out; `zero1`, `zero2`, `zero3` with DeepSpeed's meaning.",
-            "fsdp2",
         ),
-        Field(
+        _data_parallel(
             "reshards_after_forward",
-            FLAG,
             "Gathered parameters are freed between forward and backward.",
-            "true",
             also_called=("reshard_after_forward", "fsdp_reshard_after_forward"),
         ),
-        Field(
+        _data_parallel(
             "keeps_last_layer",
-            FLAG,
             "The last layer stays whole all the same: backward wants it at once (torchtitan until 2025-07).",
-            "false",
         ),
-        Field(
+        _data_parallel(
             "wraps_ends",
-            FLAG,
             "Embedding, and final norm with head, are groups of their own, as in torchtitan; else they are "
             "in the root, whole from the start of forward to the end of backward.",
             "false; true with the implementation torchtitan",
         ),
-        Field(
+        _data_parallel(
             "bucket_mib",
-            number(25, unit="MiB"),
             "DDP's `bucket_cap_mb`.",
             "25",
+            kind=number(25, unit="MiB"),
             also_called=("bucket_cap_mb",),
         ),
-        Field("gradient_as_bucket_view", FLAG, "As DDP has it.", "false"),
+        _data_parallel("gradient_as_bucket_view", "As DDP has it."),
     ),
     main="kind",
 )
 
+_generation = FieldsOf(Generation)
 GENERATE: Final = Table(
     (
         Field("prompt", whole(example=2048), "Tokens of the prompt.", required=True),
@@ -242,13 +272,8 @@ GENERATE: Final = Table(
             required=True,
             also_called=("max_new_tokens",),
         ),
-        Field(
-            "cache",
-            choice(Generation, "cache"),
-            "The KV cache: grown by concatenation, allocated whole, in blocks, or none.",
-            "dynamic",
-        ),
-        Field("cache_type", Choice(NUMBER_TYPES), "Its number type.", "the compute type"),
-        Field("block_tokens", whole(example=16), "Tokens of a block of a paged cache.", "16"),
+        _generation("cache", "The KV cache: grown by concatenation, allocated whole, in blocks, or none."),
+        _generation("cache_type", "Its number type.", "the compute type"),
+        _generation("block_tokens", "Tokens of a block of a paged cache.", example=16),
     )
 )

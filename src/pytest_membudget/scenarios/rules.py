@@ -9,24 +9,13 @@ from ..errors import UsageMistake
 from ..formulas.job import Job
 from ..formulas.model import Experts, Layer, Model
 from ..formulas.optimizers.registry import family_of, implementation_of
-from ..user_input.mistakes import Mistakes
-from .grid import Point
+from .grid import Written
 
 
-def check_job(job: Job, point: Point, values: Mapping[str, Any], mistakes: Mistakes) -> None:
-    """Note what cannot run, at the field that is to blame; values that arguments brought are let be."""
-    for name, what in _contradictions(job, values):
-        node = point.fields.get(name, point.node)
-        mistakes.add(node, f"{name}: {what}")
-
-
-def _contradictions(job: Job, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Fields, and what is wrong with each."""
-    yield from _of_the_layout(job)
-    yield from _of_the_experts(job)
-    yield from _of_the_step(job, values)
-    if job.teacher is not None:
-        yield from _of_the_teacher(job, job.teacher)
+def check_job(job: Job, written: Written) -> None:
+    """Note what cannot run, at the field that is to blame."""
+    for name, what in (*_of_the_layout(job), *_of_the_experts(job), *_of_the_step(job, written.values)):
+        written.refuse(name, what)
 
 
 def _of_the_layout(job: Job) -> Iterator[tuple[str, str]]:
@@ -79,21 +68,13 @@ def _of_the_step(job: Job, values: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield "loss", f"chunks is of kind: chunked, and this one is {job.loss.kind}"
     if "every" in values.get("checkpointing", {}) and job.checkpointing.mode == "none":
         yield "checkpointing", "every is of a mode that recomputes; write mode: selective"
-    if job.generation is not None and job.teacher is not None:
+    if job.teacher is not None and job.generation is not None:
         yield "teacher", "nothing is distilled in generation; leave teacher or generate out"
+    if job.teacher is not None and job.teacher.vocab != job.model.vocab:
+        vocabularies = f"its vocabulary is {job.teacher.vocab}, the model's {job.model.vocab}"
+        yield "teacher", f"{vocabularies}: their logits cannot be compared"
     if job.generation is not None and job.adapter is not None and job.adapter.dropout:
         yield "method", "there is no dropout in generation; leave it out"
-
-
-def _of_the_teacher(job: Job, teacher: Model) -> Iterator[tuple[str, str]]:
-    if teacher.vocab != job.model.vocab:
-        yield (
-            "teacher",
-            (
-                f"its vocabulary is {teacher.vocab}, the model's {job.model.vocab}: "
-                "their logits cannot be compared"
-            ),
-        )
 
 
 def _layers(model: Model) -> Iterator[Layer]:

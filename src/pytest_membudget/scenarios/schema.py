@@ -1,19 +1,20 @@
 """What a scenario can say: every field with its type, default and meaning.
 
 The checks, the JSON Schema that editors read (``membudget.schema.json``) and the tables of
-``docs/scenarios.md`` are made of it.
+``docs/scenarios.md`` are made of it. ``python -m
+pytest_membudget.scenarios.schema`` writes the JSON Schema anew.
 """
 
 from __future__ import annotations
 
-from typing import Final, get_args
+import json
+from pathlib import Path
+from typing import Any, Final, get_args
 
 from ..budgets.budget import ARGUMENTS
-from ..formulas.job import AttentionKernel, Compiled, Degrees, Implementation, Offload
+from ..formulas.job import Compiled, Degrees, Job, Offload
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import FLAG, TABLE, Choice, ListOf, text, whole
-from ..user_input.mistakes import Kind
-from .choices import choice
+from ..user_input.kinds import TABLE, Choice, ListOf, text, whole
 from .parts import (
     CHECKPOINTING,
     DATA_PARALLEL,
@@ -24,16 +25,16 @@ from .parts import (
     OPTIMIZER,
     PRECISION,
     TEACHER,
+    FieldsOf,
 )
+
+_job = FieldsOf(Job)
+_degree = FieldsOf(Degrees)
 
 
 def _shared(*names: str) -> tuple[Field, ...]:
     """Fields that the marker has too."""
     return tuple(ARGUMENTS.by_name[name] for name in names)
-
-
-def _degree(name: str, doc: str, *others: str, kind: Kind | None = None, default: str = "1") -> Field:
-    return Field(name, kind or whole(example=8), doc, default, also_called=others)
 
 
 #: Fields by what they are about, in the order of the docs.
@@ -53,9 +54,8 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The model": (
         Field("model", MODEL, "The model: exactly one of its fields.", required=True),
         Field("teacher", TEACHER, "A frozen model that is distilled from: as `model`, and its `type`."),
-        Field(
+        _job(
             "implementation",
-            Choice(get_args(Implementation)),
             "Whose code runs the model: it decides what a layer keeps for backward.",
             "megatron and torchtitan for a model from there, else transformers",
         ),
@@ -66,13 +66,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "`{decoder-first-pipeline-num-layers: 3, use-distributed-optimizer: true}`.",
             "`{bf16: true, use-distributed-optimizer: true}`",
         ),
-        Field(
-            "attention",
-            Choice(get_args(AttentionKernel)),
-            "The attention kernel.",
-            "flash",
-            also_called=("attn_implementation",),
-        ),
+        _job("attention", "The attention kernel.", also_called=("attn_implementation",)),
     ),
     "The step": (
         Field("method", METHOD, "What is trained.", "full"),
@@ -95,38 +89,28 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "What is recomputed in backward.",
             "none",
             also_called=(
-                "activation_checkpoint",
-                "activation_checkpointing",
-                "gradient_checkpointing",
-                "recompute",
+                *("activation_checkpoint", "activation_checkpointing", "gradient_checkpointing", "recompute"),
             ),
         ),
-        Field(
+        _job(
             "micro_batch",
-            whole(example=1),
             "Sequences a data-parallel rank and micro-batch.",
-            "1",
             also_called=(
-                "batch_size",
-                "batch",
-                "micro_batch_size",
-                "local_batch_size",
+                *("batch_size", "batch", "micro_batch_size", "local_batch_size"),
                 "per_device_train_batch_size",
             ),
         ),
-        Field(
+        _job(
             "sequence",
-            whole(example=4096),
             "Tokens of one sequence, before context parallelism splits it.",
-            "2048",
+            example=4096,
             also_called=("seq_len", "seq_length", "sequence_length", "max_seq_len", "context"),
         ),
-        Field("source_sequence", whole(example=512), "Tokens of an encoder's input.", "as `sequence`"),
-        Field(
+        _job("source_sequence", "Tokens of an encoder's input.", "as `sequence`", example=512),
+        _job(
             "accumulation",
-            whole(example=8),
             "Micro-batches a step; with pipeline stages those of the schedule.",
-            "1",
+            example=8,
             also_called=("gradient_accumulation_steps", "grad_accum", "microbatches"),
         ),
         Field("loss", LOSS, "The head's logits and the loss.", "full"),
@@ -142,10 +126,9 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "What `torch.compile` is given: pointwise chains between products are fused, and not kept.",
             also_called=("compile",),
         ),
-        Field("zeroes_to_none", FLAG, "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
-        Field(
+        _job("zeroes_to_none", "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
+        _job(
             "expandable_segments",
-            FLAG,
             "`PYTORCH_ALLOC_CONF=expandable_segments:True`; it changes what is reserved.",
             "false, as torch has it",
         ),
@@ -160,54 +143,50 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         _degree(
             "data_parallel_replicate_degree",
             "Copies of the sharded model (HSDP), or DDP's ranks.",
-            "dp_replicate",
+            example=8,
+            also_called=("dp_replicate",),
         ),
         _degree(
             "data_parallel_shard_degree",
             "Ranks that share out a model; -1: the GPUs that the other degrees leave.",
-            "dp",
-            "dp_shard",
-            "fsdp",
-            "data_parallel_degree",
+            "-1 where `gpus` is written (with DDP, for the replicas), else 1",
             kind=whole(example=8, also=(-1,)),
-            default="-1 where `gpus` is written (with DDP, for the replicas), else 1",
+            also_called=("dp", "dp_shard", "fsdp", "data_parallel_degree"),
         ),
         _degree(
             "tensor_parallel_degree",
             "Ranks that split each layer.",
-            "tp",
-            "tensor_model_parallel_size",
-            "tensor_parallel",
+            example=8,
+            also_called=("tp", "tensor_model_parallel_size", "tensor_parallel"),
         ),
-        _degree("context_parallel_degree", "Ranks that split each sequence.", "cp", "context_parallel_size"),
+        _degree(
+            "context_parallel_degree",
+            "Ranks that split each sequence.",
+            example=8,
+            also_called=("cp", "context_parallel_size"),
+        ),
         _degree(
             "pipeline_parallel_degree",
             "Ranks that split the layers.",
-            "pp",
-            "pipeline_model_parallel_size",
-            "stages",
+            example=8,
+            also_called=("pp", "pipeline_model_parallel_size", "stages"),
         ),
         _degree(
             "expert_parallel_degree",
             "Of the data and context parallel ranks, how many share out the experts: no factor of `gpus`.",
-            "ep",
-            "expert_model_parallel_size",
+            example=8,
+            also_called=("ep", "expert_model_parallel_size"),
         ),
         _degree(
             "expert_tensor_parallel_degree",
             "Ranks that split each expert.",
-            "etp",
-            "expert_tensor_parallel_size",
-            default="`tensor_parallel_degree`",
+            "`tensor_parallel_degree`",
+            example=8,
+            also_called=("etp", "expert_tensor_parallel_size"),
         ),
-        Field("sequence_parallel", FLAG, "Norms and dropouts work on their part of a sequence.", "false"),
-        Field(
-            "pipeline_parallel_schedule",
-            choice(Degrees, "pipeline_parallel_schedule"),
-            "The order of micro-batches.",
-            "1F1B",
-        ),
-        Field("virtual_stages", whole(example=2), "Model chunks a rank, with the interleaved schedule.", "1"),
+        _degree("sequence_parallel", "Norms and dropouts work on their part of a sequence."),
+        _degree("pipeline_parallel_schedule", "The order of micro-batches."),
+        _degree("virtual_stages", "Model chunks a rank, with the interleaved schedule.", example=2),
         Field(
             "data_parallel",
             DATA_PARALLEL,
@@ -233,3 +212,46 @@ SCENARIO: Final = Table(_ALL)
 """One test: a budget whose grid is worked out."""
 BUDGET: Final = Table((*_ALL, GRID))
 """One entry of ``budgets:``."""
+
+JSON_SCHEMA: Final = Path(__file__).with_name("membudget.schema.json")
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The JSON Schema of scenario files; draft 7, which editors for YAML read."""
+    references = {one.name: {"$ref": f"#/definitions/{one.name}"} for one in BUDGET.fields}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Budgets of GPU memory (*.membudget.yaml)",
+        "type": "object",
+        "properties": {
+            "defaults": {
+                "description": "Fields of all budgets that do not say otherwise; null leaves one out there.",
+                "type": ["object", "null"],
+                "properties": {name: place for name, place in references.items() if name != "name"},
+                "additionalProperties": False,
+            },
+            "budgets": {
+                "description": "Each is a test, or one test for each point of its grid.",
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": references,
+                    "required": ["name"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "required": ["budgets"],
+        "additionalProperties": False,
+        "definitions": {one.name: one.json_schema() for one in BUDGET.fields},
+    }
+
+
+def schema_text() -> str:
+    """The schema as its file has it."""
+    return json.dumps(scenario_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    JSON_SCHEMA.write_text(schema_text(), encoding="utf-8")
