@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import UsageMistake
 from ..hardware.gpus import load_gpus, normalised_name
-from ..units import GIB, MIB
+from ..units import MIB
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import Choice, ListOf, Several, text, texts, whole
 from ..user_input.mistakes import UNREADABLE, Mistakes
@@ -67,7 +67,7 @@ def custom_gpus(pyproject: Path) -> str:
     Raises ``UsageMistake`` with every mistake, its file and line.
     """
     mistakes = Mistakes()
-    entries: dict[str, dict[str, Any]] = {}
+    entries: dict[str, Mapping[str, Any]] = {}
     places: dict[str, Node] = {}
     for node, prefix in _tables(pyproject, mistakes):
         for name, child in node.value.items():
@@ -109,13 +109,11 @@ def _checked(node: Node, name: str, prefix: str, mistakes: Mistakes) -> Iterator
         mistakes.refuse(node, name, "write a table of cards by their names")
 
 
-def _entry(values: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """A card as the catalogue has it, with what was left out."""
-    entry = {"aliases": [], "context_confidence": "typical", "contexts": [], "sources": {}, **values}
-    entry.setdefault("nominal_gib", -(-entry["total_bytes"] // GIB))
-    if entry["context_confidence"] == "measured" and not entry["contexts"]:
-        entry["contexts"] = [{"mib": entry["context_bytes"] // MIB, "source": node.place}]
-    return {**entry, "aliases": list(entry["aliases"])}
+def _entry(values: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
+    """A card as the catalogue has it: a context that is measured was measured somewhere."""
+    if values.get("context_confidence") != "measured" or values.get("contexts"):
+        return values
+    return {**values, "contexts": [{"mib": values["context_bytes"] // MIB, "source": node.place}]}
 
 
 def _names_are_free(
@@ -130,7 +128,7 @@ def _names_are_free(
         for known in (gpu.name, *gpu.aliases)
     }
     for name, entry in entries.items():
-        for known in (name, *entry["aliases"]):
+        for known in (name, *entry.get("aliases", ())):
             other = taken.setdefault(normalised_name(known), name)
             if other != name:
                 mistakes.add(places[name], f"{name}: {known} means {other} already; write another name")

@@ -9,7 +9,7 @@ from .budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class MarkedTest:
-    """A test with a budget: what identifies it, where its mark is, and what the mark says."""
+    """A test with a budget: what identifies it, the place of its mark, and the mark's arguments."""
 
     nodeid: str
     key: str

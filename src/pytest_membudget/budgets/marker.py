@@ -18,7 +18,7 @@ from .budget import ARGUMENTS, Budget
 def read_budget(
     marks: Iterable[tuple[tuple[Any, ...], Mapping[str, Any]]], defaults: Mapping[str, Any]
 ) -> Budget:
-    """The budget that ``marks`` say, closest first: the closest wins, argument by argument.
+    """The budget of ``marks``, closest first: the closest wins, argument by argument.
 
     Each mark is its positional and its keyword arguments. ``defaults`` are those of the command line and
     the settings. Raises ``UsageMistake`` with the value as written and what to write instead.

@@ -35,7 +35,7 @@ def key_of(item: pytest.Item) -> str:
 
 
 def name_of_rank(path: str, rank: int) -> str:
-    """What becomes of a file's ``path`` where each of several ranks has one of its own."""
+    """The file of ``rank`` where each of several ranks writes its own ``path``."""
     stem, suffix = os.path.splitext(path)
     return f"{stem}-rank{rank}{suffix}"
 

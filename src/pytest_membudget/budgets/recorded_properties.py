@@ -1,4 +1,4 @@
-"""What a test says of itself by ``record_property``: plain values, from the worker to the reports."""
+"""Properties that a test records with ``record_property``, as plain values."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ TABLE: Final = "[tool.membudget]"
 _SYNTAX: Final = replace(TOML, before=f"{TABLE} ")
 _OPTION: Final = Syntax("--membudget-{}={}", "{}={}", str)
 
-#: The card that is modelled where nobody names one. Its size limits nothing then.
+#: The card that is modelled where none is named. Its size limits nothing then.
 DEFAULT_GPU: Final = "H100-80GB"
 #: Seconds after which the worker gives an item up.
 DEFAULT_TIMEOUT: Final = 300.0
@@ -91,7 +91,7 @@ _WAIVER_EXAMPLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What holds for all budgets of a session that do not say otherwise."""
+    """The defaults of all budgets of a session, and how they are checked."""
 
     gpu: str | None = described(
         CARD_NAME,
@@ -134,7 +134,7 @@ class Settings:
         ANY_TABLE, "The same cards in the table itself.", default=None
     )
     max_growth: str | None = described(
-        GROWTH, "What tests may grow by since the base, where their marks do not say.", default=None
+        GROWTH, "What tests may grow by since the base, for marks that set none.", default=None
     )
     waivers: tuple[Waiver, ...] = described(
         Several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()

@@ -135,12 +135,12 @@ def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
         capability=(major, minor),
         multiprocessor_count=entry["multiprocessor_count"],
         context_bytes=entry["context_bytes"],
-        context_confidence=entry["context_confidence"],
-        nominal_bytes=entry["nominal_gib"] * GIB,
+        context_confidence=entry.get("context_confidence", "typical"),
+        nominal_bytes=entry.get("nominal_gib", -(-entry["total_bytes"] // GIB)) * GIB,
         backend=entry.get("backend", "cuda"),
-        aliases=tuple(entry["aliases"]),
+        aliases=tuple(entry.get("aliases", ())),
         contexts=tuple(_context(seen) for seen in entry.get("contexts", ())),
-        sources=dict(entry["sources"]),
+        sources=dict(entry.get("sources", {})),
     )
 
 

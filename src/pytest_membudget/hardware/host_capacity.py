@@ -1,4 +1,4 @@
-"""What the machine has for processes of ours: processors and memory, as far as this process may use them."""
+"""Processors and free memory of this machine, as far as this process may use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a test's ranks lie on machines, and what host memory those of one machine hold together."""
+"""Which of a test's ranks are on one machine, and the host memory that they hold together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ..memory_report import MemoryReport
 
-#: GPUs of a machine where nothing says otherwise: those of the usual server with a switch between its cards.
+#: GPUs of a machine by default: those of the usual server with a switch between its cards.
 GPUS_A_MACHINE = 8
-_SAID = "LOCAL_WORLD_SIZE"
+_LOCAL_WORLD_SIZE = "LOCAL_WORLD_SIZE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Machine:
 
 
 def gpus_a_machine(gpus: int, environment: Mapping[str, str]) -> int:
-    """How many of ``gpus`` ranks are on one machine: what LOCAL_WORLD_SIZE says, or up to 8."""
-    said = environment.get(_SAID, "")
-    size = int(said) if said.isascii() and said.isdigit() else 0
+    """How many of ``gpus`` ranks are on one machine: LOCAL_WORLD_SIZE, or up to 8."""
+    written = environment.get(_LOCAL_WORLD_SIZE, "")
+    size = int(written) if written.isascii() and written.isdigit() else 0
     return min(size or GPUS_A_MACHINE, gpus)
 
 

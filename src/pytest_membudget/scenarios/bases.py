@@ -68,7 +68,7 @@ def _megatron(model: Model, arguments: Mapping[str, Any], written: Written) -> J
 
 
 def _gpus(arguments: Mapping[str, Any], values: Mapping[str, Any]) -> int:
-    """All of them: as written, or the product of what Megatron's arguments and the scenario's degrees say."""
+    """The number of GPUs as written, or the product of Megatron's arguments and the scenario's degrees."""
     if "gpus" in values:
         return int(values["gpus"])
     product = 1

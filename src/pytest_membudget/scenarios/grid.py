@@ -1,4 +1,4 @@
-"""A budget's grid worked out: one scenario a point, each with an id that can be read and chosen by ``-k``."""
+"""A budget's grid expanded: one scenario a point, each with an id that can be selected by ``-k``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..user_input.nodes import Node
 from .reading import Entry, over
 from .schema import GRID, NOT_IN_A_GRID, SCENARIO
 
-#: Tests that one grid may make: more are a slip of the pen.
+#: Tests that one grid may make: more are a mistake.
 _MOST = 10_000
 
 
@@ -55,7 +55,7 @@ class _Axis:
 
 
 def points_of(entry: Entry) -> list[Point]:
-    """The points of ``entry``: itself where it has no grid, or one that cannot be worked out."""
+    """The points of ``entry``: itself where it has no grid, or one that cannot be expanded."""
     fields = {name: node for name, node in entry.fields.items() if name != GRID.name}
     grid = entry.fields.get(GRID.name)
     if grid is None or entry.mistakes:
@@ -74,7 +74,7 @@ def points_of(entry: Entry) -> list[Point]:
         ]
         words = "-".join(f"{names[path]}={_word(node)}" for path, node in chosen)
         id_ = f"{entry.name}[{words}]"
-        while id_ in taken:  # values that look alike
+        while id_ in taken:  # values that are written the same
             id_ = f"{id_[:-1]}'" + "]"
         taken.add(id_)
         points.append(Point(id_, entry.node, _with(fields, chosen)))
@@ -165,7 +165,7 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """The last name of each path where no other ends alike, else the path."""
+    """The last name of each path where no other path has the same, else the path."""
     lasts = [path.rpartition(".")[2] for path in paths]
     return {path: last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)}
 

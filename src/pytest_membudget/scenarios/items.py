@@ -88,9 +88,9 @@ class ScenarioItem(pytest.Item):
 
     @property
     def line(self) -> int:
-        """Where its budget stands in the file."""
+        """The line of its budget."""
         return self.point.node.line
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Where it stands in its file."""
+        """Its place in its file."""
         return self.path, self.line - 1, self.name

@@ -65,7 +65,7 @@ class ScenarioReader:
     def read(self, point: Point, defaults: Mapping[str, Any]) -> Scenario:
         """The scenario of ``point``; ``defaults`` are the budget's, of the settings.
 
-        Raises ``UsageMistake``: every mistake on a line of its own, with file and line.
+        Raises ``UsageMistake`` with a line for each mistake: file, line and what to write.
         """
         if point.mistakes:
             raise UsageMistake("\n".join(point.mistakes))
@@ -86,7 +86,7 @@ class ScenarioReader:
         return Scenario(job, replace(budget, gpus=job.degrees.gpus))
 
     def _with_fields(self, job: Job, written: Written) -> Job:
-        """``job`` with what the scenario says itself."""
+        """``job`` with the scenario's own fields."""
         values = written.values
         changes = {**written.of(_SAME), "degrees": _degrees(job, written)}
         for name, value in written.of(_PARTS).items():

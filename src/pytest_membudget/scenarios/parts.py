@@ -1,4 +1,4 @@
-"""What the tables of a scenario can say: those fields that have fields of their own."""
+"""The fields of a scenario that are tables, each with its fields."""
 
 from __future__ import annotations
 

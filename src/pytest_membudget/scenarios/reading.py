@@ -1,4 +1,4 @@
-"""A scenario file's budgets as they are written, each with the defaults put under it."""
+"""A scenario file's budgets as they are written, each over the file's defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {con
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of ``budgets:`` with its defaults; its grid is not worked out."""
+    """One entry of ``budgets:`` over its defaults; its grid is not expanded."""
 
     name: str
     node: Node

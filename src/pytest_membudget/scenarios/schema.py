@@ -1,4 +1,4 @@
-"""What a scenario can say: every field with its type, default and meaning.
+"""The fields of a scenario, each with its type, default and meaning.
 
 The checks, the JSON Schema that editors read (``membudget.schema.json``) and the tables of
 ``docs/scenarios.md`` are made of it. ``python -m
@@ -209,7 +209,7 @@ GRID: Final = Field(
 NOT_IN_A_GRID: Final = ("name", "grid")
 
 SCENARIO: Final = Table(_ALL)
-"""One test: a budget whose grid is worked out."""
+"""One test: a budget whose grid is expanded."""
 BUDGET: Final = Table((*_ALL, GRID))
 """One entry of ``budgets:``."""
 

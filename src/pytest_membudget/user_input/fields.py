@@ -1,4 +1,4 @@
-"""Descriptions of fields, and tables checked against them: the one place that says what a field takes."""
+"""Descriptions of fields, and tables checked against them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Field:
     """What others call it: for the hint only, these names are not taken."""
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it, with what it means; null leaves a field out."""
+        """See ``Kind``, with what it means; null leaves a field out."""
         default = f" Default: {self.default}." if self.default else ""
         return {"description": f"{self.doc}{default}", "anyOf": [self.kind.json_schema(), {"type": "null"}]}
 
@@ -57,12 +57,12 @@ def table_of(described_class: type, what: str) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with described fields. A value that is no table stands for its field ``main``."""
+    """A table with described fields. A value that is no table is its field ``main``."""
 
     fields: tuple[Field, ...]
     main: str | None = None
     one_of: tuple[str, ...] = ()
-    """Exactly one of these is to be written."""
+    """Exactly one of these has to be written."""
     is_whole: bool = False
     """A table written anew replaces one of the defaults; otherwise its keys are put into that."""
     what: str = "field"
@@ -74,7 +74,7 @@ class Table:
 
     @property
     def words(self) -> str:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return f"table; a single value is its `{self.main}`" if self.main else "table"
 
     def opened(self, node: Node) -> Mapping[str, Node] | None:
@@ -86,27 +86,18 @@ class Table:
         return None
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it: a dict with the fields that are written."""
+        """See ``Kind``: a dict with the fields that are written."""
         written = self.opened(node)
-        if written is None or (isinstance(node.value, list) and self.main is not None):
+        if written is None or isinstance(node.value, list):
             return mistakes.refuse(node, name, f"write a table of {', '.join(self.by_name)}")
-        if not isinstance(node.value, dict) and self.main is not None:  # the short form is not its own name
-            return self._only_main(node, name, mistakes)
+        if self.main is not None and not isinstance(node.value, dict):  # messages call it ``name`` alone
+            value = self.by_name[self.main].kind.read(node, name, mistakes)
+            return UNREADABLE if value is UNREADABLE else {self.main: value}
         values = read_fields(self, written, node, f"{name}.", mistakes)
         return UNREADABLE if values is None else values
 
-    def _only_main(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        assert self.main is not None
-        value = self.by_name[self.main].kind.read(node, name, mistakes)
-        if value is UNREADABLE:
-            return UNREADABLE
-        missing = [one.name for one in self.fields if one.required and one.name != self.main]
-        if missing:
-            return mistakes.refuse(node, name, f"write a table with {' and '.join(missing)}")
-        return {self.main: value}
-
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it. Nothing is required: the defaults of a file may have it."""
+        """See ``Kind``. Nothing is required: the defaults of a file may have it."""
         table: dict[str, Any] = {
             "type": "object",
             "properties": {one.name: one.json_schema() for one in self.fields},
@@ -125,7 +116,7 @@ def read_fields(
 ) -> dict[str, Any] | None:
     """The plain values of ``written``, fields of ``table``; None if one of them cannot be read.
 
-    ``place`` is where a field that is missing would stand, ``prefix`` what messages write before a name.
+    ``place`` is the place of a missing field, ``prefix`` what messages write before a name.
     """
     before = len(mistakes)
     values = {}
@@ -146,7 +137,7 @@ def read_fields(
 
 
 def unknown_field(table: Table, name: str, prefix: str = "") -> str:
-    """What to say of a key that is no field of ``table``."""
+    """The message for a key that is no field of ``table``."""
     for one in table.fields:
         if name in one.also_called:
             return f"there is no {table.what} {prefix}{name}; did you mean {prefix}{one.name}?"

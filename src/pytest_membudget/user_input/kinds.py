@@ -1,4 +1,4 @@
-"""Kinds of values that fields take: how each is read, and how JSON Schema says it."""
+"""Kinds of values that fields take: how each is read, and its JSON Schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Value:
     """A value that is taken as it is written, or refused."""
 
     words: str
-    """As ``Kind`` has it."""
+    """See ``Kind``."""
     takes: Callable[[Any], bool]
     schema: Mapping[str, Any]
     example: Any = None
@@ -29,7 +29,7 @@ class Value:
     """Whether someone else checks what is in it, and reads the node itself."""
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         if self.takes(node.value):
             return node if self.is_node else node.plain
         example = f", as in {node.example(name, self.example)}" if self.example is not None else ""
@@ -41,7 +41,7 @@ class Value:
         return self.remedy or f"a {self.words}"
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return dict(self.schema)
 
 
@@ -127,23 +127,23 @@ TABLE: Final = Value(
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A value with a grammar: ``parse`` reads it, and the text of its error says what to write."""
+    """A value with a grammar: ``parse`` reads it; the text of its error is the message."""
 
     words: str
-    """As ``Kind`` has it."""
+    """See ``Kind``."""
     parse: Callable[[Any], Any]
     """Raises ``ValueError`` or ``UsageMistake``."""
     schema: Mapping[str, Any] = field(default_factory=lambda: _A_TEXT)
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it: what ``parse`` makes of it."""
+        """See ``Kind``: what ``parse`` makes of it."""
         try:
             return self.parse(node.plain)
         except (ValueError, UsageMistake) as error:
             return mistakes.refuse(node, name, str(error))
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return dict(self.schema)
 
 
@@ -155,7 +155,7 @@ class Choice:
 
     @property
     def words(self) -> str:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return ", ".join(f"`{value}`" for value in self.values)
 
     @property
@@ -168,7 +168,7 @@ class Choice:
         return isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.values
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         if self.takes(node.value):
             return node.value
         near = nearest(str(node.value), [str(one) for one in self.values])
@@ -178,23 +178,23 @@ class Choice:
         )
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return {"enum": list(self.values)}
 
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list that is not empty, each value once; a single value stands for a list of it."""
+    """A list that is not empty, each value once; a single value is a list of one."""
 
     kind: Kind
 
     @property
     def words(self) -> str:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return f"one or a list of: {self.kind.words}"
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         nodes = node.value if isinstance(node.value, list) else [node]
         if not nodes:
             return mistakes.refuse(node, name, f"write a list with something in it, or leave {name} out")
@@ -206,7 +206,7 @@ class ListOf:
         return values
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         single = self.kind.json_schema()
         return {"anyOf": [single, {"type": "array", "items": single, "minItems": 1, "uniqueItems": True}]}
 
@@ -221,11 +221,11 @@ class Several:
 
     @property
     def words(self) -> str:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return f"list{f' of {self.count}' if self.count else ''}, each a {self.kind.words}"
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         if not isinstance(node.value, list) or self.count not in (None, len(node.value)):
             return mistakes.refuse(
                 node, name, f"write a {self.words}, as in {node.example(name, self.example)}"
@@ -236,7 +236,7 @@ class Several:
         return UNREADABLE if any(value is UNREADABLE for value in values) else values
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         limits = {"minItems": self.count, "maxItems": self.count} if self.count is not None else {}
         return {"type": "array", "items": self.kind.json_schema(), **limits}
 
@@ -252,11 +252,11 @@ class Numbers:
 
     @property
     def words(self) -> str:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         return f"table, each a {self.kind.words}"
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         if not isinstance(node.value, dict) or not node.value:
             return mistakes.refuse(node, name, f"write a table, as in {self._example(node, name)}")
         before = len(mistakes)
@@ -273,7 +273,7 @@ class Numbers:
         return node.example(name, {key or self.keys[0]: self.kind.example})
 
     def json_schema(self) -> dict[str, Any]:
-        """As ``Kind`` has it."""
+        """See ``Kind``."""
         properties = {key: self.kind.json_schema() for key in self.keys}
         return {
             "type": "object",

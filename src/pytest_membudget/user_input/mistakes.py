@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ..errors import UsageMistake
 from .nodes import Node
 
-#: Stands for a value that could not be read; what is wrong is among the mistakes.
+#: In place of a value that could not be read; the reason is among the mistakes.
 UNREADABLE = object()
 
 
@@ -40,7 +40,7 @@ class Mistakes:
         return sorted(self._found, key=self._found.__getitem__)
 
     def raise_all(self) -> None:
-        """Raise ``UsageMistake`` with every mistake on a line of its own, if there is one."""
+        """Raise ``UsageMistake`` with a line for each mistake, if there is one."""
         if self._found:
             raise UsageMistake("\n".join(self.lines))
 
@@ -60,7 +60,7 @@ class Kind(Protocol):
 
 
 def no_such(key: str, keys: Sequence[str], name: str, what: str) -> str:
-    """What to say of ``key``, which is none of the ``keys`` of ``name``."""
+    """The message for ``key``, which is none of the ``keys`` of ``name``."""
     near = nearest(key, keys)
     inside = f" in {name}" if name else ""
     hint = f"did you mean {near}?" if near else f"the {what}s are {', '.join(keys)}"

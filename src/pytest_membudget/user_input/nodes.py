@@ -69,7 +69,7 @@ class Node:
     value: Any
     """A plain scalar, ``list[Node]`` or ``dict[str, Node]``."""
     file: str
-    """Or what stands for it: the mark with the value, as written."""
+    """Its path; for a mark or an option, that as written."""
     line: int = 0
     """Of its key, where it has one; 0 if ``file`` names the field with its value."""
     written: str = ""
