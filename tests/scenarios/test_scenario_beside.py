@@ -3,8 +3,8 @@
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.verdict import Verdict
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.reporting.agreement import disagreements, figures_table
 from pytest_membudget.reporting.failure import failure_text
-from pytest_membudget.reporting.side_by_side import disagreements, three_ways
 from pytest_membudget.results.test_result import TestResult, with_measurement
 from pytest_membudget.units import GIB
 
@@ -51,7 +51,7 @@ def test_the_same_rank_is_compared_and_the_worst_where_it_has_none():
 def test_two_figures_have_one_ratio():
     row = row_of(figure("traced", 2), figure("analytic", 3))
 
-    assert [line.split() for line in three_ways(row)] == [
+    assert [line.split() for line in figures_table(row)] == [
         ["Peak", "allocated", "(rank", "0):"],
         ["analytic", "traced", "analytic/traced"],
         ["parameters", "1.00", "GiB", "1.00", "GiB", "1.000"],
@@ -63,7 +63,7 @@ def test_two_figures_have_one_ratio():
 def test_three_figures_have_two():
     row = row_of(figure("traced", 2), figure("analytic", 3), measured=figure("measured", 2.5))
 
-    assert [line.split() for line in three_ways(row)] == [
+    assert [line.split() for line in figures_table(row)] == [
         ["Peak", "allocated", "(rank", "0):"],
         ["analytic", "traced", "measured", "analytic/traced", "traced/measured"],
         ["parameters", "1.00", "GiB", "1.00", "GiB", "1.00", "GiB", "1.000", "1.000"],

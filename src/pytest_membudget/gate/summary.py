@@ -70,8 +70,8 @@ class Summary:
 
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table, and where nothing runs the failures, which have no other place there."""
+        from ..reporting.agreement import disagreements
         from ..reporting.console import summary_lines
-        from ..reporting.side_by_side import disagreements
 
         known = self._results
         results, unchecked, not_run = known.in_order(), known.unchecked(), known.not_run()

@@ -19,6 +19,13 @@ def size_text(size_bytes: int, *, signed: bool) -> str:
     return f"{'+' if signed and size_bytes > 0 else ''}{gib_text(size_bytes)}"
 
 
+def signed_growth(comparison: Comparison) -> str:
+    """The growth since the base, and its share of what the test took there."""
+    growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
+    share = f" ({growth_bytes / base_bytes:+.1%})" if growth_bytes and base_bytes else ""
+    return f"{size_text(growth_bytes, signed=True)}{share}"
+
+
 def cause_text(cause: Cause, code: Code, *, signed: bool) -> str:
     """The size of ``cause``, and what it is; ``code`` wraps what came from code."""
     return f"{size_text(cause.bytes, signed=signed)} {described(cause, code)}"

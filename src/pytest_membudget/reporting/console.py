@@ -9,7 +9,7 @@ from ..memory_report import MemoryReport
 from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, versions_text
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
-from .causes import change_lines
+from .causes import change_lines, signed_growth
 
 
 def summary_lines(
@@ -94,10 +94,7 @@ def _since_base(row: TestResult) -> dict[str, str]:
     comparison = row.comparison
     if comparison is None or comparison.base_bytes is None:
         return {"base": "-", "growth": "-"}
-    base_bytes, growth_bytes = comparison.base_bytes, comparison.growth_bytes
-    share = f" ({growth_bytes / base_bytes:+.1%})" if growth_bytes and base_bytes else ""
-    sign = "+" if growth_bytes > 0 else ""
-    return {"base": _gib(base_bytes), "growth": f"{sign}{gib_text(growth_bytes)}{share}"}
+    return {"base": _gib(comparison.base_bytes), "growth": signed_growth(comparison)}
 
 
 def _analytic(row: TestResult) -> str:

@@ -9,8 +9,8 @@ from ..memory_report import Holder, MemoryReport
 from ..results.comparison import versions_text
 from ..results.test_result import TestResult
 from ..units import gib_text
+from .agreement import figures_table
 from .causes import change_lines, size_text
-from .side_by_side import side_by_side, three_ways
 
 #: Holders that a failure names; report.json has more.
 _TOP = 10
@@ -34,11 +34,10 @@ def failure_text(row: TestResult) -> str:
         lines += ["", row.details]
     estimate, measurement = row.estimate_of_verdict, row.worst_measurement
     lines += _since_base(row)
-    if estimate is not None and row.scenario_figure is not None:
-        lines += ["", *three_ways(row), *_holders(measurement or estimate)]
-    elif estimate is not None and measurement is not None:
-        lines += ["", *side_by_side(row), *_all_ranks(row.measurements, row.gpus)]
-        lines += _holders(measurement)
+    if estimate is not None and (measurement is not None or row.scenario_figure is not None):
+        lines += ["", *figures_table(row)]
+        lines += _all_ranks(row.measurements, row.gpus) if row.scenario_figure is None else []
+        lines += _holders(measurement or estimate)
     elif estimate is not None and (estimate.peak_bytes or estimate.host is not None):
         lines += ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
         lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), *_holders(estimate)]

@@ -9,7 +9,7 @@ from ..errors import UsageMistake
 from ..memory_report import MemoryReport
 from ..results.comparison import versions_text
 from ..units import gib_text
-from .causes import cause_text
+from .causes import cause_text, signed_growth
 from .document import Document
 from .escaping import html_code, markdown_block, markdown_code
 from .status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
@@ -163,12 +163,12 @@ def _line(cells: Sequence[str], columns: Iterable[int]) -> str:
 
 def _row(one: ReportedTest) -> tuple[str, ...]:
     result = one.result
-    limit, peak = result.limit_bytes, one.peak_bytes
-    base = result.comparison.base_bytes if result.comparison is not None else None
+    limit, peak, comparison = result.limit_bytes, one.peak_bytes, result.comparison
+    base = comparison.base_bytes if comparison is not None else None
     figures = (
         gib_text(peak) if peak is not None else "-",
         gib_text(base) if base is not None else "-",
-        _change_text(one, base),
+        signed_growth(comparison) if comparison is not None and base is not None else "-",
         gib_text(limit) if limit is not None else "-",
         _largest(one.figure),
     )
@@ -181,14 +181,6 @@ def _verdict(one: ReportedTest) -> str:
     reason = one.result.comparison.reason if one.result.comparison is not None else ""
     shown = reason and one.status in ("not-comparable", "waived", "expired-waiver")
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
-
-
-def _change_text(one: ReportedTest, base: int | None) -> str:
-    if base is None:
-        return "-"
-    growth = one.growth_bytes
-    share = f" ({growth / base:+.1%})" if base and growth else ""
-    return f"{'+' if growth > 0 else ''}{gib_text(growth)}{share}"
 
 
 def _largest(figure: MemoryReport | None) -> str:

@@ -1,0 +1,81 @@
+"""The analytic, estimated and measured figures of one test next to each other, and which of them disagree."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from ..memory_report import MemoryReport
+from ..results.test_result import TestResult
+from ..units import gib_text
+
+_WIDTH = 20
+#: Components that a disagreement names.
+_NAMED = 3
+
+
+def figures_table(row: TestResult) -> list[str]:
+    """The figures of ``row`` by component, at least two, and the ratio of each to the next."""
+    analytic, both = row.scenario_figure, row.estimate_and_measurement
+    estimate = both[0] if both is not None else row.estimate_of_verdict
+    figures = [one for one in (analytic, estimate, both[1] if both is not None else None) if one is not None]
+    if analytic is None:
+        heads, ratios = ["estimate", "measured"], ["ratio"]
+    else:
+        heads = [figure.kind for figure in figures]
+        ratios = [f"{one}/{other}" for one, other in pairwise(heads)]
+    names = dict.fromkeys(name for figure in reversed(figures) for name in figure.components)
+    lines = [_title(row, figures[-1], estimate), _line("", heads, ratios, ratios)]
+    for name in names:
+        sizes = [figure.components.get(name, 0) for figure in figures]
+        if any(sizes):
+            lines.append(_sizes_line(name, sizes, ratios))
+    total = _sizes_line(f"= {figures[-1].metric}", [figure.peak_bytes for figure in figures], ratios)
+    return [*lines, total]
+
+
+def _title(row: TestResult, last: MemoryReport, estimate: MemoryReport | None) -> str:
+    of_all = f" of {row.gpus}" if row.gpus > 1 else ""
+    other = estimate is not None and estimate.rank != last.rank
+    estimated = f", estimated on rank {estimate.rank}" if estimate is not None and other else ""
+    return f"Peak {last.metric} (rank {last.rank}{of_all}{estimated}):"
+
+
+def _sizes_line(name: str, sizes: list[int], ratios: list[str]) -> str:
+    shown = [f"{one / other:.3f}" if other else "" for one, other in pairwise(sizes)]
+    return _line(name, [gib_text(size) for size in sizes], shown, ratios)
+
+
+def _line(name: str, cells: list[str], ratios: list[str], widths: list[str]) -> str:
+    """``ratios`` under their headings, ``widths``."""
+    line = f"  {name:<{_WIDTH}}" + "".join(f" {cell:>12}" for cell in cells)
+    line += "".join(f"{text:>{len(head) + 2}}" for text, head in zip(ratios, widths, strict=True))
+    return line.rstrip()
+
+
+def disagreements(row: TestResult, most: float) -> list[str]:
+    """A line on each two figures of ``row`` that differ by more than the fraction ``most``."""
+    both, analytic, traced = row.estimate_and_measurement, row.scenario_figure, row.estimate_of_verdict
+    pairs = [("estimate", "measured", "the estimate", *both)] if both is not None else []
+    if analytic is not None and traced is not None:
+        pairs.append(("analytic", traced.kind, "the analytic figure", analytic, traced))
+    found = []
+    for name, other_name, subject, one, other in pairs:
+        ratio = one.peak_bytes / other.peak_bytes if other.peak_bytes else 1.0
+        if abs(ratio - 1) > most:
+            found.append(
+                f"{row.nodeid}: {name} {gib_text(one.peak_bytes)}, {other_name} "
+                f"{gib_text(other.peak_bytes)}, ratio {ratio:.3f}; {subject} has {_differences(one, other)}"
+            )
+    return found
+
+
+def _differences(one: MemoryReport, other: MemoryReport) -> str:
+    """The components that ``one`` has most more or less of than ``other``."""
+    differences = {
+        name: one.components.get(name, 0) - other.components.get(name, 0)
+        for name in {**one.components, **other.components}
+    }
+    worst = sorted(differences.items(), key=lambda entry: -abs(entry[1]))[:_NAMED]
+    return ", ".join(
+        f"{gib_text(abs(size))} {'more' if size > 0 else 'less'} {name}" for name, size in worst if size
+    )
