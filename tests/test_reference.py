@@ -160,7 +160,7 @@ def written(tmp_path, whole):
 def compared_whole():
     plan = comparing.Plan("report.json", stored=comparing.Base())
     never = comparing.Comparing(plan, None, 1.0, shared=None, is_owner=True)
-    return never.session([], is_whole=True, tells_removed=True)
+    return never.session([], is_whole=True, lists_removed=True)
 
 
 def test_keys_of_the_document(tmp_path):

@@ -15,7 +15,7 @@ from pytest_membudget.results.test_result import TestResult
 def whole(rows, *, stored=None, waivers=(), is_whole=True):
     plan = Plan("report.json" if stored is not None else "", stored=stored, waivers=waivers)
     comparing = Comparing(plan, None, 1.0, shared=None, is_owner=True)
-    return comparing.session(rows, is_whole=is_whole, tells_removed=True)
+    return comparing.session(rows, is_whole=is_whole, lists_removed=True)
 
 
 def result(nodeid):

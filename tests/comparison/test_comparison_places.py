@@ -29,18 +29,18 @@ def loaded(name, file):
 
 
 def test_what_is_in_the_checkout_is_at_the_base(places, head):
-    assert places.there(str(head)) == "/base"
-    assert places.there(str(head / "src" / "a.py")) == "/base/src/a.py"
+    assert places.at_base(str(head)) == "/base"
+    assert places.at_base(str(head / "src" / "a.py")) == "/base/src/a.py"
 
 
 def test_what_is_elsewhere_stays(places, head):
     for path in ("/usr/lib/python3", f"{head}-other/src", str(head / ".venv/lib/site-packages")):
-        assert places.there(path) == path
+        assert places.at_base(path) == path
 
 
 def test_a_link_to_the_checkout_is_the_checkout(places, head, tmp_path):
     (tmp_path / "link").symlink_to(head)
-    assert places.there(str(tmp_path / "link" / "src")) == "/base/src"
+    assert places.at_base(str(tmp_path / "link" / "src")) == "/base/src"
 
 
 @pytest.mark.parametrize(

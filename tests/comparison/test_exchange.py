@@ -53,7 +53,7 @@ def test_waiting_has_a_limit(exchange):
         ("collecting\nERROR: file not found\nmore\n", "ERROR: file not found"),
         ("ImportError while loading conftest 'c.py'.\nE   x\n", "ImportError while loading conftest 'c.py'."),
         ("a\n\nthe last of it\n\n", "the last of it"),
-        ("", "its run ended without a word"),
+        ("", "its run ended without output"),
     ],
 )
 def test_the_first_complaint_is_why(exchange, printed, said):
@@ -63,4 +63,4 @@ def test_the_first_complaint_is_why(exchange, printed, said):
 
 
 def test_without_output_there_is_nothing_to_tell(exchange):
-    assert exchange.complaint() == "its run ended without a word"
+    assert exchange.complaint() == "its run ended without output"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..reporting.document import Document
+from ..reporting.json_file import alloc_conf_of, installed_distributions, installed_version
 from ..results.comparison import VersionChange
 from ..results.test_result import TestResult
 
@@ -55,9 +58,32 @@ class Base:
         return ""
 
 
+def base_of_run(result: Mapping[str, Any]) -> Base:
+    """The base as its run reported it."""
+    if result.get("trouble"):
+        return Base(trouble=f"the base could not be estimated: {result['trouble']}")
+    if result["foreign"]:
+        name, file = next(iter(result["foreign"].items()))
+        return Base(
+            trouble=f"the base's run imported {name} from the head's checkout ({file}), so its figures "
+            "are not the base's own"
+        )
+    return Base(
+        results={row["nodeid"]: TestResult.from_json(row) for row in result["rows"]},
+        facts=own_facts(),
+        errors=result["errors"],
+        removed=tuple(result["removed"]),
+    )
+
+
 def base_of_document(document: Document) -> Base:
     """The base that a stored report is."""
     return Base(
         results={result.nodeid: result for result in document.tests},
         facts=Facts(document.torch_version, document.alloc_conf, document.distributions),
     )
+
+
+def own_facts() -> Facts:
+    """What this session's figures are made with."""
+    return Facts(installed_version("torch"), alloc_conf_of(os.environ), installed_distributions())

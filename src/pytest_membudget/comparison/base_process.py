@@ -41,7 +41,7 @@ def main(read_fd: int, write_fd: int) -> None:
 
 
 def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
-    """Nobody wants the result of a session that is gone, and nobody else removes the worktree then."""
+    """Remove the worktree when the session ends early: its own cleanup may not run."""
     while channel.receive() is not None:
         pass
     os.chdir(os.sep)
@@ -140,7 +140,7 @@ _NODEID = pytest.StashKey[str]()
 
 
 def _cause(text: str) -> str:
-    """The line of a collection error that says what it is."""
+    """The line of a collection error with the exception."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     errors = [line[1:].strip() for line in lines if line.startswith("E ")]
-    return (errors or lines or ["without a word"])[-1 if not errors else 0]
+    return (errors or lines or ["no message"])[-1 if not errors else 0]

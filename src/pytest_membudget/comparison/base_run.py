@@ -1,4 +1,4 @@
-"""The base of a git reference: its files in a worktree, its own run there, and the end of both."""
+"""The run of the base of a git reference, in a worktree."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Invocation:
 
 
 class BaseRun:
-    """Estimates a base in a process of its own; ``close`` leaves nothing of it behind."""
+    """Estimates a base in another process; ``close`` removes the process and the worktree."""
 
     def __init__(self, base: BaseCommit, invocation: Invocation) -> None:
         self._base = base
         self._invocation = invocation
         self.folder = Path(tempfile.mkdtemp(prefix="membudget-base-"))
         self.exchange = Exchange(self.folder)
-        # a folder of the checkout's own name: tools name things after it
+        # with the checkout's name: tools name things after their folder
         self._worktree = self.folder / "worktree" / base.top.name
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -100,20 +100,20 @@ class BaseRun:
 
     def _order(self, places: Places, head: Mapping[str, Any], scratch: str) -> dict[str, Any]:
         invocation = self._invocation
-        there = places.there(invocation.dir)
+        folder = places.at_base(invocation.dir)
         args = [places.argument(arg) for arg in invocation.args]
-        rootdir = f"--rootdir={places.there(invocation.rootdir)}"
+        rootdir = f"--rootdir={places.at_base(invocation.rootdir)}"
         files = head["files"]
         return {
             "args": ["-p", _PLUGIN, rootdir, *args],
-            "dir": there if os.path.isdir(there) else str(self._worktree),
+            "dir": folder if os.path.isdir(folder) else str(self._worktree),
             "folder": str(self.folder),
             "scratch": scratch,
             "top": str(self._base.top),
             "worktree": str(self._worktree),
             "selected": head["selected"],
             "collected": head["collected"],
-            "files": [places.there(file) for file in files] if files is not None else None,
+            "files": [places.at_base(file) for file in files] if files is not None else None,
         }
 
     def _environment(self, places: Places) -> dict[str, str]:
@@ -121,6 +121,6 @@ class BaseRun:
         environment = {**os.environ, VARIABLE: watch}
         path = os.environ.get("PYTHONPATH")
         if path:
-            entries = (places.there(os.path.abspath(entry)) for entry in path.split(os.pathsep) if entry)
+            entries = (places.at_base(os.path.abspath(entry)) for entry in path.split(os.pathsep) if entry)
             environment["PYTHONPATH"] = os.pathsep.join(entries)
         return environment

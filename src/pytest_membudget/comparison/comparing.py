@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ..allocator.settings import VARIABLES
 from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
-from ..reporting.json_file import installed_distributions, installed_version
-from ..results.comparison import ComparedSession
+from ..results.comparison import ComparedSession, versions_text
 from ..results.test_result import TestResult, with_comparison
-from .base import Base, Facts, base_of_document
+from .base import Base, base_of_document, base_of_run, own_facts
 from .base_run import BaseRun, Invocation
 from .exchange import Exchange
 from .git import OPTION, BaseCommit, find_base
@@ -27,6 +23,8 @@ from .waivers import unused_waivers, waiver_for
 _SUFFIX = ".json"
 #: Seconds that a base's session gets on top of the time limits of its tests.
 _START = 120.0
+#: Distributions in other versions than at the base that a summary names.
+_VERSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +90,20 @@ class Comparing:
         """The exchange's folder, for workers of pytest-xdist."""
         return str(self._exchange.folder) if self._exchange is not None else None
 
-    def tell_head(self, selected: Sequence[str], collected: Iterable[str]) -> None:
-        """These tests with budgets are going to run, of those that were collected."""
+    def plan_head(self, selected: Sequence[str], collected: Iterable[str]) -> None:
+        """Write for the base's run which tests with budgets run here, of those that were collected."""
         self._tests = len(selected)
         if self.plan.commit is None or self._exchange is None or not selected:
             return
         if self._exchange.folder.is_dir():  # which a worker on another machine does not see
             self._exchange.write_head(head_of(selected, collected, self.plan.commit.top))
 
-    def begin(self, asked: Mapping[str, Any]) -> None:
-        """Start the base's run, if there is something to run; only its owner has one to start."""
+    def begin(self, files: Sequence[str] | None) -> None:
+        """Start the base's run of ``files``, None for all; only its owner has one to start."""
         head = self._exchange.head() if self._exchange is not None else None
         if self._run is not None and head is not None:
             self._tests = len(head["selected"])
-            self._run.begin({**head, **asked})
+            self._run.begin({**head, "files": files})
 
     def compare(self, result: TestResult) -> TestResult:
         """``result`` with its comparison, if there is one; waits for the base's run."""
@@ -116,19 +114,19 @@ class Comparing:
             base = self._known_base()
             before = base.results.get(result.nodeid)
             trouble = base.trouble_of(result.nodeid) if before is None else ""
-            comparison = compared(result, before, (own_facts(os.environ), base.facts), trouble)
+            comparison = compared(result, before, (own_facts(), base.facts), trouble)
         waiver = waiver_for(result.nodeid, self.plan.waivers)
         return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
 
     def session(
-        self, results: Sequence[TestResult], *, is_whole: bool, tells_removed: bool
+        self, results: Sequence[TestResult], *, is_whole: bool, lists_removed: bool
     ) -> ComparedSession | None:
         """What was compared in the whole session; None without a base and waivers."""
         if not self.plan.is_on and not self.plan.waivers:
             return None
         commit = self.plan.commit
         base = self._base_so_far()
-        removed = base.removed if tells_removed else ()
+        removed = base.removed if lists_removed else ()
         if self.plan.stored is not None and is_whole:
             known = {result.nodeid for result in results}
             removed = tuple(nodeid for nodeid in self.plan.stored.results if nodeid not in known)
@@ -137,7 +135,7 @@ class Comparing:
             commit=commit.commit if commit is not None else None,
             removed=removed,
             unused_waivers=unused_waivers(self.plan.waivers, results, self._today, is_whole=is_whole),
-            distributions=base.facts.version_changes(own_facts(os.environ)),
+            distributions=base.facts.version_changes(own_facts()),
         )
 
     def close(self) -> None:
@@ -157,39 +155,21 @@ class Comparing:
         if self._base is not None or self._exchange is None:
             return self._base or Base()
         result = self._exchange.result()
-        return _base_of(result) if result is not None else Base()
+        return base_of_run(result) if result is not None else Base()
 
     def _awaited(self) -> Base:
         assert self._exchange is not None
         result = self._exchange.wait(_START + self._timeout * (self._tests + 1))
         if result is None:
             return Base(trouble=f"the base could not be estimated: {self._exchange.complaint()}")
-        return _base_of(result)
+        return base_of_run(result)
 
 
-def _base_of(result: Mapping[str, Any]) -> Base:
-    """The base as its run reported it."""
-    if result.get("trouble"):
-        return Base(trouble=f"the base could not be estimated: {result['trouble']}")
-    if result["foreign"]:
-        name, file = next(iter(result["foreign"].items()))
-        return Base(
-            trouble=f"the base's run imported {name} from the head's checkout ({file}), so its figures "
-            "are not the base's own"
-        )
-    return Base(
-        results={row["nodeid"]: TestResult.from_json(row) for row in result["rows"]},
-        facts=own_facts(os.environ),
-        errors=result["errors"],
-        removed=tuple(result["removed"]),
-    )
-
-
-def own_facts(environment: Mapping[str, str]) -> Facts:
-    """What this session's figures are made with."""
-    return Facts(installed_version("torch"), alloc_conf_of(environment), installed_distributions())
-
-
-def alloc_conf_of(environment: Mapping[str, str]) -> str:
-    """The allocator's settings as PyTorch would read them; empty for none."""
-    return next((environment[name] for name in VARIABLES if environment.get(name)), "")
+def comparison_notices(compared: ComparedSession | None) -> list[str]:
+    """Lines for the summary on versions that changed, removed tests and unused waivers."""
+    if compared is None:
+        return []
+    versions = versions_text(compared.distributions, most=_VERSIONS)
+    removed = [f"removed since the base: {nodeid}" for nodeid in compared.removed]
+    unused = [f"unused waiver: {waiver.test}: {waiver.reason}" for waiver in compared.unused_waivers]
+    return [*([f"installed since the base: {versions}"] if versions else []), *removed, *unused]

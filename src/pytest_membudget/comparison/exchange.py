@@ -1,4 +1,4 @@
-"""The folder by which the processes of a session hand each other what concerns the base."""
+"""The folder in which the processes of a session exchange what concerns the base."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from pathlib import Path
 from typing import IO, Any
 
 _HEAD, _RESULT, _OUTPUT, _ALIVE, _OVER = "head.json", "result.json", "output", "alive", "over"
-#: Bytes of the output that are looked at for why there is no result.
+#: Bytes of the output that ``complaint`` reads.
 _OUTPUT_BYTES = 100_000
-#: How pytest begins the lines that say why a session cannot be.
+#: How pytest begins the lines on why a session cannot start.
 _COMPLAINTS = ("ERROR: ", "ERROR ", "INTERNALERROR> ", "ImportError while loading conftest", "E  ")
-_SILENT = "its run ended without a word"
+_SILENT = "its run ended without output"
 #: Seconds between two looks for the result.
 _INTERVAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Files in ``folder``; each is there whole or not at all."""
+    """Files in ``folder``, each written atomically."""
 
     folder: Path
 
     def write_head(self, head: dict[str, Any]) -> None:
-        """What the head's session is going to run; every worker of pytest-xdist knows the same."""
+        """Write what the head's session runs; every worker of pytest-xdist writes the same."""
         self._write(_HEAD, head)
 
     def head(self) -> dict[str, Any] | None:
-        """That, if it is known."""
+        """What ``write_head`` wrote, if it has."""
         return self._read(_HEAD)
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """What was found out about the base."""
+        """Write the base's results."""
         self._write(_RESULT, result)
 
     def result(self) -> dict[str, Any] | None:
-        """That, if it is known."""
+        """What ``write_result`` wrote, if it has."""
         return self._read(_RESULT)
 
     def output(self) -> IO[bytes]:
@@ -49,7 +49,7 @@ class Exchange:
         return (self.folder / _OUTPUT).open("wb")
 
     def complaint(self) -> str:
-        """Why there is no result: the line of the output that says it, as far as one does."""
+        """Why there is no result: the output's first line with an error of pytest's, else its last."""
         try:
             with (self.folder / _OUTPUT).open("rb") as file:
                 text = file.read(_OUTPUT_BYTES).decode(errors="replace")
@@ -67,12 +67,12 @@ class Exchange:
             yield file
 
     def end(self) -> None:
-        """Nobody is going to write a result any more."""
+        """Note that no result will be written."""
         if self.folder.is_dir():
             (self.folder / _OVER).touch()
 
     def wait(self, seconds: float) -> dict[str, Any] | None:
-        """The result; None if the process that is to write it has ended without, or takes longer."""
+        """The result; None if the base's process ended without one, or takes more than ``seconds``."""
         deadline = time.monotonic() + seconds
         while (result := self.result()) is None:
             if self._has_ended() or time.monotonic() > deadline:

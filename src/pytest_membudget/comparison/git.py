@@ -1,4 +1,4 @@
-"""What git says of the repository: which commit is the base, and its files in a folder of their own."""
+"""Git: which commit is the base, and its files in a worktree."""
 
 from __future__ import annotations
 
@@ -150,5 +150,5 @@ def _ask(folder: Path, *args: str, timeout: float = _QUESTION) -> _Answer:
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     own = {name: value for name, value in environment.items() if name not in _LOCAL}
-    # nobody is there to be asked for a password, and messages are to be the same everywhere
+    # git must not ask for a password, and its messages must not be translated
     return {**own, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

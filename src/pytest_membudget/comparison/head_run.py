@@ -1,4 +1,4 @@
-"""What the head's session runs: as its base has to know it."""
+"""What the head's session runs, for the run of its base."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .places import import_roots
 
 
 def is_whole(config: pytest.Config) -> bool:
-    """Whether the session runs all of its tests: what it leaves out is not there then."""
+    """Whether the session runs all tests: one without a result does not exist then."""
     option = config.option
     chosen = any(
         getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise")
@@ -32,12 +32,7 @@ def head_of(selected: Iterable[str], collected: Iterable[str], top: Path) -> dic
     }
 
 
-def asked_of(config: pytest.Config) -> dict[str, Any]:
-    """The files that were asked for; and whether a test that is not there then has been removed."""
-    return {"files": _files(config), "tells_removed": tells_removed(config)}
-
-
-def _files(config: pytest.Config) -> list[str] | None:
+def requested_files(config: pytest.Config) -> list[str] | None:
     """The files and folders on the command line; None where it names none."""
     if config.args_source != config.ArgsSource.ARGS:
         return None
@@ -46,10 +41,10 @@ def _files(config: pytest.Config) -> list[str] | None:
     return list(dict.fromkeys(os.path.abspath(path) for path in paths))
 
 
-def tells_removed(config: pytest.Config) -> bool:
+def lists_removed(config: pytest.Config) -> bool:
     """Whether a test of the base that this session has not collected has been removed.
 
-    Not one that was not asked for: single tests were, or those that failed last.
+    Not where only single tests were requested, or those that failed last.
     """
-    asked_for_single = any("::" in arg for arg in config.args)
-    return not asked_for_single and not getattr(config.option, "lf", False)
+    names_single_tests = any("::" in arg for arg in config.args)
+    return not names_single_tests and not getattr(config.option, "lf", False)

@@ -1,4 +1,4 @@
-"""What of the head's checkout is where in the base's."""
+"""Paths and modules of the head's checkout, and the same in the base's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..tracking.source import PACKAGE_FOLDERS
 
-#: This package's own folder of folders is the tool's, wherever it lies.
+#: The folder that this package is in: the tool is not part of the checkout, even inside of it.
 _OURS = str(Path(__file__).resolve().parents[2])
 #: Modules by which setuptools finds what is installed editable; each has the packages' folders.
 _EDITABLE = "__editable__"
@@ -24,7 +24,7 @@ class Places:
         self._head = os.path.realpath(head)
         self._base = base
 
-    def there(self, path: str) -> str:
+    def at_base(self, path: str) -> str:
         """``path`` at the base; itself where it is none of the checkout's."""
         real = os.path.realpath(path)
         if not is_within(real, self._head) or is_installed(real, self._head) or real == _OURS:
@@ -40,9 +40,9 @@ class Places:
         return text
 
     def import_path(self, entries: Iterable[str], roots: Iterable[str]) -> list[str]:
-        """``sys.path`` at the base: ``entries``, after the folders ``roots`` that nobody else names."""
-        listed = [self.there(os.path.abspath(entry)) for entry in entries]
-        return [*(path for path in map(self.there, roots) if path not in listed), *listed]
+        """``sys.path`` at the base: ``entries``, after those of ``roots`` that are not among them."""
+        listed = [self.at_base(os.path.abspath(entry)) for entry in entries]
+        return [*(path for path in map(self.at_base, roots) if path not in listed), *listed]
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -51,7 +51,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def is_installed(path: str, head: str) -> bool:
-    """Whether ``path``, in the checkout at ``head``, is of an installation of Python that lies in there."""
+    """Whether ``path`` belongs to an installation of Python inside of the checkout at ``head``."""
     prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
     inside = [prefix for prefix in prefixes if prefix != head and is_within(prefix, head)]
     return any(part in path + os.sep for part in PACKAGE_FOLDERS) or any(

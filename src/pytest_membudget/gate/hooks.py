@@ -13,9 +13,8 @@ from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base_run import Invocation
-from ..comparison.comparing import Comparing, Plan
-from ..comparison.head_run import asked_of, is_whole, tells_removed
-from ..comparison.notices import compared_notices
+from ..comparison.comparing import Comparing, Plan, comparison_notices
+from ..comparison.head_run import is_whole, lists_removed, requested_files
 from ..devices.choice import choose_device
 from ..names import BASE, MARKER, OFF
 from ..reporting.failure import failure_text
@@ -126,7 +125,7 @@ class Gate:
         """Say what the base is asked for."""
         if not self._only_asks:
             planned = [nodeid_of(item) for item in session.items if is_marked(item)]
-            self._comparing.tell_head(planned, dict.fromkeys((*self._collected, *planned)))
+            self._comparing.plan_head(planned, dict.fromkeys((*self._collected, *planned)))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -138,7 +137,7 @@ class Gate:
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_xdist_worker or cannot_run or not marked:
             return
-        self._comparing.begin(asked_of(self._config))
+        self._comparing.begin(requested_files(self._config))
         awake = [item for item in marked if skip_reason(item) is None]
         asleep = [item for item in marked if skip_reason(item) is not None]
         with ProgressLine(self._config, len(awake)) as progress:
@@ -243,7 +242,7 @@ class Gate:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
         """An xdist worker has reported what runs: the base's run may begin."""
-        self._comparing.begin(asked_of(self._config))
+        self._comparing.begin(requested_files(self._config))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -273,10 +272,10 @@ class Gate:
         compared = self._comparing.session(
             self.results.in_order(),
             is_whole=is_whole(self._config) and not self.results.not_run(),
-            tells_removed=tells_removed(self._config),
+            lists_removed=lists_removed(self._config),
         )
         self._comparing.close()
-        self._summary.add(*compared_notices(compared), *self._comparing.notes)
+        self._summary.add(*comparison_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
             self._summary.write_report(self._report_folder, compared)
         self._summary.print_without_terminal()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ..budgets.settings import Settings
-from ..comparison.comparing import alloc_conf_of
 from ..reporting.failure import failure_text
 from ..results.comparison import ComparedSession
 from .session_results import SessionResults
@@ -55,7 +53,6 @@ class Summary:
                 folder,
                 self._config.rootpath,
                 self._results.in_order(),
-                alloc_conf=alloc_conf_of(os.environ),
                 comparison=compared,
             )
         except OSError as error:

@@ -1,1 +1,1 @@
-"""Recorded allocator histories: read without running anything in them, and laid beside one another."""
+"""Recorded allocator histories: read without running any code in them, and compared."""

@@ -1,4 +1,4 @@
-"""Lays one allocator history beside another: ``python -m pytest_membudget.histories recorded virtual``.
+"""Compares two allocator histories: ``python -m pytest_membudget.histories recorded virtual``.
 
 Both are snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: one recorded on a GPU after
 ``torch.cuda.memory._record_memory_history()``, the other by ``pytest --membudget --membudget-report=DIR``.

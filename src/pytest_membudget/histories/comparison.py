@@ -89,7 +89,7 @@ def _place(frames: Frames, by_node: bool) -> str:
 
 
 def sides(first: Snapshot, second: Snapshot) -> tuple[Side, Side]:
-    """Both, told apart by autograd's nodes where both histories name them."""
+    """Both sides, with autograd's nodes as places where both histories name them."""
     by_node = _names_nodes(first) and _names_nodes(second)
     return side_of(first, by_node=by_node), side_of(second, by_node=by_node)
 

@@ -11,7 +11,7 @@ from typing import Any
 from .reading import Frames
 
 BACKWARD = "backward"
-"""Where no frame tells more: backward runs in C++, on a thread of its own."""
+"""The place where no frame names one: backward runs in C++ on another thread."""
 
 NOWHERE = "no line of Python"
 
@@ -26,7 +26,7 @@ _CALLING = re.compile(r"contiguous|to_(?!copy)")
 #: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
 _ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
 _OF_A_TENSOR = re.compile(r"empty_(?:strided_)?(?:generic|cuda)|make_storage_impl|StorageImpl|resize_bytes")
-#: What lies between the allocator's history and who asked the allocator.
+#: Frames between the allocator's history and the allocator's caller.
 _ALLOCATOR = re.compile(r"torch::unwind|CapturedTraceback|gather_with_cpp|CachingAllocator::")
 _FACTORY = re.compile(
     r"aten::(?!\w+_like)(?:empty|zeros|ones|full|rand|normal|arange|linspace|logspace|eye|tri[ul]_indices|scalar_tensor|"
@@ -55,7 +55,7 @@ def place_of(frames: Frames) -> str:
 
 
 def is_workspace(frames: Frames) -> bool:
-    """Whether a library or kernel asked for plain memory, and nobody for a tensor.
+    """Whether a library or kernel allocated memory that is not a tensor's.
 
     Histories with C++ stacks show it: tensors get theirs by ``at::detail::empty_generic`` and its kin. Those
     of the virtual device say so.
@@ -114,7 +114,7 @@ def makes_new_values(operator: str, frames: Frames) -> bool:
 
 
 def function_of(frames: Frames) -> str:
-    """The innermost function that asked the allocator; ``BACKWARD`` where no frame tells."""
+    """The innermost function that called the allocator; ``BACKWARD`` without frames."""
     for frame in frames:
         if _ALLOCATOR.search(str(frame["name"])) is None:
             return str(frame["name"])
@@ -122,7 +122,7 @@ def function_of(frames: Frames) -> str:
 
 
 def _is_python(frame: Mapping[str, Any]) -> bool:
-    """Whether a frame is one of the program's Python: the stand-in's own stand between operators."""
+    """Whether a frame is Python of the program; the stand-in's own frames lie between operators."""
     filename = str(frame["filename"])
     return filename.endswith(".py") and _STAND_IN not in filename
 

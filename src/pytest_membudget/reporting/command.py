@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser(
         "report",
         help="write a report.json in another format",
-        description="Write a report.json in another format. It is checked first: it may be anybody's.",
+        description="Write a report.json in another format. The report is checked first.",
     )
     report.add_argument("report", type=Path, metavar="report.json", help="what --membudget-report wrote")
     report.add_argument("--format", required=True, choices=list(_WRITERS))

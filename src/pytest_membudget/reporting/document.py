@@ -49,15 +49,11 @@ _LINES = Text(200_000, lines=True)
 _PLACE = Maybe(Text(1000))
 
 
-def _with(shape: Shape, absent: Callable[[], Any]) -> tuple[Shape, Callable[[], Any]]:
-    return shape, absent
-
-
 def _none() -> None:
     return None
 
 
-_OPTIONAL_PLACE = _with(_PLACE, _none)
+_OPTIONAL_PLACE: tuple[Shape, Callable[[], Any]] = (_PLACE, _none)
 _TIMELINE = Keys(
     {
         "moments": ListOf(_SIZE, 2000),
@@ -65,8 +61,8 @@ _TIMELINE = Keys(
         "peak_moment": _SIZE,
     },
     {
-        "within_bytes": _with(_SIZE, int),
-        "phases": _with(ListOf(ListOf(lambda value, path: value, 2), 100), list),
+        "within_bytes": (_SIZE, int),
+        "phases": (ListOf(ListOf(lambda value, path: value, 2), 100), list),
     },
 )
 _HOLDER = Keys(
@@ -83,26 +79,26 @@ _FIGURE_KEYS: Mapping[str, Shape] = {
     "holders": ListOf(_HOLDER),
 }
 _FIGURE_MORE: dict[str, tuple[Shape, Callable[[], Any]]] = {
-    "assumptions": _with(ListOf(_LINES), list),
-    "not_modelled": _with(ListOf(_LINES), list),
-    "seconds": _with(_NUMBER, float),
-    "timeline": _with(Maybe(_TIMELINE), _none),
-    "device": _with(Text(20), str),
+    "assumptions": (ListOf(_LINES), list),
+    "not_modelled": (ListOf(_LINES), list),
+    "seconds": (_NUMBER, float),
+    "timeline": (Maybe(_TIMELINE), _none),
+    "device": (Text(20), str),
 }
 _HOST = Keys(_FIGURE_KEYS, _FIGURE_MORE)
-_FIGURE = Keys(_FIGURE_KEYS, {**_FIGURE_MORE, "host": _with(Maybe(_HOST), _none)})
+_FIGURE = Keys(_FIGURE_KEYS, {**_FIGURE_MORE, "host": (Maybe(_HOST), _none)})
 _BUDGET = Keys(
     {},
     {
-        "gib": _with(Maybe(_NUMBER), _none),
-        "gpus": _with(Of(whole(1, most=10**6)), lambda: 1),
-        "ranks": _with(Maybe(ListOf(Of(whole(0, most=10**6)), 10**6)), _none),
-        "gpu": _with(_PLACE, _none),
-        "metric": _with(_WORD, lambda: "allocated"),
-        "host_gib": _with(Maybe(_NUMBER), _none),
-        "components": _with(MapOf(_WORD, _NUMBER), dict),
-        "max_growth": _with(_PLACE, _none),
-        "reason": _with(Maybe(_LINES), _none),
+        "gib": (Maybe(_NUMBER), _none),
+        "gpus": (Of(whole(1, most=10**6)), lambda: 1),
+        "ranks": (Maybe(ListOf(Of(whole(0, most=10**6)), 10**6)), _none),
+        "gpu": (_PLACE, _none),
+        "metric": (_WORD, lambda: "allocated"),
+        "host_gib": (Maybe(_NUMBER), _none),
+        "components": (MapOf(_WORD, _NUMBER), dict),
+        "max_growth": (_PLACE, _none),
+        "reason": (Maybe(_LINES), _none),
     },
 )
 _FINDING = Keys(
@@ -112,24 +108,24 @@ _FINDING = Keys(
         "location": _OPTIONAL_PLACE,
         "base_location": _OPTIONAL_PLACE,
         "operator": _OPTIONAL_PLACE,
-        "lines": _with(Of(whole(1, most=10**9)), lambda: 1),
-        "largest_bytes": _with(Maybe(_CHANGE), _none),
+        "lines": (Of(whole(1, most=10**9)), lambda: 1),
+        "largest_bytes": (Maybe(_CHANGE), _none),
     },
 )
 _VERSION = Keys({"name": _NAME}, {"base": _OPTIONAL_PLACE, "head": _OPTIONAL_PLACE})
 _COMPARISON = Keys(
     {"status": Of(Choice(STATUSES))},
     {
-        "reason": _with(_LINES, str),
-        "base_bytes": _with(Maybe(_SIZE), _none),
-        "head_bytes": _with(Maybe(_SIZE), _none),
-        "growth_bytes": _with(_CHANGE, int),
-        "suggested_gib": _with(Maybe(_NUMBER), _none),
-        "input_factor": _with(Maybe(_NUMBER), _none),
-        "findings": _with(ListOf(_FINDING, 1000), list),
-        "base_components": _with(Maybe(MapOf(_WORD, _CHANGE)), _none),
-        "base_timeline": _with(Maybe(_TIMELINE), _none),
-        "distributions": _with(ListOf(_VERSION, 100), list),
+        "reason": (_LINES, str),
+        "base_bytes": (Maybe(_SIZE), _none),
+        "head_bytes": (Maybe(_SIZE), _none),
+        "growth_bytes": (_CHANGE, int),
+        "suggested_gib": (Maybe(_NUMBER), _none),
+        "input_factor": (Maybe(_NUMBER), _none),
+        "findings": (ListOf(_FINDING, 1000), list),
+        "base_components": (Maybe(MapOf(_WORD, _CHANGE)), _none),
+        "base_timeline": (Maybe(_TIMELINE), _none),
+        "distributions": (ListOf(_VERSION, 100), list),
     },
 )
 _ROW = Keys(
@@ -142,21 +138,21 @@ _ROW = Keys(
         "estimates": ListOf(_FIGURE),
     },
     {
-        "budget": _with(Maybe(_BUDGET), _none),
-        "limit_bytes": _with(Maybe(_SIZE), _none),
-        "details": _with(_LINES, str),
-        "measurements": _with(ListOf(_FIGURE), list),
-        "not_measured": _with(_LINES, str),
+        "budget": (Maybe(_BUDGET), _none),
+        "limit_bytes": (Maybe(_SIZE), _none),
+        "details": (_LINES, str),
+        "measurements": (ListOf(_FIGURE), list),
+        "not_measured": (_LINES, str),
         "measured_on": _OPTIONAL_PLACE,
-        "expected": _with(_FLAG, bool),
-        "comparison": _with(Maybe(_COMPARISON), _none),
+        "expected": (_FLAG, bool),
+        "comparison": (Maybe(_COMPARISON), _none),
     },
 )
 
 
 def _named(key: str) -> Shape:
     """A text, or an object that has it under ``key``, with a reason perhaps."""
-    full = Keys({key: Text(10_000)}, {"reason": _with(_LINES, str)})
+    full = Keys({key: Text(10_000)}, {"reason": (_LINES, str)})
 
     def shape(value: object, path: str) -> Any:
         return full({key: value} if isinstance(value, str) else value, path)
@@ -167,29 +163,29 @@ def _named(key: str) -> Shape:
 _HEAD_COMPARISON = Keys(
     {},
     {
-        "base": _with(
+        "base": (
             Maybe(Keys({}, {"ref": _OPTIONAL_PLACE, "commit": _OPTIONAL_PLACE})),
             _none,
         ),
-        "removed": _with(ListOf(_named("nodeid"), 100_000), list),
-        "unused_waivers": _with(ListOf(_named("test"), 10_000), list),
-        "distributions": _with(ListOf(_VERSION), list),
+        "removed": (ListOf(_named("nodeid"), 100_000), list),
+        "unused_waivers": (ListOf(_named("test"), 10_000), list),
+        "distributions": (ListOf(_VERSION), list),
     },
 )
 _DOCUMENT = Keys(
     {"schema_version": _SIZE, "tests": ListOf(_ROW, 100_000)},
     {
-        "tool": _with(Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
-        "torch": _with(
+        "tool": (Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
+        "torch": (
             Keys({}, {"version": _OPTIONAL_PLACE, "alloc_conf": _OPTIONAL_PLACE}),
             lambda: {"version": None, "alloc_conf": None},
         ),
-        "git": _with(
-            Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": _with(Maybe(_FLAG), _none)})),
+        "git": (
+            Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": (Maybe(_FLAG), _none)})),
             _none,
         ),
-        "comparison": _with(Maybe(_HEAD_COMPARISON), _none),
-        "distributions": _with(Maybe(MapOf(_NAME, _NAME, 10_000)), _none),
+        "comparison": (Maybe(_HEAD_COMPARISON), _none),
+        "distributions": (Maybe(MapOf(_NAME, _NAME, 10_000)), _none),
     },
 )
 

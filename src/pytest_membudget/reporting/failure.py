@@ -93,11 +93,11 @@ def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[
     of_all = f" of {gpus}" if gpus > 1 else ""
     head = f"Peak {estimate.metric} ({estimate.kind}, rank {estimate.rank}{of_all}):"
     lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
-    beside = host.components if host is not None else {}
+    held_by_host = host.components if host is not None else {}
     for name, size in estimate.components.items():
-        if size or beside.get(name):
+        if size or held_by_host.get(name):
             share = f"{size / total:6.1%}" if total else " " * 6
-            held = f"  {gib_text(beside.get(name, 0)):>12}" if host is not None else ""
+            held = f"  {gib_text(held_by_host.get(name, 0)):>12}" if host is not None else ""
             lines.append(f"  {name:<{_WIDTH}} {gib_text(size):>12}  {share}{held}")
     held = f"{'':8}  {gib_text(host.peak_bytes):>12}" if host is not None else ""
     lines.append(f"  {'= ' + estimate.metric:<{_WIDTH}} {gib_text(total):>12}{held}")

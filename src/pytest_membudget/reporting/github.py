@@ -22,7 +22,7 @@ from .status import (
     to_do,
 )
 
-#: GitHub shows so many of a kind for a step, and hides the rest without a word.
+#: GitHub shows this many annotations of a level for a step, and hides the rest silently.
 _MOST = 10
 _COMMANDS = {FAILURE: "error", WARNING: "warning", NOTICE: "notice"}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..allocator.settings import VARIABLES
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 
@@ -25,18 +26,20 @@ def write_report(
     root: Path,
     results: Sequence[TestResult],
     *,
-    alloc_conf: str = "",
     comparison: ComparedSession | None = None,
 ) -> Path:
     """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
 
-    ``alloc_conf``: the allocator's settings as the environment has them. ``comparison``: what there is to say
-    of the base as a whole.
+    ``comparison``: that with the base as a whole.
     """
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"version": __version__},
-        "torch": {"version": installed_version("torch"), "cuda": None, "alloc_conf": alloc_conf},
+        "torch": {
+            "version": installed_version("torch"),
+            "cuda": None,
+            "alloc_conf": alloc_conf_of(os.environ),
+        },
         "git": git_facts(root),
         "distributions": dict(installed_distributions()),
         "tests": [result.to_json() for result in results],
@@ -81,6 +84,11 @@ def _git(root: Path, *args: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
+
+
+def alloc_conf_of(environment: Mapping[str, str]) -> str:
+    """The allocator's settings as PyTorch would read them; empty for none."""
+    return next((environment[name] for name in VARIABLES if environment.get(name)), "")
 
 
 @functools.cache

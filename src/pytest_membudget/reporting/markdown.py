@@ -19,7 +19,7 @@ COMMENT_LIMIT = 65_536
 #: The holders or findings that a test's own part names.
 _CAUSES = 5
 #: Failures that are shown in full: more would push the table out of sight.
-_TOLD = 3
+_IN_FULL = 3
 #: Distributions in other versions than at the base that are named.
 _VERSIONS = 10
 _LONGEST_DETAILS = 4000
@@ -45,7 +45,7 @@ def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = ""
         raise UsageMistake(f"--limit={limit} has no room for the verdict: write {limit - room} or more")
     parts = _Parts(room)
     failing = [one for one in found if one.level == FAILURE]
-    for one in failing[:_TOLD]:
+    for one in failing[:_IN_FULL]:
         parts.add(_first_aid(one))
     _add_table(parts, [one for one in found if one.is_listed])
     parts.add(_removed(document))
@@ -58,7 +58,7 @@ def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = ""
 
 
 class _Parts:
-    """Parts of a text as long as there is room; of those that have none the number."""
+    """The parts of a text that fit into ``room`` bytes, and the number of those left out."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -78,7 +78,7 @@ class _Parts:
 
     @property
     def note(self) -> str:
-        """What there is to say of the parts that were left out."""
+        """The line on the parts that were left out; empty for none."""
         return _left_out("parts", self._left_out) if self._left_out else ""
 
 
@@ -134,7 +134,7 @@ def _is_change(one: ReportedTest) -> bool:
 
 
 def _add_table(parts: _Parts, some: Sequence[ReportedTest], title: str = "") -> None:
-    """A table of ``some``, as many rows as there is room for, and how many there is none for."""
+    """A table of ``some``, with as many rows as fit and the number of the others."""
     if not some:
         return
     rows = [_row(one) for one in some]

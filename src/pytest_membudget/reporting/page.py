@@ -91,7 +91,7 @@ def _timeline(one: ReportedTest) -> Timeline | None:
 
 
 def _charts(one: ReportedTest, number: int) -> Iterator[dict[str, Any]]:
-    """What report.js draws; nothing where there is no timeline."""
+    """The chart that report.js draws; nothing without a timeline."""
     timeline = _timeline(one) if one.figure is not None else None
     if timeline is not None:
         yield _chart(one, timeline, number)

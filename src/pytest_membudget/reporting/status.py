@@ -47,7 +47,7 @@ _BY_VERDICT = {
     "skipped": (NOTICE, "skipped"),
     "within": (FINE, "within budget"),
 }
-#: Statuses that say themselves what an estimate over budget means.
+#: Statuses that apply to tests over budget too.
 _KNOW_OVER = (NEW_OVER, GROWN, EXPIRED, STILL_OVER, WAIVED)
 
 
@@ -144,7 +144,7 @@ def _counted(some: Sequence[ReportedTest]) -> str:
 
 
 def explained(one: ReportedTest, code: Code) -> str:
-    """What there is to say of one test; ``code`` wraps what came from code."""
+    """The status of one test in sentences; ``code`` wraps what came from code."""
     result, status = one.result, one.status
     said = [text for text in (_budget_text(one, code), _growth_text(one, code)) if text]
     reason = result.comparison.reason if result.comparison is not None else ""
