@@ -61,7 +61,8 @@ def has(document, types):
 def test_the_head_says_what_it_was_made_with(run):
     report = run.report
 
-    assert set(report) == {"schema_version", "tool", "torch", "git", "tests"}
+    assert set(report) == {"schema_version", "tool", "torch", "git", "distributions", "tests"}
+    assert report["distributions"]["pytest"] == pytest.__version__
     assert report["schema_version"] == 1
     assert re.match(r"\d+\.\d+", report["tool"]["version"])
     assert re.match(r"2\.\d+", report["torch"]["version"])
