@@ -31,6 +31,7 @@ FLOORS = [
     ["formulas"],
     ["tracking"],
     ["histories"],
+    ["devices.contract"],
     ["devices.fake"],
     ["devices.real"],
     ["cache"],

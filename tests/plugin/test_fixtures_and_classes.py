@@ -28,6 +28,31 @@ FILES = {
             yield hold(3)
             note("session fixture ended")
         """,
+    "test_fixture_ends.py": """
+        import pytest
+        import torch
+        from conftest import hold
+
+        @pytest.fixture
+        def saves_at_the_end():
+            kept = hold(2)
+            yield
+            hold(11)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_teardown(saves_at_the_end):
+            hold(6)
+
+        @pytest.fixture
+        def trained():
+            model = torch.nn.Linear(1024, 1024, bias=False, device="cuda")
+            yield model
+            hold(1)
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_gradients_of_a_fixtures_model(trained):
+            trained(torch.ones(1, 1024, device="cuda")).sum().backward()
+        """,
     "test_budgets.py": """
         import os
         import unittest
@@ -236,3 +261,14 @@ def test_a_mark_of_the_module_holds_for_all_and_yields_to_their_own(run):
     assert run.outcomes["test_own"] == "failed"
     assert run.rows["test_of_the_module"]["line"] == 4
     assert run.rows["test_own"]["line"] == 9
+
+
+def test_what_fixtures_allocate_when_they_end_is_charged(allocated):
+    assert allocated("test_teardown") == 2 + 11  # what is kept, and what the end takes
+
+
+def test_a_models_gradients_are_known_though_its_fixture_ends_before_the_test(run):
+    """A layer of 4 MiB."""
+    (report,) = run.rows["test_gradients_of_a_fixtures_model"]["estimates"]
+
+    assert report["components"]["gradients"] == 4 * MIB

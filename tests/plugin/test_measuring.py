@@ -12,12 +12,13 @@ CONFTEST = """
     pytest_membudget.gate.estimators.MEASURED_ON = "stand_in:device"
     """
 STAND_IN = """
+    from pytest_membudget.devices import contract
     from pytest_membudget.hardware.gpus import find_gpu
     from pytest_membudget.devices.real.device import CudaDevice
     from pytest_membudget.devices.fake.device import VirtualDevice
 
 
-    class Device:
+    class Device(contract.Device):
         name = "CUDA"
         is_awake = wakes_when_asked = False
 
@@ -44,9 +45,6 @@ STAND_IN = """
 
         def end(self, *, metric, root):
             return self._cuda.end(metric=metric, root=root)
-
-        def refused(self):
-            return []
 
 
     def device(order):

@@ -13,6 +13,7 @@ CONFTEST = """
     pytest_membudget.gate.estimators.MEASURED_BY = "gloo"
     """
 DEVICE = """
+    from pytest_membudget.devices import contract
     from pytest_membudget.components import COMPONENTS
     from pytest_membudget.memory_report import MemoryReport, PeakBytes
 
@@ -21,7 +22,7 @@ DEVICE = """
     def made_for(order):
         return Counting()
 
-    class Counting:
+    class Counting(contract.Device):
         name = "CUDA"
         is_awake = wakes_when_asked = False
 
@@ -41,9 +42,6 @@ DEVICE = """
             total = sum(taken)
             components = {**dict.fromkeys(COMPONENTS, 0), "inputs": total}
             return MemoryReport("measured", metric, PeakBytes(*[total] * 4), components)
-
-        def refused(self):
-            return []
 
         def snapshot(self):
             return None

@@ -17,6 +17,7 @@ import pytest
 from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
 
 DEVICE = """
+    from pytest_membudget.devices import contract
     from pytest_membudget.memory_report import MemoryReport, PeakBytes
 
     taken = []
@@ -24,10 +25,9 @@ DEVICE = """
     def made_for(order):
         return Counting()
 
-    class Counting:
+    class Counting(contract.Device):
         name = "the counting device"
         is_awake = True
-        wakes_when_asked = False
 
         def install(self):
             pass
@@ -41,9 +41,6 @@ DEVICE = """
         def end(self, *, metric, root):
             total = sum(taken)
             return MemoryReport("measured", metric, PeakBytes(*[total] * 4), {"activations": total})
-
-        def refused(self):
-            return []
 
         def snapshot(self):
             return {"segments": []}

@@ -8,6 +8,7 @@ import sys
 import traceback
 from typing import Any
 
+from ..devices.contract import Device
 from .protocol import Channel
 from .server.process_exit import flush_output, leave
 from .server.quiet import print_at_once
@@ -74,7 +75,7 @@ def _observer(order: dict[str, Any]) -> Any:
     return observer
 
 
-def _run_session(channel: Channel, order: dict[str, Any], device: Any, observer: Any) -> int:
+def _run_session(channel: Channel, order: dict[str, Any], device: Device, observer: Any) -> int:
     import pytest
 
     from .server.serving import ServingPlugin

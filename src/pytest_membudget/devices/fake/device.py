@@ -22,6 +22,7 @@ from ...tracking.source import shown_path
 from ...tracking.summary import host_report, memory_report
 from ...tracking.timeline import Lives
 from ...tracking.tracker import Tracker
+from ..contract import Device
 from .absent_triton import AbsentTriton
 from .attention import register_attention
 from .batch_norm_choice import register_batch_norms
@@ -70,13 +71,11 @@ def made_for(order: Mapping[str, Any]) -> VirtualDevice:
     return VirtualDevice(find_gpu(order["gpu"]), records=order["records"])
 
 
-class VirtualDevice:
+class VirtualDevice(Device):
     """One CUDA device that is not there. ``install`` changes torch for the rest of the process."""
 
     #: as texts call it
     name = "the virtual device"
-    #: what a test does to it is gone with the child process that runs the test
-    is_awake = wakes_when_asked = False
 
     def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
         """``records``: keep what ``snapshot`` tells, every allocation with its stack."""
@@ -174,10 +173,6 @@ class VirtualDevice:
         """What was refused in this process that a GPU would have done, each with its place."""
         return refused()
 
-    def card(self) -> dict[str, Any]:
-        """What there is to know of it before a test runs."""
-        return {}
-
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""
         return self.ledger.allocator.allocated_bytes
@@ -214,8 +209,12 @@ class VirtualDevice:
         """What is taken for granted of the ranks that are no representatives; empty if there are none."""
         return self._cluster.rank_assumption() if self._cluster is not None else ""
 
+    def body_ended(self) -> None:
+        """The test's body has ended, and its fixtures have not: gradients are known while parameters live."""
+        self._tracker.roles.see_gradients()
+
     def end(self, *, metric: str, root: str) -> MemoryReport:
-        """The test has ended: what it took."""
+        """The test has ended, its fixtures with it: what it took."""
         self._tracker.roles.see_gradients()
         nccl = nccl_share(self.gpu, self._mode.collectives.groups.seen.values(), metric)
         return memory_report(

@@ -11,6 +11,7 @@ from ...errors import UsageMistake
 from ...hardware.gpus import Gpu
 from ...memory_report import MemoryReport, PeakBytes
 from ...tracking.summary import memory_report
+from ..contract import Device
 from .recorded_run import RecordedRun
 from .sightings import storage_address
 from .stand_in_loaded import is_stand_in_loaded
@@ -29,7 +30,7 @@ def made_for(order: Mapping[str, Any]) -> CudaDevice:
     return CudaDevice()
 
 
-class CudaDevice:
+class CudaDevice(Device):
     """Measures one test on the current device; a process measures one, and nothing is there before it."""
 
     #: as texts call it
@@ -54,9 +55,6 @@ class CudaDevice:
         """Whether this process has begun to use CUDA: no child of it can any more."""
         return bool(torch.cuda.is_initialized())
 
-    def self_check(self) -> None:
-        """There is nothing to check: the card itself answers."""
-
     def install(self) -> None:
         """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
         torch.cuda._lazy_call(self._record)
@@ -76,12 +74,14 @@ class CudaDevice:
         """Device memory that was allocated while modules were imported, and is still held."""
         return torch.cuda.memory_allocated() if self.is_awake else 0
 
-    def refused(self) -> list[str]:
-        """Nothing is refused here."""
-        return []
-
     def begin(
-        self, gpu: Gpu | None = None, *, limited: bool = False, rank: int = 0, world_size: int = 1
+        self,
+        gpu: Gpu | None = None,
+        *,
+        limited: bool = False,
+        rank: int = 0,
+        world_size: int = 1,
+        heard: str = "",
     ) -> None:
         """A test begins, and is recorded from here on at the latest.
 
@@ -94,8 +94,12 @@ class CudaDevice:
 
             self._collectives = follow_rank(self._run.observer, self._run.source)
 
+    def body_ended(self) -> None:
+        """The test's body has ended, and its fixtures have not."""
+        self._run.body_ended()
+
     def end(self, *, metric: str, root: str) -> MemoryReport:
-        """The test has ended: what it took."""
+        """The test has ended, its fixtures with it: what it took."""
         recorded = self._run.end()
         self._content = recorded.snapshot
         outside_bytes = _outside_bytes(recorded.stats)

@@ -86,6 +86,11 @@ class RecordedRun:
         self._peaks.install()
         self._began = time.perf_counter()
 
+    def body_ended(self) -> None:
+        """The test's body has ended, and its fixtures have not: gradients are known while parameters live."""
+        if self._observer is not None:
+            self._observer.roles.see_gradients()
+
     def end(self) -> Recorded:
         """The run has ended: what it left."""
         device = torch.cuda.current_device()  # by its number: a test may have patched what finds it

@@ -13,6 +13,7 @@ from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ...units import gib_text
+from ..contract import Device
 from ..fake.cluster.nccl_share import nccl_share
 from ..fake.self_check import self_check
 from ..real.device import allocators_peaks
@@ -33,13 +34,11 @@ def made_for(order: Mapping[str, Any]) -> StandInDevice:
     return StandInDevice(find_gpu(order["gpu"]), records=order["records"])
 
 
-class StandInDevice:
+class StandInDevice(Device):
     """The cards of one worker process, which is started for one kind and number of them."""
 
     #: as texts call it
     name = "the stand-in"
-    #: what a test does to it is gone with the child process that runs the test
-    is_awake = wakes_when_asked = False
 
     def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
         """``gpu``: the kind of card that the process was started for.
@@ -66,10 +65,6 @@ class StandInDevice:
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
         self_check(self, self.gpu)
-
-    def card(self) -> dict[str, Any]:
-        """What there is to know of it before a test runs."""
-        return {}
 
     def imported_bytes(self) -> int:
         """Device memory that was allocated while modules were imported, and is still held."""
@@ -100,8 +95,13 @@ class StandInDevice:
             self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers, see_gradient)
             self._ranks.begin()
 
+    def body_ended(self) -> None:
+        """The test's body has ended, and its fixtures have not."""
+        self._run.body_ended()
+        self._host.body_ended()
+
     def end(self, *, metric: str, root: str) -> MemoryReport:
-        """The test has ended: what it took."""
+        """The test has ended, its fixtures with it: what it took."""
         recorded = self._run.end()
         self._content = recorded.snapshot
         nccl = nccl_share(self.gpu, self._ranks.groups.values() if self._ranks is not None else (), metric)

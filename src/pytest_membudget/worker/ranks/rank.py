@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from ...budgets.node_ids import name_of_rank
+from ...devices.contract import Device
 from ...errors import MembudgetError
 from ..protocol import Channel
 from ..server.item_run import ItemRun
@@ -112,7 +113,7 @@ class _OneRequest(Channel):
 class RankPlugin(ServingPlugin):
     """Serves the one test of an order, in its own process and with a process group around it."""
 
-    def __init__(self, device: Any, order: dict[str, Any], files: RankFiles) -> None:
+    def __init__(self, device: Device, order: dict[str, Any], files: RankFiles) -> None:
         request = dict(order["request"])
         if request["snapshot"] is not None:
             request["snapshot"] = name_of_rank(request["snapshot"], files.rank)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ...budgets.recorded_properties import plain_properties
+from ...devices.contract import Device
 from ...hardware.gpus import find_gpu
 from .snapshot_file import write_snapshot
 
@@ -19,14 +20,14 @@ from .snapshot_file import write_snapshot
 class ItemRun:
     """Runs ``item`` once and turns its phases and the device's ledger into a plain JSON answer."""
 
-    def __init__(self, item: pytest.Item, device: Any, request: dict[str, Any]) -> None:
+    def __init__(self, item: pytest.Item, device: Device, request: dict[str, Any]) -> None:
         self._item = item
         self._device = device
         self._request = request
         self._is_calling = False
         #: the answer that the first trouble makes
         self._trouble: dict[str, Any] | None = None
-        self._report: Any = None
+        self._report: dict[str, Any] = {}
         self._snapshot: dict[str, Any] = {}
         #: why parts of the test, its subtests, were skipped
         self._skipped_parts: list[str] = []
@@ -40,7 +41,7 @@ class ItemRun:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
                 self._raised("the test", error)
-        if self._report is None:  # no call phase: setup failed, or the test was skipped
+        with without_soft_limit():
             self._report = self._measure()
         outcome = self._trouble or self._swallowed() or {"outcome": "traced"}
         properties = plain_properties(self._item.user_properties)
@@ -89,8 +90,7 @@ class ItemRun:
             self._part_ended(call)
             return
         if call.when == "call":
-            with without_soft_limit():
-                self._report = self._measure()
+            self._device.body_ended()
         if call.excinfo is not None:
             self._note(call.when, call.excinfo)
         elif report.failed and self._trouble is None:  # a plugin holds something against it

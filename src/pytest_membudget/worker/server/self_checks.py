@@ -12,6 +12,7 @@ from typing import Any
 
 from ... import __version__
 from ...cache.store import cache_folder
+from ...devices.contract import Device
 from ...errors import UnsupportedTorch
 from .child_process import run_in_child
 
@@ -19,7 +20,7 @@ from .child_process import run_in_child
 _TIMEOUT = 300.0
 
 
-def check_once(device: Any) -> None:
+def check_once(device: Device) -> None:
     """Raise ``UnsupportedTorch`` if ``device`` gives other figures than those known by hand.
 
     That it gave them is kept in the cache's folder.
@@ -43,7 +44,7 @@ def check_once(device: Any) -> None:
         raise UnsupportedTorch(answer["reason"])
 
 
-def _kept(device: Any, environment: Mapping[str, str]) -> Path:
+def _kept(device: Device, environment: Mapping[str, str]) -> Path:
     """The file that is there where ``device`` has passed with this torch, Python and release of ours."""
     import torch
 

@@ -13,6 +13,7 @@ import pytest
 
 from ...budgets.node_ids import key_of
 from ...cache.observer import SEEN
+from ...devices.contract import Device
 from ...names import WORKER
 from ..protocol import Channel
 from .at_once import AtOnce
@@ -40,7 +41,7 @@ class ServingPlugin:
     def __init__(
         self,
         channel: Channel,
-        device: Any,
+        device: Device,
         files: Sequence[str],
         scratch: str,
         observer: Any = None,

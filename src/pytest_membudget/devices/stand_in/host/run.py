@@ -69,6 +69,10 @@ class HostRun:
         COMPILED_CALLS.discard(self._follower)
         self._tracker.remove()
 
+    def body_ended(self) -> None:
+        """The test's body has ended, and its fixtures have not: gradients are known while parameters live."""
+        self._tracker.roles.see_gradients()
+
     def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
         """What was held at the peak; None if that is not worth a report."""
         self._tracker.roles.see_gradients()

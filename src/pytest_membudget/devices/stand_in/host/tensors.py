@@ -38,6 +38,10 @@ class HostTensors:
         """The reads of hollow tensors, for the report."""
         return self._reads.texts(root)
 
+    def body_ended(self) -> None:
+        """The test's body has ended, and its fixtures have not."""
+        self._run.body_ended()
+
     def report(self, *, root: str, rank: int = 0) -> MemoryReport | None:
         """What the host held at its peak; None if that is not worth a report."""
         return self._run.report(root=root, rank=rank)
