@@ -95,7 +95,7 @@ def test_a_default_keeps_its_own_line(folder):
         ("defaults: T4\nbudgets: [{name: a}]\n", "f.membudget.yaml:1: defaults: T4: write a table of fields"),
         (
             "defaults:\n  gpus: 1\n  gpuu: T4\n  name: a\nbudgets: [{name: a}]\n",
-            "f.membudget.yaml:3: there is no field gpuu; did you mean gpu?\n"
+            "f.membudget.yaml:3: gpuu: T4: there is no field gpuu; did you mean gpu?\n"
             "f.membudget.yaml:4: name cannot have a default: each budget has its own",
         ),
     ],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..budgets.budget import Budget
-from ..budgets.recorded_properties import Property
 from ..budgets.verdict import ERROR, Verdict
 from ..memory_report import MemoryReport
 
@@ -23,7 +23,7 @@ class Estimate:
     """More than a line on why there is no figure."""
     raised: bool = False
     """The test's own code raised."""
-    properties: tuple[Property, ...] = ()
+    properties: tuple[tuple[str, Any], ...] = ()
     """What the test has recorded."""
     snapshot: str | None = None
     """The path of its memory snapshot, relative to the report's folder."""

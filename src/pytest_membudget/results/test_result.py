@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..budgets.budget import Budget
-from ..budgets.recorded_properties import Property
 from ..budgets.verdict import OVER, SKIPPED, WITHIN, Verdict
 from ..memory_report import MemoryReport
 from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison, versions_text
@@ -49,7 +48,7 @@ class TestResult:
     """Why it was not measured."""
     measured_on: str | None = None
     """The name of the card."""
-    properties: tuple[Property, ...] = ()
+    properties: tuple[tuple[str, Any], ...] = ()
     """What the test has recorded with ``record_property``."""
     snapshot: str | None = None
     """The path of its memory snapshot, relative to the report's folder."""

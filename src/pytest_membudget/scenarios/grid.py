@@ -83,7 +83,7 @@ def points_of(entry: Entry) -> list[Point]:
 
 def _axes(grid: Node, mistakes: Mistakes) -> list[_Axis]:
     if not isinstance(grid.value, dict) or not grid.value:
-        mistakes.add(grid, f"grid: {grid.text}: write a table of lists, as in grid: {{micro_batch: [1, 2]}}")
+        mistakes.refuse(grid, "grid", "write a table of lists, as in grid: {micro_batch: [1, 2]}")
         return []
     axes, seen, count = [], set[str](), 1
     for key, node in grid.value.items():
@@ -122,7 +122,7 @@ def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
 
 def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> Iterator[tuple[Node, ...]]:
     if not isinstance(node.value, list) or not node.value:
-        mistakes.add(node, f"grid: {key}: {node.text}: write a list of values, as in {key}: [1, 2]")
+        mistakes.refuse(node, f"grid: {key}", f"write a list of values, as in {key}: [1, 2]")
         return
     for child in node.value:
         if len(paths) == 1:
@@ -130,9 +130,7 @@ def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> I
         elif isinstance(child.value, list) and len(child.value) == len(paths):
             yield tuple(child.value)
         else:
-            mistakes.add(
-                child, f"grid: {key}: {child.text}: write a list of {len(paths)} values, one a field"
-            )
+            mistakes.refuse(child, f"grid: {key}", f"write a list of {len(paths)} values, one a field")
 
 
 def _with(fields: Mapping[str, Node], chosen: Sequence[tuple[str, Node]]) -> dict[str, Node]:

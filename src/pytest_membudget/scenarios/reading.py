@@ -69,9 +69,8 @@ def _defaults(node: Node | None) -> Mapping[str, Node]:
         if name == "name":
             mistakes.add(child, "name cannot have a default: each budget has its own")
         elif name not in BUDGET.by_name:
-            mistakes.add(child, unknown_field(BUDGET, name))
-    if mistakes:
-        raise UsageMistake("\n".join(mistakes.lines))
+            mistakes.refuse(child, name, unknown_field(BUDGET, name))
+    mistakes.raise_all()
     return {name: child for name, child in node.value.items() if child.value is not None}
 
 

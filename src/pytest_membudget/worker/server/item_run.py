@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import threading
 from collections.abc import Iterator
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from ...budgets.recorded_properties import plain_properties
 from ...devices.contract import Device
 from ...hardware.gpus import find_gpu
 from .snapshot_file import write_snapshot
@@ -44,7 +44,7 @@ class ItemRun:
         with without_soft_limit():
             self._report = self._measure()
         outcome = self._trouble or self._swallowed() or {"outcome": "traced"}
-        properties = plain_properties(self._item.user_properties)
+        properties = [(str(name), _plain(value)) for name, value in self._item.user_properties]
         found = {
             "report": self._report,
             "device": self._device.name,
@@ -160,3 +160,10 @@ def without_soft_limit() -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _plain(recorded: object) -> object:
+    """The value of ``record_property`` if JSON has it; others as text, as JUnit files have them all."""
+    is_finite = type(recorded) is not float or math.isfinite(recorded)
+    is_plain = recorded is None or type(recorded) in (bool, int, float, str)
+    return recorded if is_plain and is_finite else str(recorded)
