@@ -1,14 +1,13 @@
 """The cache as a session uses it, with workers that are not there."""
 
 import json
-import os
 
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.cache.estimates import EstimateCache
-from pytest_membudget.cache.files import digest
+from pytest_membudget.cache.states import CONTENT, KINDS, MODULES, TYPE, States, digest
 from pytest_membudget.cache.store import Store
 from pytest_membudget.devices.choice import DeviceChoice
 from pytest_membudget.errors import WorkerFailure
@@ -29,8 +28,8 @@ REPORT = {
     "seconds": 1.0,
     "timeline": None,
 }
-EMPTY = {"files": {}, "absent": [], "folders": [], "listings": {}, "modules": {}, "outside": []}
-SEEN = {**EMPTY, "missing": [], "variables": [], "paths": [], "trouble": ""}
+PATHS = {kind: {} for kind in KINDS}
+SEEN = {"paths": PATHS, "modules": {}, "namespaces": {}, "variables": [], "trouble": ""}
 TRACED = {"outcome": "traced", "report": REPORT, "properties": [], "seen": SEEN}
 REQUEST = {"key": "t.py::test", "file": "t.py", "gpu": "A100-40GB", "limited": False, "metric": "allocated"}
 REQUEST["snapshot"] = None
@@ -200,11 +199,11 @@ def test_one_that_does_not_find_keeps(cache_of, worker):
 
 def rewrite(folder, change):
     """Change what is kept as somebody would who knows how digests are made."""
-    (path,) = folder.rglob("*.json")
+    (path,) = folder.rglob("*.estimate")
     body = json.loads(path.read_text())["body"]
     change(body)
     encoded = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    path.write_text(json.dumps({"digest": digest(encoded.encode()), "body": body}))
+    path.write_text(json.dumps({"digest": digest(encoded.encode()), "body": body}) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -219,8 +218,9 @@ def rewrite(folder, change):
         lambda body: body["answer"]["report"].update(components=[]),
         lambda body: body.update(answer=[1]),
         lambda body: body.update(depends=None),
-        lambda body: body["depends"].pop("states"),
-        lambda body: body["depends"].update(missing=3),
+        lambda body: body["depends"].pop("paths"),
+        lambda body: body["depends"].update(modules=3),
+        lambda body: body["depends"]["paths"].update(content=[1]),
         lambda body: body["depends"].update(variables={"PATH": 7}),
     ],
 )
@@ -282,7 +282,7 @@ def test_what_was_kept_without_a_snapshot_is_not_found_for_one(cache_of, tmp_pat
 
 def test_a_folder_that_the_body_has_put_on_the_import_path_is_watched(cache_of, tmp_path):
     (tmp_path / "more").mkdir()
-    seen = {**SEEN, "paths": [str(tmp_path / "more")]}
+    seen = {**SEEN, MODULES: {str(tmp_path / "more"): {"shadow": ""}}}
     cache_of().keep(REQUEST, {**TRACED, "seen": seen})
     assert cache_of().find(REQUEST) is not None
 
@@ -291,7 +291,7 @@ def test_a_folder_that_the_body_has_put_on_the_import_path_is_watched(cache_of, 
     (tmp_path / "more" / "shadow.py").write_text("")
     cache = cache_of()
     assert cache.find(REQUEST) is None
-    assert cache.misses == {REQUEST["key"]: f"changed: {tmp_path / 'more'}"}
+    assert cache.misses == {REQUEST["key"]: "changed: module shadow"}
 
 
 def test_another_checkout_with_the_same_content_finds_it(tmp_path):
@@ -299,11 +299,10 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
         path = tmp_path / name / "data.txt"
         path.parent.mkdir()
         path.write_text(text)
-        found = os.stat(path)
-        signature = [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
+        paths = {**PATHS, CONTENT: {str(path): States().of(CONTENT, str(path))}}
         request = {**REQUEST, "key": f"{path.parent}/t.py::test", "file": f"{path.parent}/t.py"}
         cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda names, files: {})
-        return cache, request, {**TRACED, "seen": {**SEEN, "files": {str(path): signature}}}
+        return cache, request, {**TRACED, "seen": {**SEEN, "paths": paths}}
 
     cache, request, answer = checkout("first", "1")
     cache.keep(request, answer)
@@ -333,7 +332,8 @@ def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):
         (tmp_path / name / "project").mkdir(parents=True)
         root = str(tmp_path / name / "project")
         request = {**REQUEST, "key": f"{root}/t.py::test", "file": f"{root}/t.py"}
-        seen = {**SEEN, "absent": [str(tmp_path / name / ".env")], "folders": [str(tmp_path / name)]}
+        absent = {str(tmp_path / name / ".env"): "absent", str(tmp_path / name): "folder"}
+        seen = {**SEEN, "paths": {**PATHS, TYPE: absent}}
         return EstimateCache(Store(tmp_path / "kept"), root, lambda *_: {}), request, {**TRACED, "seen": seen}
 
     cache, request, answer = checkout("first")

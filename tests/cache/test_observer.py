@@ -65,17 +65,32 @@ def seen(tmp_path):
         "import pathlib; pathlib.Path('data.txt').read_text()",
         "open('data.txt', 'r+').write('2')",
         "import io; io.FileIO('data.txt').read()",
-        "os.path.exists('data.txt')",
         "os.path.getsize('data.txt')",
-        "import pathlib; pathlib.Path('data.txt').is_file()",
-        "os.access('data.txt', os.R_OK)",
         "import shutil; shutil.copy('data.txt', 'copied.txt')",
         "import threading; t = threading.Thread(target=lambda: open('data.txt')); t.start(); t.join()",
         "exec(compile(\"open('data.txt').read()\", '<made>', 'exec'))",
     ],
 )
-def test_a_file_that_is_read_or_asked_for_is_seen(seen, body):
-    assert "@/data.txt" in seen(body)["files"]
+def test_a_file_that_is_read_is_seen(seen, body):
+    assert "@/data.txt" in seen(body)["paths"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("os.path.exists('data.txt')", "type"),
+        ("import pathlib; pathlib.Path('data.txt').is_file()", "type"),
+        ("import pathlib; pathlib.Path('data.txt').is_symlink()", "link"),
+        ("os.access('data.txt', os.R_OK)", "mode"),
+        ("import shutil; shutil.copy('data.txt', 'copied.txt')", "mode"),
+        ("os.stat(path='data.txt')", "status"),
+    ],
+)
+def test_a_file_that_is_asked_for_is_seen_without_its_content(seen, body, kind):
+    paths = seen(body)["paths"]
+
+    assert "@/data.txt" in paths[kind]
+    assert kind == "status" or "@/data.txt" not in paths["status"]
 
 
 @pytest.mark.parametrize(
@@ -90,44 +105,50 @@ def test_a_file_that_is_read_or_asked_for_is_seen(seen, body):
     ],
 )
 def test_a_folder_that_is_listed_is_seen(seen, body):
-    assert "@/parts" in seen(body)["listings"]
+    paths = seen(body)["paths"]
+
+    assert "@/parts" in {**paths["listing"], **paths["details"]}
 
 
 @pytest.mark.parametrize("body", ["os.path.exists('more.txt')", "os.path.isdir('more.txt')"])
 def test_a_file_that_is_not_there_is_seen(seen, body):
-    assert "@/more.txt" in seen(body)["absent"]
+    assert seen(body)["paths"]["type"]["@/more.txt"] == "absent"
 
 
 def test_what_could_not_be_opened_is_seen(seen):
-    assert "@/more.txt" in seen("try:\n    open('more.txt')\nexcept OSError:\n    pass\n")["absent"]
+    paths = seen("try:\n    open('more.txt')\nexcept OSError:\n    pass\n")["paths"]
+
+    assert paths["content"]["@/more.txt"] == "absent"
 
 
 def test_modules_are_seen_with_their_files(seen):
     found = seen("import package, spaces.part")
 
-    modules = {name: origin for name, origin in found["modules"].items() if not name.startswith("__")}
-    assert modules == {
-        "package": "@/package/__init__.py",
-        "package.inner": "@/package/inner.py",
-        "spaces": "namespace:@/spaces",
-        "spaces.part": "@/spaces/part.py",
-    }
-    assert {"@/package/__init__.py", "@/package/inner.py", "@/spaces/part.py"} <= set(found["files"])
-    assert {"json", "os"} <= set(found["outside"])
+    assert {"@/package/__init__.py", "@/package/inner.py", "@/spaces/part.py"} <= set(
+        found["paths"]["content"]
+    )
+    modules = found["modules"]
+    assert modules["@"]["package"] == "/__init__.py"
+    assert modules["@/package"]["inner"] == modules["@/spaces"]["part"] == ".py"
+    assert found["namespaces"]["@"]["spaces"] == "/"
+
+
+def test_a_module_of_an_installation_is_seen_to_be_in_no_folder_of_the_project(seen):
+    assert seen("import packaging")["modules"]["@"]["packaging"] == ""
 
 
 def test_modules_that_come_from_bytecode_are_seen_by_their_sources(seen):
     seen("import package")
     found = seen("import package")
 
-    assert {"@/package/__init__.py", "@/package/inner.py"} <= set(found["files"])
-    assert not any(path.endswith(".pyc") for path in found["files"])
+    assert {"@/package/__init__.py", "@/package/inner.py"} <= set(found["paths"]["content"])
+    assert not any(path.endswith(".pyc") for path in found["paths"]["content"])
 
 
 def test_modules_that_are_not_there_are_seen(seen):
     body = "import importlib.util; assert importlib.util.find_spec('no_such_module') is None"
 
-    assert "no_such_module" in seen(body)["missing"]
+    assert seen(body)["namespaces"]["@"]["no_such_module"] == ""
 
 
 @pytest.mark.parametrize(
@@ -141,15 +162,15 @@ def test_modules_that_are_not_there_are_seen(seen):
     ],
 )
 def test_what_the_process_has_made_itself_is_none(seen, body):
-    found = seen(body)
+    paths = seen(body)["paths"]
 
-    assert not [path for path in [*found["files"], *found["listings"]] if "pycache" not in path]
+    assert not [path for kind in ("content", "listing", "details") for path in paths[kind]]
 
 
 def test_a_file_that_was_read_before_it_was_made_anew_is_seen(seen):
     body = "open('data.txt').read(); open('data.txt', 'w').write('2'); open('data.txt').read()"
 
-    assert "@/data.txt" in seen(body)["files"]
+    assert "@/data.txt" in seen(body)["paths"]["content"]
 
 
 @pytest.mark.parametrize(

@@ -76,11 +76,10 @@ def test_a_state_of_the_code_that_comes_back_is_still_there_among_16(store):
     for number in range(20):
         store.keep(KEY, {"a": number}, answer(number), b"snapshot")
         (newest,) = [entry for entry in store.entries(KEY) if entry.answer["number"] == number]
-        for path in (newest.path, newest.path.with_suffix(".snapshot")):
-            os.utime(path, (number, number))
+        os.utime(newest.path, (number, number))
 
     assert sorted(entry.answer["number"] for entry in store.entries(KEY)) == list(range(4, 20))
-    assert len(files(store)) == 2 * 16
+    assert len(files(store)) == 16
 
 
 def damaged(data):
@@ -115,10 +114,11 @@ def test_a_damaged_entry_is_none(store):
 def test_a_damaged_snapshot_is_none(store, wrong):
     store.keep(KEY, {"a": 1}, answer(1), b"a snapshot")
     (entry,) = store.entries(KEY)
-    path = entry.path.with_suffix(".snapshot")
     store.keep("cd" + KEY[2:], {"a": 1}, answer(1), b"another")
-    other = next(store.entries("cd" + KEY[2:])).path.with_suffix(".snapshot")
-    path.write_bytes(other.read_bytes() if wrong is None else wrong)
+    other = next(store.entries("cd" + KEY[2:])).path
+    line = entry.path.read_bytes().partition(b"\n")[0]
+    end = other.read_bytes().partition(b"\n")[2] if wrong is None else wrong
+    entry.path.write_bytes(line + b"\n" + end)
 
     assert store.snapshot(entry) is None
 
@@ -185,7 +185,7 @@ def test_several_processes_write_read_and_trim_at_once(tmp_path):
     assert [process.exitcode for process in processes] == [0, 0, 0]
     store = Store(tmp_path)
     assert len(list(store.entries(KEY))) == 5
-    assert not [path for path in files(store) if path.suffix not in (".json", ".snapshot")]
+    assert not [path for path in files(store) if path.suffix != ".estimate"]
 
 
 def test_an_unfinished_file_of_a_process_that_died_counts_and_goes(tmp_path):

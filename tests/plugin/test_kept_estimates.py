@@ -113,6 +113,23 @@ def test_the_summary_counts_them(runs):
     assert "8 estimated (6 within, 2 over, 5 from cache)" in second.out
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("test_process", "subprocess.Popen"),
+        ("test_socket", "socket.bind"),
+        ("test_changes_what_it_read", "counter.txt was changed while the test ran"),
+    ],
+)
+def test_the_summary_says_what_is_never_kept_and_why(runs, name, reason):
+    for run in (runs[0], runs[2]):
+        assert f"estimated in every session ({reason}): test_kept.py::{name}\n" in run.out
+
+
+def test_the_summary_says_it_of_no_other(runs):
+    assert runs[0].out.count("estimated in every session") == 3
+
+
 def test_a_kept_snapshot_lies_where_the_report_says(runs):
     _, snapshot, second = runs
     path = second.report_path.parent / second.rows["test_plain"]["snapshot"]
@@ -135,6 +152,30 @@ PLAIN = """
     def test_plain(gib):
         hold(gib)
     """
+
+
+PROCESSES = """
+    import subprocess
+
+    import pytest
+    from holding import hold
+
+    @pytest.mark.parametrize("gib", [0.25, 0.5, 0.75])
+    @pytest.mark.mem_budget(gib=1)
+    def test_process(gib):
+        subprocess.run(["true"])
+        hold(gib)
+    """
+
+
+@pytest.mark.parametrize("args", [(), ("-n2",)], ids=["alone", "parallel"])
+def test_what_cannot_be_kept_is_a_line_a_reason(session_of, args, tmp_path):
+    run = session_of(
+        {"test_it.py": PROCESSES}, "--membudget", *args, env={"MEMBUDGET_CACHE_DIR": str(tmp_path / "kept")}
+    )
+
+    line = "estimated in every session (subprocess.Popen): test_it.py::test_process[0.25] and 2 more"
+    assert run.summary.count(line) == 1
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Who has called: the user's code, a library, pytest, or an import."""
+"""Who has called: the user's code, a library, pytest, this plugin, or an import."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from types import FrameType
+from types import CodeType, FrameType
 
 import _pytest
 import pluggy
 
-from .reach import installed_folders, is_below
+from .paths import PACKAGE, installed_folders, is_below
 
-USER, LIBRARY, PYTEST = "user", "library", "pytest"
+USER, LIBRARY, PYTEST, PLUGIN = "user", "library", "pytest", "this plugin"
 _STANDARD = "standard library"
 _HERE = os.path.dirname(os.path.abspath(__file__))
 #: How Python looks for modules and distributions.
 _SEARCHES = ("<frozen importlib", os.path.join("importlib", "metadata"))
+#: Functions of the standard library that hand on to their callers what they have found.
+_HANDING_ON = ("stat", "lstat", "samefile", "_stat")
 
 
 class Callers:
-    """Tells callers by the files of their code; each file is looked at once."""
+    """Classifies callers by the files of their code; each file is looked at once."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, str] = {}
@@ -32,21 +34,35 @@ class Callers:
         self._pytest = tuple(os.path.dirname(str(module.__file__)) for module in (_pytest, pluggy))
 
     def is_pytest(self) -> bool:
-        """Whether pytest itself, by whatever of the standard library, is at it."""
-        return self.kind() == PYTEST
+        """Whether the caller is pytest or this plugin, directly or through the standard library."""
+        return self.kind() in (PYTEST, PLUGIN)
 
     def is_import(self) -> bool:
         """Whether Python itself is looking for a module or a distribution."""
-        frame = next((frame for frame in _frames() if not is_below(frame.f_code.co_filename, [_HERE])), None)
-        return frame is not None and any(text in frame.f_code.co_filename for text in _SEARCHES)
+        file = next(code.co_filename for code in _codes())
+        return any(text in file for text in _SEARCHES)
+
+    def function(self) -> str:
+        """The name of the function of the standard library that calls; empty if other code does."""
+        for code in _codes():
+            made_by_others = code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen ")
+            if self._kind_of(code.co_filename) != _STANDARD or made_by_others:
+                break
+            if code.co_name not in _HANDING_ON:
+                return code.co_name
+        return ""
+
+    def is_at_import(self) -> bool:
+        """Whether a module calls as it is imported."""
+        return any(map(self._is_imported, _frames()))
 
     def is_installations(self, *, in_test: bool) -> bool:
-        """Whether a library does it because it is imported, or a plugin at the start of the session.
+        """Whether a library calls because it is imported, or a plugin at the start of the session.
 
         So it does in every process. ``in_test``: then no plugin of pytest's has a reason to.
         """
         for frame in _frames():
-            if self._is(frame, LIBRARY) and frame.f_code.co_name == "<module>":
+            if self._is(frame, LIBRARY) and self._is_imported(frame):
                 return True
             if self._is(frame, USER):
                 return False
@@ -60,6 +76,13 @@ class Callers:
     def frame(self) -> FrameType | None:
         """The innermost frame that is not the standard library's."""
         return next((frame for frame in _frames() if not self._is(frame, _STANDARD)), None)
+
+    def _is_imported(self, frame: FrameType) -> bool:
+        """Whether ``frame`` runs a module that Python, or pytest's own rewriting of modules, imports."""
+        back = frame.f_back
+        if frame.f_code.co_name != "<module>" or back is None:
+            return False
+        return "<frozen importlib" in back.f_code.co_filename or self._is(back, PYTEST)
 
     def _is(self, frame: FrameType, kind: str) -> bool:
         return self._kind_of(frame.f_code.co_filename) == kind
@@ -77,6 +100,8 @@ class Callers:
             return PYTEST
         if is_below(file, [_HERE]):  # wherever it is installed, it hands on what others ask for
             return _STANDARD
+        if is_below(file, [PACKAGE]):
+            return PLUGIN
         if is_below(file, self._standard) and not is_below(file, self._sites):
             return _STANDARD
         return LIBRARY if is_below(file, self._installed) else USER
@@ -87,3 +112,8 @@ def _frames() -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def _codes() -> Iterator[CodeType]:
+    """What is running, the innermost first, without our own."""
+    return (frame.f_code for frame in _frames() if not is_below(frame.f_code.co_filename, [_HERE]))

@@ -1,63 +1,27 @@
-"""Environment variables: those that a process reads, and those that libraries read in native code."""
+"""Environment variables: those that a process reads."""
 
 from __future__ import annotations
 
 import ast
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from .callers import LIBRARY, PYTEST, Callers
-from .files import digest
-from .reach import Names
 
-#: What Python, torch, CUDA, Hugging Face's libraries and this plugin read, wherever they do.
-PREFIXES = (
-    "ACCELERATE_",
-    "ATEN_",
-    "BITSANDBYTES_",
-    "BNB_",
-    "CUBLAS",
-    "CUDA",
-    "CUDNN",
-    "DS_",
-    "FLASH_ATTENTION_",
-    "HF_",
-    "HUGGINGFACE_",
-    "KMP_",
-    "LC_",
-    "LD_",
-    "MEMBUDGET_",
-    "MKL_",
-    "NCCL_",
-    "NVIDIA_",
-    "NVTE_",
-    "OMP_",
-    "PEFT_",
-    "PYTHON",
-    "PYTORCH_",
-    "SAFETENSORS_",
-    "TOKENIZERS_",
-    "TORCH",
-    "TRANSFORMERS_",
-    "TRITON_",
-    "TRL_",
-    "XFORMERS_",
-)
-NAMES = ("LANG", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 #: Other in every run or process, and set by pytest and its plugins for whoever wants to know.
 _EVERY_TIME = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 #: Of this plugin's own: where estimates are kept, and whose base a session is.
-_SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_FOREIGN_IMPORTS")
-_NOT_NOTED = (*_EVERY_TIME, *_SAYS_NOTHING)
+SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_FOREIGN_IMPORTS")
+_NOT_NOTED = (*_EVERY_TIME, *SAYS_NOTHING)
 #: Bytes of an instruction or of an entry of its cache, in Python's bytecode.
 _CODE_UNIT = 2
 
 
 class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
-    """``os.environ`` that notes the names it is asked for.
+    """``os.environ``, or ``os.environb``, that notes the names it is asked for.
 
     Who copies all of it has asked for each, save libraries, which hand it on.
     """
@@ -67,10 +31,11 @@ class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
     _walk: tuple[int, int] | None
     _was_unwatched: bool
 
-    def __getitem__(self, key: str) -> str:
-        if isinstance(key, str) and key not in self._read and not key.startswith(_NOT_NOTED):
-            self._note(key)
-        return str(super().__getitem__(key))
+    def __getitem__(self, key: Any) -> Any:
+        name = os.fsdecode(key) if isinstance(key, (str, bytes)) else ""
+        if name and name not in self._read and not name.startswith(_NOT_NOTED):
+            self._note(name)
+        return super().__getitem__(key)
 
     def __iter__(self) -> Iterator[str]:
         self._walk = None
@@ -108,9 +73,9 @@ def _is_same(walk: tuple[int, int], place: tuple[int, int]) -> bool:
 def watch_environment(callers: Callers) -> dict[str, None]:
     """Make ``os.environ`` note what is read of it; the names come into what this returns."""
     read: dict[str, None] = {}
-    environment = os.environ
-    environment.__class__ = WatchedEnvironment
-    vars(environment).update(_callers=callers, _read=read, _walk=None, _was_unwatched=False)
+    for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else [])):
+        environment.__class__ = WatchedEnvironment
+        vars(environment).update(_callers=callers, _read=read, _walk=None, _was_unwatched=False)
     return read
 
 
@@ -129,26 +94,3 @@ def names_in(source: str) -> list[str]:
         return []
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return sorted({text for text in texts if isinstance(text, str) and text.isidentifier()})
-
-
-def listed_variables(environment: Mapping[str, str], names: Names) -> dict[str, str | None]:
-    """Digests of the variables that count whoever reads them."""
-    listed = [name for name in sorted(environment) if name.startswith(PREFIXES) or name in NAMES]
-    return variables(environment, [name for name in listed if not name.startswith(_SAYS_NOTHING)], names)
-
-
-def variables(environment: Mapping[str, str], listed: list[str], names: Names) -> dict[str, str | None]:
-    """Digests of the values of those ``listed``: values may be secrets. None for what is not set."""
-    values = {name: environment.get(name) for name in listed}
-    return {
-        name: None
-        if value is None
-        else digest(f"{name}={names.text(value)}".encode("utf-8", "surrogateescape"))
-        for name, value in values.items()
-    }
-
-
-def head_of_base(environment: Mapping[str, str]) -> str | None:
-    """In a session that estimates a base of comparison the checkout that it is compared for."""
-    watched = environment.get("MEMBUDGET_FOREIGN_IMPORTS")
-    return str(json.loads(watched)["head"]) if watched else None

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..budgets.verdict import FIGURES
 from ..memory_report import MemoryReport
-from .dependencies import Unkeepable, World, dependencies_of, first_change
-from .environment import head_of_base
-from .files import Files, digest
-from .imports import Imports
 from .observer import SEEN
-from .reach import Names
+from .paths import Names
+from .states import NotCacheable, States, World, dependencies_of, digest, first_change
 from .store import Entry, Store
 
 
@@ -31,7 +27,7 @@ class EstimateCache:
         self,
         store: Store,
         root: str,
-        facts: Callable[[Names, Files], Mapping[str, Any]],
+        facts: Callable[[Names, States], Mapping[str, Any]],
         *,
         finds: bool = True,
     ) -> None:
@@ -41,16 +37,17 @@ class EstimateCache:
         """
         self._store = store
         self._names = Names(root)
-        self._files = Files()
+        self._states = States()
         self._facts = facts
         self._finds = finds
         self._session: str | None = None
-        self._world: World | None = None
         self._has_kept = False
         #: why nothing can be kept, for a person
         self.trouble = ""
-        #: why single estimates were not found or kept, by test: for whoever wants to know
+        #: why single estimates were not found, by test: for whoever wants to know
         self.misses: dict[str, str] = {}
+        #: why single estimates cannot be kept, by test, for a person
+        self.not_cached: dict[str, str] = {}
 
     def find(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to ``request``, as a worker would give it now; None if that is not known.
@@ -87,8 +84,8 @@ class EstimateCache:
             snapshot = Path(request["snapshot"]).read_bytes() if answer.get("has_snapshot") else None
             self._store.keep(self._key(request), depends, kept, snapshot)
             self._has_kept = True
-        except Unkeepable as error:
-            self.misses[request["key"]] = f"not kept: {error}"
+        except NotCacheable as error:
+            self.not_cached[self._names.shown(request["key"])] = self._names.shown(str(error))
         except OSError as error:
             self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
@@ -100,7 +97,7 @@ class EstimateCache:
 
     def _key(self, request: Mapping[str, Any]) -> str:
         if self._session is None:
-            facts = self._facts(self._names, self._files)
+            facts = self._facts(self._names, self._states)
             self._session = digest(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass"))
         asked = {name: value for name, value in request.items() if name not in ("snapshot", "timeout")}
         whole = [self._session, self._names.plain(asked), request["snapshot"] is not None]
@@ -113,11 +110,7 @@ class EstimateCache:
             return "the form of what is kept"
 
     def _now(self) -> World:
-        if self._world is None:
-            search = tuple(os.path.abspath(path) for path in sys.path)
-            head = head_of_base(os.environ)
-            self._world = World(self._names, self._files, Imports(), os.environ, search, head)
-        return self._world
+        return World(self._names, self._states, os.environ, head_of_base(os.environ))
 
     def _answer(self, entry: Entry, request: Mapping[str, Any]) -> dict[str, Any] | None:
         answer = entry.answer
@@ -163,3 +156,9 @@ def _replace(path: Path, data: bytes) -> None:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def head_of_base(environment: Mapping[str, str]) -> str | None:
+    """In a session that estimates a base of comparison the checkout that it is compared for."""
+    watched = environment.get("MEMBUDGET_FOREIGN_IMPORTS")
+    return str(json.loads(watched)["head"]) if watched else None

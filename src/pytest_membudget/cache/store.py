@@ -1,4 +1,4 @@
-"""Where estimates are kept: one file each, whole or not there, written by any number of processes."""
+"""Where estimates are kept: one file each, written by any number of processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ..units import MIB
-from .files import digest
+from .states import digest
 
 #: A later form of what is kept gets another number, and finds nothing of this one.
-FORMAT = 1
+FORMAT = 2
 #: Where estimates are kept; how much of them, in MiB.
 FOLDER_VARIABLE = "MEMBUDGET_CACHE_DIR"
 SIZE_VARIABLE = "MEMBUDGET_CACHE_MIB"
@@ -25,9 +25,9 @@ MOST_BYTES = 256 * MIB
 _KEPT_SHARE = 0.8
 #: Of one test in one session's setting: as many states of the code.
 _MOST_STATES = 16
-#: An entry that is longer is none of ours; Llama 3 8B's has 60 kB.
+#: An entry that is longer without its snapshot is none of ours; Llama 3 8B's has 60 kB.
 _MOST_ENTRY_BYTES = 16 * MIB
-_ENTRY, _SNAPSHOT = ".json", ".snapshot"
+_SUFFIX = ".estimate"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -76,16 +76,17 @@ class Store:
     def snapshot(self, entry: Entry) -> bytes | None:
         """The snapshot of ``entry``; None if it is not there whole."""
         try:
-            data = zlib.decompress(entry.path.with_suffix(_SNAPSHOT).read_bytes())
+            with entry.path.open("rb") as file:
+                file.readline()
+                data = zlib.decompress(file.read())
         except (OSError, zlib.error):
             return None
         return data if digest(data) == entry.snapshot else None
 
     def used(self, entry: Entry) -> None:
-        """Remember that ``entry`` was of use now; where nothing can be written it is not remembered."""
-        for path in (entry.path, entry.path.with_suffix(_SNAPSHOT)):
-            with contextlib.suppress(OSError):
-                os.utime(path)
+        """Remember that ``entry`` was used now; where nothing can be written it is not remembered."""
+        with contextlib.suppress(OSError):
+            os.utime(entry.path)
 
     def keep(
         self, key: str, depends: Mapping[str, Any], answer: Mapping[str, Any], snapshot: bytes | None
@@ -93,16 +94,15 @@ class Store:
         """Keep ``answer``, in place of one that depended on the same."""
         folder = self._folder_of(key)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / (digest(_encoded(depends)) + _ENTRY)
-        if snapshot is not None:
-            _write(path.with_suffix(_SNAPSHOT), zlib.compress(snapshot, 6))
         body = {
             "depends": depends,
             "answer": answer,
             "snapshot": digest(snapshot) if snapshot is not None else None,
         }
         encoded = _encoded(body)
-        _write(path, b'{"digest": "%s", "body": %s}\n' % (digest(encoded).encode(), encoded))
+        data = b'{"digest": "%s", "body": %s}\n' % (digest(encoded).encode(), encoded)
+        data += zlib.compress(snapshot, 6) if snapshot is not None else b""
+        _write(folder / (digest(_encoded(depends)) + _SUFFIX), data)
         for old in self._newest_first(key)[_MOST_STATES:]:
             _remove(old)
 
@@ -131,7 +131,7 @@ class Store:
         used: list[tuple[int, str]] = []
         with contextlib.suppress(OSError), os.scandir(self._folder_of(key)) as found:
             for file in found:
-                if file.name.endswith(_ENTRY):
+                if file.name.endswith(_SUFFIX):
                     with contextlib.suppress(OSError):
                         used.append((file.stat().st_mtime_ns, file.path))
         return [Path(path) for _, path in sorted(used, reverse=True)]
@@ -144,12 +144,10 @@ def _read(path: Path) -> Entry | None:
     """The entry at ``path``; None if it is not as it was written."""
     try:
         with path.open("rb") as file:
-            data = file.read(_MOST_ENTRY_BYTES + 1)
-        if len(data) > _MOST_ENTRY_BYTES:
-            return None
-        document = json.loads(data)
+            document = json.loads(file.readline(_MOST_ENTRY_BYTES))
+            more = file.read(1)
         body = document["body"]
-        if document["digest"] != digest(_encoded(body)):
+        if document["digest"] != digest(_encoded(body)) or bool(more) != (body["snapshot"] is not None):
             return None
         return Entry(path, body["depends"], body["answer"], body["snapshot"])
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
@@ -174,6 +172,5 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _remove(path: Path) -> None:
-    for part in (path, path.with_suffix(_SNAPSHOT)) if path.suffix == _ENTRY else (path,):
-        with contextlib.suppress(OSError):
-            part.unlink()
+    with contextlib.suppress(OSError):
+        path.unlink()

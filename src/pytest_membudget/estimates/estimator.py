@@ -38,6 +38,11 @@ class Estimator(Protocol):
         """Why estimates could not be kept for later sessions; empty if they could."""
         return ""
 
+    @property
+    def not_cached(self) -> dict[str, str]:
+        """Why single estimates cannot be cached, by test."""
+        return {}
+
     def close(self) -> None:
         """End its processes."""
         return

@@ -14,7 +14,7 @@ import pytest
 from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
-from ..cache.session_cache import cache_of
+from ..cache.session_facts import cache_of
 from ..devices.choice import DeviceChoice
 from ..estimates.estimate import Estimate
 from ..estimates.estimator import Estimator
@@ -89,6 +89,10 @@ class _ByKind(Estimator):
     @property
     def trouble(self) -> str:
         return self._bodies.trouble
+
+    @property
+    def not_cached(self) -> dict[str, str]:
+        return self._bodies.not_cached
 
     def close(self) -> None:
         self._bodies.close()

@@ -43,6 +43,7 @@ from .test_reports import (
 _PLANNED = "membudget_planned"
 #: And under this one why it could not keep estimates.
 _NOT_KEPT = "membudget_not_kept"
+_NOT_CACHED = "membudget_not_cached"
 _RESULT = pytest.StashKey[TestResult]()
 _LATE = (
     "its mark was added while the test was being run, too late for its budget to be checked; "
@@ -254,6 +255,7 @@ class Gate:
             self.results.plan(planned)
             self._has_plan = True  # of all workers: they have collected the same tests
             self._summary.add_cache_trouble(node.workeroutput[_NOT_KEPT])
+            self._summary.add_not_cached(node.workeroutput[_NOT_CACHED])
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -266,8 +268,10 @@ class Gate:
         if self._is_xdist_worker:
             self._config.workeroutput[_PLANNED] = self.results.planned()  # type: ignore[attr-defined]
             self._config.workeroutput[_NOT_KEPT] = self._session.cache_trouble  # type: ignore[attr-defined]
+            self._config.workeroutput[_NOT_CACHED] = self._session.not_cached  # type: ignore[attr-defined]
             return
         self._summary.add_cache_trouble(self._session.cache_trouble)
+        self._summary.add_not_cached(self._session.not_cached)
         self._refuse_forgotten(session)
         compared = self._comparing.session(
             self.results.in_order(),

@@ -135,6 +135,11 @@ class BudgetSession:
         """Why estimates could not be kept; empty if they could."""
         return self._estimator.trouble if self._estimators is not None else ""
 
+    @property
+    def not_cached(self) -> dict[str, str]:
+        """Why single estimates cannot be cached, by test."""
+        return self._estimator.not_cached if self._estimators is not None else {}
+
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)
         if test.mistake:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ class Summary:
         self._results = results
         self._is_listing = is_listing
         self._notices: list[tuple[str, bool]] = []
+        self._not_cached: dict[str, str] = {}
 
     def add(self, *texts: str, is_bad: bool = False) -> None:
         """Let the summary end with ``texts``, each once; ``is_bad`` in red, and without a terminal too."""
@@ -36,6 +38,10 @@ class Summary:
         """Say why estimates could not be kept; of several xdist workers one says it."""
         if trouble:
             self.add(f"membudget: estimates could not be kept for later sessions: {trouble}")
+
+    def add_not_cached(self, reasons: Mapping[str, str]) -> None:
+        """Say which tests are estimated in every session, and why."""
+        self._not_cached.update(reasons)
 
     def print_without_terminal(self) -> None:
         """What is bad, where there is no summary."""
@@ -83,5 +89,15 @@ class Summary:
         for result in results:
             for text in disagreements(result, self._settings.most_disagreement):
                 reporter.line(f"disagreement: {text}", yellow=True)
+        for line in _not_cached_lines(self._not_cached):
+            reporter.line(line)
         for text, is_bad in self._notices:
             reporter.line(text, red=is_bad)
+
+
+def _not_cached_lines(reasons: Mapping[str, str]) -> Iterator[str]:
+    """A line a reason, with the first of its tests."""
+    for reason, count in sorted(Counter(reasons.values()).items()):
+        first = min(test for test, why in reasons.items() if why == reason)
+        more = f" and {count - 1} more" if count > 1 else ""
+        yield f"estimated in every session ({reason}): {first}{more}"

@@ -78,6 +78,11 @@ class TracingEstimator(Estimator):
         """Why estimates could not be kept; empty if they could."""
         return next((cache.trouble for cache in self._caches if cache.trouble), "")
 
+    @property
+    def not_cached(self) -> dict[str, str]:
+        """Why single estimates cannot be cached, by test."""
+        return {test: why for cache in self._caches for test, why in cache.not_cached.items()}
+
     def close(self) -> None:
         """End the workers."""
         for workers in self._workers.values():

@@ -1,20 +1,42 @@
-"""What every estimate of a session depends on: the installation, this plugin, the settings, the request."""
+"""What every estimate of a session depends on: the installation, this plugin, pytest's settings and ours."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Protocol
 
-from .environment import listed_variables
-from .files import Files, digest
-from .imports import Imports
-from .reach import Names, is_below
+import pytest
+from iniconfig import IniConfig
 
+from ..budgets.settings import Settings
+from ..names import REFRESH
+from .environment import SAYS_NOTHING
+from .estimates import EstimateCache
+from .paths import Names
+from .states import CONTENT, States, digest, variables
+from .store import Store, cache_folder, most_bytes
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same parser under its earlier name
+    import tomli as tomllib
+
+#: What Python, torch, CUDA, Hugging Face's libraries and this plugin read, wherever they do.
+PREFIXES = (
+    "ACCELERATE_", "ATEN_", "BITSANDBYTES_", "BNB_", "CUBLAS", "CUDA", "CUDNN", "DS_", "FLASH_ATTENTION_",
+    "HF_", "HUGGINGFACE_", "KMP_", "LC_", "LD_", "MEMBUDGET_", "MKL_", "NCCL_", "NVIDIA_", "NVTE_",
+    "OMP_", "PEFT_", "PYTHON", "PYTORCH_", "SAFETENSORS_", "TOKENIZERS_", "TORCH", "TRANSFORMERS_",
+    "TRITON_", "TRL_", "XFORMERS_",
+)  # fmt: skip
+NAMES = ("LANG", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 #: Of an installed distribution these say which it is, and where from.
 _SAYING = ("RECORD", "METADATA", "PKG-INFO", "direct_url.json", "entry_points.txt")
 _DISTRIBUTIONS = (".dist-info", ".egg-info")
@@ -42,41 +64,90 @@ _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 _XDISTS_OWN = "no:terminal"
 
 
-def session_facts(
-    names: Names,
-    files: Files,
-    *,
-    options: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    ini: Mapping[str, Any],
-    arguments: Sequence[str],
-    folder: str,
-    root: str,
-    test_files: Sequence[str],
-) -> dict[str, Any]:
-    """All that is known before a test is run; plain JSON types.
+#: Settings that say what is done with an estimate, not what it is; of ``device``, what came of it counts.
+_JUDGING = frozenset(
+    {"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers", "processes", "device"}
+)
 
-    ``arguments``: the paths that the session was given. ``folder``: where it was started. ``ini``: the
-    settings of pytest. ``test_files``: what a worker collects.
-    """
+
+class _Order(Protocol):
+    """What a worker is started for."""
+
+    @property
+    def gpu(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+    @property
+    def cards(self) -> int: ...
+
+    @property
+    def dir(self) -> str: ...
+
+    @property
+    def files(self) -> Any: ...
+
+
+def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> EstimateCache:
+    """The cache for the estimates of a session whose workers are started for ``order``."""
+    store = Store(cache_folder(os.environ), most_bytes(os.environ))
+    return EstimateCache(
+        store,
+        str(config.rootpath),
+        lambda names, states: session_facts(config, settings, order, names, states),
+        finds=settings.cache != REFRESH,
+    )
+
+
+def session_facts(
+    config: pytest.Config, settings: Settings, order: _Order, names: Names, states: States
+) -> dict[str, Any]:
+    """All that is known before a test is run; plain JSON types."""
+    arguments = [os.path.normpath(str(arg).partition("::")[0]) for arg in config.args]
     return {
-        "plugin": package_digest(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), files),
+        "plugin": package_digest(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), states),
         "python": [sys.version, sys.implementation.cache_tag, sys.executable, list(map(str, sys.flags))],
         "python_options": [names.plain(sys._xoptions), list(sys.warnoptions)],
         "platform": [platform.system(), platform.machine(), *platform.libc_ver()],
-        "torch": torch_facts(files),
+        "torch": torch_facts(states),
         "distributions": distributions(sys.path, names),
-        "edited": {path: files.state(path) for path in edited_files(sys.path)},
+        "edited": {path: states.of(CONTENT, path) for path in edited_files(sys.path)},
         "variables": listed_variables(os.environ, names),
-        "options": names.plain(counted_options(options)),
-        "settings": names.plain(settings),
-        "ini": names.plain(ini),
-        "arguments": sorted({names.name(os.path.join(folder, path)) for path in arguments}),
-        "folder": names.name(folder),
+        "options": names.plain(counted_options(vars(config.option))),
+        "settings": names.plain(counted_settings(settings, order)),
+        "ini": names.plain(_ini_of(config.inipath)),
+        "arguments": sorted({names.name(os.path.join(order.dir, path)) for path in arguments}),
+        "folder": names.name(order.dir),
         "search": [names.name(os.path.abspath(path)) for path in sys.path],
-        "test_files": [names.name(path) for path in test_files],
-        "conftests": {names.name(path): files.state(path) for path in _conftests(root, test_files)},
+        "test_files": [names.name(path) for path in order.files],
     }
+
+
+def counted_settings(settings: Settings, order: _Order) -> dict[str, Any]:
+    """Ours that may change a figure, and what tests find while they are imported."""
+    written = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    counted = {name: value for name, value in written.items() if name not in _JUDGING}
+    return {"import_gpu": order.gpu, "device": order.device, "cards": order.cards, **counted}
+
+
+def _ini_of(path: Path | None) -> dict[str, Any]:
+    """The settings of pytest in the file at ``path``; what the command line sets is an option."""
+    if path is None:
+        return {}
+    if path.suffix == ".toml":
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = document.get("tool", {}).get("pytest", {}) if path.name == "pyproject.toml" else document
+    else:
+        sections = IniConfig(str(path)).sections
+        found = {name: dict(sections[name]) for name in ("pytest", "tool:pytest") if name in sections}
+    return {"file": str(path), "settings": found}
+
+
+def listed_variables(environment: Mapping[str, str], names: Names) -> dict[str, str | None]:
+    """Digests of the variables that count whoever reads them."""
+    listed = [name for name in sorted(environment) if name.startswith(PREFIXES) or name in NAMES]
+    return variables(environment, [name for name in listed if not name.startswith(SAYS_NOTHING)], names)
 
 
 def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,22 +162,23 @@ def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return counted
 
 
-def package_digest(folder: str, files: Files) -> str:
+def package_digest(folder: str, states: States) -> str:
     """A digest of all that is in the package in ``folder``, save bytecode."""
-    states = {
-        os.path.relpath(path, folder): files.state(path)
+    found = {
+        os.path.relpath(path, folder): states.of(CONTENT, path)
         for path in _files_below(folder)
         if not path.endswith(".pyc")
     }
-    return digest(json.dumps(states, sort_keys=True).encode())
+    return digest(json.dumps(found, sort_keys=True).encode())
 
 
-def torch_facts(files: Files) -> list[str | None]:
+def torch_facts(states: States) -> list[str | None]:
     """Where torch is, and a digest of the file that has its version, its commit and its CUDA."""
-    origin = Imports().origin("torch")
-    if origin is None:
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
         return [None]
-    return [origin, files.state(os.path.join(os.path.dirname(origin), "version.py"))]
+    origin = os.path.abspath(spec.origin)
+    return [origin, states.of(CONTENT, os.path.join(os.path.dirname(origin), "version.py"))]
 
 
 def distributions(search: Sequence[str], names: Names) -> str:
@@ -171,16 +243,3 @@ def _files_below(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != "__pycache__"]
         yield from (os.path.join(place, name) for name in names)
-
-
-def _conftests(root: str, test_files: Sequence[str]) -> list[str]:
-    """Where a ``conftest.py`` would be one of ``test_files``'s, from the root folder on."""
-    found: dict[str, None] = {}
-    for path in test_files:
-        folder = os.path.dirname(path)
-        while is_below(folder, [root]):
-            found[os.path.join(folder, "conftest.py")] = None
-            if folder == root:
-                break
-            folder = os.path.dirname(folder)
-    return sorted(found)

@@ -1,0 +1,128 @@
+"""Paths: which are those of installations, which have versions, and how the others are named in an entry."""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: The session's root folder in an entry, so that another checkout finds it; ``{root-2}``: two folders above.
+_ROOT = "{root}"
+_AT_ROOT = re.compile(r"\{root(?:-(\d+))?\}")
+#: Not files: what the kernel reports.
+_KERNEL = ("/proc", "/sys", "/dev")
+#: The folder of this package.
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def installed_folders() -> tuple[str, ...]:
+    """The folders of Python and of installed distributions, and this package's own."""
+    found = [path for name, path in sysconfig.get_paths().items() if "lib" in name]
+    found += [*site.getsitepackages(), site.getusersitepackages(), PACKAGE, *_KERNEL]
+    return tuple(dict.fromkeys(folder for path in found for folder in (path, os.path.realpath(path))))
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether ``path`` is one of ``folders`` or lies in one."""
+    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
+
+
+def path_of(path: Any, folder: int | None = None) -> str | None:
+    """The absolute path of ``path``, or of an open file, as seen from the open ``folder`` if there is one.
+
+    None for what has none: a pipe, a removed file. A ``..`` stays: after a link it is the folder above the
+    link's target.
+    """
+    if isinstance(path, int):
+        return _path_of_descriptor(path)
+    if path is None:
+        return None
+    start = _path_of_descriptor(folder) if folder is not None and folder >= 0 else os.getcwd()
+    if start is None:
+        return None
+    joined = os.path.join(start, os.fsdecode(path))
+    return joined if ".." in joined else os.path.normpath(joined)
+
+
+def _path_of_descriptor(descriptor: int) -> str | None:
+    """The path of an open file; Linux says it."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        if os.path.isdir("/proc/self/fd"):
+            return None  # it is not open
+        raise
+    return path if os.path.isabs(path) and os.path.exists(path) else None
+
+
+def source_of(path: str) -> str:
+    """The source of the bytecode at ``path``, that of pytest's own rewriting too."""
+    folder, name = os.path.split(path)
+    prefix = sys.pycache_prefix
+    if prefix is not None and folder.startswith(prefix):
+        folder = folder[len(prefix) :] or os.sep
+    elif os.path.basename(folder) == "__pycache__":
+        folder = os.path.dirname(folder)
+    else:
+        return path
+    return os.path.join(folder, name.partition(f".{sys.implementation.cache_tag}")[0] + ".py")
+
+
+class Names:
+    """Paths as they are written in an entry: what lies in the session's root folder is named from there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root.rstrip(os.sep) or os.sep
+
+    def name(self, path: str) -> str:
+        """``path`` as it is written."""
+        return _ROOT + path[len(self._root) :] if is_below(path, [self._root]) else path
+
+    def names(self, path: str) -> list[str]:
+        """All names of ``path``: a folder above the root folder, and what lies next to one, has two.
+
+        Code that looks for a file from folder to folder upwards finds another one in another checkout.
+        """
+        folder, base = os.path.split(path)
+        if is_below(path, [self._root]) or not self.is_above(folder):
+            return [self.name(path)]
+        levels = os.path.relpath(self._root, folder).count(os.sep) + 1
+        return [path, f"{{root-{levels}}}/{base}"]
+
+    def is_above(self, path: str) -> bool:
+        """Whether the root folder lies in ``path``."""
+        return path != self._root and is_below(self._root, [path.rstrip(os.sep)])
+
+    def path(self, name: str) -> str:
+        """The inverse of ``name``, and of each of ``names``, in this session."""
+        match = _AT_ROOT.match(name)
+        if match is None:
+            return name
+        folder = self._root
+        for _ in range(int(match[1] or 0)):
+            folder = os.path.dirname(folder)
+        return os.path.join(folder, name[match.end() + 1 :]) if name[match.end() :] else folder
+
+    def text(self, text: str) -> str:
+        """``text`` with the root folder named wherever it occurs."""
+        return text.replace(self._root, _ROOT) if len(self._root) > 1 else text
+
+    def shown(self, text: str) -> str:
+        """``text`` for a person: paths in the root folder begin there."""
+        return self.text(text).replace(_ROOT + os.sep, "")
+
+    def plain(self, value: Any) -> Any:
+        """``value`` as JSON has it, with the root folder named in all texts; an object by its ``repr``."""
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.plain(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.plain(inner) for inner in value]
+        if isinstance(value, (set, frozenset)):
+            return sorted(self.text(repr(inner)) for inner in value)
+        return self.text(value if isinstance(value, str) else repr(value))

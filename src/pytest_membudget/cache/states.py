@@ -1,0 +1,191 @@
+"""What an estimate depended on: the states of paths, modules and variables, and whether one has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .paths import Names, is_below
+
+#: What may be read of a path: whether it is a file or folder; mode and owner; all that ``os.stat`` says, but
+#: not the time of the last access; the content; where a link leads; names and types in a folder; and all that
+#: ``os.stat`` says of each.
+TYPE, MODE, STATUS, CONTENT = "type", "mode", "status", "content"
+LINK, LISTING, DETAILS = "link", "listing", "details"
+KINDS = (TYPE, MODE, STATUS, CONTENT, LINK, LISTING, DETAILS)
+#: What an import may find: modules and packages; folders without ``__init__.py`` too.
+MODULES, NAMESPACES = "modules", "namespaces"
+ABSENT, FOLDER, SPECIAL = "absent", "folder", "special"
+#: Larger files, as checkpoints are, are identified by size and times: reading them would cost what is saved.
+MOST_READ_BYTES = 64 * 2**20
+_DIGEST_BYTES = 20
+_SUFFIXES = importlib.machinery.all_suffixes()
+
+
+class NotCacheable(Exception):  # noqa: N818 - no error: it says why an estimate is made anew every time
+    """What an estimate depended on is not known well enough."""
+
+
+def digest(data: bytes) -> str:
+    """A digest of ``data``."""
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+class States:
+    """States of paths; a content is read once for as long as the file stays the same."""
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[str, tuple[int, ...]], str] = {}
+
+    def of(self, kind: str, path: str) -> str:
+        """The state of what ``kind`` names of ``path``: a short text."""
+        if kind == LINK:
+            return os.readlink(path) if os.path.islink(path) else ""
+        try:
+            if kind == STATUS:
+                return digest(repr([_status(os.lstat(path)), _status(os.stat(path))]).encode())
+            if kind in (LISTING, DETAILS):
+                return _listing(path, details=kind == DETAILS)
+            return self._of_found(kind, path, os.stat(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return ABSENT
+        except OSError as error:
+            return f"unreadable: {error.errno}"
+
+    def _of_found(self, kind: str, path: str, found: os.stat_result) -> str:
+        if kind == MODE:
+            return f"{found.st_mode:o} {found.st_uid} {found.st_gid}"
+        if stat.S_ISDIR(found.st_mode):
+            return FOLDER
+        if kind == TYPE:
+            return f"{stat.S_IFMT(found.st_mode):o}"
+        if not stat.S_ISREG(found.st_mode):
+            return SPECIAL
+        known = (path, _status(found))
+        if known not in self._digests:
+            self._digests[known] = _content(path, found)
+        return self._digests[known]
+
+
+def _status(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_mode, found.st_ino, found.st_dev, found.st_nlink, found.st_uid, found.st_gid,
+            found.st_size, found.st_mtime_ns, found.st_ctime_ns)  # fmt: skip
+
+
+def _content(path: str, found: os.stat_result) -> str:
+    if found.st_size > MOST_READ_BYTES:
+        return digest(repr(_status(found)).encode())
+    with open(path, "rb") as file:
+        return digest(file.read())
+
+
+def _listing(path: str, *, details: bool) -> str:
+    """Python's own bytecode is left out: each run may write some."""
+    with os.scandir(path) as entries:
+        listed = sorted(
+            (entry.name, entry.is_symlink(), entry.is_dir(), entry.is_file(), *_details(entry, details))
+            for entry in entries
+            if entry.name != "__pycache__" and not entry.name.endswith(".pyc")
+        )
+    return digest(repr(listed).encode("utf-8", "surrogateescape"))
+
+
+def _details(entry: os.DirEntry[str], details: bool) -> list[Any]:
+    return [States().of(STATUS, entry.path)] if details else []
+
+
+def importable(kind: str, folder: str, name: str) -> str:
+    """What an import of ``name`` may find in ``folder``, by the ends of the paths."""
+    path = os.path.join(folder, name)
+    ends = list(_SUFFIXES)
+    if os.path.isdir(path):
+        ends += [f"/__init__{suffix}" for suffix in _SUFFIXES] + ([os.sep] if kind == NAMESPACES else [])
+    return " ".join(end for end in ends if os.path.exists(path + end))
+
+
+def variables(environment: Mapping[str, str], listed: list[str], names: Names) -> dict[str, str | None]:
+    """Digests of the values of those ``listed``: values may be secrets. None for what is not set."""
+    values = {name: environment.get(name) for name in listed}
+    return {
+        name: None
+        if value is None
+        else digest(f"{name}={names.text(value)}".encode("utf-8", "surrogateescape"))
+        for name, value in values.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Where the states of now are found."""
+
+    names: Names
+    states: States
+    environment: Mapping[str, str]
+    head: str | None = None
+    """The checkout that this session is the base for: nothing of it may be used here."""
+
+
+def dependencies_of(seen: Mapping[str, Any], world: World) -> dict[str, Any]:
+    """What an ``Observer`` has seen, as it can be looked at again. Raises ``NotCacheable``."""
+    if seen["trouble"]:
+        raise NotCacheable(seen["trouble"])
+    names, head, contents = world.names, world.head, seen["paths"][CONTENT]
+    special = [path for path, state in contents.items() if state == SPECIAL]
+    if special:
+        raise NotCacheable(f"{special[0]} is no regular file")
+    if head is not None and any(is_below(path, [head]) for path in contents):
+        raise NotCacheable("a base used the files of the checkout that it is the base for")
+    kept = {
+        "paths": {kind: _named(states, names) for kind, states in seen["paths"].items()},
+        **{
+            kind: {names.name(folder): found for folder, found in seen[kind].items()}
+            for kind in (MODULES, NAMESPACES)
+        },
+        "variables": variables(world.environment, sorted(seen["variables"]), names),
+    }
+    change = first_change(kept, world)
+    if change is not None:
+        raise NotCacheable(f"{change} was changed while the test ran")
+    return kept
+
+
+def _named(states: Mapping[str, str], names: Names) -> dict[str, str]:
+    return {
+        name: names.text(state)
+        for path, state in states.items()
+        if state != FOLDER or not names.is_above(path)
+        for name in names.names(path)
+    }
+
+
+def first_change(kept: Mapping[str, Any], world: World) -> str | None:
+    """The first thing found that is no longer as it was; None if all is the same."""
+    return next(_changes(kept, world), None)
+
+
+def _changes(kept: Mapping[str, Any], world: World) -> Iterator[str]:
+    names, now = world.names, variables(world.environment, list(kept["variables"]), world.names)
+    yield from (variable for variable, value in kept["variables"].items() if now[variable] != value)
+    for kind, states in kept["paths"].items():
+        for name, state in states.items():
+            if names.text(world.states.of(kind, names.path(name))) != state:
+                yield name
+    for kind in (MODULES, NAMESPACES):
+        for name, found in kept[kind].items():
+            folder = names.path(name)
+            there = {entry.partition(".")[0] for entry in _entries(folder)}
+            for module, state in found.items():
+                if (state or module in there) and importable(kind, folder, module) != state:
+                    yield f"module {module}"
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

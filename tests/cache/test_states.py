@@ -1,0 +1,289 @@
+"""Each kind of thing that an estimate depended on: found as it was, and found changed."""
+
+import os
+
+import pytest
+
+from pytest_membudget.cache.paths import Names
+from pytest_membudget.cache.states import (
+    CONTENT,
+    DETAILS,
+    KINDS,
+    LINK,
+    LISTING,
+    MODE,
+    MODULES,
+    MOST_READ_BYTES,
+    NAMESPACES,
+    STATUS,
+    TYPE,
+    NotCacheable,
+    States,
+    World,
+    dependencies_of,
+    first_change,
+    importable,
+    variables,
+)
+
+NAMES = Names("/project")
+
+
+class Project:
+    """A folder with files, the root of a session's."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {}
+
+    def write(self, name, text=""):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return str(path)
+
+    def world(self, **more):
+        return World(Names(str(self.folder)), States(), self.environment, **more)
+
+    def seen(self, *reads, modules=(), namespaces=(), variables=(), trouble=""):
+        """What an observer has seen: ``reads`` of kind and name, modules by name."""
+        paths = {kind: {} for kind in KINDS}
+        for kind, name in reads:
+            path = str(self.folder / name)
+            paths[kind][path] = States().of(kind, path)
+        found = {
+            kind: {str(self.folder): {name: importable(kind, str(self.folder), name) for name in names}}
+            for kind, names in ((MODULES, modules), (NAMESPACES, namespaces))
+        }
+        return {"paths": paths, **found, "variables": list(variables), "trouble": trouble}
+
+    def kept(self, *reads, **more):
+        kept = dependencies_of(self.seen(*reads, **more), self.world())
+        assert first_change(kept, self.world()) is None
+        return kept
+
+    def changed(self, kept):
+        return first_change(kept, self.world())
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path)
+
+
+def test_the_content_of_a_file(project):
+    project.write("data.txt", "1")
+    kept = project.kept((CONTENT, "data.txt"))
+
+    project.write("data.txt", "2")
+
+    assert project.changed(kept) == "{root}/data.txt"
+
+
+@pytest.mark.parametrize("kind", [CONTENT, TYPE, MODE, STATUS])
+def test_a_file_that_was_not_there(project, kind):
+    kept = project.kept((kind, "data.txt"))
+
+    project.write("data.txt")
+
+    assert project.changed(kept) == "{root}/data.txt"
+
+
+def test_a_folder_that_was_asked_for(project):
+    project.write("data/a.txt")
+    kept = project.kept((TYPE, "data"))
+
+    os.remove(project.folder / "data/a.txt")
+    os.rmdir(project.folder / "data")
+
+    assert project.changed(kept) == "{root}/data"
+
+
+def test_the_type_of_a_path_is_not_its_content(project):
+    project.write("data.txt", "1")
+    kept = project.kept((TYPE, "data.txt"))
+
+    project.write("data.txt", "2")
+
+    assert project.changed(kept) is None
+
+
+def test_the_mode_of_a_file_is_neither_its_content_nor_its_times(project):
+    path = project.write("data.txt", "1")
+    kept = project.kept((MODE, "data.txt"))
+
+    project.write("data.txt", "2")
+    assert project.changed(kept) is None
+    os.chmod(path, 0o600)
+    assert project.changed(kept) == "{root}/data.txt"
+
+
+def test_the_times_of_a_file(project):
+    path = project.write("data.txt", "1")
+    kept = project.kept((STATUS, "data.txt"))
+
+    os.utime(path, (1, 1))
+
+    assert project.changed(kept) == "{root}/data.txt"
+
+
+def test_where_a_link_leads(project):
+    os.symlink("a.txt", project.folder / "link")
+    kept = project.kept((LINK, "link"), (LINK, "none"))
+
+    os.remove(project.folder / "link")
+    os.symlink("b.txt", project.folder / "link")
+
+    assert project.changed(kept) == "{root}/link"
+
+
+def test_the_names_in_a_folder(project):
+    project.write("data/a.txt")
+    kept = project.kept((LISTING, "data"))
+
+    project.write("data/__pycache__/a.cpython-311.pyc")
+    assert project.changed(kept) is None
+    project.write("data/b.txt")
+    assert project.changed(kept) == "{root}/data"
+
+
+def test_the_types_in_a_folder(project):
+    path = project.write("data/a.txt")
+    kept = project.kept((LISTING, "data"))
+
+    os.remove(path)
+    os.mkdir(path)
+
+    assert project.changed(kept) == "{root}/data"
+
+
+def test_the_sizes_in_a_folder(project):
+    project.write("data/a.txt", "1")
+    kept, details = project.kept((LISTING, "data")), project.kept((DETAILS, "data"))
+
+    project.write("data/a.txt", "22")
+
+    assert project.changed(kept) is None
+    assert project.changed(details) == "{root}/data"
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("1", None), ("1", "2")])
+def test_a_variable(project, before, after):
+    def put(value):
+        project.environment = {} if value is None else {"SIZE": value}
+
+    put(before)
+    kept = project.kept(variables=["SIZE"])
+    put(after)
+
+    assert project.changed(kept) == "SIZE"
+
+
+@pytest.mark.parametrize("name", ["quick.py", "quick/__init__.py", "quick.abi3.so"])
+@pytest.mark.parametrize("kind", ["modules", "namespaces"])
+def test_a_module_that_was_missing_in_a_folder(project, name, kind):
+    kept = project.kept(**{kind: ["quick"]})
+
+    project.write(name)
+
+    assert project.changed(kept) == "module quick"
+
+
+def test_a_module_that_is_gone(project):
+    path = project.write("quick.py")
+    kept = project.kept(modules=["quick"])
+
+    os.remove(path)
+
+    assert project.changed(kept) == "module quick"
+
+
+def test_a_folder_of_a_module_s_name_counts_where_there_is_no_module_elsewhere(project):
+    found, missing = project.kept(modules=["quick"]), project.kept(namespaces=["quick"])
+
+    project.write("quick/data.txt")
+
+    assert project.changed(found) is None
+    assert project.changed(missing) == "module quick"
+
+
+def test_what_it_did_not_depend_on_is_no_change(project):
+    project.write("data.txt", "1")
+    kept = project.kept((CONTENT, "data.txt"), variables=["SIZE"], modules=["quick"])
+
+    project.write("other.txt", "1")
+    project.write("other.py", "1")
+    project.environment = {"OTHER": "1"}
+
+    assert project.changed(kept) is None
+
+
+def test_a_state_is_of_the_content(project):
+    path = project.write("a.txt", "1")
+    states = States()
+    first = states.of(CONTENT, path)
+    project.write("a.txt", "2")
+
+    assert states.of(CONTENT, path) != first
+    project.write("a.txt", "1")
+    assert states.of(CONTENT, path) == first == States().of(CONTENT, path)
+
+
+def test_large_files_are_identified_by_their_times(project):
+    path = project.write("large")
+    os.truncate(path, MOST_READ_BYTES + 1)
+    first = States().of(CONTENT, path)
+    os.utime(path, (1, 1))
+
+    assert States().of(CONTENT, path) != first
+
+
+# What is not kept
+
+
+def test_what_changed_while_the_test_ran_is_not_kept(project):
+    project.write("a.txt", "1")
+    seen = project.seen((CONTENT, "a.txt"))
+    dependencies_of(seen, project.world())
+
+    project.write("a.txt", "2")
+    with pytest.raises(NotCacheable, match=r"a\.txt was changed while the test ran"):
+        dependencies_of(seen, project.world())
+
+
+def test_a_base_that_used_its_head_is_not_kept(project):
+    project.write("head/a.py", "1")
+    seen = project.seen((CONTENT, "head/a.py"))
+    dependencies_of(seen, project.world())
+
+    with pytest.raises(NotCacheable, match="base"):
+        dependencies_of(seen, project.world(head=str(project.folder / "head")))
+
+
+def test_trouble_is_not_kept(project):
+    with pytest.raises(NotCacheable, match=r"os\.system"):
+        dependencies_of(project.seen(trouble="os.system"), project.world())
+
+
+# What is written
+
+
+def test_a_value_is_not_kept_and_one_in_the_checkout_is_the_same_in_another():
+    found = variables({"TOKEN": "secret", "DATA": "/project/data"}, ["TOKEN", "DATA", "UNSET"], NAMES)
+
+    assert "secret" not in str(found)
+    assert found["UNSET"] is None
+    assert found["DATA"] == variables({"DATA": "/other/data"}, ["DATA"], Names("/other"))["DATA"]
+
+
+def test_a_link_in_the_checkout_is_the_same_in_another(tmp_path):
+    worlds = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        os.symlink(tmp_path / name / "data", tmp_path / name / "link")
+        worlds.append(World(Names(str(tmp_path / name)), States(), {}))
+    seen = Project(tmp_path / "a").seen((LINK, "link"), (TYPE, "none"))
+
+    kept = dependencies_of(seen, worlds[0])
+
+    assert [first_change(kept, world) for world in worlds] == [None, None]
