@@ -1,13 +1,17 @@
 """Kinds of fields: each takes what it says, refuses the rest with a remedy, and says so as JSON Schema."""
 
+import datetime
+from dataclasses import dataclass
+
 import pytest
 
-from pytest_membudget.user_input.fields import Field, Table
+from pytest_membudget.user_input.fields import Field, Table, described, table_of
 from pytest_membudget.user_input.kinds import (
     FLAG,
     Choice,
     ListOf,
     Numbers,
+    Parsed,
     Several,
     number,
     text,
@@ -38,6 +42,8 @@ CASES = [
     (Choice((32, 8)), ["8"], ["true", "'8'", "9"]),
     (whole(), ["1", "1_000"], ["0", "1.5", "true", "'1'", "x"]),
     (whole(also=(-1,)), ["-1", "3"], ["0", "-2"]),
+    (whole(most=8), ["1", "8"], ["0", "9"]),
+    (Parsed("day", datetime.date.fromisoformat, {"type": "string", "format": "date"}), ["'2026-12-31'"], []),
     (GIB, ["40", "0.5"], ["0", "-1", ".inf", ".nan", "true", "'40'", "1e3"]),
     (number(0.1, is_included=True, below=1), ["0", "0.5"], ["1", "-0.1"]),
     (FLAG, ["true", "off"], ["1", "'true'", "maybe"]),
@@ -48,7 +54,7 @@ CASES = [
     (ANY_TABLE, ["{a: [b]}"], ["{}", "a", "[a]"]),
     (text_or_table("x.json"), ["x.json", "{a: 1}"], ["''", "{}", "3", "[a]"]),
     (TABLE, ["one", "{kind: one, size: 3}", "{kind: two, flag: null}"], ["three", "[one]", "{kind: x}"]),
-    (ONE_OF, ["{a: 1}", "{b: 2}"], ["{a: 1, b: 2}", "3"]),
+    (ONE_OF, ["{a: 1}", "{b: 2}", "{a: 1, b: null}"], ["{a: 1, b: 2}", "3"]),
 ]
 
 NOT_IN_JSON = (".inf", ".nan")
@@ -145,3 +151,42 @@ def test_mistakes_are_told_in_the_order_of_the_file(tmp_path):
 def test_nothing_is_near_to_what_is_like_nothing():
     assert nearest("micro_bacth", ("micro_batch", "sequence")) == "micro_batch"
     assert nearest("qqq", ("micro_batch", "sequence")) is None
+
+
+def test_what_cannot_be_parsed_is_refused_with_the_parsers_message(node_of):
+    mistakes = Mistakes()
+
+    value = Parsed("day", datetime.date.fromisoformat).read(node_of("'soon'"), "f", mistakes)
+
+    assert value is UNREADABLE
+    assert mistakes.lines == ["f.yaml:1: f: 'soon': Invalid isoformat string: 'soon'"]
+
+
+@dataclass
+class Described:
+    size: int = described(whole(), "How much.")
+    name: str | None = described(text("x"), "Which.", default=None, without="the file's name")
+    flag: bool = described(FLAG, "Whether.", default=False)
+    made: int = 3
+
+
+def test_the_described_fields_of_a_dataclass_are_a_table():
+    table = table_of(Described, "key")
+
+    assert [(one.name, one.default, one.required) for one in table.fields] == [
+        ("size", "", True),
+        ("name", "the file's name", False),
+        ("flag", "False", False),
+    ]
+    assert (Described(2).name, Described(2).flag) == (None, False)
+
+
+def test_a_missing_field_of_a_dataclass_is_a_mistake_with_its_meaning(node_of):
+    mistakes = Mistakes()
+
+    table_of(Described, "key").read(node_of("{flag: true, nam: a}"), "f", mistakes)
+
+    assert mistakes.lines == [
+        "f.yaml:1: f.nam: a: there is no key nam in f; did you mean name?",
+        "f.yaml:1: f.size is missing: How much.",
+    ]

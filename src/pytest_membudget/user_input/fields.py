@@ -104,7 +104,13 @@ class Table:
             "additionalProperties": False,
         }
         if self.one_of:
-            table["not"] = {"anyOf": [{"required": list(pair)} for pair in combinations(self.one_of, 2)]}
+            written = {name: {"not": {"type": "null"}} for name in self.one_of}
+            table["not"] = {
+                "anyOf": [
+                    {"required": list(pair), "properties": {name: written[name] for name in pair}}
+                    for pair in combinations(self.one_of, 2)
+                ]
+            }
         if self.main is None:
             return table
         short = {**self.by_name[self.main].kind.json_schema(), "not": {"type": "object"}}

@@ -1,0 +1,88 @@
+"""TOML with the line of every key, and values as TOML writes them."""
+
+import datetime
+
+import pytest
+
+from pytest_membudget.user_input.nodes import PYTHON, TOML, YAML, Node
+from pytest_membudget.user_input.toml_nodes import toml_nodes
+
+tomllib = pytest.importorskip("tomllib")
+
+TEXT = """\
+[project]
+name = "x"
+
+[tool.ours]
+size = 3  # a comment
+"quoted" = true
+inline = { a = 1, b = { c = 2 } }
+several = [
+  1,
+  2,
+]
+
+[tool.ours.table]
+deep.key = 1
+
+[[tool.ours.rows]]
+a = 1
+
+[[tool.ours.rows]]
+a = 2
+b = 2026-12-31
+"""
+
+
+@pytest.fixture
+def ours():
+    return toml_nodes(tomllib.loads(TEXT)["tool"]["ours"], ("tool", "ours"), TEXT, "p.toml", TOML)
+
+
+def test_values_have_the_lines_of_their_keys(ours):
+    assert ours.line == 4
+    assert {name: node.line for name, node in ours.value.items()} == {
+        "size": 5,
+        "quoted": 6,
+        "inline": 7,
+        "several": 8,
+        "table": 13,
+        "rows": 16,
+    }
+    assert ours.value["table"].value["deep"].value["key"].line == 14
+    assert ours.value["inline"].value["b"].value["c"].line == 7
+
+
+def test_each_of_several_tables_has_its_own_lines(ours):
+    first, second = ours.value["rows"].value
+
+    assert [first.line, second.line] == [16, 19]
+    assert [first.value["a"].line, second.value["a"].line, second.value["b"].line] == [17, 20, 21]
+
+
+def test_values_are_shown_as_toml_writes_them(ours):
+    rows = ours.value["rows"]
+
+    assert rows.value[1].text == "{a = 2, b = 2026-12-31}"
+    assert ours.value["quoted"].text == "true"
+    assert ours.value["inline"].text == "{a = 1, b = {c = 2}}"
+    assert ours.value["several"].field("several") == "several = [1, 2]: "
+
+
+@pytest.mark.parametrize(
+    ("syntax", "shown"),
+    [
+        (YAML, "f: {a: [1, x], b: true}"),
+        (TOML, "f = {a = [1, 'x'], b = true}"),
+        (PYTHON, "f={'a': [1, 'x'], 'b': True}"),
+    ],
+)
+def test_an_example_is_written_in_the_syntax_of_its_source(syntax, shown):
+    assert Node(None, "file", 1, syntax=syntax).example("f", {"a": [1, "x"], "b": True}) == shown
+
+
+def test_a_value_of_no_line_is_its_place():
+    node = Node(3, "mark(f=3)", syntax=PYTHON)
+
+    assert (node.place, node.field("f")) == ("mark(f=3)", "")
+    assert Node(datetime.date(2026, 1, 2), "p.toml", 1, syntax=TOML).text == "2026-01-02"
