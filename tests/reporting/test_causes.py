@@ -10,7 +10,7 @@ GIB = 2**30
 
 
 def text(*given, **more):
-    return cause_text(Change(*given, **more), str, signed=True)
+    return cause_text(Change(*given, **more), str)
 
 
 def test_growth_of_one_line_is_named_with_it():

@@ -107,7 +107,7 @@ def test_growth_is_told_with_its_line(reported, row, comparison):
         "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or a waiver with a reason."
     )
     [cause] = causes(one, 5)
-    assert cause_text(cause, quoted, signed=True) == (
+    assert cause_text(cause, quoted) == (
         "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (was <src/model.py:55>) (<aten::gelu>)"
     )
 
@@ -121,7 +121,7 @@ def test_what_has_shrunk_can_be_tightened(reported, row, comparison):
 
 def test_without_findings_the_holders_explain(reported, over):
     [cause] = causes(reported(over()), 1)
-    assert cause_text(cause, quoted, signed=False) == (
+    assert cause_text(cause, quoted) == (
         "3.00 GiB parameters of <layers.*.weight> x2 at <src/model.py:41> (<aten::empty>)"
     )
 

@@ -14,21 +14,22 @@ Cause = Holder | Change
 Code = Callable[[str], str]
 
 
-def size_text(size_bytes: int, *, signed: bool) -> str:
-    """``size_bytes`` with its unit; growth begins with ``+`` if ``signed``."""
-    return f"{'+' if signed and size_bytes > 0 else ''}{gib_text(size_bytes)}"
+def signed_size(size_bytes: int) -> str:
+    """``size_bytes`` with its unit; growth begins with ``+``."""
+    return f"{'+' if size_bytes > 0 else ''}{gib_text(size_bytes)}"
 
 
 def signed_growth(comparison: Comparison) -> str:
     """The growth since the base, and its share of what the test took there."""
     growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
     share = f" ({growth_bytes / base_bytes:+.1%})" if growth_bytes and base_bytes else ""
-    return f"{size_text(growth_bytes, signed=True)}{share}"
+    return f"{signed_size(growth_bytes)}{share}"
 
 
-def cause_text(cause: Cause, code: Code, *, signed: bool) -> str:
+def cause_text(cause: Cause, code: Code) -> str:
     """The size of ``cause``, and what it is; ``code`` wraps what came from code."""
-    return f"{size_text(cause.bytes, signed=signed)} {described(cause, code)}"
+    size = signed_size(cause.bytes) if isinstance(cause, Change) else gib_text(cause.bytes)
+    return f"{size} {described(cause, code)}"
 
 
 def described(cause: Cause, code: Code) -> str:
@@ -47,7 +48,7 @@ def _where(cause: Cause, code: Code) -> str:
     if cause.module == ELSEWHERE:
         return " outside the largest holders" if cause.component in TENSOR_COMPONENTS else ""
     if cause.largest_bytes is not None:
-        largest = size_text(cause.largest_bytes, signed=True)
+        largest = signed_size(cause.largest_bytes)
         return f" in {cause.lines} lines, the largest {largest} {_moved(cause, code)}{operator}"
     return f" {_moved(cause, code)}{operator}"
 
@@ -67,10 +68,7 @@ def _at(location: str | None, code: Code) -> str:
 
 def change_lines(comparison: Comparison) -> list[str]:
     """The rows that explain the growth since the base, for a terminal."""
-    rows = [
-        f"  {size_text(change.bytes, signed=True):>12}  {described(change, str)}"
-        for change in comparison.findings
-    ]
+    rows = [f"  {signed_size(change.bytes):>12}  {described(change, str)}" for change in comparison.findings]
     return [*rows, *filter(None, [input_text(comparison)])]
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ..errors import UsageMistake
 from ..units import MIB
-from . import benchmarks, github, gitlab, junit, markdown
+from . import junit, markdown, metrics
+from .annotations import code_quality, workflow_commands
 from .document import MOST_FILE_BYTES, Document, read_document
 from .status import is_notable
 
@@ -35,13 +36,11 @@ _WRITERS: dict[str, Writer] = {
     "markdown": _markdown,
     "html": _html,
     "junit": lambda document, options: junit.junit(document),
-    "github": lambda document, options: github.workflow_commands(
-        document, root=options.root, prefix=options.prefix
-    ),
-    "gitlab-metrics": lambda document, options: gitlab.metrics(document),
-    "gitlab-codequality": lambda document, options: gitlab.code_quality(document),
-    "github-action-benchmark": lambda document, options: benchmarks.smaller_is_better(document),
-    "bencher": lambda document, options: benchmarks.bencher(document),
+    "github": lambda document, options: workflow_commands(document, root=options.root, prefix=options.prefix),
+    "gitlab-metrics": lambda document, options: metrics.open_metrics(document),
+    "gitlab-codequality": lambda document, options: code_quality(document),
+    "github-action-benchmark": lambda document, options: metrics.smaller_is_better(document),
+    "bencher": lambda document, options: metrics.bencher(document),
 }
 
 

@@ -10,7 +10,7 @@ from ..results.comparison import versions_text
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .agreement import figures_table
-from .causes import change_lines, size_text
+from .causes import change_lines, signed_size
 
 #: Holders that a failure names; report.json has more.
 _TOP = 10
@@ -67,7 +67,7 @@ def _since_base(row: TestResult) -> list[str]:
     growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
     if not growth_bytes:
         return ["", f"It took {gib_text(base_bytes)} at the base too."]
-    growth = size_text(growth_bytes, signed=True)
+    growth = signed_size(growth_bytes)
     versions = versions_text(comparison.distributions)
     since = f"Since the base {growth}, from {gib_text(base_bytes)}{versions and f', with {versions}'}:"
     return ["", since, *change_lines(comparison)]

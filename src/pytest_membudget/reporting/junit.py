@@ -66,8 +66,7 @@ def _full(one: ReportedTest, text: str) -> Iterator[str]:
     yield text
     if to_do(one, str):
         yield to_do(one, str)
-    signed = one.result.comparison is not None and bool(one.result.comparison.findings)
     for cause in causes(one, _CAUSES):
-        yield f"  {cause_text(cause, str, signed=signed)}"
+        yield f"  {cause_text(cause, str)}"
     if one.result.details:
         yield one.result.details

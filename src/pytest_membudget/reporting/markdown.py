@@ -124,7 +124,7 @@ def _first_aid(one: ReportedTest) -> str:
     found = causes(one, 1)
     if found:
         title = "What grew most" if _is_change(one) else "Most is held by"
-        lines.append(f"{title}: {cause_text(found[0], markdown_code, signed=_is_change(one))}.")
+        lines.append(f"{title}: {cause_text(found[0], markdown_code)}.")
     lines.append(f"**What to do:** {to_do(one, markdown_code)}")
     return "  \n".join(line for line in lines if line)
 
@@ -170,7 +170,7 @@ def _row(one: ReportedTest) -> tuple[str, ...]:
         gib_text(base) if base is not None else "-",
         signed_growth(comparison) if comparison is not None and base is not None else "-",
         gib_text(limit) if limit is not None else "-",
-        _largest(one.figure),
+        _largest(result.figure),
     )
     whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
     return (markdown_code(result.nodeid), *whole, _verdict(one))
@@ -193,7 +193,7 @@ def _largest(figure: MemoryReport | None) -> str:
 def _why(one: ReportedTest) -> str:
     """One test's own folded part: what changed or what holds the peak, and the text of an error."""
     found = causes(one, _CAUSES)
-    listed = [f"- {cause_text(cause, markdown_code, signed=_is_change(one))}" for cause in found]
+    listed = [f"- {cause_text(cause, markdown_code)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
     if one.result.details:
         body.append(markdown_block(_cut(one.result.details)))

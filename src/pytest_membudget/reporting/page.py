@@ -86,13 +86,13 @@ def _hash(script: str) -> str:
 
 def _timeline(one: ReportedTest) -> Timeline | None:
     """The timeline of the figure shown; a measurement has none, and the estimate's is shown."""
-    figures = [figure for figure in (one.figure, *one.result.estimates) if figure is not None]
+    figures = [figure for figure in (one.result.figure, *one.result.estimates) if figure is not None]
     return next((figure.timeline for figure in figures if figure.timeline is not None), None)
 
 
 def _charts(one: ReportedTest, number: int) -> Iterator[dict[str, Any]]:
     """The chart that report.js draws; nothing without a timeline."""
-    timeline = _timeline(one) if one.figure is not None else None
+    timeline = _timeline(one) if one.result.figure is not None else None
     if timeline is not None:
         yield _chart(one, timeline, number)
 
@@ -130,7 +130,7 @@ def _base_line(base: Timeline, last: int) -> dict[str, Any]:
 
 def _test(one: ReportedTest, number: int) -> dict[str, Any]:
     """What the template shows of one test; it escapes every text itself."""
-    result, figure = one.result, one.figure
+    result, figure = one.result, one.result.figure
     findings = result.comparison.findings if result.comparison is not None else ()
     place = place_in(f"{result.file}:{result.line}")
     return {
@@ -155,12 +155,12 @@ def _test(one: ReportedTest, number: int) -> dict[str, Any]:
 
 def _components(one: ReportedTest) -> list[dict[str, Any]]:
     """The components at the peak, with those of the base where they are known."""
-    if one.figure is None:
+    if one.result.figure is None:
         return []
-    head: Mapping[str, int] = one.figure.components
+    head: Mapping[str, int] = one.result.figure.components
     comparison = one.result.comparison
     base = comparison.base_components if comparison is not None else None
-    total = one.figure.peak_bytes
+    total = one.result.figure.peak_bytes
     names = [*head, *(name for name in base or () if name not in head)]
     return [
         {

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..memory_report import MemoryReport
 from ..results.comparison import (
     EXPIRED,
     GROWN,
@@ -67,15 +66,9 @@ class ReportedTest:
         return self.result.status
 
     @property
-    def figure(self) -> MemoryReport | None:
-        """The figure of the rank that takes most: measured where it was, else the estimate's."""
-        found = self.result.worst_measurement or self.result.worst_estimate
-        return found if found is not None and found.peak_bytes else None
-
-    @property
     def peak_bytes(self) -> int | None:
-        """The peak of that figure."""
-        return self.figure.peak_bytes if self.figure is not None else None
+        """The peak of the test's figure."""
+        return self.result.figure.peak_bytes if self.result.figure is not None else None
 
     @property
     def excess_bytes(self) -> int:
@@ -158,12 +151,11 @@ def explained(one: ReportedTest, code: Code) -> str:
 
 
 def _budget_text(one: ReportedTest, code: Code) -> str:
-    peak, limit = one.peak_bytes, one.result.limit_bytes
-    if peak is None or one.figure is None:
+    figure, limit = one.result.figure, one.result.limit_bytes
+    if figure is None:
         return ""
-    figure = one.figure
     on_rank = f" on rank {figure.rank}" if len(one.result.own_estimates) > 1 else ""
-    takes = f"Takes {gib_text(peak)}{on_rank}"
+    takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
     if one.excess_bytes and limit is not None:
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
     if one.result.verdict == "over":  # by a component, the host or another figure
@@ -221,7 +213,7 @@ def causes(one: ReportedTest, most: int) -> list[Cause]:
     comparison = one.result.comparison
     if comparison is not None and comparison.findings:
         return list(comparison.findings[:most])
-    return list(one.figure.holders[:most]) if one.figure is not None else []
+    return list(one.result.figure.holders[:most]) if one.result.figure is not None else []
 
 
 def place_in(location: str | None) -> tuple[str, int] | None:

@@ -101,6 +101,12 @@ class TestResult:
         return _largest(self.measurements)
 
     @property
+    def figure(self) -> MemoryReport | None:
+        """The figure that reports show, of the rank that takes most: measured, else estimated; None for 0."""
+        found = self.worst_measurement or self.worst_estimate
+        return found if found is not None and found.peak_bytes else None
+
+    @property
     def estimate_of_verdict(self) -> MemoryReport | None:
         """The estimate of the rank that decides the verdict; without one, of the rank that takes most."""
         return _of_rank(self.own_estimates, self.rank) or self.worst_estimate

@@ -1,10 +1,11 @@
-"""Workflow commands of GitHub: at the mark, at the line that grew, ten of a kind."""
+"""Workflow commands of GitHub: at the mark, at the line that grew, ten of a kind; GitLab's code quality."""
 
+import json
 import re
 
 import pytest
 
-from pytest_membudget.reporting.github import workflow_commands
+from pytest_membudget.reporting.annotations import code_quality, workflow_commands
 
 GIB = 2**30
 
@@ -85,3 +86,39 @@ def test_a_hostile_report_gives_no_command_of_its_own(document, hostile_report, 
     assert len(lines) == text.count("\n") == 3
     for line in lines:
         assert re.match(r"::(error|warning) title=GPU memory%3A [a-z ]+::", line)
+
+
+# GitLab's code quality
+
+
+def test_code_quality_has_what_fails_at_its_mark(document, row, over):
+    [entry] = json.loads(code_quality(document(row(), over())))
+    assert entry.pop("description").startswith(
+        "tests/test_memory.py::test_over: Takes 4.00 GiB, 1.00 GiB over"
+    )
+    assert len(entry.pop("fingerprint")) == 64
+    assert entry == {
+        "check_name": "membudget-over",
+        "severity": "major",
+        "location": {"path": "tests/test_memory.py", "lines": {"begin": 12}},
+    }
+
+
+def test_what_is_over_since_before_is_minor(document, over, comparison):
+    [entry] = json.loads(code_quality(document(over(comparison=comparison(status="still-over")))))
+    assert (entry["severity"], entry["check_name"]) == ("minor", "membudget-still-over")
+
+
+def test_a_fingerprint_stays_when_lines_and_figures_change(document, over):
+    def fingerprint(*args, **changes):
+        return json.loads(code_quality(document(over(*args, **changes))))[0]["fingerprint"]
+
+    assert fingerprint() == fingerprint(line=40, limit_bytes=2 * GIB)
+    assert fingerprint() != fingerprint("tests/test_memory.py::test_other")
+    assert fingerprint() != fingerprint(file="tests/other.py")
+
+
+def test_a_hostile_report_has_paths_inside_the_repository(document, hostile_report):
+    for entry in json.loads(code_quality(document(*hostile_report["tests"]))):
+        assert not entry["location"]["path"].startswith(("/", "."))
+        assert entry["location"]["lines"]["begin"] >= 1

@@ -1,10 +1,13 @@
-"""A report as GitHub's annotations: at the mark of each test that fails, and at the line that grew."""
+"""A report as annotations of lines: GitHub's workflow commands, and GitLab's findings of code quality."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..results.comparison import SHRUNK
 from .causes import cause_text
@@ -24,6 +27,7 @@ from .status import (
 
 #: GitHub shows this many annotations of a level for a step, and hides the rest silently.
 _MOST = 10
+_SEVERITIES = {FAILURE: "major", WARNING: "minor"}
 _COMMANDS = {FAILURE: "error", WARNING: "warning", NOTICE: "notice"}
 
 
@@ -36,7 +40,7 @@ class _Annotation:
 
 
 def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> str:
-    """Workflow commands, a line each, the worst first.
+    """GitHub's workflow commands, a line each, the worst first: at marks of tests, and at lines that grew.
 
     ``root``: the folder that paths in the report start from; lines of files that are not in it (installed
     packages) are named, and not annotated. ``prefix``: the way there from the repository's root.
@@ -51,16 +55,19 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
 def _of(one: ReportedTest, root: Path) -> Iterator[_Annotation]:
     if one.level not in _COMMANDS or (one.level == NOTICE and one.status != SHRUNK):
         return
-    text = f"{one.result.nodeid}: {' '.join(part for part in (explained(one, str), to_do(one, str)) if part)}"
     title = f"GPU memory: {one.word}"
-    yield _Annotation(one.level, title, text, place_in(f"{one.result.file}:{one.result.line}"))
+    yield _Annotation(one.level, title, _text(one), place_in(f"{one.result.file}:{one.result.line}"))
     if one.level != FAILURE or one.growth_bytes <= 0:
         return
     for cause in causes(one, 1):
         place = place_in(cause.location)
         if place is not None and cause.bytes > 0 and (root / place[0]).is_file():
-            text = f"{cause_text(cause, str, signed=True)}, in {one.result.nodeid}"
+            text = f"{cause_text(cause, str)}, in {one.result.nodeid}"
             yield _Annotation(one.level, "GPU memory: what grew", text, place)
+
+
+def _text(one: ReportedTest) -> str:
+    return " ".join(filter(None, [f"{one.result.nodeid}:", explained(one, str), to_do(one, str)]))
 
 
 def _limited(some: list[_Annotation], level: str, prefix: str) -> list[str]:
@@ -79,3 +86,27 @@ def _line(one: _Annotation, prefix: str) -> str:
         properties = [f"file={command_property(file)}", f"line={max(1, one.place[1])}"]
     properties.append(f"title={command_property(one.title)}")
     return f"::{_COMMANDS[one.level]} {','.join(properties)}::{command_data(one.text)}"
+
+
+def code_quality(document: Document) -> str:
+    """GitLab's JSON of code quality: one entry for each test that fails or is over since before.
+
+    The fingerprint is of the file, the test and the rule: it stays when lines move and figures change.
+    """
+    return (
+        json.dumps([_entry(one) for one in reported_tests(document) if one.level in _SEVERITIES], indent=1)
+        + "\n"
+    )
+
+
+def _entry(one: ReportedTest) -> dict[str, Any]:
+    row = one.result
+    rule = f"membudget-{one.status or row.verdict}"
+    path, line = place_in(f"{row.file}:{row.line}") or (row.file.lstrip("/"), 1)
+    return {
+        "description": _text(one),
+        "check_name": rule,
+        "fingerprint": hashlib.sha256("\0".join((path, row.nodeid, rule)).encode()).hexdigest(),
+        "severity": _SEVERITIES[one.level],
+        "location": {"path": path.removeprefix("./"), "lines": {"begin": max(1, line)}},
+    }

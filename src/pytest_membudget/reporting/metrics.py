@@ -1,0 +1,89 @@
+"""A report for services that follow figures over time: GitLab, github-action-benchmark and Bencher."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ..memory_report import MemoryReport
+from ..results.test_result import TestResult
+from .document import Document
+from .escaping import metric_label
+
+#: The longest name of a benchmark and of a measure (bencher.dev/docs/reference/bencher-metric-format).
+_LONGEST_NAME = 1024
+
+
+def smaller_is_better(document: Document) -> str:
+    """github-action-benchmark's ``customSmallerIsBetter``: the peak of each test, bytes."""
+    entries = [
+        {"name": _name(row.nodeid), "unit": "bytes", "value": figure.peak_bytes, "extra": _extra(row, figure)}
+        for row, figure in _figures(document)
+    ]
+    return json.dumps(entries, indent=1) + "\n"
+
+
+def bencher(document: Document) -> str:
+    """Bencher Metric Format: the peak of each test, its budget and its components, bytes, as measures."""
+    benchmarks: dict[str, dict[str, Any]] = {}
+    for row, figure in _figures(document):
+        measures = {f"peak-{figure.metric}-bytes": {"value": figure.peak_bytes}}
+        if row.limit_bytes is not None:
+            measures["budget-bytes"] = {"value": row.limit_bytes}
+        for component, size in figure.components.items():
+            if size:
+                measures[f"{component.replace('_', '-')}-bytes"] = {"value": size}
+        benchmarks[_name(row.nodeid)] = measures
+    return json.dumps(benchmarks, indent=1) + "\n"
+
+
+def open_metrics(document: Document) -> str:
+    """OpenMetrics text: peak, budget and components of each test, bytes, in the order of the report."""
+    peaks, limits, parts = [], [], []
+    for row in document.tests:
+        test = f'test="{metric_label(row.nodeid)}"'
+        if row.figure is not None:
+            of_metric = f'{test},metric="{row.figure.metric}",kind="{row.figure.kind}"'
+            peaks.append(f"membudget_peak_bytes{{{of_metric}}} {row.figure.peak_bytes}")
+            parts += [
+                f'membudget_component_bytes{{{test},component="{name}"}} {size}'
+                for name, size in row.figure.components.items()
+                if size
+            ]
+        if row.limit_bytes is not None:
+            limits.append(f"membudget_budget_bytes{{{test}}} {row.limit_bytes}")
+    lines = [
+        *_family("peak", "what the test takes", peaks),
+        *_family("budget", "what it may take", limits),
+        *_family("component", "what of the peak is what", parts),
+    ]
+    return "".join(f"{line}\n" for line in [*lines, "# EOF"])
+
+
+def _family(name: str, about: str, samples: list[str]) -> list[str]:
+    if not samples:
+        return []
+    full = f"membudget_{name}_bytes"
+    return [f"# TYPE {full} gauge", f"# UNIT {full} bytes", f"# HELP {full} GPU memory: {about}", *samples]
+
+
+def _figures(document: Document) -> Iterator[tuple[TestResult, MemoryReport]]:
+    for row in document.tests:
+        if row.figure is not None:
+            yield row, row.figure
+
+
+def _name(nodeid: str) -> str:
+    """``nodeid``; a longer one than services take ends in a digest."""
+    if len(nodeid) <= _LONGEST_NAME:
+        return nodeid
+    digest = hashlib.sha256(nodeid.encode()).hexdigest()[:16]
+    return f"{nodeid[: _LONGEST_NAME - 17]}-{digest}"
+
+
+def _extra(row: TestResult, figure: MemoryReport) -> str:
+    limit = row.limit_bytes
+    budget = f"budget: {limit} bytes" if limit is not None else "no budget of the whole"
+    return f"{figure.kind} {figure.metric}; {budget}"
