@@ -314,6 +314,18 @@ def test_an_unrelated_pair_of_one_size_has_its_rows(figure, hold):
     ]
 
 
+@pytest.mark.parametrize("count", [1, 5])
+def test_unrelated_pairs_that_are_larger_than_the_cause_come_after_it(figure, hold, count):
+    gone = [hold((90 + n) * MIB, module=f"a{n}", location=f"a.py:{n}", source=f"a{n}") for n in range(count)]
+    new = [hold((90 + n) * MIB, module=f"b{n}", location=f"b.py:{n}", source=f"b({n})") for n in range(count)]
+    cause = hold(20 * MIB, module="c", location="c.py:1", source="kept.append(x)")
+    first, *rows = told(findings(figure(*new, cause), figure(*gone)))
+
+    assert first == (20, "activations", "c.py:1")
+    shown = sorted(range(90, 90 + count), reverse=True)[:2]
+    assert [size for size, *_ in rows] == [size for each in shown for size in (each, -each)]
+
+
 def test_what_has_grown_comes_before_what_has_shrunk(figure, hold):
     gone = hold(90 * MIB, "temporaries", location="a.py:1")
     new = hold(99 * MIB, "activations", location="b.py:1")

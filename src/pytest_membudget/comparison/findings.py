@@ -88,10 +88,11 @@ def _change(pair: Pair) -> Change:
 
 
 def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | None:
-    """The fewest of ``changes`` that add up to the growth; None if too many would."""
+    """The fewest of ``changes`` that add up to the growth, then pairs that cancel; None if too many would."""
     rows: list[Change] = []
     rest = growth_bytes
-    for change in sorted(changes, key=lambda one: -abs(one.bytes)):
+    single, pairs = _cancelling(changes)
+    for change in sorted(single, key=lambda one: -abs(one.bytes)):
         if len(rows) == MOST_ROWS or abs(change.bytes) <= abs(growth_bytes) * _NEGLIGIBLE:
             break
         rows.append(change)
@@ -101,7 +102,27 @@ def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | 
         return None
     while len(rows) > 1 and abs(rest + rows[-1].bytes) <= most:
         rest += rows.pop().bytes
-    return _causes_first(rows, growth_bytes)
+    rows = _causes_first(rows, growth_bytes)
+    for pair in sorted(pairs, key=lambda one: -abs(one[0].bytes)):
+        if abs(pair[0].bytes) > most and len(rows) + len(pair) <= MOST_ROWS:
+            rows += _causes_first(pair, growth_bytes)
+    return rows
+
+
+def _cancelling(changes: Sequence[Change]) -> tuple[list[Change], list[tuple[Change, Change]]]:
+    """``changes`` without pairs of opposite bytes, and these pairs; those of one component first."""
+    pairs: list[tuple[Change, Change]] = []
+    single = list(changes)
+    for key in (lambda one: one.component, lambda one: None):
+        opposite: dict[Hashable, list[Change]] = defaultdict(list)
+        for change in single:
+            others = opposite[key(change), -change.bytes]
+            if others:
+                pairs.append((others.pop(), change))
+            else:
+                opposite[key(change), change.bytes].append(change)
+        single = [change for some in opposite.values() for change in some]
+    return single, pairs
 
 
 def _with_others(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
@@ -130,12 +151,13 @@ def _summed(group: Sequence[Change]) -> Change:
     # what has grown has its reason where most was added
     leads = [change for change in group if (change.bytes > 0) == (size > 0)] or list(group)
     lead = max(leads, key=lambda change: abs(change.bytes))
-    lines = len({_line(one) for one in group if abs(one.bytes) >= abs(lead.bytes) * _NEGLIGIBLE})
+    notable = [change for change in group if abs(change.bytes) >= abs(lead.bytes) * _NEGLIGIBLE]
+    lines = len({_line(change) for change in notable})
     return replace(
         lead,
         bytes=size,
-        module=lead.module if len({module_pattern(change.module) for change in group}) == 1 else None,
-        operator=lead.operator if len({change.operator for change in group}) == 1 else None,
+        module=lead.module if len({module_pattern(change.module) for change in notable}) == 1 else None,
+        operator=lead.operator if len({change.operator for change in notable}) == 1 else None,
         lines=lines,
         largest_bytes=lead.bytes if lines > 1 else None,
     )
