@@ -273,7 +273,7 @@ def test_an_untraceable_operator_whose_error_the_body_catches_leaves_the_budget_
 
 
 def test_what_the_device_refuses_leaves_the_budget_unchecked_where_the_body_catches_it(session_of, both_ways):
-    """On a GPU each of the first three takes 1 GiB, in what is skipped here; the last raises there too."""
+    """On a GPU each of the first four takes 1 GiB, in what is skipped here; the last raises there too."""
     files = {
         "test_budgets.py": """
             import pytest, torch
@@ -292,11 +292,15 @@ def test_what_the_device_refuses_leaves_the_budget_unchecked_where_the_body_catc
             def lazy():
                 torch.nn.LazyLinear(2**14).cuda()(torch.zeros(1, 2**14, device="cuda"))
 
+            def settings():
+                torch.cuda.memory._set_allocator_settings("max_split_size_mb:64")
+                hold()
+
             def not_refused():
                 torch.zeros(2, 3, device="cuda") @ torch.zeros(4, 5, device="cuda")
 
             @pytest.mark.mem_budget(gib=0.5)
-            @pytest.mark.parametrize("asks", [graph, pool, lazy, not_refused])
+            @pytest.mark.parametrize("asks", [graph, pool, lazy, settings, not_refused])
             def test_caught(asks):
                 torch.zeros(1, device="cuda")
                 try:
@@ -314,6 +318,7 @@ def test_what_the_device_refuses_leaves_the_budget_unchecked_where_the_body_catc
         "device",
         "test_caught[pool]": "test_budgets.py:11: torch.cuda.MemPool is not part of",
         "test_caught[lazy]": "test_budgets.py:15: UninitializedParameter (lazy modules) is not part of",
+        "test_caught[settings]": "test_budgets.py:18: another allocator setting is not part of",
     }
     assert run.outcomes == {**dict.fromkeys(refused, "failed"), "test_caught[not_refused]": "passed"}, run.out
     for name, text in refused.items():

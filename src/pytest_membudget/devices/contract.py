@@ -16,6 +16,8 @@ class Device(ABC):
     name: str
     #: whether asking for its card begins to use the driver, which does not survive a fork
     wakes_when_asked: bool = False
+    #: whether it is a card of this machine
+    is_there: bool = False
 
     @property
     def is_awake(self) -> bool:

@@ -114,7 +114,13 @@ def _refused_functions() -> dict[str, Any]:
         "caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_enable",
         "change_current_allocator", "CUDAPluggableAllocator", "MemPool", "use_mem_pool",
     )  # fmt: skip
-    return {name: refuses(f"torch.cuda.{name}", "allocate with tensors there") for name in names}
+    refused = {name: refuses(f"torch.cuda.{name}", "allocate with tensors there") for name in names}
+    return {**refused, "_set_allocator_settings": other_settings()}
+
+
+def other_settings() -> Any:
+    """What refuses to change the allocator's settings while a test runs."""
+    return refuses("another allocator setting", "set PYTORCH_CUDA_ALLOC_CONF where pytest is started")
 
 
 def refuses(name: str, instead: str) -> Any:

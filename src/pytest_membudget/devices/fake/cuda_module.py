@@ -11,7 +11,7 @@ import torch
 
 from ...allocator import CachingAllocator
 from ...hardware.gpus import Gpu
-from .cuda_memory import memory_functions
+from .cuda_memory import memory_functions, other_settings
 from .cuda_streams import Event, Stream, stream_functions
 from .generator import DefaultGenerators
 from .memory_history import MemoryHistory
@@ -47,6 +47,8 @@ def install_cuda_module(
         _replace(importlib.import_module(module), _accelerator_names(names))
     torch.cuda._is_compiled = lambda: True
     torch._C._cuda_getCurrentRawStream = lambda device: 0  # for extensions' launches
+    own: Any = torch._C
+    own._accelerator_setAllocatorSettings = other_settings()
     torch.Stream, torch.Event = Stream, Event  # type: ignore[misc, assignment]
     _install_device_module()
     _install_build()

@@ -37,6 +37,7 @@ class CudaDevice(Device):
     name = "CUDA"
     #: asking for the card does
     wakes_when_asked = True
+    is_there = True
 
     def __init__(
         self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False

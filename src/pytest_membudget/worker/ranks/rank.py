@@ -150,7 +150,7 @@ class RankPlugin(ServingPlugin):
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         self._rank_files.begin()
-        self._current = ItemRun(item, self._device, request)
+        self._current = ItemRun(item, self._device, request, self._caveats)
         answer = self._current.run()
         if answer.get("report"):
             answer["report"]["rank"] = self._rank_files.rank

@@ -14,16 +14,18 @@ import pytest
 
 from ...devices.contract import Device
 from ...hardware.gpus import find_gpu
+from .caveats import Caveats
 from .snapshot_file import write_snapshot
 
 
 class ItemRun:
     """Runs ``item`` once and turns its phases and the device's ledger into a plain JSON answer."""
 
-    def __init__(self, item: pytest.Item, device: Device, request: dict[str, Any]) -> None:
+    def __init__(self, item: pytest.Item, device: Device, request: dict[str, Any], caveats: Caveats) -> None:
         self._item = item
         self._device = device
         self._request = request
+        self._caveats = caveats
         self._is_calling = False
         #: the answer that the first trouble makes
         self._trouble: dict[str, Any] | None = None
@@ -35,7 +37,9 @@ class ItemRun:
     def run(self) -> dict[str, Any]:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
         request = self._request
-        self._device.begin(find_gpu(request["gpu"]), limited=request["limited"], **_place_in(request))
+        gpu, is_named = find_gpu(request["gpu"]), request["limited"]
+        self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
+        self._device.begin(gpu, limited=is_named, **_place_in(request))
         with self._threads_watched():
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
@@ -112,8 +116,10 @@ class ItemRun:
 
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
+        assumptions = self._caveats.assumptions()
         data: dict[str, Any] = self._device.end(metric=self._request["metric"], root=root).to_json()
-        data["not_modelled"] += self._skipped_parts
+        data["assumptions"] += assumptions
+        data["not_modelled"] += [*self._caveats.not_modelled(), *self._skipped_parts]
         if self._request["snapshot"] is not None:
             self._snapshot = write_snapshot(Path(self._request["snapshot"]), self._device.snapshot())
         return data

@@ -17,6 +17,7 @@ from ...devices.contract import Device
 from ...names import WORKER
 from ..protocol import Channel
 from .at_once import AtOnce
+from .caveats import Caveats
 from .child_process import Child, SessionGone, run_in_child
 from .item_run import ItemRun
 from .process_exit import leave
@@ -61,6 +62,8 @@ class ServingPlugin:
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
+        self._caveats = Caveats()
+        self._caveats.install()
         self.served = False
         self.trouble = ""
 
@@ -162,7 +165,7 @@ class ServingPlugin:
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
         def body() -> dict[str, Any]:
             _take_temporary_folder(item.config, self._scratch, request["number"])
-            self._current = ItemRun(item, self._device, request)
+            self._current = ItemRun(item, self._device, request, self._caveats)
             if self._observer is None:
                 return self._current.run()
             self._observer.begin()

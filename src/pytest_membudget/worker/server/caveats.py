@@ -1,0 +1,98 @@
+"""What a test did that its figure rests on or does not have in it: lines for its report."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+
+from ...hardware.gpus import Gpu
+from ...tracking.hidden_code import users_source
+from ...tracking.source import shown_path
+
+#: What the interpreter raises where a process is started (audit events of subprocess, os and pty, 3.14).
+_STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
+#: Who starts processes that take nothing of a card: compilers, and loaders' workers.
+_HARMLESS: Final = (
+    "torch._inductor", "torch._dynamo", "torch.utils.data", "torch.utils.cpp_extension", "triton",
+    "multiprocessing.resource_tracker", "platform", "ctypes.util",
+)  # fmt: skip
+#: The functions that answer how much of a card is free.
+_FREE_MEMORY: Final[Sequence[tuple[ModuleType, str]]] = (
+    (torch.cuda, "mem_get_info"),
+    (torch.cuda.memory, "mem_get_info"),
+    (torch.accelerator, "get_memory_info"),
+    (torch.accelerator.memory, "get_memory_info"),
+)
+
+
+class Caveats:
+    """Installed once in a worker, before anything of the user's is imported; ``begin`` for each test."""
+
+    def __init__(self) -> None:
+        self._source = users_source()
+        self._root = ""
+        self._gpu: Gpu | None = None
+        #: the pid of the process that runs the test
+        self._pid = 0
+        #: in the order in which they came up
+        self._assumptions: dict[str, None] = {}
+        self._not_modelled: dict[str, None] = {}
+
+    def install(self) -> None:
+        """See questions for free memory, and processes that are started."""
+        for module, name in _FREE_MEMORY:
+            if hasattr(module, name):
+                setattr(module, name, self._noted(getattr(module, name)))
+        sys.addaudithook(self._see)
+
+    def _noted(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(ask)
+        def free_memory(*args: Any, **kwargs: Any) -> Any:
+            if self._gpu is not None:
+                asked = "the free memory of a card that its mark does not name"
+                self._assumptions[f"{self._place()}: {asked}: {self._gpu.name}'s"] = None
+            return ask(*args, **kwargs)
+
+        return free_memory
+
+    def begin(self, gpu: Gpu, root: str, *, is_named: bool) -> None:
+        """A test begins on ``gpu``, which its mark names or not. Paths are shown relative to ``root``."""
+        self._gpu = None if is_named else gpu
+        self._root, self._pid = root, os.getpid()
+
+    def assumptions(self) -> list[str]:
+        """What the test took for granted."""
+        ooms = torch.cuda.memory_stats().get("num_ooms", 0) if torch.cuda.is_initialized() else 0
+        caught = f"out of memory ({ooms} times), after which the test went on: its figure is that of this run"
+        return [*self._assumptions, *([caught] if ooms else [])]
+
+    def not_modelled(self) -> list[str]:
+        """What is not in its figure."""
+        return list(self._not_modelled)
+
+    def _see(self, event: str, args: tuple[Any, ...]) -> None:
+        if event not in _STARTS or os.getpid() != self._pid or _is_harmless():
+            return
+        command = f" ({os.path.basename(str(args[0]))})" if args and args[0] else ""
+        text = f"{self._place()}: a process is started{command}: what it allocates is not counted"
+        self._not_modelled[text] = None
+
+    def _place(self) -> str:
+        code, line = self._source.find(2)
+        return "torch" if code is None else f"{shown_path(code.co_filename, self._root)}:{line}"
+
+
+def _is_harmless() -> bool:
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if any(name == module or name.startswith(f"{module}.") for module in _HARMLESS):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,85 @@
+"""What a test's figure rests on, or does not have in it, is in its report."""
+
+import pytest
+
+FILES = {
+    "test_budgets.py": """
+        import subprocess, sys
+        import pytest, torch
+        from torch.cuda import mem_get_info
+
+        def hold(mib):
+            return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+
+        @pytest.mark.mem_budget(gib=80, gpu="RTX-4090")
+        def test_smaller_batch():
+            try:
+                hold(40 * 2**10)
+            except torch.OutOfMemoryError:
+                hold(8)
+
+        @pytest.mark.mem_budget(gib=80)
+        def test_free_memory():
+            free, total = torch.cuda.mem_get_info()
+            mem_get_info()
+            hold(8)
+
+        @pytest.mark.mem_budget(gib=80, gpu="H100-80GB")
+        def test_free_memory_of_a_named_card():
+            torch.cuda.mem_get_info()
+            hold(8)
+
+        @pytest.mark.mem_budget(gib=80)
+        def test_process():
+            hold(8)
+            subprocess.run([sys.executable, "-c", ""], check=True)
+
+        @pytest.mark.mem_budget(gib=80)
+        def test_plain():
+            hold(8)
+        """,
+}
+
+
+@pytest.fixture(scope="module")
+def report_of(session_of):
+    run = session_of(FILES, "--membudget")
+    assert set(run.outcomes.values()) == {"passed"}, run.out
+
+    def report_of(name):
+        (report,) = run.rows[name]["estimates"]
+        return report
+
+    return report_of
+
+
+def test_out_of_memory_that_the_body_catches(report_of):
+    report = report_of("test_smaller_batch")
+
+    assert report["peak"]["allocated_bytes"] == 8 * 2**20
+    assert any(line.startswith("out of memory (1 times), after which") for line in report["assumptions"])
+
+
+def test_free_memory_of_a_card_that_nobody_named(report_of):
+    """However the function is imported."""
+    asked = "the free memory of a card that its mark does not name: H100-80GB's"
+
+    assert report_of("test_free_memory")["assumptions"] == [
+        f"test_budgets.py:17: {asked}",
+        f"test_budgets.py:18: {asked}",
+    ]
+    assert not any(
+        "free memory" in line for line in report_of("test_free_memory_of_a_named_card")["assumptions"]
+    )
+
+
+def test_a_process_that_the_body_starts(report_of):
+    (line,) = report_of("test_process")["not_modelled"]
+
+    assert line.startswith("test_budgets.py:29: a process is started (")
+    assert line.endswith("what it allocates is not counted")
+
+
+def test_nothing_is_said_of_others(report_of):
+    assert report_of("test_plain")["assumptions"] == []
+    assert report_of("test_plain")["not_modelled"] == []
