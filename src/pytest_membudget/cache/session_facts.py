@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import json
 import os
 import platform
@@ -174,7 +174,7 @@ def package_digest(folder: str, states: States) -> str:
 
 def torch_facts(states: States) -> list[str | None]:
     """Where torch is, and a digest of the file that has its version, its commit and its CUDA."""
-    spec = importlib.util.find_spec("torch")
+    spec = importlib.machinery.PathFinder.find_spec("torch")
     if spec is None or spec.origin is None:
         return [None]
     origin = os.path.abspath(spec.origin)
