@@ -38,7 +38,7 @@ FLOORS = [
     ["devices"],
     ["worker"],
     ["reporting"],
-    ["comparison", "scenarios"],
+    ["comparison", "scenarios", "testing"],
     ["gate"],
     ["plugin"],
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget import assumptions, components, plugin
+from pytest_membudget import assumptions, components, plugin, testing
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
 from pytest_membudget.budgets.settings import SETTINGS, WAIVER
@@ -241,6 +241,10 @@ def test_names_of_steps():
     steps = pytest.importorskip("pytest_membudget.steps")
 
     assert documented("Steps") == set(steps.__all__)
+
+
+def test_names_of_testing():
+    assert documented("Testing") == set(testing.__all__)
 
 
 def test_variables():

@@ -1,7 +1,7 @@
-"""What the gate makes of what workers answer, in whole sessions with a stand-in for the worker.
+"""What the gate makes of estimates, in whole sessions with given ones in place of a worker's.
 
-Its answers are those of the tests' names; no torch is imported and nothing is traced, so that a session takes
-half a second. That workers answer so is held in ``tests/plugin``.
+No torch is imported and nothing is traced, so that a session takes half a second. That workers estimate so is
+held in ``tests/plugin``.
 """
 
 import pytest
@@ -9,59 +9,38 @@ import pytest
 CONFTEST = """
     import pytest
 
-    import pytest_membudget.gate.estimators
-    from pytest_membudget.errors import WorkerFailure
-    from pytest_membudget.worker.client.workers import Workers
-    from pytest_membudget.worker.client.order import VIRTUAL
+    from pytest_membudget.testing import GivenEstimates, error, out_of_memory, raises, skips, takes
 
-    pytest_membudget.gate.estimators.MEASURED_ON = "stand_in:device"
-
-
-    def figure(kind, metric, gib, **components):
-        size = int(gib * 2**30)
-        held = {name: int(part * 2**30) for name, part in components.items()}
-        return {
-            "kind": kind, "rank": 0, "metric": metric,
-            "peak": {f"{name}_bytes": size for name in ("allocated", "active", "reserved", "device")},
-            "components": {"parameters": 0, "activations": 0, **held, "inputs": size - sum(held.values())},
-            "holders": [], "host": None, "assumptions": [], "not_modelled": [], "seconds": 0.0,
-        }
-
-
-    def answer(estimator, request):
-        estimator.asked += 1
-        kind = "traced" if estimator._order.device == VIRTUAL else "measured"
-        name = request["key"].rpartition("::")[2]
-
-        def traced(gib, **components):
-            return {"outcome": "traced", "report": figure(kind, request["metric"], gib, **components)}
-
-        if name == "test_lost":
-            raise WorkerFailure("the worker was killed\\nits last lines")
-        if "raises" in name:
-            return {"outcome": "error", "reason": "ValueError: no", "raised": True}
-        if "unchecked" in name:
-            return {"outcome": "error", "reason": "could not be traced"}
-        if name == "test_skips_itself":
-            return {"outcome": "skipped", "reason": "too slow"}
-        if name == "test_out_of_memory":
-            return {"outcome": "out_of_memory", "reason": "aten::mm", "where": "a.py:1"}
-        if name == "test_nothing_on_cuda":
-            return traced(0)
-        if name == "test_component":
-            return traced(1, activations=0.75)
-        if name == "test_more_on_cuda":
-            return traced(1 if kind == "traced" else 3)
-        if name == "test_a_little_more_on_cuda":
-            return traced(1 if kind == "traced" else 1.25)
-        return traced(3 if "over" in name else 1)
-
-    def card(estimator, file):
-        return {"count": 1, "name": "Stand-in 40GB", "total_bytes": 40 * 2**30}
+    ESTIMATES = {
+        "test_within": takes(1),
+        "test_over": takes(3),
+        "test_component": takes(1, activations=0.75),
+        "test_lost": error("the worker was killed\\nits last lines"),
+        "test_raises": raises("ValueError: no"),
+        "test_unchecked": error("could not be traced"),
+        "test_skips_itself": skips("too slow"),
+        "test_out_of_memory": out_of_memory("aten::mm", "a.py:1"),
+        "test_nothing_on_cuda": takes(0),
+        "test_over_and_expected": takes(3),
+        "test_over_and_another_expected": takes(3),
+        "test_raises_and_expected": raises("ValueError: no"),
+        "test_unchecked_and_expected": error("could not be traced"),
+        "test_more_on_cuda": takes(1),
+        "test_a_little_more_on_cuda": takes(1),
+    }
+    MEASURED = {
+        "test_within": takes(1),
+        "test_more_on_cuda": takes(3),
+        "test_a_little_more_on_cuda": takes(1.25),
+    }
 
 
-    Workers.ask = answer
-    Workers.card_for = card
+    def by_nodeid(given):
+        return {f"test_budgets.py::{name}": one for name, one in given.items()}
+
+
+    def pytest_membudget_estimates():
+        return GivenEstimates(by_nodeid(ESTIMATES), measured=by_nodeid(MEASURED), card="Stand-in 40GB")
     """
 BUDGETS = """
     import pytest
@@ -132,15 +111,10 @@ BUDGETS = """
     def test_nothing_ran_here():
         assert not ran
     """
-#: What is measured runs on a device of fake tensors, and so does what it is compared with.
-PYPROJECT = """
-    [tool.membudget]
-    device = "fake"
-    """
-FILES = {"pyproject.toml": PYPROJECT, "conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
-#: No other plugins, which take longer to import than a session takes; CUDA, as far as the session sees.
-ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CUDA_VISIBLE_DEVICES": "0"}
-ASKED = ("-p", "pytest_membudget.plugin", "--membudget", "--membudget-cache=off")
+FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
+#: No other plugins, which take longer to import than a session takes.
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
 
 PASSED = {"test_within", "test_a_little_more_on_cuda", "test_nothing_ran_here"}
 SKIPPED = {"test_skips_itself", "test_growth_alone"}
@@ -240,12 +214,12 @@ def test_without_measuring_the_estimate_decides(session_of):
     assert "3 not measured (switched off)" in counts(off)
 
 
-def test_required_measuring_without_cuda_fails(session_of):
-    no_cuda = {**FILES, "conftest.py": CONFTEST.replace('MEASURED_ON = "stand_in:device"', "MEASURED_BY = 0")}
-    required = session_of(no_cuda, *ASKED, "--membudget-measure=require", "-k", "within", env=ALONE)
+def test_required_measuring_that_cannot_be_had_fails(session_of):
+    none = {**FILES, "conftest.py": CONFTEST.replace("measured=by_nodeid(MEASURED)", "measured={}")}
+    required = session_of(none, *ASKED, "--membudget-measure=require", "-k", "within", env=ALONE)
 
     assert required.outcomes == {"test_within": "failed"}
-    assert "not measured: no CUDA" in required.message("test_within")
+    assert "not measured: pytest_membudget.testing was given no" in required.message("test_within")
     assert any(part.startswith("1 not measured (") for part in counts(required))
 
 

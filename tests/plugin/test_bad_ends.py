@@ -6,25 +6,16 @@ import sys
 
 import pytest
 
-#: Stands for the worker, so that a session takes a second: each test's figure is 1 GiB.
-STAND_IN = """
-    from pytest_membudget.worker.client.workers import Workers
+#: In place of workers, so that a session takes a second: each test's figure is 1 GiB.
+GIVEN = """
+    from pytest_membudget.testing import GivenEstimates, interrupted, takes
 
-    PEAKS = ("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes")
-
-    def answer(estimator, request):
-        estimator.asked += 1
-        if request["key"].endswith("test_interrupted"):
-            raise KeyboardInterrupt
-        report = {
-            "kind": "traced", "rank": 0, "metric": "allocated", "peak": dict.fromkeys(PEAKS, 2**30),
-            "components": {"parameters": 2**30}, "holders": [], "host": None, "assumptions": [],
-            "not_modelled": [], "seconds": 0.0,
-        }
-        return {"outcome": "traced", "report": report}
-
-    Workers.ask = answer
+    def pytest_membudget_estimates():
+        names = ["test_first", "test_later", *(f"test_over[{number}]" for number in range(8))]
+        given = {name: takes(1) for name in names} | {"test_interrupted": interrupted()}
+        return GivenEstimates({f"test_it.py::{name}": one for name, one in given.items()})
     """
+ASKED = ("-p", "pytest_membudget.testing", "--membudget")
 BUDGETS = """
     import pytest
 
@@ -47,7 +38,7 @@ OVER = """
 
 
 def test_an_interrupted_session_keeps_what_was_estimated_before(session_of):
-    run = session_of({"conftest.py": STAND_IN, "test_it.py": BUDGETS}, "--membudget")
+    run = session_of({"conftest.py": GIVEN, "test_it.py": BUDGETS}, *ASKED)
 
     assert run.status == pytest.ExitCode.INTERRUPTED
     assert [row["verdict"] for row in run.rows.values()] == ["within"]
@@ -64,7 +55,7 @@ def test_an_interrupted_session_keeps_what_was_estimated_before(session_of):
 def test_sessions_that_stop_early_or_are_shared_are_red_and_count_the_rest(session_of, args, failed):
     if "-n4" in args:
         pytest.importorskip("xdist")
-    run = session_of({"conftest.py": STAND_IN, "test_it.py": OVER}, "--membudget", *args)
+    run = session_of({"conftest.py": GIVEN, "test_it.py": OVER}, *ASKED, *args)
 
     assert run.status == 1, run.out
     assert list(run.outcomes.values()) == ["failed"] * failed

@@ -6,10 +6,12 @@ one. A body finds out which of the two it runs on, as no user's would, to make t
 
 import pytest
 
+ASKED = ("-p", "pytest_membudget.testing", "--membudget")
 CONFTEST = """
-    import pytest_membudget.gate.estimators
+    from pytest_membudget.testing import GivenDevice
 
-    pytest_membudget.gate.estimators.MEASURED_ON = "stand_in:device"
+    def pytest_membudget_estimates():
+        return GivenDevice("stand_in:device")
     """
 STAND_IN = """
     from pytest_membudget.devices import contract
@@ -103,7 +105,7 @@ ON_CUDA = {"CUDA_VISIBLE_DEVICES": "0"}
 
 @pytest.fixture(scope="module")
 def run(session_of, both_ways):
-    return session_of(FILES, "--membudget", *both_ways, env=ON_CUDA)
+    return session_of(FILES, *ASKED, *both_ways, env=ON_CUDA)
 
 
 def measured(run, name):
@@ -197,7 +199,7 @@ def test_required_measuring_without_cuda_fails_with_the_reason(session_of):
 
 
 def test_measuring_can_be_switched_off(session_of):
-    run = session_of(FILES, "--membudget", "--membudget-measure=off", "-k", "takes_more", env=ON_CUDA)
+    run = session_of(FILES, *ASKED, "--membudget-measure=off", "-k", "takes_more", env=ON_CUDA)
 
     assert run.outcomes["test_takes_more"] == "passed"
     assert any("0 measured, 1 not measured (switched off)" in line for line in run.summary)
@@ -205,7 +207,7 @@ def test_measuring_can_be_switched_off(session_of):
 
 def test_the_settings_may_allow_more_disagreement(session_of):
     files = {**FILES, "pyproject.toml": f'{PYPROJECT}max_disagreement = "20%"\n'}
-    run = session_of(files, "--membudget", "-k", "little", env=ON_CUDA)
+    run = session_of(files, *ASKED, "-k", "little", env=ON_CUDA)
 
     assert run.outcomes["test_takes_a_little_more"] == "passed"
     assert not any(line.startswith("disagreement") for line in run.summary)

@@ -6,11 +6,12 @@ finds out whether it is measured, as no user's would, to make the two figures di
 
 import pytest
 
+ASKED = ("-p", "pytest_membudget.testing", "--membudget")
 CONFTEST = """
-    import pytest_membudget.gate.estimators
+    from pytest_membudget.testing import GivenDevice
 
-    pytest_membudget.gate.estimators.MEASURED_ON = "counting_device:made_for"
-    pytest_membudget.gate.estimators.MEASURED_BY = "gloo"
+    def pytest_membudget_estimates():
+        return GivenDevice("counting_device:made_for", backend="gloo")
     """
 DEVICE = """
     from pytest_membudget.devices import contract
@@ -109,7 +110,7 @@ GIB = 2**30
 
 @pytest.fixture(scope="module")
 def run(session_of):
-    return session_of({**FILES, **PYPROJECT}, "--membudget", env=ON_TWO)
+    return session_of({**FILES, **PYPROJECT}, *ASKED, env=ON_TWO)
 
 
 def peaks(row):
@@ -160,7 +161,7 @@ def test_the_summary_counts_them_as_any_other(run):
 @pytest.mark.parametrize(("rank", "world_size"), [("0", "2"), ("3", "16")])
 def test_a_session_of_a_launcher_is_refused_with_what_to_do(session_of, rank, world_size):
     run = session_of(
-        {**FILES, **PYPROJECT}, "--membudget", env={"RANK": rank, "WORLD_SIZE": world_size}, report=False
+        {**FILES, **PYPROJECT}, *ASKED, env={"RANK": rank, "WORLD_SIZE": world_size}, report=False
     )
 
     assert run.status == pytest.ExitCode.USAGE_ERROR
@@ -169,8 +170,6 @@ def test_a_session_of_a_launcher_is_refused_with_what_to_do(session_of, rank, wo
 
 
 def test_a_launcher_of_one_process_is_none(session_of):
-    run = session_of(
-        {**FILES, **PYPROJECT}, "--membudget", "-k", "nothing", env={"RANK": "0", "WORLD_SIZE": "1"}
-    )
+    run = session_of({**FILES, **PYPROJECT}, *ASKED, "-k", "nothing", env={"RANK": "0", "WORLD_SIZE": "1"})
 
     assert run.status == pytest.ExitCode.NO_TESTS_COLLECTED

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -15,19 +15,18 @@ from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
-from ..devices.choice import DeviceChoice
+from ..devices.choice import choose_device
 from ..estimates.estimate import Estimate
 from ..estimates.estimator import Estimator
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
 from ..names import OFF
+from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.measuring import MeasuringEstimator
-from ..worker.client.order import CUDA, CUDA_GROUP, Order
+from ..worker.client.order import CUDA, Order
 from ..worker.client.tracing import TracingEstimator
 
-#: What makes the device that tests are measured on, and the backend between several of them.
-MEASURED_ON = CUDA
-MEASURED_BY = CUDA_GROUP
+_GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 
 
 class Estimators(NamedTuple):
@@ -37,35 +36,56 @@ class Estimators(NamedTuple):
     measurer: Estimator
 
 
-def estimators_for(
-    config: pytest.Config,
-    settings: Settings,
-    device: DeviceChoice,
-    invocation: tuple[Sequence[str], str],
-    report_folder: Path | None,
-    files: Sequence[str],
-) -> Estimators:
-    """Those of the session of ``config``, which estimates on ``device``.
+@dataclass(frozen=True, slots=True)
+class EstimatorChoice:
+    """The way in which a session estimates, known before its tests are."""
 
-    ``invocation``: its command line, and where that was given. ``report_folder``: where each test leaves a
-    snapshot; None for none. ``files``: of the tests that have a body.
+    header: str
+    """What the session's header says of it."""
+    begin: Callable[[Sequence[str]], Estimators]
+    """The estimators for the tests with bodies in these files."""
+    is_given: bool = False
+    """Figures are given by a test of this gate, so that nothing is checked."""
+
+
+def choose_estimators(
+    config: pytest.Config, settings: Settings, args: Sequence[str], start_dir: str, report_folder: Path | None
+) -> EstimatorChoice:
+    """The way of the session of ``config``; its command line ``args`` was given in ``start_dir``.
+
+    ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` where the
+    device that is asked for cannot be had.
     """
-    args, start_dir = invocation
+    given = given_to(config, args)
+    if isinstance(given, GivenEstimates):
+        estimators = Estimators(_ByKind(given, settings), given.measurer)
+        return EstimatorChoice(_GIVEN, lambda files: estimators, is_given=True)
     order = Order(
         args=args,
         dir=start_dir,
-        files=files,
+        files=(),
         gpu=settings.gpu or DEFAULT_GPU,
         timeout=settings.timeout,
         at_once=settings.processes or processors(os.environ),
     )
+    device = choose_device(settings.device)
+    card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
         return cache_of(config, settings, order) if settings.cache != OFF else None
 
-    bodies = TracingEstimator(order, device, cache_for, report_folder)
-    measurer = MeasuringEstimator(order, os.environ, MEASURED_ON, MEASURED_BY)
-    return Estimators(_ByKind(bodies, settings), measurer)
+    def begin(files: Sequence[str]) -> Estimators:
+        ordered = replace(order, files=files)
+        bodies = TracingEstimator(ordered, device, cache_for, report_folder)
+        measurer = MeasuringEstimator(ordered, os.environ, card.device, card.backend)
+        return Estimators(_ByKind(bodies, settings), measurer)
+
+    name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
+    measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"
+    if given is not None:
+        measuring = f"measures on {card.device}, which {MODULE} gives"
+    header = f"estimates on a {device.name} {name} ({device.why}); {measuring}"
+    return EstimatorChoice(header, begin, is_given=given is not None)
 
 
 class _ByKind(Estimator):

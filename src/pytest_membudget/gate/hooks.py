@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ..budgets.node_ids import nodeid_of
-from ..budgets.settings import DEFAULT_GPU, Settings
+from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base_run import Invocation
 from ..comparison.comparing import Comparing, Plan, comparison_notices
 from ..comparison.head_run import is_whole, lists_removed, requested_files
-from ..devices.choice import choose_device
-from ..names import BASE, MARKER, OFF
+from ..names import BASE, MARKER
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
-from .estimators import estimators_for
+from .estimators import choose_estimators
 from .marking import is_marked
 from .outcomes import BodyNotRun, BudgetUnchecked
 from .progress import ProgressLine
@@ -66,12 +64,9 @@ class Gate:
         args, start_dir = invocation_of(config)
         self._report_folder = Path(start_dir, report_folder) if report_folder is not None else None
         plan = plan or Plan()
-        self._device = choose_device(settings.device)
-        self._session = BudgetSession(
-            settings,
-            partial(estimators_for, config, settings, self._device, (args, start_dir), self._report_folder),
-            compares=plan.is_on or config.pluginmanager.hasplugin(BASE),
-        )
+        self._choice = choose_estimators(config, settings, args, start_dir, self._report_folder)
+        compares = plan.is_on or config.pluginmanager.hasplugin(BASE)
+        self._session = BudgetSession(settings, self._choice.begin, compares=compares)
         self._is_xdist_worker = hasattr(config, "workerinput")
         self._comparing = Comparing(
             plan,
@@ -89,18 +84,14 @@ class Gate:
         self._silent_workers = 0
         self._has_plan = False
         self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
+        if self._choice.is_given:
+            self._summary.add(f"membudget: {self._choice.header}", is_bad=True)
 
     def pytest_report_header(self) -> str:
         """One line: what is modelled."""
-        gpu = self._settings.gpu
-        card = gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
-        measuring = "measures nothing" if self._settings.measure == OFF else "measures where CUDA is"
         plan = self._comparing.plan
         base = plan.commit.shown if plan.commit is not None else plan.text
-        device = self._device
-        return f"membudget: estimates on a {device.name} {card} ({device.why}); {measuring}" + (
-            base and f"; compares with {base}"
-        )
+        return f"membudget: {self._choice.header}" + (base and f"; compares with {base}")
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the tests that there are, whatever is chosen of them."""
@@ -281,7 +272,7 @@ class Gate:
         self._comparing.close()
         self._summary.add(*comparison_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
-            self._summary.write_report(self._report_folder, compared)
+            self._summary.write_report(self._report_folder, compared, is_given=self._choice.is_given)
         self._summary.print_without_terminal()
 
     def end_workers(self) -> None:

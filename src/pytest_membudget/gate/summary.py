@@ -50,8 +50,8 @@ class Summary:
                 if is_bad:
                     print(text, file=sys.stderr)
 
-    def write_report(self, folder: Path, compared: ComparedSession | None) -> None:
-        """Write ``folder``/report.json, or say why that cannot be."""
+    def write_report(self, folder: Path, compared: ComparedSession | None, *, is_given: bool) -> None:
+        """Write ``folder``/report.json, or say why that cannot be; ``is_given``: nothing was checked."""
         from ..reporting.json_file import write_report
 
         try:
@@ -60,6 +60,7 @@ class Summary:
                 self._config.rootpath,
                 self._results.in_order(),
                 comparison=compared,
+                testing=is_given,
             )
         except OSError as error:
             self.add(f"membudget: the report could not be written: {error}", is_bad=True)

@@ -175,7 +175,10 @@ _HEAD_COMPARISON = Keys(
 _DOCUMENT = Keys(
     {"schema_version": _SIZE, "tests": ListOf(_ROW, 100_000)},
     {
-        "tool": (Keys({}, {"version": _OPTIONAL_PLACE}), lambda: {"version": None}),
+        "tool": (
+            Keys({}, {"version": _OPTIONAL_PLACE, "testing": (_FLAG, bool)}),
+            lambda: {"version": None, "testing": False},
+        ),
         "torch": (
             Keys({}, {"version": _OPTIONAL_PLACE, "alloc_conf": _OPTIONAL_PLACE}),
             lambda: {"version": None, "alloc_conf": None},
@@ -214,6 +217,10 @@ def checked_document(value: object) -> Document:
         if version != SCHEMA_VERSION:
             raise Misfit("schema_version", f"must be {SCHEMA_VERSION}, which this version reads", version)
     document: Mapping[str, Any] = _DOCUMENT(value, "")
+    if document["tool"]["testing"]:
+        raise Misfit(
+            "tool.testing", "must be false: a test gave these figures, and nothing was checked", True
+        )
     for index, row in enumerate(document["tests"]):
         for kind in ("estimates", "measurements"):
             for place, figure in enumerate(row[kind]):

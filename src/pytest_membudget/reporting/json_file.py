@@ -27,14 +27,16 @@ def write_report(
     results: Sequence[TestResult],
     *,
     comparison: ComparedSession | None = None,
+    testing: bool = False,
 ) -> Path:
     """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
 
-    ``comparison``: that with the base as a whole.
+    ``comparison``: that with the base as a whole. ``testing``: figures are given by
+    ``pytest_membudget.testing``.
     """
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        "tool": {"version": __version__},
+        "tool": {"version": __version__, "testing": testing},
         "torch": {
             "version": installed_version("torch"),
             "cuda": None,

@@ -1,4 +1,4 @@
-"""How a process ended, in words."""
+"""How a process ended, or that it did not, in words."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def end_text(returncode: int) -> str:
     except ValueError:  # the real-time ones have none
         return f"was ended by signal {-returncode}"
     return f"was ended by signal {-returncode} ({name})"
+
+
+def time_limit_text(timeout: float, what: str = "finish") -> str:
+    """That a test did not ``finish`` within ``timeout`` seconds."""
+    return f"it did not {what} within {timeout:g} s (the time limit is [tool.membudget] timeout, in seconds)"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..exit_status import end_text
+from ..exit_status import end_text, time_limit_text
 from ..server.last_words import places_of, users_lines, waits_for_others
 from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, entry
 from .rank_files import RankFiles
@@ -117,11 +117,10 @@ class RankWatch:
 
     def _hang_text(self, rank: int, place: str) -> str:
         if self._files[rank].has_begun():
-            limit = f"it did not finish within {self._timeout:g} s"
+            limit = time_limit_text(self._timeout)
         else:
-            limit = f"it did not begin its test within {self._timeout + _START_GRACE:g} s"
-        setting = "(the time limit is [tool.membudget] timeout, in seconds)"
-        return f"{limit} {setting}\nIt was at:\n{place}" if place else f"{limit} {setting}"
+            limit = time_limit_text(self._timeout + _START_GRACE, "begin its test")
+        return f"{limit}\nIt was at:\n{place}" if place else limit
 
     def _is_late(self) -> bool:
         if not self._have_begun and all(files.has_begun() for files in self._files.values()):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..exit_status import end_text
+from ..exit_status import end_text, time_limit_text
 from ..protocol import Channel
 from .last_words import end_with_parent, places_of, tell_when_asked, users_lines
 from .output_file import OutputFile
@@ -211,5 +211,5 @@ def _end_text(returncode: int) -> str:
 
 
 def _hang_text(timeout: float, where: str) -> str:
-    limit = f"it did not finish within {timeout:g} s (the time limit is [tool.membudget] timeout, in seconds)"
+    limit = time_limit_text(timeout)
     return f"{limit}\nIt was at:\n{where}" if where else limit

@@ -31,7 +31,7 @@ def measured_session(session_of, on_cards, tmp_path_factory):
 
     def run(files, *args, cards=1, env=None):
         locks = {"TMPDIR": str(tmp_path_factory.mktemp("locks"))}
-        switch = ("-p", "measured_on_stand_in")
+        switch = ("-p", "pytest_membudget.testing", "-p", "measured_on_stand_in")
         required = ("--membudget", "--membudget-measure=require", "--membudget-gpu=A100-80GB")
         return session_of(files, *switch, *required, *args, env={**on_cards(cards), **locks, **(env or {})})
 

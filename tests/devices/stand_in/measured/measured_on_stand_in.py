@@ -1,9 +1,12 @@
 """A plugin for sessions of these tests: they measure on the stand-in as on a card. No user's session does."""
 
-import pytest_membudget.gate.estimators
 from pytest_membudget.devices.real.device import CudaDevice
+from pytest_membudget.testing import GivenDevice
 
-pytest_membudget.gate.estimators.MEASURED_ON = "measured_on_stand_in:made_for"
+
+def pytest_membudget_estimates():
+    """The device to measure on."""
+    return GivenDevice("measured_on_stand_in:made_for")
 
 
 def made_for(order):

@@ -1,0 +1,217 @@
+"""Estimates that a test gives, in place of a worker's: for tests of conftests and plugins. Starts no torch.
+
+A session uses them if its command line names this module and its root conftest gives them::
+
+    # conftest.py of the session that is tested
+    from pytest_membudget.testing import GivenEstimates, takes
+
+    def pytest_membudget_estimates():
+        return GivenEstimates({"test_it.py::test_fits": takes(gib=1)})
+
+    # the test, with pytest's pytester
+    result = pytester.runpytest("--membudget", "-p", "pytest_membudget.testing")
+    result.assert_outcomes(passed=1)
+
+Nothing is checked in such a session: its header and its summary say so, and ``tool.testing`` in report.json.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pytest
+
+from .budgets.budget import Budget
+from .budgets.marked_test import MarkedTest
+from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
+from .errors import UsageMistake
+from .estimates.estimate import Estimate, without_figure
+from .estimates.estimator import Estimator, NotEstimated
+from .memory_report import MemoryReport, PeakBytes
+from .units import bytes_of_gib
+from .worker.client.answers import read_answer
+from .worker.client.order import CUDA_GROUP
+from .worker.exit_status import end_text, time_limit_text
+
+__all__ = [
+    "Given",
+    "GivenDevice",
+    "GivenEstimates",
+    "error",
+    "interrupted",
+    "out_of_memory",
+    "raises",
+    "skips",
+    "takes",
+    "times_out",
+    "worker_dies",
+]
+
+#: The plugin that a session's command line names.
+MODULE: Final = __name__
+#: What every figure says of itself.
+_NOT_CHECKED = f"given by {MODULE}: nothing was run"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What becomes of a test; the functions of this module make it."""
+
+    answer: Callable[[Budget, str], dict[str, Any]]
+    """A worker's answer for a budget; ``traced`` or ``measured``."""
+
+
+def takes(gib: float, *, host_gib: float = 0, **components: float) -> Given:
+    """The test takes ``gib`` GiB on each of its ranks, by every metric, and ``host_gib`` of host memory each.
+
+    ``components``: GiB of single ones, as ``activations=0.75``; the rest are ``inputs``.
+    """
+    unknown = set(components) - {*COMPONENTS}
+    if unknown:
+        raise UsageMistake(
+            f"takes({min(unknown)}=...): no such component; write one of {', '.join(COMPONENTS)}"
+        )
+
+    def answer(budget: Budget, kind: str) -> dict[str, Any]:
+        host = _report(budget, kind, host_gib, {}) if host_gib else None
+        reports = [
+            replace(_report(budget, kind, gib, components), rank=rank, host=host)
+            for rank in range(budget.gpus)
+        ]
+        return {"outcome": "traced", "reports": [report.to_json() for report in reports]}
+
+    return Given(answer)
+
+
+def out_of_memory(operator: str = "aten::empty", where: str = "test_it.py:1") -> Given:
+    """The card's memory runs out, under ``operator`` in the line ``where``."""
+    return _fixed(outcome="out_of_memory", reason=operator, where=where)
+
+
+def raises(text: str) -> Given:
+    """The test's own code raises; ``text`` is what the exception says, as ``"ValueError: no such size"``."""
+    return _fixed(outcome="error", reason=text, raised=True)
+
+
+def error(reason: str) -> Given:
+    """The test cannot be estimated; ``reason`` may have several lines."""
+    return _fixed(outcome="error", reason=reason)
+
+
+def skips(reason: str) -> Given:
+    """The test skips itself."""
+    return _fixed(outcome="skipped", reason=reason)
+
+
+def times_out(seconds: float = 300.0) -> Given:
+    """The test does not end within the time limit."""
+    return error(time_limit_text(seconds))
+
+
+def worker_dies(exit_code: int = -signal.SIGKILL) -> Given:
+    """The worker ends before it answers; ``exit_code`` is an exit status, or minus a signal's number."""
+    return error(f"the worker {end_text(exit_code)}")
+
+
+def interrupted() -> Given:
+    """Ctrl-C is pressed while the test is estimated."""
+
+    def answer(budget: Budget, kind: str) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    return Given(answer)
+
+
+class GivenEstimates(Estimator):
+    """Estimates by node id; a test without one fails. Scenarios are estimated by formulas all the same."""
+
+    def __init__(
+        self,
+        estimates: Mapping[str, Given],
+        *,
+        measured: Mapping[str, Given] | None = None,
+        card: str = "a given card",
+    ) -> None:
+        """``measured``: what is measured, by node id, on the card that is called ``card``."""
+        self._estimates = estimates
+        self.measurer: Estimator = _GivenMeasurements(measured or {}, card)
+
+    def estimate(self, test: MarkedTest) -> Estimate:
+        """What was given for ``test``."""
+        assert test.budget is not None
+        given = self._estimates.get(test.nodeid)
+        if given is None:
+            return without_figure(f"{MODULE} was given no estimate of {test.nodeid}", test.budget)
+        return read_answer(test.budget, given.answer(test.budget, "traced"))
+
+
+class _GivenMeasurements(Estimator):
+    def __init__(self, measured: Mapping[str, Given], card: str) -> None:
+        self._measured = measured
+        self._card = card
+
+    def estimate(self, test: MarkedTest) -> Estimate:
+        assert test.budget is not None
+        given = self._measured.get(test.nodeid)
+        if given is None:
+            raise NotEstimated(f"{MODULE} was given no measurement of {test.nodeid}")
+        budget = replace(test.budget, host_gib=None)
+        return replace(read_answer(budget, given.answer(budget, "measured")), measured_on=self._card)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenDevice:
+    """A device in place of the CUDA card that tests are measured on: for tests of this plugin itself."""
+
+    device: str
+    """``module:function``, which makes the device as ``devices.real.device:made_for`` does."""
+    backend: str = CUDA_GROUP
+    """Of the ranks' process group."""
+
+
+class _Hooks:
+    @pytest.hookspec(firstresult=True)
+    def pytest_membudget_estimates(self, config: pytest.Config) -> GivenEstimates | GivenDevice | None:
+        """What the session uses in place of workers; the root conftest or a plugin gives it."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """The one hook of this module."""
+    pluginmanager.add_hookspecs(_Hooks)
+
+
+def given_to(config: pytest.Config, args: Sequence[str]) -> GivenEstimates | GivenDevice | None:
+    """What the session of ``config`` uses in place of workers; None where it uses workers.
+
+    ``args``: its command line. Raises ``UsageMistake`` where that does not name this module, or where nothing
+    is given.
+    """
+    if not config.pluginmanager.hasplugin(MODULE):
+        return None
+    if not any(MODULE in arg for arg in args):
+        raise UsageMistake(
+            f"{MODULE} is for sessions that tests start, which check nothing: name it on the command line "
+            f"(-p {MODULE}), not in a conftest or in settings; take it out to check budgets"
+        )
+    given: GivenEstimates | GivenDevice | None = config.hook.pytest_membudget_estimates(config=config)
+    if given is None:
+        raise UsageMistake(
+            f"-p {MODULE}: no estimates are given; write pytest_membudget_estimates in the root conftest"
+        )
+    return given
+
+
+def _report(budget: Budget, kind: str, gib: float, components: Mapping[str, float]) -> MemoryReport:
+    size_bytes = bytes_of_gib(gib)
+    held = {name: bytes_of_gib(part) for name, part in components.items()}
+    empty = {name: 0 for name in COMPONENTS if budget.metric in METRICS_WITH.get(name, METRICS)}
+    rest = {INPUTS: held.get(INPUTS, 0) + size_bytes - sum(held.values())}
+    peak = PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes)
+    return MemoryReport(kind, budget.metric, peak, {**empty, **held, **rest}, assumptions=(_NOT_CHECKED,))
+
+
+def _fixed(**answer: Any) -> Given:
+    return Given(lambda budget, kind: dict(answer))
