@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget import assumptions, components, plugin, testing
+from pytest_membudget import assumptions, components, outcomes, plugin, testing
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
 from pytest_membudget.budgets.settings import SETTINGS, WAIVER
 from pytest_membudget.comparison import comparing
 from pytest_membudget.gate import hooks as gate
-from pytest_membudget.gate import outcomes
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting import command, figures, json_file, junit
 from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison

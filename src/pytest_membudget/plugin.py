@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from .errors import UsageMistake
 from .names import CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
+
+if TYPE_CHECKING:
+    from .gate.hooks import Gate
 
 _SCENARIOS = (".membudget.yaml", ".membudget.yml")
 _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
@@ -74,12 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Skip(), SKIP)
         return
     _refuse_launcher()
-    from .gate.hooks import Gate
-
-    settings = _settings(config)
-    folder = config.getoption("membudget_report")
     try:
-        gate = Gate(config, settings, folder, _plan(config, settings))
+        gate = _gate_of(config)
     except UsageMistake as error:
         raise pytest.UsageError(str(error)) from error
     if config.pluginmanager.register(gate, GATE) is None:
@@ -122,26 +121,17 @@ class _Skip:
                 item.add_marker(pytest.mark.skip(reason=_SKIP_REASON))
 
 
-def _settings(config: pytest.Config) -> Any:
+def _gate_of(config: pytest.Config) -> Gate:
     from .budgets.settings import load_settings
-
-    pyproject: Path = config.rootpath / "pyproject.toml"
-    try:
-        _announce_custom_gpus(config, pyproject)
-        names = ("gpu", "device", "measure", "cache")
-        return load_settings(pyproject, {name: config.getoption(f"membudget_{name}") for name in names})
-    except UsageMistake as error:
-        raise pytest.UsageError(str(error)) from error
-
-
-def _plan(config: pytest.Config, settings: Any) -> Any:
     from .comparison.comparing import plan_for
+    from .gate.hooks import Gate
 
-    start = Path(config.invocation_params.dir)
-    try:
-        return plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
-    except UsageMistake as error:
-        raise pytest.UsageError(str(error)) from error
+    pyproject, start = config.rootpath / "pyproject.toml", Path(config.invocation_params.dir)
+    _announce_custom_gpus(config, pyproject)
+    options = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "device", "measure", "cache")}
+    settings = load_settings(pyproject, options)
+    plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
+    return Gate(config, settings, config.getoption("membudget_report"), plan)
 
 
 def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:

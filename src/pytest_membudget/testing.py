@@ -13,6 +13,8 @@ A session uses them if its command line names this module and its root conftest 
     result.assert_outcomes(passed=1)
 
 Nothing is checked in such a session: its header and its summary say so, and ``tool.testing`` in report.json.
+
+PYTEST_DONT_REWRITE: a test that starts several sessions in its own process has this module loaded already.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from .memory_report import MemoryReport, PeakBytes
 from .units import bytes_of_gib
 from .worker.client.answers import read_answer
 from .worker.client.order import CUDA_GROUP
-from .worker.exit_status import end_text, time_limit_text
+from .worker.process_end import end_text, time_limit_text
 
 __all__ = [
     "Given",

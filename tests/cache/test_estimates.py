@@ -38,6 +38,11 @@ REQUEST["snapshot"] = None
 FAKE = DeviceChoice("fake", "by fake tensors")
 
 
+class _Pending(list):
+    def begun(self):
+        return []
+
+
 class Worker:
     """Answers as it is told; knows how often it was asked."""
 
@@ -48,6 +53,7 @@ class Worker:
 
     def __init__(self, order):
         assert order.observes
+        self.pending = _Pending()
         type(self).started += 1
 
     @classmethod
@@ -67,16 +73,8 @@ class Worker:
             raise WorkerFailure("it is lost")
         return awaited, {**self.answers, "key": awaited["key"], "event": "result"}
 
-    def has(self, request):
-        return False
-
     def has_room(self):
         return False
-
-    def begun(self):
-        return []
-
-    unanswered = begun
 
     def close(self):
         pass

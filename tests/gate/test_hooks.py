@@ -257,7 +257,7 @@ def test_an_xdist_worker_that_ends_without_a_word_of_its_budgets_leaves_the_sess
     forgets = CONFTEST + (
         "\n    @pytest.hookimpl(trylast=True)\n"
         "    def pytest_sessionfinish(session):\n"
-        "        getattr(session.config, 'workeroutput', {}).pop('membudget_planned', None)\n"
+        "        getattr(session.config, 'workeroutput', {}).pop('membudget', None)\n"
     )
     silent = session_of(
         {**FILES, "conftest.py": forgets}, "-p", "xdist.plugin", "-n1", *ASKED, "-k", "test_within", env=ALONE

@@ -57,21 +57,17 @@ class ScriptedWorkers:
         return [list(worker.order.files) for worker in self.workers]
 
 
+class _Pending(deque):
+    def begun(self):
+        return list(self)[:2]
+
+
 class _Worker:
     def __init__(self, script, order):
         self.script, self.order = script, order
         self.imported_bytes, self.card = script.imported_bytes, script.card
-        self.pending, self.sent = deque(), []
+        self.pending, self.sent = _Pending(), []
         self.is_closed = False
-
-    def has(self, request):
-        return request in self.pending
-
-    def unanswered(self):
-        return list(self.pending)
-
-    def begun(self):
-        return list(self.pending)[:2]
 
     def has_room(self):
         return len(self.pending) < self.script.holds

@@ -105,8 +105,8 @@ class Ranks:
         self.answer = answer
         self.orders = []
 
-    def __call__(self, order, request):
-        self.orders.append((order, request))
+    def __call__(self, order, gpus, request):
+        self.orders.append((order, gpus, request))
         return self.answer
 
 
@@ -127,8 +127,8 @@ def test_several_gpus_are_all_taken(locked, ranks):
 
     assert found.verdict == Verdict(ERROR, "rank 1 of 2: it left", 1)
     assert locked == [["3"], ["3", "1"]]
-    ((order, request),) = ranks.orders
-    assert (order.gpus, order.device) == (2, "a:stand_in")
+    ((order, gpus, request),) = ranks.orders
+    assert (gpus, order.device) == (2, "a:stand_in")
     assert order.backend == "cpu:gloo,cuda:nccl"
     assert (request["key"], request["metric"], request["snapshot"]) == ("t.py::t", "allocated", None)
 

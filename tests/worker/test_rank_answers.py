@@ -2,21 +2,23 @@
 
 import pytest
 
-from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, RAISED, combined, entry
+from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, RAISED, RankEnd, combined
 
 
 def traced(rank):
     report = {"rank": rank, "peak": rank}
-    return entry(rank, {"outcome": "traced", "report": report, "device": "CUDA", "properties": [["a", rank]]})
+    return RankEnd(
+        rank, {"outcome": "traced", "report": report, "device": "CUDA", "properties": [["a", rank]]}
+    )
 
 
 def raised(rank, number, outcome="error", **more):
     answer = {"outcome": outcome, "reason": f"trouble of {rank}\nand more", "details": "calls", **more}
-    return entry(rank, answer, failure=RAISED, number=number, output=f"output of {rank}")
+    return RankEnd(rank, answer, failure=RAISED, number=number, output=f"output of {rank}")
 
 
 def skipped(rank):
-    return entry(rank, {"outcome": "skipped", "reason": "no flash attention", "report": None})
+    return RankEnd(rank, {"outcome": "skipped", "reason": "no flash attention", "report": None})
 
 
 def test_all_ranks_reports_are_there_in_their_order():
@@ -43,17 +45,17 @@ def test_the_failure_that_came_first_is_the_one_to_tell():
 
 
 def test_those_that_were_ended_because_of_it_are_not_to_blame():
-    died = entry(1, None, failure=DIED, number=1, reason="its process left with status 3")
+    died = RankEnd(1, None, failure=DIED, number=1, reason="its process left with status 3")
 
-    answer = combined([entry(0, None, failure=ENDED), died])
+    answer = combined([RankEnd(0, None, failure=ENDED), died])
 
     assert answer["reason"] == "rank 1 of 2: its process left with status 3"
     assert answer["details"] == "Rank 0 was ended because of it."
 
 
 def test_of_those_that_hang_the_one_outside_of_a_collective_is_named():
-    waits = entry(0, None, failure=HUNG, number=1, waits=True, reason="it did not finish")
-    sleeps = entry(1, None, failure=HUNG, number=2, reason="it did not finish")
+    waits = RankEnd(0, None, failure=HUNG, number=1, waits=True, reason="it did not finish")
+    sleeps = RankEnd(1, None, failure=HUNG, number=2, reason="it did not finish")
 
     assert combined([waits, sleeps])["failed_rank"] == 1
 
@@ -80,7 +82,7 @@ def test_a_test_that_one_rank_skips_has_checked_nothing():
 
 @pytest.mark.parametrize("failure", [ENDED, None])
 def test_a_rank_without_an_answer_never_passes(failure):
-    silent = entry(1, None, failure=failure, reason="nothing is known")
+    silent = RankEnd(1, None, failure=failure, reason="nothing is known")
 
     answer = combined([traced(0), silent])
 

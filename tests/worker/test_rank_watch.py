@@ -36,8 +36,8 @@ def error(failed_at):
     return {"outcome": "error", "reason": "it raised", "failed_at": failed_at}
 
 
-def failures(entries):
-    return [one["failure"] for one in entries]
+def failures(ends):
+    return [one.failure for one in ends]
 
 
 def test_while_all_run_none_has_failed(tmp_path, start):
@@ -56,7 +56,7 @@ def test_whoever_died_is_named_and_not_the_one_that_raised_because_of_it(tmp_pat
 
     assert watch.look()
     assert watch.failures == {1: DIED}
-    assert watch.entries({1: 1})[1]["reason"] == "its process left with status 1 before its test did"
+    assert watch.ends({1: 1})[1].reason == "its process left with status 1 before its test did"
 
 
 def test_of_two_that_raised_the_earlier_comes_first(tmp_path, start):
@@ -65,9 +65,9 @@ def test_of_two_that_raised_the_earlier_comes_first(tmp_path, start):
     watch = RankWatch(tmp_path, 2, 60.0)
 
     assert watch.look()
-    entries = watch.entries({})
-    assert failures(entries) == [RAISED, RAISED]
-    assert [one["number"] for one in entries] == [1, 0]
+    ends = watch.ends({})
+    assert failures(ends) == [RAISED, RAISED]
+    assert [one.number for one in ends] == [1, 0]
 
 
 def test_a_rank_that_was_told_to_end_is_not_the_first(tmp_path, start):
@@ -76,7 +76,7 @@ def test_a_rank_that_was_told_to_end_is_not_the_first(tmp_path, start):
     watch = RankWatch(tmp_path, 2, 60.0)
     watch.look()
 
-    assert failures(watch.entries({0: -signal.SIGTERM, 1: 1})) == [ENDED, DIED]
+    assert failures(watch.ends({0: -signal.SIGTERM, 1: 1})) == [ENDED, DIED]
 
 
 def test_a_rank_that_died_before_it_had_said_anything_is_found_by_its_exit_code(tmp_path, start):
@@ -84,10 +84,10 @@ def test_a_rank_that_died_before_it_had_said_anything_is_found_by_its_exit_code(
     watch = RankWatch(tmp_path, 2, 60.0)
     watch.look()
 
-    entries = watch.entries({0: -signal.SIGTERM, 1: 127})
+    ends = watch.ends({0: -signal.SIGTERM, 1: 127})
 
-    assert failures(entries) == [ENDED, DIED]
-    assert entries[1]["reason"] == "its process left with status 127 before its test did"
+    assert failures(ends) == [ENDED, DIED]
+    assert ends[1].reason == "its process left with status 127 before its test did"
 
 
 def test_a_rank_that_has_answered_and_left_has_not_failed(tmp_path, start):
@@ -96,7 +96,7 @@ def test_a_rank_that_has_answered_and_left_has_not_failed(tmp_path, start):
     watch = RankWatch(tmp_path, 2, 60.0)
 
     assert (watch.look(), watch.is_done()) == (False, True)
-    assert failures(watch.entries({})) == [None, None]
+    assert failures(watch.ends({})) == [None, None]
 
 
 def test_only_those_that_have_not_answered_hang(tmp_path, start):

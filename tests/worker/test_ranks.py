@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
+from pytest_membudget.worker.client.order import Order
+from pytest_membudget.worker.ranks.launch_ranks import measure_ranks
 
 DEVICE = """
     from pytest_membudget.devices import contract
@@ -132,10 +133,11 @@ BODIES = """
 
 SESSION = """
     import json, sys
-    from pytest_membudget.worker.ranks.launch_ranks import RanksOrder, measure_ranks
+    from pytest_membudget.worker.client.order import Order
+    from pytest_membudget.worker.ranks.launch_ranks import measure_ranks
 
-    order, request = json.loads(sys.argv[1])
-    measure_ranks(RanksOrder(**order), request)
+    order, gpus, request = json.loads(sys.argv[1])
+    measure_ranks(Order(**order), gpus, request)
     """
 
 LINES = {
@@ -159,11 +161,11 @@ def folder(tmp_path_factory):
         yield folder
 
 
-def order_in(folder, gpus, timeout):
+def order_in(folder, timeout):
     return {
         "args": ["-p", "no:cacheprovider"],
         "dir": str(folder),
-        "gpus": gpus,
+        "files": [str(folder / "test_bodies.py")],
         "timeout": timeout,
         "gpu": "H100-80GB",
         "device": "counting_device:made_for",
@@ -179,8 +181,8 @@ def request_of(folder, name, snapshot=None):
 
 
 def answer_of(folder, name, gpus=2, timeout=120.0, snapshot=None):
-    order = RanksOrder(**order_in(folder, gpus, timeout))
-    return measure_ranks(order, request_of(folder, name, snapshot))
+    order = Order(**order_in(folder, timeout))
+    return measure_ranks(order, gpus, request_of(folder, name, snapshot))
 
 
 def is_running(pid):
@@ -211,7 +213,7 @@ def wait_for(path, seconds=60.0):
 
 
 def start_session(folder, name):
-    arguments = json.dumps([order_in(folder, 2, 120.0), request_of(folder, name)])
+    arguments = json.dumps([order_in(folder, 120.0), 2, request_of(folder, name)])
     return subprocess.Popen(
         [sys.executable, str(folder / "session.py"), arguments],
         cwd=folder,

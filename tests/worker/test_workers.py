@@ -11,10 +11,10 @@ from tests.worker.scripted_worker import ScriptedWorkers, traced
 FAKE = DeviceChoice("fake", "by fake tensors")
 
 
-def estimates(workers, tests, at_once=2):
+def estimates(workers, tests, processes=2):
     """The estimates of ``tests``, (key, file, gpus), asked in their order."""
     files = list(dict.fromkeys(file for _, file, _ in tests))
-    order = Order(args=(), dir="/", files=files, gpu="H100-80GB", timeout=1.0, at_once=at_once)
+    order = Order(args=(), dir="/", files=files, gpu="H100-80GB", timeout=1.0, processes=processes)
     estimator = TracingEstimator(order, FAKE, start=workers)
     marked = [MarkedTest(key, key, file, file, 1, Budget(gib=1, gpus=gpus)) for key, file, gpus in tests]
     for test in marked:
@@ -25,8 +25,8 @@ def estimates(workers, tests, at_once=2):
     return found
 
 
-def verdicts(workers, tests, at_once=2):
-    return [estimate.verdict.name for estimate in estimates(workers, tests, at_once)]
+def verdicts(workers, tests, processes=2):
+    return [estimate.verdict.name for estimate in estimates(workers, tests, processes)]
 
 
 def named(*keys, file="t.py"):
@@ -43,7 +43,7 @@ def test_each_is_sent_once_and_in_order():
 def test_one_at_a_time_nothing_is_sent_ahead():
     workers = ScriptedWorkers(killers="b")
 
-    assert verdicts(workers, named(*"abc"), at_once=1) == ["within", "error", "within"]
+    assert verdicts(workers, named(*"abc"), processes=1) == ["within", "error", "within"]
     assert workers.sent == [[("a", 0), ("b", 0)], [("c", 0)]]
 
 
@@ -77,14 +77,14 @@ def test_where_each_file_has_its_own_worker_no_other_files_tests_are_sent():
 
 def test_one_worker_serves_all_files():
     workers = ScriptedWorkers()
-    estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], at_once=1)
+    estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], processes=1)
 
     assert workers.files == [["a.py", "b.py"]]
 
 
 def test_where_imports_hold_device_memory_each_file_has_a_worker_of_its_own():
     workers = ScriptedWorkers(imported_bytes=1)
-    estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], at_once=1)
+    estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], processes=1)
 
     assert workers.files == [["a.py", "b.py"], ["a.py"], ["b.py"]]
 
@@ -99,6 +99,6 @@ def test_a_worker_that_is_lost_gives_an_error_with_its_last_words():
 
 def test_a_worker_that_has_run_its_last_test_is_replaced():
     workers = ScriptedWorkers(lambda request: {**traced(request), "is_last": True})
-    estimates(workers, named(*"ab"), at_once=1)
+    estimates(workers, named(*"ab"), processes=1)
 
     assert workers.sent == [[("a", 0)], [("b", 0)]]

@@ -16,9 +16,9 @@ import pytest
 
 from ..budgets.node_ids import nodeid_of
 from ..names import BASE, GATE, MARKER
+from ..worker.process_end import leave
 from ..worker.protocol import Channel
-from ..worker.server.process_exit import leave
-from ..worker.server.quiet import silence
+from ..worker.server.session_options import disable_side_effects
 from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree
@@ -123,7 +123,7 @@ class BasePlugin:
 
     def _silence(self, option: Any) -> None:
         chosen = {name: getattr(option, name) for name in _CHOICE if hasattr(option, name)}
-        silence(option, self._scratch)
+        disable_side_effects(option, self._scratch)
         ours = {
             "collectonly": True,  # the gate estimates; no test's own phases run here
             "continue_on_collection_errors": True,

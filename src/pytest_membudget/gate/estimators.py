@@ -66,7 +66,7 @@ def choose_estimators(
         files=(),
         gpu=settings.gpu or DEFAULT_GPU,
         timeout=settings.timeout,
-        at_once=settings.processes or processors(os.environ),
+        processes=settings.processes or processors(os.environ),
     )
     device = choose_device(settings.device)
     card = given or GivenDevice(CUDA)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,14 @@ from ..comparison.base_run import Invocation
 from ..comparison.comparing import Comparing, Plan, comparison_notices
 from ..comparison.head_run import is_whole, lists_removed, requested_files
 from ..names import BASE, MARKER
+from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
 from .estimators import choose_estimators
 from .marking import is_marked
-from .outcomes import BodyNotRun, BudgetUnchecked
 from .progress import ProgressLine
-from .pytest_marks import expects_failure, skip_reason, unchecked_text
+from .pytest_marks import skip_reason, unchecked_text
 from .session import BudgetSession
-from .session_results import SessionResults
 from .summary import Summary
 from .test_reports import (
     attach_result,
@@ -36,12 +36,8 @@ from .test_reports import (
     result_in,
     skip_text,
 )
+from .xdist import End, end_of, is_worker, send_end, send_start, start_of
 
-#: Under this key an xdist worker's output has its tests.
-_PLANNED = "membudget_planned"
-#: And under this one why it could not keep estimates.
-_NOT_KEPT = "membudget_not_kept"
-_NOT_CACHED = "membudget_not_cached"
 _RESULT = pytest.StashKey[TestResult]()
 _LATE = (
     "its mark was added while the test was being run, too late for its budget to be checked; "
@@ -50,10 +46,10 @@ _LATE = (
 
 
 class Gate:
-    """Marked tests run nothing in the user's process: they pass or fail by what the worker found out."""
+    """Marked tests run nothing in the user's process: they pass or fail by their estimates."""
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan | None = None
+        self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan
     ) -> None:
         """``plan``: what is to be compared with.
 
@@ -61,26 +57,25 @@ class Gate:
         """
         self._config = config
         self._settings = settings
-        args, start_dir = invocation_of(config)
-        self._report_folder = Path(start_dir, report_folder) if report_folder is not None else None
-        plan = plan or Plan()
-        self._choice = choose_estimators(config, settings, args, start_dir, self._report_folder)
-        compares = plan.is_on or config.pluginmanager.hasplugin(BASE)
-        self._session = BudgetSession(settings, self._choice.begin, compares=compares)
-        self._is_xdist_worker = hasattr(config, "workerinput")
+        self._start = start = start_of(config)
+        self._is_worker = is_worker(config)
+        self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
+        self._choice = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
         self._comparing = Comparing(
             plan,
-            Invocation(args, start_dir, str(config.rootpath)),
+            Invocation(start.args, start.dir, str(config.rootpath)),
             settings.timeout,
-            shared=getattr(config, "workerinput", {}).get("membudget", {}).get("base"),
-            is_owner=not self._is_xdist_worker,
+            shared=start.base,
+            is_owner=not self._is_worker,
         )
+        compares = plan.is_on or config.pluginmanager.hasplugin(BASE)
+        self._session = BudgetSession(settings, self._choice.begin, self._comparing, compares=compares)
         #: all tests with budgets, those too that are left out
         self._collected: dict[str, None] = {}
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: what has become of the marked tests, from here or from xdist workers
-        self.results = SessionResults()
+        self.results = self._session.results
         self._silent_workers = 0
         self._has_plan = False
         self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
@@ -100,7 +95,7 @@ class Gate:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file that skips itself: its budgets are not checked."""
-        if not report.skipped or self._is_xdist_worker:
+        if not report.skipped or self._is_worker:
             return
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if path.is_file() and MARKER in path.read_text(encoding="utf-8", errors="replace"):
@@ -113,8 +108,8 @@ class Gate:
 
     # before pytest-xdist reports to its controller that this is known
     @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
-    def pytest_membudget_tell_base(self, session: pytest.Session) -> None:
-        """Say what the base is asked for."""
+    def pytest_membudget_select_base(self, session: pytest.Session) -> None:
+        """Record which tests the base has to estimate."""
         if not self._only_asks:
             planned = [nodeid_of(item) for item in session.items if is_marked(item)]
             self._comparing.plan_head(planned, dict.fromkeys((*self._collected, *planned)))
@@ -125,37 +120,21 @@ class Gate:
         if self._only_asks:
             return
         marked = self._session.plan(session.items)
-        self.results.plan(nodeid_of(item) for item in marked)
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
-        if self._is_xdist_worker or cannot_run or not marked:
+        if self._is_worker or cannot_run or not marked:
             return
         self._comparing.begin(requested_files(self._config))
-        awake = [item for item in marked if skip_reason(item) is None]
-        asleep = [item for item in marked if skip_reason(item) is not None]
-        with ProgressLine(self._config, len(awake)) as progress:
-            for result in self._session.estimate_all(awake, progress.step):
-                self.results.estimated(result)
+        to_estimate = [item for item in marked if skip_reason(item) is None]
+        with ProgressLine(self._config, len(to_estimate)) as progress:
+            self._session.estimate(to_estimate, progress.step)
         if self._config.option.collectonly:
-            self._settle_unrun(awake, asleep)
-
-    def _settle_unrun(self, awake: list[pytest.Item], asleep: list[pytest.Item]) -> None:
-        """Under ``--collect-only`` there will be no reports: what marks say of the tests is all there is."""
-        for item in awake:
-            result = self._session.result_of(item)
-            result = self._comparing.compare(result)
-            error = error_for(result) if result.verdict != ERROR or result.raised else None
-            expected = error is not None and expects_failure(item, error)
-            self.results.settled(result, expected=expected)
-        for item in asleep:
-            reason = unchecked_text(item, skip_reason(item) or "")
-            result = self._session.without_estimate(item, SKIPPED, reason)
-            self.results.settled(result, expected=False)
+            self._session.settle_unrun(marked)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """``--collect-only`` and ``--setup-only`` gate too: no test fails then, so it is counted here."""
         result = yield
-        if self._nothing_runs and not self._is_xdist_worker:
+        if self._nothing_runs and not self._is_worker:
             session.testsfailed += len(self.results.failing())
         return result
 
@@ -174,7 +153,7 @@ class Gate:
         if result is None:
             return
         hand_over_properties(item, result)
-        result = item.stash[_RESULT] = self._comparing.compare(self._session.measured(item))
+        result = item.stash[_RESULT] = self._session.final(item)
         error = error_for(result)
         if error is not None:
             raise error(failure_text(result))
@@ -223,13 +202,8 @@ class Gate:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell an xdist worker the command line, which it does not know, and where to find the base."""
-        params = node.config.invocation_params
-        node.workerinput["membudget"] = {
-            "args": [str(arg) for arg in params.args],
-            "dir": str(params.dir),
-            "base": self._comparing.folder,
-        }
+        """Send an xdist worker the command line, which it does not know, and where to find the base."""
+        send_start(node, replace(self._start, base=self._comparing.folder))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
@@ -239,14 +213,14 @@ class Gate:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """An xdist worker has ended: these tests were to run."""
-        planned = (getattr(node, "workeroutput", None) or {}).get(_PLANNED)
-        if planned is None:
+        end = end_of(node)
+        if end is None:
             self._silent_workers += 1
         else:
-            self.results.plan(planned)
+            self.results.plan(end.planned)
             self._has_plan = True  # of all workers: they have collected the same tests
-            self._summary.add_cache_trouble(node.workeroutput[_NOT_KEPT])
-            self._summary.add_not_cached(node.workeroutput[_NOT_CACHED])
+            self._summary.add_cache_trouble(end.cache_trouble)
+            self._summary.add_not_cached(end.not_cached)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -256,10 +230,9 @@ class Gate:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """End the worker, see that no budget was forgotten, and write the report."""
         self.end_workers()
-        if self._is_xdist_worker:
-            self._config.workeroutput[_PLANNED] = self.results.planned()  # type: ignore[attr-defined]
-            self._config.workeroutput[_NOT_KEPT] = self._session.cache_trouble  # type: ignore[attr-defined]
-            self._config.workeroutput[_NOT_CACHED] = self._session.not_cached  # type: ignore[attr-defined]
+        if self._is_worker:
+            end = End(self.results.planned(), self._session.cache_trouble, self._session.not_cached)
+            send_end(self._config, end)
             return
         self._summary.add_cache_trouble(self._session.cache_trouble)
         self._summary.add_not_cached(self._session.not_cached)
@@ -301,11 +274,3 @@ class Gate:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The budgets' own section."""
         self._summary.print_to(terminalreporter)
-
-
-def invocation_of(config: pytest.Config) -> tuple[list[str], str]:
-    """The command line to repeat in a worker, and where it was given; an xdist worker has it from afar."""
-    given: Mapping[str, Any] | None = getattr(config, "workerinput", {}).get("membudget")
-    if given is not None:
-        return list(given["args"]), given["dir"]
-    return [str(arg) for arg in config.invocation_params.args], str(config.invocation_params.dir)

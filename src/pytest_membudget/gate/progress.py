@@ -12,7 +12,7 @@ _INTERVAL = 10.0
 
 
 class ProgressLine:
-    """Tells which of ``total`` tests is being estimated; says nothing without a terminal reporter."""
+    """Shows which of ``total`` tests is being estimated; nothing without a terminal reporter."""
 
     def __init__(self, config: pytest.Config, total: int) -> None:
         self._config = config
@@ -20,14 +20,14 @@ class ProgressLine:
         self._quiet = self._reporter is None or config.get_verbosity() < 0 or not total
         self._rewrites = not self._quiet and bool(getattr(self._reporter, "isatty", False))
         self._total = total
-        self._told = 0.0
+        self._printed = 0.0
         self._began = time.monotonic()
 
     def __enter__(self) -> ProgressLine:
         if not self._quiet and not self._rewrites:
             tests = "test" if self._total == 1 else "tests"
             self._reporter.write_line(f"membudget: estimating {self._total} {tests}")
-            self._told = time.monotonic()
+            self._printed = time.monotonic()
         return self
 
     def step(self, number: int, total: int, nodeid: str) -> None:
@@ -38,9 +38,9 @@ class ProgressLine:
             room = self._config.get_terminal_writer().fullwidth - 1 - len(text)
             shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
             self._reporter.rewrite(text + shown, erase=True)
-        elif not self._quiet and time.monotonic() - self._told > _INTERVAL:
+        elif not self._quiet and time.monotonic() - self._printed > _INTERVAL:
             self._reporter.write_line(text + nodeid)
-            self._told = time.monotonic()
+            self._printed = time.monotonic()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

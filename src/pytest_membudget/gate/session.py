@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,8 +11,10 @@ import pytest
 from ..budgets.budget import Budget
 from ..budgets.limits import limit_of
 from ..budgets.marked_test import MarkedTest
+from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
+from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
 from ..estimates.estimate import Estimate
 from ..estimates.estimator import Estimator, NotEstimated
@@ -20,6 +22,9 @@ from ..names import OFF, REQUIRE
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Estimators
 from .marking import has_body, is_marked, marked_test, unreadable
+from .pytest_marks import expects_failure, skip_reason, unchecked_text
+from .session_results import SessionResults
+from .test_reports import error_for
 
 #: Called before each estimate with its number, how many there are, and the test.
 Progress = Callable[[int, int, str], None]
@@ -41,7 +46,12 @@ class BudgetSession:
     """The budgets of one session, and what was found out about them."""
 
     def __init__(
-        self, settings: Settings, begin: Callable[[Sequence[str]], Estimators], *, compares: bool = False
+        self,
+        settings: Settings,
+        begin: Callable[[Sequence[str]], Estimators],
+        comparing: Comparing,
+        *,
+        compares: bool,
     ) -> None:
         """``begin``: the estimators for the tests with bodies in these files.
 
@@ -49,22 +59,26 @@ class BudgetSession:
         """
         self._settings = settings
         self._begin = begin
+        self._comparing = comparing
         self._compares = compares
         self._estimators: Estimators | None = None
+        #: what has become of the marked tests, from here or from xdist workers
+        self.results = SessionResults()
 
     def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
         """The marked ones of ``items``, those that will run."""
         marked = [item for item in items if is_marked(item)]
         bodies = [item for item in marked if has_body(item)]
         self._estimators = self._begin(list(dict.fromkeys(str(item.path) for item in bodies)))
+        self.results.plan(nodeid_of(item) for item in marked)
         return marked
 
-    def estimate_all(self, items: Sequence[pytest.Item], progress: Progress) -> Iterator[TestResult]:
-        """The results of ``items`` in their order; as many are estimated at once as there is room for."""
+    def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
+        """Estimate ``items`` in their order; as many at once as there is room for."""
         self._expect(items)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
-            yield self.result_of(item)
+            self.results.estimated(self.result_of(item))
 
     def result_of(self, item: pytest.Item) -> TestResult:
         """The result of ``item``; it is estimated now if it has not been."""
@@ -73,10 +87,22 @@ class BudgetSession:
             result = item.stash[_RESULT] = self._estimated(item)
         return result
 
-    def measured(self, item: pytest.Item) -> TestResult:
-        """The result of ``item`` with its measurement, or why it has none."""
+    def final(self, item: pytest.Item) -> TestResult:
+        """The result of ``item`` with its measurement, or why it has none, and its comparison."""
         result = item.stash[_RESULT] = self._measured(item, self.result_of(item))
-        return result
+        return self._comparing.compare(result)
+
+    def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
+        """Under ``--collect-only`` there will be no reports: what marks say of ``items`` is all there is."""
+        for item in items:
+            skipped = skip_reason(item)
+            if skipped is not None:
+                result = self.without_estimate(item, SKIPPED, unchecked_text(item, skipped))
+                self.results.settled(result, expected=False)
+                continue
+            result = self._comparing.compare(self.result_of(item))
+            error = error_for(result) if result.verdict != ERROR or result.raised else None
+            self.results.settled(result, expected=error is not None and expects_failure(item, error))
 
     def _measured(self, item: pytest.Item, result: TestResult) -> TestResult:
         if result.measurements or result.verdict not in (WITHIN, OVER):

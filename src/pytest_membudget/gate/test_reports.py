@@ -10,9 +10,9 @@ from functools import partial
 import pytest
 
 from ..budgets.verdict import ERROR, SKIPPED
+from ..outcomes import BudgetExceeded, BudgetUnchecked
 from ..reporting.figures import figures
 from ..results.test_result import TestResult
-from .outcomes import BudgetExceeded, BudgetUnchecked
 
 #: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.
 _RESULT = "membudget_result"

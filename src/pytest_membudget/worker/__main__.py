@@ -9,22 +9,22 @@ import traceback
 from typing import Any
 
 from ..devices.contract import Device
+from .process_end import flush_output, leave
 from .protocol import Channel
-from .server.process_exit import flush_output, leave
-from .server.quiet import print_at_once
+from .server.session_options import flush_each_line
 
 
 def main(read_fd: int, write_fd: int) -> None:
     """Serve the session at the other end of the two pipes; never returns."""
     channel = Channel(read_fd, write_fd)
-    print_at_once()
+    flush_each_line()
     status = 1
     try:
         order = channel.receive()
         if order is not None:
             status = _serve(channel, order)
     except BrokenPipeError:
-        pass  # the session is gone, and nobody wants an answer
+        pass  # the session has ended
     except BaseException as error:
         _fail(channel, f"{type(error).__name__} in the worker: {error}\n{traceback.format_exc()}")
     finally:
@@ -81,7 +81,7 @@ def _run_session(channel: Channel, order: dict[str, Any], device: Device, observ
     from .server.serving import ServingPlugin
 
     plugin = ServingPlugin(
-        channel, device, order["files"], order["scratch"], observer, at_once=order["at_once"]
+        channel, device, order["files"], order["scratch"], observer, processes=order["processes"]
     )
     status = pytest.main(order["args"], plugins=[plugin])
     if not plugin.served:

@@ -19,7 +19,7 @@ class Channel:
         self._rest = b""
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Write one message; ``BrokenPipeError`` if nobody is there to read it."""
+        """Write one message; ``BrokenPipeError`` if its other end is closed."""
         data = json.dumps(message).encode() + b"\n"
         while data:
             data = data[os.write(self.write_fd, data) :]

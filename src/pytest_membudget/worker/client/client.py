@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import WorkerFailure
-from ..exit_status import end_text
+from ..process_end import end_text
 from .answers import Answer, Request
 from .order import Order, worker_environment
 from .pending_requests import PendingRequests
@@ -22,7 +22,7 @@ _GRACE = 30.0
 #: The same of a start: torch's CUDA build is imported, on a busy host perhaps.
 _START_GRACE = 120.0
 #: Requests that a worker has besides those that it runs, so that it need not wait for the next.
-_IN_STORE = 2
+_QUEUED = 2
 
 
 class Worker:
@@ -40,34 +40,23 @@ class Worker:
         self._process, self._channel = start_process(
             _WORKER, self._output, worker_environment(order, self._scratch)
         )
-        self._pending = PendingRequests(self._channel)
+        #: the requests that it was sent and has not answered
+        self.pending = PendingRequests(self._channel)
         try:
             self._begin()
         except BaseException:
             self.close()
             raise
 
-    def has(self, request: Request) -> bool:
-        """Whether ``request`` was sent and has no answer yet."""
-        return request in self._pending.unanswered()
-
-    def unanswered(self) -> list[Request]:
-        """The requests that were sent and have no answer yet."""
-        return self._pending.unanswered()
-
-    def begun(self) -> list[Request]:
-        """The requests that are running, for all that is known."""
-        return self._pending.begun()
-
     def has_room(self) -> bool:
         """Whether it runs several tests, and takes one more request now."""
-        most = self._order.at_once + _IN_STORE if self._order.at_once > 1 else 1
-        return len(self._pending.unanswered()) < most and self._pending.has_room()
+        most = self._order.processes + _QUEUED if self._order.processes > 1 else 1
+        return len(self.pending) < most and self.pending.has_room()
 
     def send(self, request: Request) -> None:
         """Ask for the one test that ``request`` names. Raises ``WorkerFailure`` if the worker is lost."""
         try:
-            self._pending.send(request, timeout=self._order.timeout)
+            self.pending.send(request, timeout=self._order.timeout)
         except BrokenPipeError:
             raise self._lost("the worker was gone") from None
 
@@ -79,8 +68,8 @@ class Worker:
         """
         while True:
             message = self._receive(f"estimating {awaited['key']}")
-            is_begun = message["event"] == "started" and self._pending.begin(message)
-            request = None if is_begun else self._pending.take(message)
+            is_begun = message["event"] == "started" and self.pending.begin(message)
+            request = None if is_begun else self.pending.take(message)
             if request is not None:
                 return request, {name: value for name, value in message.items() if name != "number"}
             if not is_begun:
@@ -94,26 +83,12 @@ class Worker:
 
     def _begin(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # what it has said before it ended is read below
-            self._channel.send(self._message())
+            self._channel.send({**self._order.to_json(), "scratch": self._scratch})
         self._receive("starting the session", _START_GRACE)
         self._collecting = True
         ready = self._receive("importing the test files")
         self._collecting = False
         self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
-
-    def _message(self) -> dict[str, Any]:
-        order = self._order
-        return {
-            "args": list(order.args),
-            "dir": order.dir,
-            "files": list(order.files),
-            "gpu": order.gpu,
-            "records": order.records,
-            "device": order.device,
-            "scratch": self._scratch,
-            "observes": order.observes,
-            "at_once": order.at_once,
-        }
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
         """What the process says next; it says something within the time limit of a test and ``grace``."""

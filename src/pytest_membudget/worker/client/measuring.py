@@ -16,7 +16,7 @@ from ...errors import UsageMistake, WorkerFailure
 from ...estimates.estimate import Estimate, without_figure
 from ...estimates.estimator import Estimator, NotEstimated
 from ...hardware.gpus import find_gpu
-from ..ranks.launch_ranks import RanksOrder, measure_ranks
+from ..ranks.launch_ranks import measure_ranks
 from .answers import read_answer, request_for
 from .client import Worker
 from .order import CUDA, CUDA_GROUP, Order
@@ -42,8 +42,7 @@ class MeasuringEstimator(Estimator):
         ``start``: starts a worker.
         """
         self._environment = environment
-        self._order = replace(order, device=device, records=False, at_once=1)
-        self._backend = backend
+        self._order = replace(order, device=device, backend=backend, records=False, processes=1)
         self._workers = Workers(self._order, start=start)
         self._card: Mapping[str, Any] | None = None
 
@@ -100,18 +99,9 @@ class MeasuringEstimator(Estimator):
         return self._on_card(read_answer(budget, answer))
 
     def _measured_ranks(self, test: MarkedTest, budget: Budget) -> Estimate:
-        order = RanksOrder(
-            args=self._order.args,
-            dir=self._order.dir,
-            gpus=budget.gpus,
-            timeout=self._order.timeout,
-            gpu=self._order.gpu,
-            device=self._order.device,
-            backend=self._backend,
-        )
         request = request_for(test, budget, self._order.gpu)
         with lock_gpus(visible_names(self._environment, budget.gpus)):
-            return self._on_card(read_answer(budget, measure_ranks(order, request)))
+            return self._on_card(read_answer(budget, measure_ranks(self._order, budget.gpus, request)))
 
     def _on_card(self, estimate: Estimate) -> Estimate:
         """``estimate`` with the name of the card, as the driver calls it, where it was asked."""

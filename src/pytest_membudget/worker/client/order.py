@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ...devices.fake.cluster.shown_backend import LAUNCHERS
 from ...devices.stand_in.building import Built
@@ -45,8 +45,16 @@ class Order:
     """How many cards a process sees on the stand-in."""
     observes: bool = False
     """Whether it reports what its tests have read, for the cache of estimates."""
-    at_once: int = 1
+    processes: int = 1
     """How many of its tests may run at once."""
+    backend: str = CUDA_GROUP
+    """Between cards that are measured on; with nccl each rank has a CUDA device, with ``gloo`` not."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What its process reads of it, in plain JSON types."""
+        names = ("dir", "gpu", "timeout", "records", "device", "observes", "processes", "backend")
+        lists = {"args": list(self.args), "files": list(self.files)}
+        return {**lists, **{name: getattr(self, name) for name in names}}
 
 
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,14 @@ class PendingRequests:
         self._sent: dict[int, _Sent] = {}
         self._count = 0
 
-    def unanswered(self) -> list[Request]:
-        """Those whose answers are still to come."""
-        return [sent.request for sent in self._sent.values()]
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def __iter__(self) -> Iterator[Request]:
+        return (sent.request for sent in self._sent.values())
 
     def begun(self) -> list[Request]:
-        """Those that were running when last heard of."""
+        """Those that are known to run."""
         return [sent.request for sent in self._sent.values() if sent.has_begun]
 
     def send(self, request: Request, **more: Any) -> None:

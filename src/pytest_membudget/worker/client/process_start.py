@@ -17,7 +17,7 @@ _BOOT = (
     "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]), int(sys.argv[4]))"
 )
 #: Seconds that a process gets to end by itself.
-_FAREWELL = 2.0
+_END_TIMEOUT = 2.0
 #: Bytes of its output in a failure.
 _TAIL_BYTES = 2000
 
@@ -66,7 +66,7 @@ def end_process(process: subprocess.Popen[bytes], channel: Channel) -> None:
     """Close the ``channel`` to a ``process``, which ends it; kill it if it does not end by itself."""
     channel.close()
     try:
-        process.wait(_FAREWELL)
+        process.wait(_END_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

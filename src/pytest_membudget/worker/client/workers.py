@@ -51,7 +51,7 @@ class Workers:
 
     def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
         """``ask`` will be called with these: after all that is expected already, or ``next_``."""
-        if self._order.at_once == 1:
+        if self._order.processes == 1:
             return
         if next_:
             self._expected.extendleft(requests[::-1])
@@ -63,7 +63,7 @@ class Workers:
         if request in self._expected:
             self._expected.remove(request)
         answer, is_new = self._ahead.pop(_ident(request), (None, True))
-        if answer is None and not (self._worker is not None and self._worker.has(request)):
+        if answer is None and not (self._worker is not None and request in self._worker.pending):
             answer = self._cache.find(request) if self._cache is not None else None
             is_new = answer is None
         if answer is not None and not is_new:
@@ -96,7 +96,7 @@ class Workers:
         try:
             answer = self._answer_of(self._worker_for(request["file"]), request)
         except WorkerFailure:
-            suspects = self._worker.begun() if self._worker is not None else []
+            suspects = self._worker.pending.begun() if self._worker is not None else []
             self._close_lost(request)
             if suspects in ([], [request]) or _ident(request) in self._suspects:
                 raise
@@ -110,7 +110,7 @@ class Workers:
         return answer
 
     def _answer_of(self, worker: Worker, request: Request) -> Answer:
-        if not worker.has(request):
+        if request not in worker.pending:
             worker.send(request)
         while True:
             while worker.has_room() and (following := self._following(request)) is not None:
@@ -140,7 +140,7 @@ class Workers:
         """End a worker that is lost under ``request``; others that it was sent are expected again."""
         if self._worker is None:
             return
-        others = [other for other in self._worker.unanswered() if other != request]
+        others = [other for other in self._worker.pending if other != request]
         self._expected.extendleft(others[::-1])
         self.close()
 

@@ -12,8 +12,8 @@ import uuid
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ..process_end import leave
 from ..protocol import Channel
-from ..server.process_exit import leave
 from .rank_answers import combined
 from .rank_files import rank_arguments
 from .rank_watch import RankWatch
@@ -34,7 +34,7 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
         if order is not None:
             channel.send(_launch(channel, order))
     except BrokenPipeError:
-        pass  # the session is gone, and nobody wants an answer
+        pass  # the session has ended
     except BaseException as error:
         what = f"{type(error).__name__} in the ranks' agent: {error}\n{traceback.format_exc()}"
         channel.send({"outcome": "error", "reason": what, "reports": []})
@@ -63,7 +63,7 @@ def _launch(channel: Channel, order: dict[str, Any]) -> dict[str, Any]:
     over.set()
     watcher.join()
     watch.end_all()  # what they have started
-    return combined(watch.entries(exit_codes))
+    return combined(watch.ends(exit_codes))
 
 
 def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[str]) -> dict[int, int]:

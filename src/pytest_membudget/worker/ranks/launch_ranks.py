@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ..client.order import CUDA, CUDA_GROUP, SYMBOLS
+from ..client.order import SYMBOLS, Order
 from ..client.process_start import end_process, start_process, with_tail
-from ..exit_status import end_text
+from ..process_end import end_text
 from .rank_files import end_groups
 
 #: What the agent's process runs.
@@ -22,27 +21,8 @@ _AGENT = "pytest_membudget.worker.ranks.agent"
 _GRACE = 90.0
 
 
-@dataclass(frozen=True, slots=True)
-class RanksOrder:
-    """What ranks are started for: the session to repeat in each, and how many there are."""
-
-    args: Sequence[str]
-    """pytest's command line."""
-    dir: str
-    """The folder that pytest was started in."""
-    gpus: int
-    timeout: float
-    """Seconds for the start, and for the test."""
-    gpu: str
-    """The card that is asked for."""
-    device: str = CUDA
-    """What makes a rank's device, ``module:function`` of the order."""
-    backend: str = CUDA_GROUP
-    """Of ``torch.distributed``: with nccl each rank is given a CUDA device too, with ``gloo`` not."""
-
-
-def measure_ranks(order: RanksOrder, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of all ranks to ``request``, a worker's request that names one test.
+def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of ``gpus`` ranks to ``request``, a worker's request that names one test.
 
     ``outcome``, ``reason``, ``details``, ``where``, ``raised``, ``device``, ``properties``, ``has_snapshot``
     and ``snapshot_error`` are as in a worker's answer; ``reports`` has a report a rank, and ``failed_rank``
@@ -51,20 +31,11 @@ def measure_ranks(order: RanksOrder, request: Mapping[str, Any]) -> dict[str, An
     folder = tempfile.mkdtemp(prefix="membudget-")
     try:
         with tempfile.TemporaryFile() as output:
-            return _ask(_message(order, request, folder), output)
+            message = {**order.to_json(), "gpus": gpus, "request": dict(request), "folder": folder}
+            return _ask(message, output)
     finally:
         end_groups(Path(folder))
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _message(order: RanksOrder, request: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    return {
-        **asdict(order),
-        "args": list(order.args),
-        "request": dict(request),
-        "records": False,
-        "folder": folder,
-    }
 
 
 def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:

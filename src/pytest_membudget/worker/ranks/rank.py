@@ -16,11 +16,11 @@ import pytest
 from ...budgets.node_ids import name_of_rank
 from ...devices.contract import Device
 from ...errors import MembudgetError
+from ..process_end import end_with_parent, leave
 from ..protocol import Channel
 from ..server.item_run import ItemRun
-from ..server.last_words import end_with_parent, tell_when_asked
-from ..server.process_exit import leave
 from ..server.serving import ServingPlugin
+from ..server.stack_dump import dump_stack_on_signal
 from .own_group import accept_own_group
 from .rank_answers import FAILURES
 from .rank_files import RankFiles
@@ -60,7 +60,7 @@ def _settle(files: RankFiles, parent_pid: int) -> None:
     os.close(output)
     for stream in (sys.stdout, sys.stderr):  # what was printed is there when the process is killed
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    tell_when_asked(files.path("where"))
+    dump_stack_on_signal(files.path("where"))
     files.write("pid", os.getpid())
 
 
@@ -84,21 +84,16 @@ def _fail(files: RankFiles, reason: str) -> None:
     time.sleep(_LAST_STAY)
 
 
-class _OneRequest(Channel):
-    """A channel on which one request comes, and whose answer is a file."""
+class _AnswerFile(Channel):
+    """A channel whose answer is a file."""
 
-    def __init__(self, request: dict[str, Any], files: RankFiles) -> None:
+    def __init__(self, files: RankFiles) -> None:
         super().__init__(-1, -1)
-        self._requests = [request]
         self._files = files
         self._pid = os.getpid()
         self.failed = False
         #: when it has failed; of use among the processes of one machine
         self.failed_at: float | None = None
-
-    def receive(self, timeout: float | None = None) -> dict[str, Any] | None:
-        """The request; at another time None."""
-        return self._requests.pop() if self._requests else None
 
     def send(self, message: Any) -> None:
         """Keep the answer; a rank sends nothing else."""
@@ -117,10 +112,11 @@ class RankPlugin(ServingPlugin):
         request = dict(order["request"])
         if request["snapshot"] is not None:
             request["snapshot"] = name_of_rank(request["snapshot"], files.rank)
-        self._answers = _OneRequest(request, files)
+        self._answers = _AnswerFile(files)
         scratch = files.path("scratch")
         scratch.mkdir()
         super().__init__(self._answers, device, [request["file"]], str(scratch))
+        self._request = request
         self._order = order
         self._rank_files = files
 
@@ -131,14 +127,12 @@ class RankPlugin(ServingPlugin):
 
     def _serve(self) -> None:
         """Answer the one request, in this process."""
-        request = self._answers.receive()
-        if request is not None:
-            answer = self._answer(request)
-            assert isinstance(answer, dict)  # ``_run`` starts no child
-            self._answers.send({"event": "result", "key": request["key"], **answer})
+        answer = self._answer(self._request)
+        assert isinstance(answer, dict)  # ``_run`` starts no child
+        self._answers.send({"event": "result", "key": self._request["key"], **answer})
 
     def _card(self) -> dict[str, Any]:
-        return {}  # nobody asks
+        return {}  # its agent does not need it
 
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
         try:

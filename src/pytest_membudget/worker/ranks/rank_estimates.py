@@ -7,7 +7,7 @@ from typing import Any
 
 from ...budgets.budget import Budget
 from ...hardware.machines import GPUS_A_MACHINE
-from .rank_answers import combined, entry
+from .rank_answers import RankEnd, combined
 
 Answer = dict[str, Any]
 #: The answer of one rank's run, which is given what rank 0 has said, if that ran before.
@@ -42,8 +42,8 @@ def answer_of_ranks(
         assumption = ""
     for answer in answers.values():
         _assume(answer, assumption)
-    entries = [entry(rank, answer) for rank, answer in answers.items()]
-    return {**combined(entries, budget.gpus), "snapshot_rank": _snapshot_rank(answers)}
+    ends = [RankEnd(rank, answer) for rank, answer in answers.items()]
+    return {**combined(ends, budget.gpus), "snapshot_rank": _snapshot_rank(answers)}
 
 
 def _ask_the_rest(

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..server.last_words import is_noise
 from ..server.output_file import LINE_LENGTH, TAIL_BYTES, TAIL_LINES
+from ..server.stack_dump import is_internal
 
 #: A rank has the session's import path before it imports anything.
 _BOOT = (
@@ -77,7 +77,7 @@ class RankFiles:
         texts = [_tail(path, 0) for path in logs]
         if self.path("out").exists():
             texts.append(_tail(self.path("out"), start))
-        lines = [line for text in texts for line in text.splitlines() if not is_noise(line)]
+        lines = [line for text in texts for line in text.splitlines() if not is_internal(line)]
         return "\n".join(line[:LINE_LENGTH] for line in lines[-TAIL_LINES:])
 
 
@@ -90,7 +90,7 @@ def rank_arguments(folder: Path, order: Mapping[str, Any]) -> list[str]:
 
 
 def end_groups(folder: Path) -> None:
-    """End all ranks that were started with ``folder``, whoever watched them."""
+    """End all ranks that were started with ``folder``."""
     for path in folder.glob("rank-*.pid"):
         RankFiles(folder, int(path.stem.removeprefix("rank-"))).end_group()
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..exit_status import end_text, time_limit_text
-from ..server.last_words import places_of, users_lines, waits_for_others
-from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, entry
+from ..process_end import end_text, time_limit_text
+from ..server.stack_dump import is_in_collective, stacks_of, user_frames
+from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, RankEnd
 from .rank_files import RankFiles
 
 #: Seconds that processes get to start and to meet, on top of the time limit for importing the test files.
@@ -36,8 +36,8 @@ class RankWatch:
     def look(self) -> bool:
         """Whether a rank has failed by now.
 
-        A rank that raises stays until it is ended. So whoever has died before an answer with a failure was
-        there is the cause; nobody dies because of such an answer.
+        A rank that raises stays until it is ended, and no other rank dies because of its answer. So a rank
+        that has died before an answer with a failure was there is the cause.
         """
         raised = {rank: answer for rank, answer in self.answers().items() if answer["outcome"] in FAILURES}
         gone = [rank for rank, files in self._files.items() if _is_gone(files.pid())]
@@ -65,7 +65,7 @@ class RankWatch:
         answers = self.answers()
         silent = [rank for rank in self._files if rank not in answers]
         asked = {rank: pid for rank in silent if (pid := self._files[rank].pid()) is not None}
-        places = places_of([(pid, self._files[rank].path("where")) for rank, pid in asked.items()])
+        places = stacks_of([(pid, self._files[rank].path("where")) for rank, pid in asked.items()])
         self._places.update(zip(asked, places, strict=True))
         self.failures.update(dict.fromkeys(silent, HUNG))
 
@@ -74,11 +74,11 @@ class RankWatch:
         for files in self._files.values():
             files.end_group()
 
-    def entries(self, exit_codes: Mapping[int, int]) -> list[dict[str, Any]]:
+    def ends(self, exit_codes: Mapping[int, int]) -> list[RankEnd]:
         """What has become of each, after all have ended; with status 0 those not in ``exit_codes``."""
         self._note_deaths(exit_codes)
         answers = self.answers()
-        return [self._entry(rank, answers.get(rank), exit_codes.get(rank, 0)) for rank in self._files]
+        return [self._end(rank, answers.get(rank), exit_codes.get(rank, 0)) for rank in self._files]
 
     def _note_deaths(self, exit_codes: Mapping[int, int]) -> None:
         """Ranks that were gone before they were seen; a rank that was sent SIGTERM is not the first."""
@@ -93,24 +93,24 @@ class RankWatch:
             rank: DIED for rank in died if rank not in terminated or len(terminated) == len(died)
         }
 
-    def _entry(self, rank: int, answer: dict[str, Any] | None, exit_code: int) -> dict[str, Any]:
+    def _end(self, rank: int, answer: dict[str, Any] | None, exit_code: int) -> RankEnd:
         failure = self.failures.get(rank, ENDED if answer is None else None)
         if answer is not None:  # it may have come while it was asked where it is
             failure = RAISED if answer["outcome"] in FAILURES and failure is not None else None
         if failure is None:
-            return entry(rank, answer)
+            return RankEnd(rank, answer)
         place = self._places.get(rank, "")
         reason = ""
         if failure == DIED:
             reason = f"its process {end_text(exit_code)} before its test did"
         elif failure == HUNG:
-            reason = self._hang_text(rank, users_lines(place))
-        return entry(
+            reason = self._hang_text(rank, user_frames(place))
+        return RankEnd(
             rank,
             answer,
             failure=failure,
             number=list(self.failures).index(rank) if rank in self.failures else 0,
-            waits=waits_for_others(place),
+            waits=is_in_collective(place),
             reason=reason,
             output=self._files[rank].last_lines(),
         )

@@ -15,15 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..exit_status import end_text, time_limit_text
+from ..process_end import end_text, end_with_parent, flush_output, leave, time_limit_text
 from ..protocol import Channel
-from .last_words import end_with_parent, places_of, tell_when_asked, users_lines
 from .output_file import OutputFile
-from .process_exit import flush_output, leave
+from .stack_dump import dump_stack_on_signal, stacks_of, user_frames
 
 #: Seconds that a child that closes its pipe gets to end.
-_PATIENCE = 1.0
-_UNHEARD = (
+_END_TIMEOUT = 1.0
+_PIPE_CLOSED = (
     "the test's process has closed the pipe of its answer; let it close descriptors that it has opened, and "
     "no others"
 )
@@ -36,7 +35,7 @@ _PYTHON_ONLY: dict[str, Any] = {"c_stack": False} if sys.version_info >= (3, 14)
 
 
 class SessionGone(Exception):  # noqa: N818 - it is what has happened
-    """Nobody is there to be answered."""
+    """The session has ended; an answer would not be read."""
 
 
 def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
@@ -46,7 +45,7 @@ def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str
         with selectors.DefaultSelector() as selector:
             selector.register(child.fd, selectors.EVENT_READ)
             while (answer := child.look()) is None:
-                selector.select(child.patience())
+                selector.select(child.wait_seconds())
         return answer
     finally:
         child.end()
@@ -60,7 +59,7 @@ def _fork() -> int:
 
 
 def _serve_as_child(
-    body: Callable[[], dict[str, Any]], write_fd: int, last_words: Path, output: OutputFile
+    body: Callable[[], dict[str, Any]], write_fd: int, stack_file: Path, output: OutputFile
 ) -> NoReturn:
     pid, status = os.getpid(), 1
     try:
@@ -68,7 +67,7 @@ def _serve_as_child(
         end_with_parent()
         output.take_over()
         faulthandler.enable(2, all_threads=False, **_PYTHON_ONLY)  # where it is when it crashes
-        tell_when_asked(last_words)
+        dump_stack_on_signal(stack_file)
         try:
             answer = body()
         except BaseException as error:
@@ -89,8 +88,8 @@ class Child:
     ) -> None:
         """``session``: the parent's channel, of which the child must have no end."""
         self._timeout = timeout
-        self._last_words = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by end()
-        last_words = Path(self._last_words.name)
+        self._stack_file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by end()
+        stack_file = Path(self._stack_file.name)
         self._output = OutputFile()
         read_fd, write_fd = os.pipe()
         flush_output()
@@ -105,7 +104,7 @@ class Child:
             os.close(read_fd)
             if session is not None:
                 session.close()  # else its other end would not see the end of this process's parent
-            _serve_as_child(body, write_fd, last_words, self._output)
+            _serve_as_child(body, write_fd, stack_file, self._output)
         os.close(write_fd)
         #: readable when there is something to look at
         self.fd = read_fd
@@ -115,7 +114,7 @@ class Child:
         self._is_over = False
         self._deadline = time.monotonic() + timeout
 
-    def patience(self) -> float:
+    def wait_seconds(self) -> float:
         """Seconds until it has to be looked at, whether it has said something or not."""
         return max(0.0, min(self._deadline - time.monotonic(), _INTERVAL))
 
@@ -145,9 +144,9 @@ class Child:
             answer = self._last_answer()
         if answer is None:
             self._wait_for_its_end()
-            if self._status is None:  # it goes on, and nobody hears of it
+            if self._status is None:  # it goes on, without its pipe
                 self._end_group()
-                return {"outcome": "error", "reason": _UNHEARD}
+                return {"outcome": "error", "reason": _PIPE_CLOSED}
             return {"outcome": "error", "reason": _end_text(self._end_group())}
         return answer
 
@@ -160,12 +159,12 @@ class Child:
             self._is_over = True
 
     def _close_files(self) -> None:
-        self._last_words.close()
+        self._stack_file.close()
         self._output.close()
 
     def _hang(self) -> dict[str, Any]:
-        (place,) = places_of([(self._pid, Path(self._last_words.name))])
-        return {"outcome": "error", "reason": _hang_text(self._timeout, users_lines(place))}
+        (place,) = stacks_of([(self._pid, Path(self._stack_file.name))])
+        return {"outcome": "error", "reason": _hang_text(self._timeout, user_frames(place))}
 
     def _last_answer(self) -> dict[str, Any] | None:
         """It has ended; a process of its own may keep the pipe open."""
@@ -176,7 +175,7 @@ class Child:
 
     def _wait_for_its_end(self) -> None:
         """Nothing will be answered: it is about to end, or has closed the pipe."""
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + _END_TIMEOUT
         while self._status is None and time.monotonic() < deadline:
             self._see_whether_it_ended()
             time.sleep(_INTERVAL / 20)

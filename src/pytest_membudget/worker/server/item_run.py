@@ -47,17 +47,17 @@ class ItemRun:
                 self._raised("the test", error)
         with without_soft_limit():
             self._report = self._measure()
-        outcome = self._trouble or self._swallowed() or {"outcome": "traced"}
+        outcome = self._trouble or self._caught_refusal() or {"outcome": "traced"}
         properties = [(str(name), _plain(value)) for name, value in self._item.user_properties]
         found = {
             "report": self._report,
             "device": self._device.name,
             "properties": properties,
         }
-        return {**found, **self._likeness(outcome), **self._snapshot, **outcome}
+        return {**found, **self._representatives(outcome), **self._snapshot, **outcome}
 
-    def _likeness(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """After rank 0's run, which others must be run, and what is taken for granted of the rest."""
+    def _representatives(self, outcome: dict[str, Any]) -> dict[str, Any]:
+        """After rank 0's run, which others must be run, and what is assumed of the rest."""
         place = _place_in(self._request)
         if not place or place["rank"] != 0 or outcome["outcome"] != "traced":
             return {}
@@ -68,7 +68,7 @@ class ItemRun:
             "said": device.said(),
         }
 
-    def _swallowed(self) -> dict[str, Any] | None:
+    def _caught_refusal(self) -> dict[str, Any] | None:
         """An error that only the virtual device raises, caught by a test, which ran on as nowhere else."""
         refused = self._device.refused()
         if not refused:

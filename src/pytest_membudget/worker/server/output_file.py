@@ -6,7 +6,7 @@ import fcntl
 import os
 import tempfile
 
-from .last_words import is_noise
+from .stack_dump import is_internal
 
 #: Bytes that the file may have before all but the last of them goes: a test may print without an end.
 _MOST_BYTES = 64 * 2**20
@@ -22,7 +22,7 @@ class OutputFile:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         fd = self._file.fileno()
-        # so that whoever prints goes on at the end when the file has been cut
+        # so that later output goes to the end when the file has been cut
         fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
 
     def take_over(self) -> None:
@@ -41,7 +41,7 @@ class OutputFile:
     def last_lines(self) -> str:
         """The last of what was printed, without what says nothing to the user of a test."""
         lines = self._tail().decode(errors="replace").strip().splitlines()
-        kept = [line[:LINE_LENGTH] for line in lines if not is_noise(line)]
+        kept = [line[:LINE_LENGTH] for line in lines if not is_internal(line)]
         return "\n".join(kept[-TAIL_LINES:])
 
     def close(self) -> None:

@@ -15,13 +15,13 @@ from ...budgets.node_ids import key_of
 from ...cache.observer import SEEN
 from ...devices.contract import Device
 from ...names import WORKER
+from ..process_end import leave
 from ..protocol import Channel
-from .at_once import AtOnce
 from .caveats import Caveats
 from .child_process import Child, SessionGone, run_in_child
+from .concurrent_runs import ConcurrentRuns
 from .item_run import ItemRun
-from .process_exit import leave
-from .quiet import hush, silence
+from .session_options import disable_side_effects, mute_terminal
 
 #: Seconds for the driver to say what card there is.
 _CARD_TIMEOUT = 60.0
@@ -47,18 +47,18 @@ class ServingPlugin:
         scratch: str,
         observer: Any = None,
         *,
-        at_once: int = 1,
+        processes: int = 1,
     ) -> None:
         """``observer``: sees what tests read; their answers list it.
 
-        ``at_once``: how many tests may run at once.
+        ``processes``: how many tests may run at once.
         """
         self._channel = channel
         self._device = device
         self._files = list(files)
         self._scratch = scratch
         self._observer = observer
-        self._most = at_once
+        self._most = processes
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
@@ -70,14 +70,14 @@ class ServingPlugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
         """Before plugins that begin as early as this: coverage."""
-        silence(early_config.known_args_namespace, self._scratch)
+        disable_side_effects(early_config.known_args_namespace, self._scratch)
         return (yield)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
         """Be quiet before any plugin looks at the options, and collect what was asked for."""
         config = yield
-        silence(config.option, self._scratch)
+        disable_side_effects(config.option, self._scratch)
         config.args = list(self._files)
         return config
 
@@ -112,7 +112,7 @@ class ServingPlugin:
         self.served = True
         from . import failures  # noqa: F401 - a test may leave its process without the means to import it
 
-        hush(session.config)
+        mute_terminal(session.config)
         for item in session.items:  # those that a plugin has made
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
@@ -125,11 +125,11 @@ class ServingPlugin:
 
     def _serve(self) -> None:
         """Answer requests until the other end closes."""
-        AtOnce(self._channel, self._most, self._answer, self._ended).serve()
+        ConcurrentRuns(self._channel, self._most, self._answer, self._ended).serve()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Tell the running item which reports are of its call, and which of parts of it."""
+        """Let the running item know which reports are of its call, and which of parts of it."""
         if self._current is None:
             return (yield)
         with self._current.calling():

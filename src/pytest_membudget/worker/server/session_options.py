@@ -1,4 +1,4 @@
-"""What the user's command line asked of the session itself, and the worker must not do a second time."""
+"""Options of the user's session that its worker must not act on a second time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _OFF: dict[str, Any] = {
 }
 
 
-def silence(option: Any, scratch: str) -> None:
+def disable_side_effects(option: Any, scratch: str) -> None:
     """Turn off, in pytest's parsed options, what the worker must not do.
 
     Temporary folders are made under ``scratch``, not in place of the session's own.
@@ -68,22 +68,22 @@ def silence(option: Any, scratch: str) -> None:
             setattr(option, name, value)
 
 
-def hush(config: pytest.Config) -> None:
+def mute_terminal(config: pytest.Config) -> None:
     """Let pytest itself write nothing from here on: what is printed then is a test's own."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     with suppress(AttributeError):  # there is none, or it writes in another way
-        reporter._tw._file = _Nowhere()
+        reporter._tw._file = _NullOutput()
 
 
-class _Nowhere(io.TextIOBase):
+class _NullOutput(io.TextIOBase):
     """Takes all that is written, and needs no descriptor, which a test may close."""
 
     def write(self, text: str) -> int:
-        """Forget ``text``."""
+        """Discard ``text``."""
         return len(text)
 
 
-def print_at_once() -> None:
+def flush_each_line() -> None:
     """Let every line be written when it is printed, whatever is in it: a test may end its process."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -34,7 +34,7 @@ class _Run:
     has_neighbours: bool = False
 
 
-class AtOnce:
+class ConcurrentRuns:
     """Serves a session's requests, several at a time; answers come as they are ready, with their numbers."""
 
     def __init__(
@@ -64,7 +64,7 @@ class AtOnce:
     def serve(self) -> None:
         """Until the session says no more, or an answer is the last that this process can give.
 
-        Raises ``SessionGone`` when nobody wants an answer any more; no child is left then.
+        Raises ``SessionGone`` when the session has ended; no child is left then.
         """
         try:
             while not self._is_over:
@@ -117,7 +117,7 @@ class AtOnce:
             selector.register(self._channel.read_fd, selectors.EVENT_READ)
             for run in self._running:
                 selector.register(run.child.fd, selectors.EVENT_READ)
-            ready = selector.select(min((run.child.patience() for run in self._running), default=None))
+            ready = selector.select(min((run.child.wait_seconds() for run in self._running), default=None))
         if any(key.fd == self._channel.read_fd for key, _ in ready):
             self._receive()
 

@@ -8,13 +8,13 @@ import time
 import pytest
 
 from pytest_membudget.worker.protocol import Channel
-from pytest_membudget.worker.server import at_once
-from pytest_membudget.worker.server.at_once import AtOnce
+from pytest_membudget.worker.server import concurrent_runs
 from pytest_membudget.worker.server.child_process import Child, SessionGone
+from pytest_membudget.worker.server.concurrent_runs import ConcurrentRuns
 
 
 class Served:
-    """An ``AtOnce`` at one end of two pipes; ``bodies`` by key are what its children run."""
+    """An ``ConcurrentRuns`` at one end of two pipes; ``bodies`` by key are what its children run."""
 
     def __init__(self, bodies, most=2, free=float("inf"), timeout=20):
         own_read, their_write = os.pipe()
@@ -27,7 +27,7 @@ class Served:
             body = bodies[request["key"]]
             return body if isinstance(body, dict) else Child(body, timeout, self.session)
 
-        self.served = AtOnce(
+        self.served = ConcurrentRuns(
             self.channel, most, start, lambda request: self.ended.append(request["key"]), lambda: free
         )
 
@@ -85,7 +85,9 @@ def test_one_at_a_time_answers_in_order():
 
 
 def test_where_memory_is_short_one_runs_at_a_time():
-    said = Served({"slow": traced(0.3), "quick": traced()}, free=at_once._ROOM_BYTES).run(["slow", "quick"])
+    said = Served({"slow": traced(0.3), "quick": traced()}, free=concurrent_runs._ROOM_BYTES).run(
+        ["slow", "quick"]
+    )
 
     assert order_of(said, "result") == ["slow", "quick"]
 
