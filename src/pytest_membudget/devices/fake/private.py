@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from ...errors import UnsupportedTorch
-from .refusals import note_refusal
 
 OLDEST = (2, 11)
 
@@ -106,6 +105,8 @@ def checked(
                 f"this {name} is not one that the virtual device was made for: it has no {missing}. "
                 f"Install {releases}, or a newer pytest-membudget."
             )
+            from .refusals import note_refusal  # imports parts that another torch may lack
+
             note_refusal(reason)
             raise UnsupportedTorch(reason)
         change(module)
