@@ -109,6 +109,14 @@ def test_report_json_says_so_and_is_refused_as_a_report(run):
         read_document(run.report_path)
 
 
+def test_the_junit_file_says_so(run):
+    properties = run.cases["test_fits"].iter("property")
+
+    assert ("membudget.testing", "given by pytest_membudget.testing: nothing was run") in {
+        (one.get("name"), one.get("value")) for one in properties
+    }
+
+
 def test_without_its_name_on_the_command_line_nothing_is_given(session_of):
     left_over = session_of(FILES, "--membudget", "-k", "fits")
 

@@ -147,7 +147,8 @@ class GivenEstimates(Estimator):
         given = self._estimates.get(test.nodeid)
         if given is None:
             return without_figure(f"{MODULE} was given no estimate of {test.nodeid}", test.budget)
-        return read_answer(test.budget, given.answer(test.budget, "traced"))
+        estimate = read_answer(test.budget, given.answer(test.budget, "traced"))
+        return replace(estimate, properties=(("membudget.testing", _NOT_CHECKED),))
 
 
 class _GivenMeasurements(Estimator):
