@@ -85,7 +85,7 @@ def test_one_at_a_time_answers_in_order():
 
 
 def test_where_memory_is_short_one_runs_at_a_time():
-    said = Served({"slow": traced(0.3), "quick": traced()}, free=concurrent_runs._ROOM_BYTES).run(
+    said = Served({"slow": traced(0.3), "quick": traced()}, free=concurrent_runs.ROOM_BYTES).run(
         ["slow", "quick"]
     )
 

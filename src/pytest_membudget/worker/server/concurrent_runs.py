@@ -19,7 +19,7 @@ from ..protocol import Channel
 from .child_process import Child, SessionGone
 
 #: Host memory that one more child must find free, at the least.
-_ROOM_BYTES = 2**30
+ROOM_BYTES = 2**30
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -101,7 +101,7 @@ class ConcurrentRuns:
             return True
         if self._has_one_alone or len(self._running) >= self._most:
             return False
-        each = max(_ROOM_BYTES, _largest_child_bytes())  # those that run may still grow
+        each = max(ROOM_BYTES, _largest_child_bytes())  # those that run may still grow
         return self._free_bytes() >= each * (len(self._running) + 1)
 
     def _begun(self, run: _Run) -> None:
