@@ -82,10 +82,10 @@ def choose_estimators(
 
     name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
     measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"
-    if given is not None:
-        measuring = f"measures on {card.device}, which {MODULE} gives"
     header = f"estimates on a {device.name} {name} ({device.why}); {measuring}"
-    return EstimatorChoice(header, begin, is_given=given is not None)
+    if given is not None:
+        return EstimatorChoice(f"CHECKS NOTHING: measures on {card.device}; {header}", begin, is_given=True)
+    return EstimatorChoice(header, begin)
 
 
 class _ByKind(Estimator):
