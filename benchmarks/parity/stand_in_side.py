@@ -23,8 +23,8 @@ class StandInSide:
 
     def __init__(self) -> None:
         self._libraries = StandInLibraries()
-        self._host = HostTensors()
         self._values = Values(users_source())
+        self._host = HostTensors(self._values.following)
 
     def install(self) -> None:
         """As ``StandInDevice``, without its recording of stacks."""

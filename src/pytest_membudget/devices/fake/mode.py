@@ -268,8 +268,8 @@ class VirtualMode(FakeTensorMode):
                 plan.lesson(self.known, args, kwargs, result)
                 if plan.chooses:
                     self.shapes.see_choice(func, args, kwargs, result)
-                elif plan.counts_trues:
-                    self.reads.see_count(args[0], result)
+                elif plan.counts:
+                    self.reads.see_count(func, args, result)
         elif func is _LIFT and type(args[0]) is torch.Tensor:
             copy_from_host(self.known, result, args[0])
         if kwargs and (kwargs.get("pin_memory") or (func is _TO_COPY and _is_pinned_copy(args[0], kwargs))):

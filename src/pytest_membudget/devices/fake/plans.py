@@ -16,7 +16,7 @@ from .known_shapes import shape_rule_of
 from .learning import lesson_of
 from .one_hot import ONE_HOT
 from .python_kernels import has_python_kernel
-from .reads import COUNTS_TRUES, READS
+from .reads import COUNTS, READS
 from .routing import is_choice
 from .strides_of_one import SHORT_CUTS, VIEWS
 from .unmodelled import is_own, unmodelled_of
@@ -47,7 +47,7 @@ class Plan:
         "chooses",
         "collective",
         "composite",
-        "counts_trues",
+        "counts",
         "dense",
         "depends_on_data",
         "detoured",
@@ -91,7 +91,7 @@ class Plan:
         self.lesson = lesson_of(operator)
         self.shape_rule = shape_rule_of(operator)
         self.chooses = is_choice(operator)
-        self.counts_trues = operator in COUNTS_TRUES
+        self.counts = operator in COUNTS
         self.depends_on_data = self.reads or self.shape_rule is not None or operator is INDEX
         self.python_kernel = overload and not is_own(operator) and has_python_kernel(operator)
         self.composite = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -23,9 +23,15 @@ aten = torch.ops.aten
 READS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.allclose.default})
 
 #: Operators that count a mask's trues: read, the count is that of the elements which the mask selects.
-COUNTS_TRUES = frozenset({
+_COUNTS_TRUES = frozenset({
     aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
 })  # fmt: skip
+_SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
+
+#: Those, and what a count is after them still a count: the same one, or counts together.
+COUNTS = _COUNTS_TRUES | {
+    aten._to_copy.default, aten.clone.default, aten.copy_.default, aten.max.default, aten.amax.default,
+}  # fmt: skip
 
 
 #: Values that are told of one line.
@@ -82,10 +88,27 @@ class Reads:
         """Nothing is known of any tensor any more."""
         self._counts.forget_all()
 
-    def see_count(self, mask: torch.Tensor, result: torch.Tensor) -> None:
-        """``result`` counts the trues of ``mask``, if that is one."""
-        if mask.dtype is torch.bool and result.numel() and not self._known.knows(result):
-            self._counts.note(result, trues(mask.numel() // result.numel())[0])
+    @property
+    def counted(self) -> Collection[int]:
+        """Of the storages with counts, as their keys: always the same object."""
+        return self._counts.keys
+
+    def see_count(self, operator: Any, args: Sequence[Any], result: torch.Tensor) -> None:
+        """``operator``, one of ``COUNTS``, ran: of a mask or of counts, ``result`` is a count."""
+        source = args[1] if operator is aten.copy_.default else args[0]
+        if operator in _COUNTS_TRUES and source.dtype is torch.bool:
+            if result.numel() and not self._known.knows(result):
+                self._counts.note(result, trues(source.numel() // result.numel())[0])
+        elif self._counts.keys:
+            self._pass_on(operator, source, result)
+
+    def _pass_on(self, operator: Any, source: torch.Tensor, result: torch.Tensor) -> None:
+        count = self._counts.stored(source)
+        if count is None or isinstance(count, torch.Tensor) or result.dtype is torch.bool:
+            self._counts.forget(result)  # of ``copy_``
+        elif self._counts.is_whole(result) and not self._known.knows(result):
+            added = source.numel() // max(result.numel(), 1) if operator in _SUMS else 1
+            self._counts.note(result, count * added)
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What ``operator``, one of ``READS``, gives."""
@@ -95,7 +118,7 @@ class Reads:
 
     def array(self, tensor: torch.Tensor) -> torch.Tensor:
         """All values of ``tensor`` as a real host tensor of its shape; one read."""
-        values = self._certain(tensor)
+        values = self.certain(tensor)
         if values is not None:
             return values
         values, how = self._plausible(tensor)
@@ -104,6 +127,10 @@ class Reads:
             self.list_assumed(tensor.dtype, f"{first if first == last else f'{first} to {last}'}{how}")
         return values
 
+    def unlisted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Plausible values of ``tensor`` as a real host tensor of its shape, that nothing decides by yet."""
+        return self._plausible(tensor)[0]
+
     def list_assumed(self, dtype: torch.dtype, value: Scalar | str) -> None:
         """Whoever runs has been given ``value`` without anybody knowing it."""
         code, line = self.source.find(3) if self.source is not None else (None, 0)
@@ -111,7 +138,7 @@ class Reads:
         self.assumed.setdefault(read, Answers()).add(value)
 
     def _number(self, tensor: torch.Tensor) -> Scalar:
-        values = self._certain(tensor)
+        values = self.certain(tensor)
         if values is not None:
             return values.item()
         values, how = self._plausible(tensor)
@@ -132,8 +159,8 @@ class Reads:
         made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
         return made.expand(tuple(tensor.shape)), how
 
-    def _certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Values that follow from the program, or from a choice that the report tells of already."""
+    def certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Values that follow from the program, or from a choice that the report lists already."""
         if self._known.knows(tensor):
             return None if self._known.is_assumed(tensor) else self._known.of(tensor)
         if not self._supposed.is_assumed(tensor):  # not counted

@@ -48,8 +48,8 @@ class StandInDevice(Device):
         self.gpu = gpu
         self._libraries = StandInLibraries()
         self._run = RecordedRun(records=records)
-        self._host = HostTensors()
         self._values = Values(self._run.source)
+        self._host = HostTensors(self._values.following)
         self._content: dict[str, Any] | None = None
         self._limited = False
         self._rank = 0

@@ -8,12 +8,14 @@ from pathlib import Path
 def run(path, name, args, told):
     import torch
 
+    from pytest_membudget.devices.stand_in.host.tensors import HostTensors
     from pytest_membudget.devices.stand_in.ranks.followed_numbers import FollowedNumbers
     from pytest_membudget.devices.stand_in.ranks.ranks import StandInRanks
     from pytest_membudget.devices.stand_in.values.values import Values
     from pytest_membudget.tracking.hidden_code import users_source
 
     values = Values(users_source())  # kept: it follows as long as it lives
+    HostTensors(values.following).install()
     values.install()
     following = values.following
     body = getattr(load(path), name)

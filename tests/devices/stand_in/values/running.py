@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import torch
 
+from pytest_membudget.devices.stand_in.host.tensors import HostTensors
 from pytest_membudget.devices.stand_in.values.values import Values
 from pytest_membudget.tracking.hidden_code import users_source
 
@@ -17,6 +18,8 @@ def run_following(path, name, args):
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     values = Values(users_source())
+    host = HostTensors(values.following)
+    host.install()
     values.install()
     values.begin()
     module.virtual_device = SimpleNamespace(
@@ -25,6 +28,6 @@ def run_following(path, name, args):
     value = getattr(module, name)(*args)
     return {
         "value": value,
-        "assumptions": values.assumptions(str(Path(path).parent)),
+        "assumptions": [line for one in (values, host) for line in one.assumptions(str(Path(path).parent))],
         "peak_bytes": torch.cuda.max_memory_allocated(),
     }

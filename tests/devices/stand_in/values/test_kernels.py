@@ -38,6 +38,18 @@ def test_operators_between_a_tensor_and_a_number_are_computed(trace):
     assert traced.report.assumptions == ()
 
 
+def places_of_trues():
+    mask = torch.randn(8, 50, device="cuda") > 0
+    return list(torch.nonzero(mask, out=torch.empty(0, dtype=torch.long, device="cuda")).shape)
+
+
+def test_places_that_are_written_to_a_given_tensor_are_as_many(trace):
+    traced = trace(places_of_trues)
+
+    assert traced.value == [400, 2]
+    assert "true everywhere, the worst case" in traced.report.assumptions[0]
+
+
 def written_inside_a_kernel():
     weight = torch.zeros(8, 4, device="cuda", requires_grad=True)
     ids = torch.tensor([1, 1], device="cuda")

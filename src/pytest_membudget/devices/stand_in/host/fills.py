@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from .kernel_calls import KernelCall
-from .memory import HostMemory
+from .memory import Hollow, HostMemory
 
 #: From here on a tensor is large: what the stand-in's runtime copies to a card is smaller.
 LARGE_BYTES: Final = 1 << 20
@@ -32,8 +32,12 @@ Kernel = Callable[..., Any]
 class Fills:
     """The operators that fill, for host tensors."""
 
-    def __init__(self, memory: HostMemory) -> None:
+    def __init__(
+        self, memory: HostMemory, on_copy: Callable[[torch.Tensor, torch.Tensor, int], None]
+    ) -> None:
+        """``on_copy``: called with the target and the source of a hollow copy, and why it is hollow."""
         self._memory = memory
+        self._on_copy = on_copy
 
     def replacement(self, name: str, kernel: KernelCall) -> Kernel:
         """What runs instead of ``kernel``, the operator ``name``'s for host tensors."""
@@ -50,7 +54,7 @@ class Fills:
                 self._written(tensor)
                 result: torch.Tensor = kernel(keys, (tensor, *args), kwargs)
                 return result
-            self._memory.set_hollow(tensor, True)
+            self._memory.set_hollow(tensor, Hollow.NOT_COMPUTED)
             return tensor
 
         return draw
@@ -71,7 +75,7 @@ class Fills:
                 if is_dense(tensor) and _is_zero(value) and self._memory.zero(tensor):
                     return tensor
                 if tensor.nbytes >= _LARGE_UNIFORM_BYTES and self._memory.holds(tensor):
-                    self._memory.set_hollow(tensor, True)
+                    self._memory.set_hollow(tensor, Hollow.NOT_COMPUTED)
                     return tensor
             kernel(keys, (tensor, value), {})
             return tensor
@@ -84,25 +88,27 @@ class Fills:
         def copy(keys: Any, target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> Any:
             if not _on_host(target) or not _on_host(source):
                 return kernel(keys, (target, source, non_blocking), {})
-            is_hollow = memory.is_hollow(source)
-            if is_hollow:
-                memory.set_hollow(target, True)
-            else:
+            reason = memory.hollow(source)
+            if not reason:
                 self._written(target)
             if target.nbytes >= LARGE_BYTES and memory.holds(target):
-                if is_hollow:
+                if reason:
+                    self._on_copy(target, source, reason)
                     return target
                 if is_dense(target) and is_dense(source) and memory.is_untouched(source):
                     memory.zero(target)
                     return target
-            return kernel(keys, (target, source, non_blocking), {})
+            result = kernel(keys, (target, source, non_blocking), {})
+            if reason:
+                self._on_copy(target, source, reason)
+            return result
 
         return copy
 
     def _written(self, tensor: torch.Tensor) -> None:
         """All of ``tensor`` is written: if that is all of its storage, what was hollow is not any more."""
         if self._memory.hollow_blocks.value and tensor.nbytes == tensor.untyped_storage().nbytes():
-            self._memory.set_hollow(tensor, False)
+            self._memory.set_hollow(tensor, 0)
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Operators on hollow host tensors: their results are made and not computed, and are hollow too."""
+"""Operators on hollow host tensors: their results are hollow too, and large ones are not computed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any, Final
 import torch
 from torch.utils._pytree import tree_map_only
 
+from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .kernel_calls import KernelCall
-from .memory import HostMemory
 from .reads import READS, HostReads
 from .shapes import host_tensors, result_shapes
+from .unknown_sizes import UnknownSizes, is_sized_by_data
 
 #: Operators that change what a tensor's storage is.
 _EXEMPT: Final = frozenset(("_pin_memory", "is_set_to", "resize_", "resize_as_", "set_"))
+_COPY: Final = torch.ops.aten.copy_.default
 #: Zeros times a number are zeros.
 _SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar)
 
@@ -28,9 +30,11 @@ class HollowTensors:
     process that has no large host tensor computes as always.
     """
 
-    def __init__(self, memory: HostMemory, reads: HostReads) -> None:
-        self._memory = memory
-        self._fills = Fills(memory)
+    def __init__(self, following: Following, reads: HostReads) -> None:
+        self._following = following
+        self._memory = following.host
+        self._fills = Fills(following.host, self._copied)
+        self._sizes = UnknownSizes(following)
         self._reads = reads
         self._library: Any = torch.library.Library("aten", "IMPL")
         self._waiting: list[tuple[str, Kernel]] = []
@@ -40,12 +44,18 @@ class HollowTensors:
         for name in NAMES:
             if _is_known(name):
                 self._replace(name, self._fills.replacement(name, _kernel_of(name)))
-        for name in _computing():
-            replacement = self._reading if name.partition(".")[0] in READS else self._computing
-            self._waiting.append((name, replacement(_overload(name), _kernel_of(name))))
+        for name in (*_computing(), "allclose"):
+            operator, kernel = _overload(name), _kernel_of(name)
+            if name in READS:
+                function = self._reading(operator, kernel)
+            elif is_sized_by_data(operator):
+                function = self._sizing(operator, kernel)
+            else:
+                function = self._computing(operator, kernel)
+            self._waiting.append((name, function))
 
     def follow_operators(self) -> None:
-        """There is a large tensor, which may become hollow: replace all that computes."""
+        """A tensor is hollow, or may become so: replace all that computes."""
         waiting, self._waiting = self._waiting, []
         for name, function in waiting:
             self._replace(name, function)
@@ -53,21 +63,38 @@ class HollowTensors:
     def _replace(self, name: str, function: Kernel) -> None:
         self._library.impl(name, function, "CPU", with_keyset=True)
 
-    def _reading(self, operator: Any, compute: KernelCall) -> Kernel:
-        count, reads = self._memory.hollow_blocks, self._reads
+    def _reason(self, values: Any) -> int:
+        """Why a result of ``values`` is hollow; 0 if it is not."""
+        if not self._memory.hollow_blocks.value:
+            return 0
+        return max((self._reads.hollow(tensor) for tensor in host_tensors(values)), default=0)
 
+    def _copied(self, target: torch.Tensor, source: torch.Tensor, reason: int) -> None:
+        self._following.copies.saw(_COPY, (target, source), {}, target, reason)
+
+    def _reading(self, operator: Any, compute: KernelCall) -> Kernel:
         def read(keys: Any, *args: Any, **kwargs: Any) -> Any:
-            if count.value:
-                for tensor in host_tensors((args, kwargs)):
-                    reads.note(tensor)
-            return compute(keys, args, kwargs)
+            reason = self._reason((args, kwargs))
+            if not reason:
+                return compute(keys, args, kwargs)
+            return self._reads.answer(operator, args, kwargs, reason, lambda: compute(keys, args, kwargs))
 
         return read
 
+    def _sizing(self, operator: Any, kernel: KernelCall) -> Kernel:
+        compute = self._computing(operator, kernel)
+
+        def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._reason((self._sizes.deciding(operator, args),)):
+                return self._sizes.results(operator, args, kwargs, self._reason((args, kwargs)))
+            return compute(keys, *args, **kwargs)
+
+        return run
+
     def _computing(self, operator: Any, compute: KernelCall) -> Kernel:
-        memory, count = self._memory, self._memory.hollow_blocks
+        count = self._memory.hollow_blocks
         written = _written_arguments(operator)
-        scales = operator in _SCALING
+        writes_out, scales = _writes_out(operator._schema), operator in _SCALING
 
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
             if compute.is_again():
@@ -76,9 +103,18 @@ class HollowTensors:
                 return args[0]
             if not count.value:
                 return compute(keys, args, kwargs)
-            if not any(memory.is_hollow(tensor) for tensor in host_tensors((args, kwargs))):
+            reason = self._reason((args, kwargs))
+            if not reason:
                 return compute(keys, args, kwargs)
-            return self._skip(operator, written, lambda: compute(keys, args, kwargs), args, kwargs)
+            targets = [_argument(index, name, args, kwargs) for index, name in written]
+            if writes_out:  # which may have to be resized
+                results = compute(keys, args, kwargs)
+            else:
+                results = self._skip(operator, targets, lambda: compute(keys, args, kwargs), args, kwargs)
+            for tensor in host_tensors(targets):
+                self._memory.set_hollow(tensor, reason)
+            self._following.copies.saw(operator, args, kwargs, results, reason)
+            return results
 
         return run
 
@@ -89,20 +125,15 @@ class HollowTensors:
         return factor >= 0 and is_dense(tensor) and self._memory.is_untouched(tensor)
 
     def _skip(
-        self, operator: Any, written: list[Any], compute: Callable[[], Any], args: Any, kwargs: Any
+        self, operator: Any, targets: list[Any], compute: Callable[[], Any], args: Any, kwargs: Any
     ) -> Any:
         """The results of ``operator`` on hollow tensors; small ones are computed from what is there."""
-        targets = [_argument(index, name, args, kwargs) for index, name in written]
         if not any(tensor.nbytes >= LARGE_BYTES for tensor in host_tensors((args, kwargs))):
-            results = compute()
-        else:
-            try:
-                results = self._unwritten(operator, targets, args, kwargs)
-            except (NotImplementedError, RuntimeError):  # its shape depends on what the tensors hold
-                results = compute()
-        for tensor in host_tensors((targets, results)):
-            self._memory.set_hollow(tensor, True)
-        return results
+            return compute()
+        try:
+            return self._unwritten(operator, targets, args, kwargs)
+        except (NotImplementedError, RuntimeError):  # its shape depends on what the tensors hold
+            return compute()
 
     def _unwritten(self, operator: Any, targets: list[Any], args: Any, kwargs: Any) -> Any:
         if targets:
@@ -121,7 +152,7 @@ def _computing() -> Iterator[str]:
             continue
         schema = _overload(name)._schema
         takes_tensors = any("Tensor" in str(argument.type) for argument in schema.arguments)
-        if takes_tensors and not _gives_views(schema) and not _writes_out(schema):
+        if takes_tensors and not _gives_views(schema):
             yield name
 
 
@@ -131,7 +162,7 @@ def _gives_views(schema: Any) -> bool:
 
 
 def _writes_out(schema: Any) -> bool:
-    """Whether results go where a keyword says. What kernels call of that kind is behind another operator."""
+    """Whether results go where a keyword says."""
     return any(argument.kwarg_only and argument.is_out for argument in schema.arguments)
 
 

@@ -25,6 +25,20 @@ class What(IntEnum):
     FREED = 2
 
 
+class Hollow(IntEnum):
+    """Why the values of a host tensor are not to be trusted; a result has the largest of its operands'.
+
+    native/host_span.h has the number of ``NOT_COMPUTED``.
+    """
+
+    #: numbers copied from a card that nobody knows: the report lists what they are taken to be
+    LISTED = 1
+    #: a large tensor, whose memory holds anything
+    NOT_COMPUTED = 2
+    #: copied from a mask on a card that nobody knows, or made from one: reads are answered as on the card
+    UNKNOWN = 3
+
+
 @dataclass(frozen=True, slots=True)
 class HostEvent:
     """A birth or a death of one block of host memory."""
@@ -66,18 +80,18 @@ class HostMemory:
         self.hollow_blocks: Final = library.stand_in_host_hollow_blocks().contents
         self._on_birth: Any = None
 
-    def is_hollow(self, tensor: torch.Tensor) -> bool:
-        """Whether values of ``tensor``'s storage were never computed."""
+    def hollow(self, tensor: torch.Tensor) -> int:
+        """Why the values of ``tensor``'s storage are not to be trusted (``Hollow``); 0 if they are."""
         if not self.hollow_blocks.value:
-            return False
-        return bool(self._library.stand_in_host_is_hollow(storage_address(tensor)))
+            return 0
+        return int(self._library.stand_in_host_hollow(storage_address(tensor)))
 
-    def set_hollow(self, tensor: torch.Tensor, is_hollow: bool) -> None:
-        """From here on the values of ``tensor``'s storage are not to be trusted, or are again.
+    def set_hollow(self, tensor: torch.Tensor, reason: int) -> None:
+        """From here on the values of ``tensor``'s storage are not to be trusted, or with 0 they are again.
 
         Memory that does not come from the library (numpy's, shared memory) is left as it is.
         """
-        self._library.stand_in_host_set_hollow(storage_address(tensor), is_hollow)
+        self._library.stand_in_host_set_hollow(storage_address(tensor), reason)
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether ``tensor``'s memory comes from the library."""
@@ -123,7 +137,7 @@ def storage_address(tensor: torch.Tensor) -> int:
 
 
 _FUNCTIONS: Final = (
-    ("stand_in_host_is_hollow", (ctypes.c_void_p,), ctypes.c_int),
+    ("stand_in_host_hollow", (ctypes.c_void_p,), ctypes.c_int),
     ("stand_in_host_set_hollow", (ctypes.c_void_p, ctypes.c_int), None),
     ("stand_in_host_holds", (ctypes.c_void_p,), ctypes.c_int),
     ("stand_in_host_hollow_blocks", (), ctypes.POINTER(ctypes.c_int)),

@@ -1,8 +1,13 @@
-"""Reads of hollow host tensors: what their memory holds is given, zero as a rule; each place is listed."""
+"""Reads of hollow host tensors; each place is listed.
+
+What was not computed is answered with what its memory holds, zero as a rule; copies of unknown masks, and
+what is made of them, as on the card.
+"""
 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, Final
@@ -10,13 +15,13 @@ from typing import Any, Final
 import torch
 
 from ....tracking.source import SourceFinder, shown_path
-from .memory import HostMemory
+from ..values.following import Following
+from .memory import Hollow
+from .shapes import host_tensors
 
-#: Operators that hand what a tensor holds to the code that asks, or decide by it.
-READS: Final = (
-    "_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "nonzero_static", "_unique",
-    "_unique2", "unique_consecutive", "unique_dim", "unique_dim_consecutive",
-)  # fmt: skip
+#: Operators that hand what a tensor holds to the code that asks.
+READS: Final = ("_local_scalar_dense", "allclose", "equal")
+_ITEM: Final = torch.ops.aten._local_scalar_dense.default
 _USED: Final = "; what its memory holds is used"
 #: Methods that read without an operator.
 _METHODS: Final = ("numpy", "tolist", "__array__")
@@ -27,20 +32,57 @@ _DEPTH: Final = 3
 class HostReads:
     """The places at which hollow host tensors were read."""
 
-    def __init__(self, memory: HostMemory, source: SourceFinder) -> None:
-        self._memory = memory
+    def __init__(self, following: Following, source: SourceFinder) -> None:
+        self._following = following
+        self._memory = following.host
         self._source = source
+        self._turn = threading.local()
         self._places: dict[tuple[CodeType | None, int, str], None] = {}
 
     def install(self) -> None:
         """Follow the methods that no operator stands behind."""
         kind: Any = torch.Tensor
         for name in _METHODS:
-            setattr(kind, name, self._following(getattr(kind, name)))
+            setattr(kind, name, self._around(getattr(kind, name)))
 
-    def note(self, tensor: torch.Tensor) -> None:
-        """``tensor`` is read: the place is kept if it is hollow."""
-        if tensor.device.type == "cpu" and self._memory.is_hollow(tensor):
+    def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, in which nothing is hollow: what it computes decides nothing."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._turn.quiet = getattr(self._turn, "quiet", 0) + 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._turn.quiet -= 1
+
+        return run
+
+    def hollow(self, tensor: torch.Tensor) -> int:
+        """Why the values of ``tensor`` are not to be trusted (``Hollow``); 0 if they are, or it is quiet."""
+        return 0 if getattr(self._turn, "quiet", 0) else self._memory.hollow(tensor)
+
+    def answer(self, operator: Any, args: Any, kwargs: Any, reason: int, compute: Callable[[], Any]) -> Any:
+        """What ``operator``, one of ``READS``, gives on tensors that are hollow for ``reason``."""
+        copies = self._following.copies
+        is_item = operator is _ITEM
+        if copies.is_answered(args[0], reason) if is_item else reason != Hollow.NOT_COMPUTED:
+            return self._following.answer(operator, args, kwargs)
+        for tensor in host_tensors((args, kwargs)):
+            self._note(tensor)
+        return compute()
+
+    def _read(self, tensor: torch.Tensor) -> None:
+        """All of ``tensor`` is read where it lies."""
+        reason = self.hollow(tensor)
+        if reason and self._following.copies.is_answered(tensor, reason):
+            self._following.copies.array(tensor)
+        else:
+            self._note(tensor)
+
+    def _note(self, tensor: torch.Tensor) -> None:
+        """``tensor`` is read: the place is kept if it was not computed."""
+        if self.hollow(tensor) == Hollow.NOT_COMPUTED:
             code, line = self._source.find(_DEPTH)
             self._places[code, line, str(tensor.dtype).removeprefix("torch.")] = None
 
@@ -52,11 +94,15 @@ class HostReads:
             lines.append(f"{where} reads {dtype} values of a host tensor that were not computed{_USED}")
         return lines
 
-    def _following(self, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        can_copy = method.__name__ == "tolist"
+
         @functools.wraps(method)
         def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if self._memory.hollow_blocks.value and tensor.layout is torch.strided:
-                self.note(tensor)
+            if tensor.is_cuda and tensor.dtype is torch.bool and (can_copy or kwargs.get("force")):
+                tensor = tensor.cpu()  # a copy alone is no read
+            if self._memory.hollow_blocks.value and tensor.is_cpu and tensor.layout is torch.strided:
+                self._read(tensor)
             return method(tensor, *args, **kwargs)
 
         return read

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ....memory_report import MemoryReport
 from ....tracking.hidden_code import users_source
+from ..values.following import Following
 from .hollow import HollowTensors
-from .memory import HostMemory
 from .reads import HostReads
 from .run import HostRun
 
@@ -18,21 +20,25 @@ class HostTensors:
     Raises ``UsageMistake`` in a process that was started without the stand-in's library.
     """
 
-    def __init__(self) -> None:
-        self._memory = HostMemory()
-        self._reads = HostReads(self._memory, users_source())
-        self._hollow = HollowTensors(self._memory, self._reads)
-        self._run = HostRun(self._memory, self._hollow.follow_operators)
+    def __init__(self, following: Following) -> None:
+        """``following``: of the values on the cards, copies of which lie on the host."""
+        self._following = following
+        self._reads = HostReads(following, users_source())
+        self._hollow = HollowTensors(following, self._reads)
+        self._run = HostRun(following.host, self._hollow.follow_operators)
 
     def install(self) -> None:
         """Change torch for the rest of the process."""
         self._hollow.install()
         self._reads.install()
         self._run.install()
+        self._following.copies.on_copy = self._hollow.follow_operators
+        printing: Any = torch._tensor_str
+        printing._str = self._reads.quiet(printing._str)
 
     def is_hollow(self, tensor: torch.Tensor) -> bool:
         """Whether ``tensor``, on the host, holds values that were never computed."""
-        return self._memory.is_hollow(tensor)
+        return self._following.host.hollow(tensor) != 0
 
     def assumptions(self, root: str) -> list[str]:
         """The reads of hollow tensors, for the report."""

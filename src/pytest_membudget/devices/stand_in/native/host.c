@@ -105,20 +105,21 @@ void host_registered(const void *address, size_t bytes, int is_pinned) {
 void host_made_hollow(const void *address) {
     struct host_block *block = span_block(address);
     if (block)
-        span_set_hollow(block, 1);
+        span_set_hollow(block, HOLLOW_NOT_COMPUTED);
 }
 
 /* For Python (stand_in/host/memory.py). */
 
-EXPORTED void stand_in_host_set_hollow(const void *address, int is_hollow) {
+EXPORTED void stand_in_host_set_hollow(const void *address, int reason) {
     struct host_block *block = span_block(address);
     if (block)
-        span_set_hollow(block, is_hollow);
+        span_set_hollow(block, reason);
 }
 
-EXPORTED int stand_in_host_is_hollow(const void *address) {
+/* The reason why the values at `address` are not to be trusted; 0 where they are. */
+EXPORTED int stand_in_host_hollow(const void *address) {
     const struct host_block *block = span_block(address);
-    return block && block->is_hollow;
+    return block ? block->hollow : 0;
 }
 
 EXPORTED int stand_in_host_holds(const void *address) { return span_block(address) != NULL; }

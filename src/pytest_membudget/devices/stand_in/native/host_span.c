@@ -171,10 +171,10 @@ void *block_address(struct host_block *block) {
     return (char *)block + (block->has_page ? PAGE_BYTES : HEADER_BYTES);
 }
 
-void span_set_hollow(struct host_block *block, int is_hollow) {
+void span_set_hollow(struct host_block *block, int reason) {
     pthread_mutex_lock(&lock);
-    hollow_count += is_hollow - block->is_hollow;
-    block->is_hollow = is_hollow;
+    hollow_count += !!reason - !!block->hollow;
+    block->hollow = reason;
     pthread_mutex_unlock(&lock);
 }
 

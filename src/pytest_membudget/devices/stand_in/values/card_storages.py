@@ -1,4 +1,6 @@
-"""The storages of tensors on the stand-in's cards: real memory, into which no kernel writes.
+"""The storages of tensors without data on the stand-in: real memory, into which no kernel writes.
+
+They lie on a card, or on the host where they hold a copy of what nobody knows.
 
 Nothing here makes a storage's Python object. Autograd adds gradients in place where nobody else has their
 storage (``can_accumulate_inplace``, torch/csrc/autograd/input_buffer.cpp, 2.15), and that object counts as
@@ -16,6 +18,7 @@ from typing import Any
 import torch
 
 from ...fake.known_values import Entry, Scalar
+from ..host.memory import HostMemory
 from .followed_memory import FollowedMemory
 
 #: The device's memory is written to for tensors up to this size; larger ones have one value throughout.
@@ -23,15 +26,23 @@ _MOST_BYTES = 2**20
 
 
 class CardStorages:
-    """Storages on cards, by address."""
+    """Storages on cards, and hollow ones on the host, by address."""
 
-    def __init__(self, memory: FollowedMemory) -> None:
+    def __init__(self, memory: FollowedMemory, host: HostMemory) -> None:
         self._memory = memory
         self._given = memory.given
+        self._host = host
+        self._hollow_blocks = host.hollow_blocks
 
     def follows(self, tensor: torch.Tensor) -> bool:
-        """Whether it lies on a card, and has a storage with memory; autograd's efficient zeros have none."""
-        return tensor.is_cuda and tensor.layout is torch.strided and not tensor._is_zerotensor()
+        """Whether it lies on a card or is hollow, and has memory; autograd's efficient zeros have none."""
+        if not tensor.is_cuda:
+            return bool(self._hollow_blocks.value) and self._is_hollow(tensor)
+        return tensor.layout is torch.strided and not tensor._is_zerotensor()
+
+    def _is_hollow(self, tensor: torch.Tensor) -> bool:
+        is_strided = tensor.device.type == "cpu" and tensor.layout is torch.strided
+        return is_strided and self._host.hollow(tensor) != 0
 
     def key(self, tensor: torch.Tensor) -> int:
         """Where its storage begins; 0 of an empty tensor. The calls are few: it runs for every operator."""
@@ -42,6 +53,8 @@ class CardStorages:
 
     def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
         """Whether all of ``tensor`` lies in what ``entry`` is about."""
+        if not tensor.is_cuda and entry.storage() is not tensor.untyped_storage():
+            return False  # nobody reports which host memory is given to somebody else
         end = (int(tensor.storage_offset()) + _extent(tensor)) * tensor.itemsize
         return end <= entry.elements * entry.dtype.itemsize
 
@@ -56,7 +69,9 @@ class CardStorages:
         return tensor.numel()
 
     def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
-        """A weak one, where somebody waits for the end of a tensor that is no gradient."""
+        """A weak one, where somebody waits for the end of a tensor that is no gradient, and on the host."""
+        if not tensor.is_cuda:
+            return weakref.ref(tensor.untyped_storage(), gone)
         self._memory.follow(self.key(tensor), tensor.numel() * tensor.itemsize)
         if gone is None or tensor.is_floating_point() or tensor.is_complex():
             return _alive
@@ -66,7 +81,15 @@ class CardStorages:
         """Fake tensors alone have one."""
 
     def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
-        """Small ones are written to the card's memory, where ATen's own code may read them."""
+        """Small ones are written to the tensor's memory, where ATen's own code may read them."""
+        if tensor.is_cuda:
+            return self._write(tensor, values)
+        reason = self._host.hollow(tensor)
+        self._write(tensor, values)
+        self._host.set_hollow(tensor, reason)  # it was not the test that wrote
+        return values
+
+    def _write(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
         size = tensor.numel() * tensor.itemsize
         if isinstance(values, torch.Tensor):
             return seen_from_host(self.key(tensor), values.nbytes, values.dtype).copy_(values)

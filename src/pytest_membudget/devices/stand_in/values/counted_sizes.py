@@ -68,6 +68,7 @@ def _number(value: int) -> bytes:
 
 COUNTED: dict[Any, Counted] = {
     aten.nonzero.default: _nonzero,
+    aten.nonzero.out: _nonzero,
     aten._unique.default: _unique,
     aten._unique2.default: _unique,
     aten.unique_consecutive.default: _unique_consecutive,

@@ -13,12 +13,11 @@ from ...fake.known_shapes import Shape
 from ...fake.known_values import KnownValues, Scalar
 from ...fake.reads import Reads
 from ...fake.unknown_shapes import UnknownShapes
+from ..host.memory import HostMemory
 from .card_storages import CardStorages
 from .followed_memory import FollowedMemory
+from .host_copies import HostCopies
 from .plans import Plan
-
-#: Larger copies to the host are none that code decides by, and would take host memory.
-_MOST_READ = 2**20
 
 
 class Following:
@@ -27,12 +26,15 @@ class Following:
     def __init__(self, source: SourceFinder) -> None:
         self._memory = FollowedMemory(self._forget_at)
         self._given = self._memory.given
-        self.known = KnownValues(CardStorages(self._memory))
+        self.host = HostMemory()
+        self.known = KnownValues(CardStorages(self._memory, self.host))
         self.shapes = UnknownShapes(self.known)
         self.supposed = self.shapes.supposed
         self._known_keys, self._supposed_keys = self.known.keys, self.supposed.keys
         self.reads = Reads(self.known, self.supposed)
+        self._counted_keys = self.reads.counted
         self.reads.source = self.shapes.source = source
+        self.copies = HostCopies(self.host, self.known, self.reads, self.saw)
 
     def forget_all(self) -> None:
         """Something has written to memory on the cards that nobody knows."""
@@ -49,7 +51,9 @@ class Following:
         """Whether ``saw`` may have anything to note: nothing is known of most activations. It runs often."""
         if plan.lesson is None:
             return False
-        if self._supposed_keys or plan.needed is None or (plan.counts_trues and args[0].dtype is torch.bool):
+        if self._supposed_keys or plan.needed is None:
+            return True
+        if plan.counts and (self._counted_keys or args[0].dtype is torch.bool):
             return True
         if self._given.value:
             self._memory.forget_given()
@@ -81,8 +85,8 @@ class Following:
             lesson(self.known, args, kwargs, result)
             if plan.chooses:
                 self.shapes.see_choice(plan.operator, args, kwargs, result)
-            elif plan.counts_trues:
-                self.reads.see_count(args[0], result)
+            elif plan.counts:
+                self.reads.see_count(plan.operator, args, result)
 
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What a read of data gives."""
@@ -91,9 +95,9 @@ class Following:
 
     def read_into(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """``source`` was copied to ``target`` on the host, where code may do anything with it."""
-        if 0 < source.numel() <= _MOST_READ:
+        if source.numel():
             with torch._C.DisableTorchFunction():
-                target.copy_(self.reads.array(source))
+                self.copies.read_into(target, source)
 
     def assume_within(self, target: torch.Tensor, value: Scalar) -> None:
         """``target`` on the host holds what a kernel has copied of its own: ``value`` throughout."""
@@ -102,11 +106,9 @@ class Following:
                 target.fill_(value)
             self.reads.list_assumed(target.dtype, value)
 
-    def shapes_of(
-        self, operator: Any, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> list[Shape] | None:
-        """The shapes of what ``operator`` gives; None where they have no bound."""
+    def shapes_of(self, plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
+        """The shapes of what the operator of ``plan`` gives; None where they have no bound."""
         if plan.shape_rule is None:
             return None
         with torch._C.DisableTorchFunction():
-            return self.shapes.of(operator, plan.shape_rule, args, kwargs)
+            return self.shapes.of(plan.operator, plan.shape_rule, args, kwargs)

@@ -254,7 +254,7 @@ class Kernels:
             if nesting.depth == 1:
                 launches.operator_begins()
             try:
-                shapes = following.shapes_of(operator, plan, args, kwargs)
+                shapes = following.shapes_of(plan, args, kwargs)
                 if shapes is None:
                     note_untraceable(operator)
                     raise DynamicOutputShapeException(operator)

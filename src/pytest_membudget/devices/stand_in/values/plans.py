@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ...fake.known_shapes import shape_rule_of
-from ...fake.reads import COUNTS_TRUES, READS
+from ...fake.reads import COUNTS, READS
 from ...fake.routing import is_choice
 from .original_kernels import tensor_positions
 from .out_lessons import lesson_with_out
@@ -25,7 +25,7 @@ class Plan:
     """What values have to do with an operator, found out once."""
 
     __slots__ = (
-        "chooses", "counts_trues", "lesson", "needed", "operator", "reads", "shape_rule", "tensor_positions",
+        "chooses", "counts", "lesson", "needed", "operator", "reads", "shape_rule", "tensor_positions",
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
@@ -33,9 +33,9 @@ class Plan:
         self.operator, self.lesson = lesson_with_out(operator)
         self.tensor_positions = tensor_positions(operator)
         self.reads = operator in READS
-        self.shape_rule = shape_rule_of(operator)
+        self.shape_rule = shape_rule_of(self.operator)
         self.chooses = is_choice(self.operator)
-        self.counts_trues = self.operator in COUNTS_TRUES
+        self.counts = self.operator in COUNTS
         #: the arguments with a position of which something must be known, or nothing is to be noted
         self.needed = self._needed(operator)
 
