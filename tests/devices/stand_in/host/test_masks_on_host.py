@@ -153,6 +153,52 @@ def test_numbers_that_were_copied_hold_what_is_listed_of_the_copy(stand_in):
     ]
 
 
+def given_away(how):
+    import copy
+    import io
+    import pickle
+
+    import numpy
+    import torch
+    from torch.nn.utils import rnn
+
+    found = followed()
+    mask = (torch.randn(4, 50, device="cuda") > 0).cpu()
+    numbers = torch.arange(200).view(4, 50)
+    ways = {
+        "pickle": lambda: len(numbers[pickle.loads(pickle.dumps(mask))]),
+        "file": lambda: torch.save(mask, io.BytesIO()),
+        "shared memory": lambda: len(numbers[mask.share_memory_()]),
+        "DLPack": lambda: int(numpy.from_dlpack(mask.int()).sum()),
+        "tensor_split": lambda: [len(part) for part in torch.tensor_split(numbers[0], mask.sum(1))],
+        "packed": lambda: len(
+            rnn.pack_padded_sequence(torch.zeros(4, 50, 2), mask.sum(1), batch_first=True).data
+        ),
+        "copied": lambda: len(numbers[copy.deepcopy(mask)]),
+    }
+    value = ways[how]()
+    return {"value": value, "listed": [line.split(" ", 1)[1] for line in listed(*found)]}
+
+
+@pytest.mark.parametrize(
+    ("how", "value", "reads"),
+    [
+        ("pickle", 0, "reads a bool value (once): taken to be False"),
+        ("file", None, "reads a bool value (once): taken to be False"),
+        ("shared memory", 0, "reads a bool value (once): taken to be False"),
+        ("DLPack", 200, "reads an int32 value (once): taken to be 1"),
+        ("tensor_split", [50, 0, 0, 0, 0], "reads an int64 value (once): taken to be 50"),
+        ("packed", 200, "reads an int64 value (once): taken to be 50"),
+    ],
+)
+def test_what_other_code_reads_of_a_mask_is_listed(stand_in, how, value, reads):
+    assert stand_in(given_away, how) == {"value": value, "listed": [reads]}
+
+
+def test_a_deep_copy_is_followed(stand_in):
+    assert stand_in(given_away, "copied")["value"] == 200
+
+
 def resident_bytes():
     with open("/proc/self/status", encoding="ascii") as file:
         fields = dict(line.split(":", 1) for line in file)

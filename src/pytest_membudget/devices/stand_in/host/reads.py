@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any, Final
 
 import torch
+from torch.nn.utils import rnn
 
 from ....tracking.source import SourceFinder, shown_path
 from ..values.following import Following
@@ -25,6 +26,8 @@ _ITEM: Final = torch.ops.aten._local_scalar_dense.default
 _USED: Final = "; what its memory holds is used"
 #: Methods that read without an operator.
 _METHODS: Final = ("numpy", "tolist", "__array__")
+#: Methods that give the values to other code: a file, other libraries, other processes.
+_GIVE_AWAY: Final = ("__dlpack__", "__reduce_ex__", "share_memory_")
 #: Frames from a read to the code that asked for it.
 _DEPTH: Final = 3
 
@@ -44,6 +47,11 @@ class HostReads:
         kind: Any = torch.Tensor
         for name in _METHODS:
             setattr(kind, name, self._around(getattr(kind, name)))
+        for name in _GIVE_AWAY:
+            setattr(kind, name, self._giving_away(getattr(kind, name)))
+        # their C++ reads the tensor that says where to split, or how long sequences are
+        for owner, name in ((torch, "tensor_split"), (kind, "tensor_split"), (rnn, "pack_padded_sequence")):
+            setattr(owner, name, self._reading_all_but_first(getattr(owner, name)))
 
     def quiet(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``function``, in which nothing is hollow: what it computes decides nothing."""
@@ -71,6 +79,26 @@ class HostReads:
         for tensor in host_tensors((args, kwargs)):
             self._note(tensor)
         return compute()
+
+    def _giving_away(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def give(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            is_strided = tensor.is_cpu and tensor.layout is torch.strided
+            if is_strided and self.hollow(tensor) == Hollow.UNKNOWN:
+                self._read(tensor)
+            return method(tensor, *args, **kwargs)
+
+        return give
+
+    def _reading_all_but_first(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def read(*args: Any, **kwargs: Any) -> Any:
+            if self._memory.hollow_blocks.value:
+                for tensor in host_tensors((args[1:], kwargs)):
+                    self._read(tensor)
+            return function(*args, **kwargs)
+
+        return read
 
     def _read(self, tensor: torch.Tensor) -> None:
         """All of ``tensor`` is read where it lies."""
