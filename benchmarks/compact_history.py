@@ -49,6 +49,7 @@ def compact(content: Mapping[str, Any], device: int, alloc_conf: str) -> dict[st
             requests.append(known[stack])
     return {
         "settings": alloc_conf or None,
+        "oldest_segment_first": "pool_id" in content["device_traces"][device][0],
         "traces": [[] for _ in range(device)] + [trace],
         "segments": [_segment(entry) for entry in content["segments"] if entry["device"] == device],
         "operators": list(operators),

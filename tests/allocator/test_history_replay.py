@@ -346,6 +346,83 @@ def test_a_segment_that_was_not_recorded_does_not_match():
     assert seen.peak_reserved_bytes == 40 * MIB
 
 
+def two_free_segments_of_one_size(chosen):
+    """Two segments of 40 MiB, the older one above, both freed; the next request lies in ``chosen``."""
+    older, newer = 2**31, 2**30
+    events = []
+    for address in (older, newer):
+        events += [event("segment_alloc", address, 40 * MIB), event("alloc", address, 40 * MIB)]
+    for address in (older, newer):
+        events += [event("free_requested", address, 40 * MIB), event("free_completed", address, 40 * MIB)]
+    place = {"older": older, "newer": newer}[chosen]
+    events.append(event("alloc", place, 40 * MIB))
+    blocks = [
+        segment(
+            address,
+            40 * MIB,
+            (address, 40 * MIB, 40 * MIB, ACTIVE_ALLOCATED)
+            if address == place
+            else (address, 40 * MIB, 0, INACTIVE),
+        )
+        for address in (newer, older)
+    ]
+    return history(events, blocks)
+
+
+@pytest.mark.parametrize(("oldest_first", "chosen"), [(True, "older"), (False, "newer")])
+def test_of_free_blocks_of_one_size_the_recording_releases_choice_is_taken(oldest_first, chosen):
+    """From torch 2.12 on the oldest segment's (pytorch#178362, #183591); before, the lowest address."""
+    recorded_run = replace(two_free_segments_of_one_size(chosen), oldest_segment_first=oldest_first)
+    other_rule = replace(recorded_run, oldest_segment_first=not oldest_first)
+
+    assert replay(recorded_run).recorded.addresses_matched == 3
+    assert replay(other_rule).recorded.addresses_matched == 2
+
+
+def test_blocks_of_an_old_segment_keep_their_offsets():
+    """The second request is split off behind the first, in a segment above an older one."""
+    events = [
+        event("segment_alloc", 2**31, 20 * MIB),
+        event("alloc", 2**31, 5 * MIB),
+        event("alloc", 2**31 + 5 * MIB, 8 * MIB),
+    ]
+    last = [
+        segment(
+            2**31,
+            20 * MIB,
+            (2**31, 5 * MIB, 5 * MIB, ACTIVE_ALLOCATED),
+            (2**31 + 5 * MIB, 8 * MIB, 8 * MIB, ACTIVE_ALLOCATED),
+            (2**31 + 13 * MIB, 7 * MIB, 0, INACTIVE),
+        )
+    ]
+    seen = replay(replace(history(events, last), oldest_segment_first=True)).recorded
+
+    assert (seen.addresses_matched, seen.segments_matched) == (2, 1)
+
+
+def test_expandable_segments_keep_their_offsets():
+    events = [
+        event("segment_map", 2**31, 20 * MIB),
+        event("alloc", 2**31, 5 * MIB),
+        event("segment_map", 2**31 + 20 * MIB, 20 * MIB),
+        event("alloc", 2**31 + 5 * MIB, 30 * MIB),
+    ]
+    last = [
+        segment(
+            2**31,
+            40 * MIB,
+            (2**31, 5 * MIB, 5 * MIB, ACTIVE_ALLOCATED),
+            (2**31 + 5 * MIB, 30 * MIB, 30 * MIB, ACTIVE_ALLOCATED),
+            (2**31 + 35 * MIB, 5 * MIB, 0, INACTIVE),
+            is_expandable=True,
+        )
+    ]
+    recorded_run = history(events, last, expandable_segments=True)
+    seen = replay(replace(recorded_run, oldest_segment_first=True)).recorded
+
+    assert (seen.addresses_matched, seen.segments_matched) == (2, 2)
+
+
 def test_a_free_that_the_history_does_not_explain_is_counted():
     events = [event("alloc", 0, 100), event("free_requested", 2**30, 100)]
     last = [

@@ -35,6 +35,9 @@ class DeviceHistory:
     events: tuple[HistoryEvent, ...]
     segments: tuple[SegmentState, ...]
     settings: AllocatorSettings
+    oldest_segment_first: bool = False
+    """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
+    one with the lowest address was, or it is not known."""
 
 
 def load_history(path: Path) -> list[DeviceHistory]:
@@ -42,7 +45,7 @@ def load_history(path: Path) -> list[DeviceHistory]:
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
     ``[action, address, size, stream]``) and ``segments`` as in a snapshot, with their ``blocks`` as
-    ``[address, size, requested size, state]``. Where the settings are not known, expandable segments are
+    ``[address, size, requested size, state]``; and if known ``oldest_segment_first``. Where the settings are not known, expandable segments are
     taken to be on if there are any.
     """
     with gzip.open(path, "rt", encoding="utf-8") as stream:
@@ -55,7 +58,8 @@ def load_history(path: Path) -> list[DeviceHistory]:
         events = tuple(HistoryEvent(*event) for event in trace)
         segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
-            histories.append(DeviceHistory(device, events, segments, settings))
+            oldest_first = content.get("oldest_segment_first", False)
+            histories.append(DeviceHistory(device, events, segments, settings, oldest_first))
     return histories
 
 

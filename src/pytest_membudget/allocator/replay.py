@@ -40,7 +40,10 @@ class Replay:
         self._follows = capacity_bytes is None
         self._blocks: dict[int, Block] = {}  # by recorded address
         self._new_segments: list[HistoryEvent] = []  # recorded for the next request
-        self._spare_address = 2**60
+        #: by the model's address of a segment the recorded one, where the model's own rise with its age
+        self._moved: dict[int, int] = {}
+        self._oldest_first = history.oldest_segment_first
+        self._next_address = 2**60
         for segment in starting_segments(history):
             for block in self.allocator.adopt(segment):
                 self._blocks[block.address] = block
@@ -75,7 +78,7 @@ class Replay:
         self._blocks[event.address] = block
         recorded = self.recorded
         recorded.requests += 1
-        recorded.addresses_matched += block.address == event.address
+        recorded.addresses_matched += self._recorded_address(block) == event.address
         recorded.segments += len(self._new_segments)
         if self.allocator.reserved_bytes == self._reserved_bytes:
             recorded.reserved_matched += 1
@@ -102,14 +105,32 @@ class Replay:
         self.allocator.capacity_bytes = capacity
 
     def _address(self, size_bytes: int) -> int:
-        """The address of the recorded segment that the model asks for; a spare one if none was."""
+        """The address of the recorded segment that the model asks for; above all others if none was.
+
+        Where the oldest segment comes first, every new one lies above the others.
+        """
+        recorded = self._recorded_segment(size_bytes)
+        if recorded is not None and not self._oldest_first:
+            return recorded
+        address = self._next_address
+        self._next_address += size_bytes
+        if recorded is not None:
+            self._moved[address] = recorded
+        return address
+
+    def _recorded_segment(self, size_bytes: int) -> int | None:
         for event in self._new_segments:
             if event.action == "segment_map" or (
                 event.size_bytes == size_bytes and not self._overlaps(event.address, size_bytes)
             ):
                 return event.address
-        self._spare_address += size_bytes
-        return self._spare_address - size_bytes
+        return None
+
+    def _recorded_address(self, block: Block) -> int:
+        if not self._moved:
+            return block.address
+        start = _segment_start(block)
+        return self._moved.get(start, start) + block.address - start
 
     def _overlaps(self, address: int, size_bytes: int) -> bool:
         """Whether the model still holds some of this range, which it can if it gives back on its own."""
@@ -117,6 +138,14 @@ class Replay:
             segment.address < address + size_bytes and address < segment.address + segment.size_bytes
             for segment in self.allocator.segments()
         )
+
+
+def _segment_start(block: Block) -> int:
+    if block.virtual_segment is not None:
+        return block.virtual_segment.address
+    while block.previous is not None:
+        block = block.previous
+    return block.address
 
 
 def replay(history: DeviceHistory, capacity_bytes: int | None = None) -> Replay:

@@ -78,8 +78,11 @@ def snapshot_from(content: Any, device: int, source: str) -> Snapshot:
             "before what is to be recorded"
         )
     segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
+    # trace entries name their pool (pytorch/pytorch#177717) from the release on that has #178362
+    oldest_first = "pool_id" in entries[0]
+    events, settings = tuple(map(_event, entries)), _settings(content, segments)
     return Snapshot(
-        DeviceHistory(device, tuple(map(_event, entries)), segments, _settings(content, segments)),
+        DeviceHistory(device, events, segments, settings, oldest_first),
         frames=tuple(entry.get("frames") or () for entry in entries),
         metadata=tuple(str(entry.get("user_metadata", "")) for entry in entries),
     )
