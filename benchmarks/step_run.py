@@ -25,7 +25,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_membudget.devices.real.stand_in_loaded import is_stand_in_loaded
+from pytest_membudget.devices.real.device import is_stand_in_loaded
 
 from .steps.step import Step
 

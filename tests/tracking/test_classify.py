@@ -4,7 +4,6 @@ import pytest
 
 from pytest_membudget import components
 from pytest_membudget.allocator import CachingAllocator
-from pytest_membudget.tracking.classify import component_of
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 
@@ -44,7 +43,7 @@ class Story:
         self.ledger.end_root_call(number)
 
     def component_of(self, record):
-        return component_of(record, self.ledger)
+        return self.ledger.component_of(record)
 
 
 @pytest.fixture

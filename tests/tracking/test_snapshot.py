@@ -8,14 +8,14 @@ import pytest
 from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.recording import RecordingAllocator
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
-from pytest_membudget.tracking.snapshot import RecordedRun, Told, shorter_addresses, snapshot_of
+from pytest_membudget.tracking.snapshot import RecordedRun, RequestDetails, shorter_addresses, snapshot_of
 from pytest_membudget.units import GIB, MIB
 
 FRAMES = [[{"filename": f"file{number}.py", "line": number, "name": "f"}] for number in range(3)]
 
 
 def told(request):
-    return Told(FRAMES[request], f"request {request}") if request >= 0 else Told()
+    return RequestDetails(FRAMES[request], f"request {request}") if request >= 0 else RequestDetails()
 
 
 def snapshot(allocator, alloc_conf=""):

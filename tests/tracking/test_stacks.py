@@ -5,7 +5,7 @@ import json
 import sys
 import weakref
 
-from pytest_membudget.tracking.stacks import StackBook
+from pytest_membudget.tracking.recording import StackBook
 
 HERE = __file__
 

@@ -9,7 +9,6 @@ import pytest
 
 from pytest_membudget import components
 from pytest_membudget.allocator import CachingAllocator
-from pytest_membudget.tracking.classify import component_of
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 from pytest_membudget.tracking.summary import memory_report
@@ -49,7 +48,7 @@ class Story:
     def _note(self):
         held = {}
         for record in self.ledger.live.values():
-            name = component_of(record, self.ledger)
+            name = self.ledger.component_of(record)
             held[name] = held.get(name, 0) + record.requested_bytes
         self.history.append(held)
 
@@ -174,7 +173,7 @@ def test_phases_that_change_all_the_time_are_left_out(story):
 
 def test_who_listened_for_deaths_before_still_does():
     ledger, heard = Ledger(CachingAllocator()), []
-    ledger.on_death = heard.append
+    ledger.on_death.append(heard.append)
     Lives(ledger)
     record = Record(512, "aten::empty", Phase.FORWARD)
     ledger.born(1, record)

@@ -45,8 +45,8 @@ def load_history(path: Path) -> list[DeviceHistory]:
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
     ``[action, address, size, stream]``) and ``segments`` as in a snapshot, with their ``blocks`` as
-    ``[address, size, requested size, state]``; and if known ``oldest_segment_first``. Where the settings are not known, expandable segments are
-    taken to be on if there are any.
+    ``[address, size, requested size, state]``; ``oldest_segment_first`` where it is known. Without settings,
+    expandable segments are on if there are any.
     """
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         content = json.load(stream)

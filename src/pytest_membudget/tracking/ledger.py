@@ -1,19 +1,21 @@
-"""The live storages over time, and who was alive at each metric's peak."""
+"""The live storages over time, those alive at each metric's peak, and the component of each."""
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from .. import components
 from ..allocator import CachingAllocator
-from .record import Record
+from .record import Phase, Record
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The allocator's totals at one moment, in bytes, as ``torch.cuda.memory_stats`` means them."""
+    """The allocator's totals at one moment, in bytes, as in ``torch.cuda.memory_stats``."""
 
     requested_bytes: int
     allocated_bytes: int
@@ -21,10 +23,7 @@ class Totals:
 
 
 class Peak:
-    """The moment at which one total was largest, and the storages that were alive then.
-
-    Only those are kept: the live ones born before the peak, and the ones that have died since.
-    """
+    """The moment at which one total was largest, and those storages alive then that have died since."""
 
     __slots__ = ("at", "died_since", "totals")
 
@@ -34,20 +33,20 @@ class Peak:
         self.died_since: list[Record] = []
 
     def move(self, at: int, totals: Totals) -> None:
-        """A new peak: whoever died before it does not count any more."""
+        """A new peak: storages that died before it no longer count."""
         self.at = at
         self.totals = totals
         self.died_since.clear()
 
 
 class Ledger:
-    """Feeds births and deaths to the allocator's model and keeps who was alive at the peaks.
+    """Allocates and frees in the allocator's model, and keeps the storages alive at the peaks.
 
-    ``clock`` counts births, deaths and marks. A mark is a moment at which what the forward left over is
-    taken up: a backward begins, or a recomputation hands on to its backward.
+    ``clock`` counts births, deaths and marks. A mark is the begin of a backward, or of the part of one that
+    follows a recomputation: what the forward saved is used from there on.
 
     A storage may die at any line: in another thread, or as cyclic garbage is collected while a block is being
-    found for another one. Its block is given back when nobody is at the allocator.
+    allocated. Its block is freed when the allocator is not in use.
     """
 
     def __init__(self, allocator: CachingAllocator) -> None:
@@ -61,10 +60,10 @@ class Ledger:
         #: kept here: ``torch.cuda.reset_peak_memory_stats`` in a test resets the allocator's own
         self.peak_active_bytes = 0
         self.births = 0
-        #: told of every record that has ended
-        self.on_death: Callable[[Record], None] | None = None
+        #: called with every record that has ended
+        self.on_death: list[Callable[[Record], None]] = []
         self._turn = threading.RLock()
-        #: a birth or a death is under way, of whoever has the turn: a death within it has to wait
+        #: the thread that has the lock allocates or frees: deaths are queued meanwhile
         self._busy = False
         self._dead: deque[Record] = deque()
 
@@ -81,7 +80,7 @@ class Ledger:
                 finally:
                     self._busy = was_busy
         finally:
-            self._bury()
+            self._free_dead()
 
     def _bear(self, key: int, record: Record, stream: int) -> None:
         record.block = self.allocator.allocate(record.requested_bytes, stream)
@@ -99,25 +98,22 @@ class Ledger:
     def died(self, key: int) -> None:
         """The storage under ``key`` is gone."""
         self._dead.append(self.live.pop(key))
-        self._bury()
+        self._free_dead()
 
-    def _bury(self) -> None:
-        """Take the dead out, unless somebody is at the allocator, who then does it."""
+    def _free_dead(self) -> None:
+        """Free the blocks of queued deaths, unless the allocator is in use: its user does so then."""
         while self._dead and not self._busy and self._turn.acquire(blocking=False):
             try:
-                self._end_all()
+                if self._busy:  # another thread was, until this one had the lock; or this one, in a finalizer
+                    return
+                self._busy = True
+                try:
+                    while self._dead:
+                        self._end(self._dead.popleft())
+                finally:
+                    self._busy = False
             finally:
                 self._turn.release()
-
-    def _end_all(self) -> None:
-        if self._busy:  # another thread was, until this one had its turn; or this one, in a finalizer
-            return
-        self._busy = True
-        try:
-            while self._dead:
-                self._end(self._dead.popleft())
-        finally:
-            self._busy = False
 
     def _end(self, record: Record) -> None:
         self.allocator.free(record.block)
@@ -127,11 +123,11 @@ class Ledger:
         for peak in (self.allocated_peak, self.reserved_peak):
             if record.birth <= peak.at:
                 peak.died_since.append(record)
-        if self.on_death is not None:
-            self.on_death(record)
+        for call in self.on_death:
+            call(record)
 
     def mark(self) -> None:
-        """What the forward left over is taken up from here on."""
+        """What the forward saved is used from here on."""
         self.clock += 1
         self.marks.append(self.clock)
 
@@ -147,6 +143,41 @@ class Ledger:
             if record.birth <= peak.at:
                 yield record
 
+    def component_of(self, record: Record) -> str:
+        """The component that ``record`` belongs to.
+
+        A role that was seen (parameter, gradient, optimizer state, ...) decides. Without one, what the
+        forward made is an activation if it was still alive when a backward began, or when the outermost
+        module call that made it returned; else a temporary. A parameter that no gradient reached and
+        no optimizer holds, in a test that trains, is a frozen one: a teacher run under ``no_grad``.
+        What is made of gradients for the optimizer's step is a temporary.
+        """
+        is_parameter = record.role == components.PARAMETERS
+        if is_parameter and not record.trained and _outlived_next_mark(record, self.marks[:1]):
+            return components.FROZEN_PARAMETERS
+        if record.role is not None:
+            return record.role
+        if record.phase in (Phase.FORWARD, Phase.RECOMPUTE) and not record.for_update:
+            if record.from_inputs:
+                return components.INPUTS
+            if self._outlived_its_forward(record):
+                return components.ACTIVATIONS
+        return components.COLLECTIVES if record.collective else components.TEMPORARIES
+
+    def _outlived_its_forward(self, record: Record) -> bool:
+        if _outlived_next_mark(record, self.marks):
+            return True
+        if record.root_call is None:
+            return False
+        # a call without an end did not return: an error may have ended it
+        end = self.root_call_ends.get(record.root_call, self.clock)
+        return record.death is None or record.death > end
+
     def _totals(self) -> Totals:
         allocator = self.allocator
         return Totals(allocator.requested_bytes, allocator.allocated_bytes, allocator.reserved_bytes)
+
+
+def _outlived_next_mark(record: Record, marks: list[int]) -> bool:
+    index = bisect_left(marks, record.birth)
+    return index < len(marks) and (record.death is None or record.death > marks[index])

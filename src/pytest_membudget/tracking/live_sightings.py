@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from .. import components
-from .ledger import Ledger
-from .record import Record
-from .role_rules import has_gradient, note_role
+from .record import Record, has_gradient
 
 
 class LiveSightings:
-    """Finds the record of each tensor that is seen in one of the ledgers: the device's, the host's."""
+    """Notes roles on the record of each tensor, as ``find`` has it: None for tensors that are not tracked."""
 
-    def __init__(self, *ledgers: Ledger) -> None:
-        self._lives = [ledger.live for ledger in ledgers]
-
-    def concerns(self, tensor: torch.Tensor) -> bool:
-        """Of the device and of the host."""
-        return True
+    def __init__(
+        self,
+        find: Callable[[torch.Tensor], Record | None],
+        concerns: Callable[[torch.Tensor], bool] = lambda tensor: True,
+    ) -> None:
+        self._find = find
+        self.concerns = concerns
 
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
-        record = self._record(tensor)
+        record = self._find(tensor)
         if record is not None:
-            note_role(record, role, name)
+            record.note_role(role, name)
 
     def note_trained(self, parameter: torch.Tensor) -> None:
         """A gradient has reached ``parameter``, or an optimizer holds it."""
-        record = self._record(parameter)
+        record = self._find(parameter)
         if record is not None:
             record.trained = True
 
     def note_gradient(
         self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
     ) -> None:
-        """``gradient`` is handed to ``leaf``."""
-        if has_gradient(self._record(leaf), is_parameter=is_parameter):
+        """Autograd passes ``gradient`` to ``leaf``."""
+        if has_gradient(self._find(leaf), is_parameter=is_parameter):
             self.note_trained(leaf)
             self.note(gradient, components.GRADIENTS, name)
-
-    def _record(self, tensor: torch.Tensor) -> Record | None:
-        if not owns_storage(tensor):
-            return None
-        key = tensor.untyped_storage()._cdata
-        return next((live[key] for live in self._lives if key in live), None)
-
-
-def owns_storage(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` has memory of its own: a sparse one has none, nor has one inside torch.func."""
-    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)

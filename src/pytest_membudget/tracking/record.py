@@ -1,9 +1,19 @@
-"""What is remembered of one storage."""
+"""What is known of one storage."""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import Any, Protocol
+
+from .. import components
+
+#: by role: which earlier roles it replaces. Parameters are frozen and thawed, a buffer or a plain tensor may
+#: become a parameter, and what a collective leaves in its buffer a gradient
+_REPLACED_ROLES = {
+    components.PARAMETERS: (components.FROZEN_PARAMETERS, components.BUFFERS),
+    components.FROZEN_PARAMETERS: (components.PARAMETERS, components.BUFFERS),
+    components.GRADIENTS: (components.COLLECTIVES,),
+}
 
 
 class Phase(Enum):
@@ -17,19 +27,18 @@ class Phase(Enum):
 
 
 class HasFile(Protocol):
-    """Code, or what stands for it: the file that it is of."""
+    """A code object, or another object with its file."""
 
     @property
     def co_filename(self) -> str:
-        """The file."""
+        """The file's name."""
         ...
 
 
 class Record:
     """One storage: its block, when it lived, where it came from, and what is known of its role.
 
-    Mutable: a storage's role is often known only after its birth (a gradient becomes one when backward
-    has accumulated it), and its death comes last.
+    Mutable: a storage's role is often known only after its birth, as a gradient's once it is accumulated.
     """
 
     __slots__ = (
@@ -80,5 +89,21 @@ class Record:
         self.trained = False
         #: sequence number of the autograd node that ran, in backward
         self.node: int | None = None
-        #: its number where the run is recorded
+        #: number of the request in a recorded run
         self.request = -1
+
+    def note_role(self, role: str, name: str | None = None) -> None:
+        """The storage was seen in ``role``; of several names the longest, a whole path, is kept."""
+        if self.role is None or self.role in _REPLACED_ROLES.get(role, ()):
+            self.role = role
+        if name is not None and (self.name is None or len(name) > len(self.name)):
+            self.name = name
+
+
+def has_gradient(leaf: Record | None, *, is_parameter: bool) -> bool:
+    """Whether what autograd passes to ``leaf`` is a gradient.
+
+    A leaf that is neither a parameter nor made by the user is a reentrant checkpoint's copy of its
+    input: its gradient is passed on, a temporary.
+    """
+    return is_parameter or (leaf is not None and leaf.from_inputs)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
 import _pytest.python
@@ -11,25 +14,27 @@ import torch
 
 from .. import components
 from ..allocator.recording import RecordingAllocator
-from .classify import component_of
 from .record import Record
-from .snapshot import Frames, RecordedRun, Told, snapshot_of
+from .snapshot import Frames, RecordedRun, RequestDetails, snapshot_of
 from .source import SourceFinder
-from .stacks import StackBook
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node
-#: PyTorch's words for a function without a source line.
+#: Files of torch between an operator's call and a fake device: with real kernels they are in no stack.
+_MACHINERY = tuple(
+    os.path.join("torch", *path)
+    for path in (("_ops.py",), ("_subclasses", ""), ("utils", "_python_dispatch.py"), ("_library", ""))
+)
+#: PyTorch's file name of a function without a source line.
 _NO_FILE = "??"
 
 
 class Recording:
-    """Takes down what a snapshot tells of each request; follows ``tracker`` from the first one on.
+    """Records stack, operator, component and module of each request that ``tracker`` sees.
 
-    A request is a number; what is known of it stands in lists by that number. Plain texts and numbers:
-    records kept for each request would make the garbage collector run more often. That it runs at other
-    moments cannot be helped: walking a stack makes objects that it counts. The peak of a test that leaves
-    tensors in reference cycles for it depends on these moments, and so on whether the run is recorded.
+    Requests are numbered, and the lists below are by that number. They hold texts and numbers: an object for
+    each request would make the garbage collector run more often. Walking a stack makes objects that it counts
+    too, so a test that leaves tensors in reference cycles may have another peak when it is recorded.
     """
 
     def __init__(self, allocator: RecordingAllocator, tracker: Tracker, stacks: StackBook) -> None:
@@ -43,7 +48,7 @@ class Recording:
         self._components: list[str] = []
         self._modules: list[str | None] = []
         tracker.on_request = self._requested
-        tracker.ledger.on_death = self._ended
+        tracker.ledger.on_death.append(self._ended)
 
     def snapshot(self, alloc_conf: str = "") -> dict[str, Any] | None:
         """The run so far as ``torch.cuda.memory._snapshot`` has it; None if nothing has happened."""
@@ -55,11 +60,11 @@ class Recording:
         )
         if not run.events:
             return None
-        told = _Teller(self)
-        return snapshot_of(run, told.of, allocator.request_at, allocator.segment_request_at)
+        details = _Details(self)
+        return snapshot_of(run, details.of, allocator.request_at, allocator.segment_request_at)
 
     def note(self, text: str) -> None:
-        """The user's own text for what happens from here on (``_set_memory_metadata``); empty: none."""
+        """Attach the user's text to the events from here on (``_set_memory_metadata``); empty: none."""
         self._allocator.text = text
 
     def names_of(self, request: int) -> tuple[str, ...]:
@@ -94,30 +99,30 @@ class Recording:
     def _ended(self, record: Record) -> None:
         if record.request < 0:  # from before the recording
             return
-        self._components[record.request] = component_of(record, self._ledger)
+        self._components[record.request] = self._ledger.component_of(record)
         self._modules[record.request] = record.name or record.module
 
 
-class _Teller:
-    """What there is to tell of requests; equal lists and texts are one object, and one in a pickle."""
+class _Details:
+    """Details of requests; equal lists and texts are one object, so that a pickle has each once."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._stacks: dict[int, Frames] = {}
         self._names: dict[str, dict[str, Any]] = {}
         self._frames: dict[tuple[int, tuple[str, ...]], Frames] = {}
-        self._told: dict[tuple[int, tuple[str, ...], str], Told] = {}
+        self._details: dict[tuple[int, tuple[str, ...], str], RequestDetails] = {}
 
-    def of(self, request: int) -> Told:
-        """Stack and component of a request; nothing for none."""
+    def of(self, request: int) -> RequestDetails:
+        """Stack and component of a request; empty for ``NO_REQUEST``."""
         if request < 0:
             return _NOTHING
         recording = self._recording
         key = (recording.stack_of(request), recording.names_of(request), recording.metadata_of(request))
-        told = self._told.get(key)
-        if told is None:
-            told = self._told[key] = Told(self._frames_of(key[0], key[1]), key[2])
-        return told
+        details = self._details.get(key)
+        if details is None:
+            details = self._details[key] = RequestDetails(self._frames_of(key[0], key[1]), key[2])
+        return details
 
     def _frames_of(self, stack: int, names: tuple[str, ...]) -> Frames:
         frames = self._frames.get((stack, names))
@@ -129,7 +134,7 @@ class _Teller:
         return frames
 
 
-_NOTHING = Told()
+_NOTHING = RequestDetails()
 
 
 def named_frame(name: str) -> dict[str, Any]:
@@ -138,7 +143,7 @@ def named_frame(name: str) -> dict[str, Any]:
 
 
 def stack_book(source: SourceFinder) -> StackBook:
-    """Stacks without this package's own code, of which steps are the user's, and without pytest below."""
+    """Stacks without this package's code, except for ``steps``, and without pytest's."""
     ours = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
     steps = os.path.join(ours, "steps", "")
 
@@ -146,3 +151,83 @@ def stack_book(source: SourceFinder) -> StackBook:
         return filename.startswith(ours) and not filename.startswith(steps)
 
     return StackBook(_pytest.python.pytest_pyfunc_call.__code__, is_hidden, source.shows)
+
+
+class StackBook:
+    """Stacks by number: the same stack has the same number, and is kept once.
+
+    Kept are code objects and places in them, never frames: those would keep tensors alive.
+    """
+
+    def __init__(
+        self, end: CodeType | None, is_hidden: Callable[[str], bool], is_users: Callable[[CodeType], bool]
+    ) -> None:
+        """``end``: code whose callers are left out; ``is_hidden``: files that no stack shows.
+
+        ``is_users``: whether code is the user's or one of their libraries'. Callers of the outermost such
+        code are left out.
+        """
+        self._end = end
+        self._is_hidden = is_hidden
+        self._is_users = is_users
+        self._numbers: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        self._stacks: list[list[tuple[CodeType, int]]] = []
+        self._frames: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def capture(self) -> int:
+        """The number of the stack that this is called on."""
+        frame: FrameType | None = sys._getframe(1)
+        end = self._end
+        codes: list[CodeType] = []
+        places: list[int] = []
+        while frame is not None:
+            code = frame.f_code
+            if code is end:
+                break
+            codes.append(code)
+            places.append(frame.f_lasti)
+            frame = frame.f_back
+        # by identity, for code hashes all its content; the ones in the book are alive, so no other has theirs
+        key = (tuple(map(id, codes)), tuple(places))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._stacks)
+            self._stacks.append(list(zip(codes, places, strict=True)))
+        return number
+
+    def frames(self, number: int) -> list[dict[str, Any]]:
+        """A stack as a snapshot has it: ``filename``, ``line`` and ``name``, the innermost first.
+
+        Frames of this package and of pytest are left out; those of torch stay.
+        """
+        stack = [entry for entry in self._stacks[number] if not self._is_hidden(entry[0].co_filename)]
+        users = [place for place, (code, _) in enumerate(stack) if self._is_users(code)]
+        if users:
+            del stack[users[-1] + 1 :]
+        first = 0
+        while first < len(stack) - 1 and _is_machinery(stack[first][0].co_filename):
+            first += 1
+        return [self._frame(code, place) for code, place in stack[first:]]
+
+    def _frame(self, code: CodeType, place: int) -> dict[str, Any]:
+        key = (id(code), place)
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = {
+                "filename": code.co_filename,
+                "line": line_at(code, place),
+                "name": code.co_name,
+            }
+        return frame
+
+
+def line_at(code: CodeType, place: int) -> int:
+    """The line of the instruction at ``place`` (a frame's ``f_lasti``); the first one where it has none."""
+    for start, end, line in code.co_lines():
+        if start <= place < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+def _is_machinery(filename: str) -> bool:
+    return any(part in filename for part in _MACHINERY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
@@ -14,8 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
-from .exchanges import ExchangeHandle
-from .local_parts import owners, scales
+from .replaced import Replacement
+from .tensor_parts import owners, scales
 
 
 class Sightings(Protocol):
@@ -48,7 +47,7 @@ class RoleBook:
         """``on_change``: called when an optimizer's step begins or ends, and a parameter is registered."""
         self._sightings = sightings
         self._on_change = on_change
-        self._parameters: dict[int, _Reference] = {}
+        self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
         self._forget_one = self._forget  # one bound method for all of them
         self._handles: list[Any] = []
@@ -63,8 +62,8 @@ class RoleBook:
             hooks.register_module_buffer_registration_hook(self._buffer_registered),
             register_optimizer_step_pre_hook(self._step_begins),
             register_optimizer_step_post_hook(self._step_ended),
-            _LoadHandle(self._note_states),
-            ExchangeHandle(self),
+            Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
+            Replacement(torch.utils, "swap_tensors", self._swapping),
         ]
 
     def remove(self) -> None:
@@ -99,7 +98,7 @@ class RoleBook:
         """``parameter`` is one; ``name`` its path, or its own name where the path is not known yet."""
         key = id(parameter)
         if key not in self._parameters:
-            self._parameters[key] = _Reference(parameter, self._forget_one)
+            self._parameters[key] = weakref.KeyedRef(parameter, self._forget_one, key)
         if name is not None and len(name) > len(self._names.get(key, "")):
             self._names[key] = name
         own_name = self._names.get(key)
@@ -108,10 +107,6 @@ class RoleBook:
         self._note(parameter, role, own_name)
         for label, tensor in scales(parameter):
             self._note(tensor, role, f"{own_name}.{label}" if own_name else label)
-
-    def let_go(self, parameter: torch.Tensor) -> bool:
-        """Have no reference to ``parameter``, whose name stays; whether there was one."""
-        return self._parameters.pop(id(parameter), None) is not None
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
@@ -158,6 +153,30 @@ class RoleBook:
         self._note_states(optimizer)
         self._changed()
 
+    def _loading(self, load: Any) -> Any:
+        def load_state_dict(optimizer: Optimizer, state_dict: Any) -> None:
+            load(optimizer, state_dict)
+            self._note_states(optimizer)
+
+        return load_state_dict
+
+    def _swapping(self, swap: Any) -> Any:
+        """Without our weak references meanwhile: torch refuses to swap tensors that have any.
+
+        torchtune's and torchao's quantised weights take a parameter's place so, and ``nn.Module.to`` under
+        ``torch.__future__.set_swap_module_params_on_conversion``.
+        """
+
+        def swap_tensors(first: torch.Tensor, second: torch.Tensor) -> None:
+            known = [tensor for tensor in (first, second) if self._parameters.pop(id(tensor), None)]
+            try:
+                swap(first, second)
+            finally:
+                for tensor in known:
+                    self.see_parameter(tensor)
+
+        return swap_tensors
+
     def _note_states(self, optimizer: Optimizer) -> None:
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
@@ -176,52 +195,9 @@ class RoleBook:
         if self._on_change is not None:
             self._on_change()
 
-    def _forget(self, key: int) -> None:
-        self._parameters.pop(key, None)
-        self._names.pop(key, None)
-
-
-class _Reference(weakref.ref[torch.Tensor]):
-    """A weak reference to a parameter that knows its key; ``gone`` is called with that."""
-
-    __slots__ = ("_gone", "_key")
-
-    def __new__(cls, parameter: torch.Tensor, gone: Callable[[int], None]) -> _Reference:
-        return super().__new__(cls, parameter, _end)
-
-    def __init__(self, parameter: torch.Tensor, gone: Callable[[int], None]) -> None:
-        self._key = id(parameter)
-        self._gone = gone
-
-    def end(self) -> None:
-        """The parameter is gone."""
-        self._gone(self._key)
-
-
-def _end(reference: Any) -> None:
-    reference.end()
-
-
-class _LoadHandle:
-    """A hook after every optimizer's ``load_state_dict``; torch has one for single optimizers only."""
-
-    def __init__(self, loaded: Callable[[Optimizer], None]) -> None:
-        kind: Any = Optimizer
-        original = kind.load_state_dict
-
-        @functools.wraps(original)
-        def load_state_dict(optimizer: Optimizer, state_dict: Any) -> None:
-            original(optimizer, state_dict)
-            loaded(optimizer)
-
-        kind.load_state_dict = load_state_dict
-        self._original, self._own = original, load_state_dict
-
-    def remove(self) -> None:
-        """Put torch's own back, unless somebody has replaced it again."""
-        kind: Any = Optimizer
-        if kind.load_state_dict is self._own:
-            kind.load_state_dict = self._original
+    def _forget(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
+        self._parameters.pop(reference.key, None)
+        self._names.pop(reference.key, None)
 
 
 def _tensors_in(state: object, key: str) -> Iterator[tuple[str, torch.Tensor]]:

@@ -30,12 +30,12 @@ _ADDED: Final = ("alloc", "segment_alloc", "segment_map")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a snapshot tells of one request."""
+class RequestDetails:
+    """What a snapshot shows of one request."""
 
     frames: Frames = field(default_factory=list)
     metadata: str = ""
-    """A line of text of its own (``user_metadata``)."""
+    """A line of text (``user_metadata``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +55,23 @@ class RecordedRun:
 
 def snapshot_of(
     run: RecordedRun,
-    told: Callable[[int], Told],
+    details: Callable[[int], RequestDetails],
     request_at: Callable[[int], int],
     segment_request_at: Callable[[int], int],
 ) -> dict[str, Any]:
     """The dictionary of a snapshot.
 
-    ``told`` has what there is to say of a request's number; ``request_at`` and ``segment_request_at`` the
+    ``details`` has those of a request's number; ``request_at`` and ``segment_request_at`` the
     request for the active block and for the segment at an address.
     """
     moved = shorter_addresses([(e.address, e.size_bytes) for e in run.events if e.action in _ADDED])
-    frames_at = lambda address: told(request_at(address)).frames  # noqa: E731 - an argument, named
+    frames_at = lambda address: details(request_at(address)).frames  # noqa: E731 - an argument, named
     segments = [
-        segment_dict(state, told(segment_request_at(state.address)).frames, frames_at, moved)
+        segment_dict(state, details(segment_request_at(state.address)).frames, frames_at, moved)
         for state in run.segments
     ]
     trace = [
-        _entry(event, told(event.request), moved, run.began_us + number)
+        _entry(event, details(event.request), moved, run.began_us + number)
         for number, event in enumerate(run.events)
     ]
     return {
@@ -143,7 +143,9 @@ def shorter_addresses(ranges: Iterable[tuple[int, int]]) -> Callable[[int], int]
     return moved
 
 
-def _entry(event: RecordedEvent, told: Told, moved: Callable[[int], int], time_us: int) -> dict[str, Any]:
+def _entry(
+    event: RecordedEvent, details: RequestDetails, moved: Callable[[int], int], time_us: int
+) -> dict[str, Any]:
     is_oom = event.action == "oom"
     return {
         "action": event.action,
@@ -151,9 +153,9 @@ def _entry(event: RecordedEvent, told: Told, moved: Callable[[int], int], time_u
         "size": event.size_bytes,
         "stream": event.stream,
         "compile_context": "N/A",
-        "user_metadata": event.text or ("" if event.action.startswith("segment") else told.metadata),
+        "user_metadata": event.text or ("" if event.action.startswith("segment") else details.metadata),
         "time_us": time_us,
-        "frames": told.frames,
+        "frames": details.frames,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from collections.abc import Iterable
 from types import CodeType, FrameType
 
@@ -14,15 +15,15 @@ PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.
 class SourceFinder:
     """Finds the nearest frame that is not PyTorch's, pytest's, Python's or ours.
 
-    That line is the user's own, or a model library's: whoever called PyTorch. Site-packages may lie inside
-    the folder of the standard library, and are not part of it.
+    That line is the user's own, or a model library's. Site-packages may lie inside the folder of the
+    standard library, and are not part of it.
     """
 
     def __init__(self, hidden_folders: Iterable[str], standard_library: str) -> None:
         folders = (os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
         self._hidden = ("<", *folders)  # <string>, <frozen importlib._bootstrap>: code without a file
         self._standard_library = os.path.join(os.path.abspath(standard_library), "")
-        #: by a code's address, which the entry keeps taken: the code, and what to show of it
+        #: by a code's id, which stays its own while the entry holds it: the code, and the code to show
         self._known: dict[int, tuple[CodeType, CodeType | None]] = {}
 
     def find(self, depth: int = 1) -> tuple[CodeType | None, int]:
@@ -52,6 +53,18 @@ class SourceFinder:
         if name.startswith(self._hidden):
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in PACKAGE_FOLDERS)
+
+
+def users_source() -> SourceFinder:
+    """Finds the user's lines in this environment."""
+    import _pytest  # here: reports use this module, and loading them imports no torch
+    import pluggy
+    import torch
+
+    package = os.path.dirname(os.path.dirname(__file__))
+    own = [os.path.join(package, name) for name in ("allocator", "devices", "tracking", "worker")]
+    others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
+    return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])
 
 
 def _hashable(code: CodeType) -> CodeType:

@@ -1,4 +1,4 @@
-"""From the ledger to a MemoryReport: components, totals and holders at the peak."""
+"""A ledger's MemoryReport: components, totals and holders at the peak."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import NamedTuple
 from .. import components
 from ..memory_report import Holder, MemoryReport, PeakBytes, module_pattern
 from ..units import MIB
-from .classify import component_of
 from .host import HostLedger
 from .ledger import Ledger, Peak
 from .record import Record
@@ -20,7 +19,7 @@ from .timeline import Lives
 #: Characters of a source line that are kept: it is known by fewer.
 _LINE_LENGTH = 200
 
-#: A host that holds less has none to speak of: step counters, token ids, masks.
+#: Less than this on the host is not reported: step counters, token ids, masks.
 OF_NOTE_BYTES = MIB
 _ONLY_TENSORS = "the host's memory is that of tensors: what Python, torch and the driver hold comes on top"
 
@@ -52,16 +51,16 @@ def memory_report(
 ) -> MemoryReport:
     """The figure of one rank: the peak of ``metric`` and who was alive then.
 
-    ``context_bytes`` is the CUDA context's size and ``nccl_bytes`` what NCCL takes, both beside the
-    allocator; ``host``: the rank's host memory; ``root`` is the folder that paths are shown relative to.
-    ``peaks``: the device's own, which the report has then; what the ledger does not account for is
-    ``unattributed``. ``lives``: of the ledger's storages; the report has a timeline then.
+    ``context_bytes`` and ``nccl_bytes``: what the CUDA context and NCCL take outside the allocator;
+    ``host``: the rank's host memory; ``root``: the folder that paths are shown relative to. ``peaks``:
+    measured by the device, and reported in place of the ledger's: the difference is ``unattributed``.
+    ``lives``: of the ledger's storages, for a timeline.
     """
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
-    alive = [(record, component_of(record, ledger)) for record in ledger.alive_at(peak)]
-    beside = {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes}
-    own = _peaks(ledger, sum(beside.values()))
-    sums = _components(alive, peak, metric, beside)
+    alive = [(record, ledger.component_of(record)) for record in ledger.alive_at(peak)]
+    outside = {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes}
+    own = _peaks(ledger, sum(outside.values()))
+    sums = _components(alive, peak, metric, outside)
     if peaks is not None:
         missing_bytes = int(getattr(peaks, f"{metric}_bytes") - getattr(own, f"{metric}_bytes"))
         sums[components.UNATTRIBUTED if missing_bytes > 0 else components.ROUNDING] += missing_bytes
@@ -90,18 +89,18 @@ def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport
     )
 
 
-def _peaks(ledger: Ledger, beside_bytes: int) -> PeakBytes:
+def _peaks(ledger: Ledger, outside_bytes: int) -> PeakBytes:
     reserved_bytes = ledger.reserved_peak.totals.reserved_bytes
     return PeakBytes(
         allocated_bytes=ledger.allocated_peak.totals.allocated_bytes,
         active_bytes=ledger.peak_active_bytes,
         reserved_bytes=reserved_bytes,
-        device_bytes=reserved_bytes + beside_bytes,
+        device_bytes=reserved_bytes + outside_bytes,
     )
 
 
 def _components(
-    alive: list[tuple[Record, str]], peak: Peak, metric: str, beside: Mapping[str, int]
+    alive: list[tuple[Record, str]], peak: Peak, metric: str, outside: Mapping[str, int]
 ) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for record, component in alive:
@@ -111,7 +110,7 @@ def _components(
     if metric != "allocated":
         sums[components.CACHED] = totals.reserved_bytes - totals.allocated_bytes
     if metric == "device":
-        sums.update(beside)
+        sums.update(outside)
     return {name: sums[name] for name in components.COMPONENTS}
 
 

@@ -1,4 +1,4 @@
-"""Memory over a run, by component: every storage's life, drawn together into a few hundred moments."""
+"""Memory over a run, by component: the lives of all storages, at a few hundred moments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from itertools import groupby
 
 from .. import components
 from ..memory_report import Timeline
-from .classify import component_of
 from .ledger import Ledger
 from .record import Phase, Record
 
@@ -37,8 +36,7 @@ class Lives:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._next = ledger.on_death
-        ledger.on_death = self._ended
+        ledger.on_death.append(self._ended)
         self._births = array("q")
         self._deaths = array("q")
         self._sizes = array("q")
@@ -56,19 +54,17 @@ class Lives:
             changes.add(birth, kind, size_bytes)
             changes.add(death, kind, -size_bytes)
         for record in self._ledger.live.values():
-            kind = _NUMBER_OF[component_of(record, self._ledger)]
+            kind = _NUMBER_OF[self._ledger.component_of(record)]
             changes.add(record.birth, kind, record.requested_bytes)
         return changes.timeline(peak_at, self._phase_changes())
 
     def _ended(self, record: Record) -> None:
-        if self._next is not None:
-            self._next(record)
         if record.death is None:
             return
         self._births.append(record.birth)
         self._deaths.append(record.death)
         self._sizes.append(record.requested_bytes)
-        self._kinds.append(_NUMBER_OF[component_of(record, self._ledger)])
+        self._kinds.append(_NUMBER_OF[self._ledger.component_of(record)])
         self._phases.append(_PHASE_NUMBERS[record.phase])
 
     def _phase_changes(self) -> tuple[tuple[int, str], ...]:
@@ -99,7 +95,7 @@ class _Changes:
         self._bytes[moment] = change_bytes
 
     def timeline(self, peak_at: int, phases: tuple[tuple[int, str], ...]) -> Timeline:
-        """Drawn together into as many points as are allowed; exact where that many are enough."""
+        """At most ``MOST_POINTS`` points; exact where that many are enough."""
         starts, within_bytes = self._closest(peak_at)
         values = list(self._values_at(self._shown(starts, peak_at)))
         named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}

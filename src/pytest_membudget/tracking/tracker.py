@@ -1,4 +1,4 @@
-"""Follows a running step: each new storage with its place, each role as it is seen."""
+"""Tracks the storages of a running step: where each is made, and its role."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from .. import components
 from .host import HostLedger
 from .ledger import Ledger
 from .live_sightings import LiveSightings
-from .local_parts import owners
 from .modules import ModuleStack
 from .record import Phase, Record
-from .role_rules import note_role
 from .roles import RoleBook
 from .source import SourceFinder
 from .streams import StreamChoice
+from .tensor_parts import owners, owns_storage, sparse_parts
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
@@ -41,7 +40,7 @@ class Tracker:
         self.source = source
         self.modules = ModuleStack(self._root_called, ledger.end_root_call)
         self.host = HostLedger(ledger)
-        self.roles = RoleBook(LiveSightings(ledger, self.host))
+        self.roles = RoleBook(LiveSightings(self._on_device_or_host))
         self.phase = Phase.FORWARD
         self._on_device = on_device
         self.streams = StreamChoice()
@@ -51,7 +50,7 @@ class Tracker:
         self._deaths: dict[int, weakref.ref[Any]] = {}
         #: of storages that were emptied, what they were
         self._emptied: dict[int, Record] = {}
-        #: told of every record before its block is asked for
+        #: called with every record before its block is allocated
         self.on_request: Callable[[Record], None] | None = None
 
     def install(self) -> None:
@@ -71,7 +70,7 @@ class Tracker:
             yield
 
     def begin_operator(self) -> None:
-        """An operator is about to run: find out what the step is doing.
+        """An operator is about to run: determine the step's phase.
 
         An optimizer may step inside a backward, and run forward and backward inside its step (a closure).
         """
@@ -102,7 +101,7 @@ class Tracker:
         try:
             storage = tensor.untyped_storage()
         except NotImplementedError:  # a sparse tensor has no storage of its own
-            for part in _parts(tensor):
+            for part in sparse_parts(tensor):
                 self.saw(part, operator, inputs)
             return
         key = storage._cdata
@@ -112,7 +111,7 @@ class Tracker:
     def saw_on_host(self, tensor: torch.Tensor, operator: str) -> None:
         """``operator`` gave ``tensor``, which lies on the host: record its storage if it is new."""
         if tensor.layout is not torch.strided:
-            for part in _parts(tensor):
+            for part in sparse_parts(tensor):
                 self.saw_on_host(part, operator)
             return
         storage = tensor.untyped_storage()
@@ -121,7 +120,7 @@ class Tracker:
             return
         record = self._placed(Record(size_bytes, operator, self.phase))
         self.host.born(key, record)
-        self._watch(storage, key, self.host)
+        self._at_end(storage, key, self.host.died)
 
     def pinned(self, tensor: torch.Tensor) -> None:
         """``tensor``'s storage is of pinned host memory."""
@@ -145,7 +144,7 @@ class Tracker:
             self._empty(storage, record)
         elif record.requested_bytes != size_bytes:
             self._deaths.pop(storage._cdata, None)
-            # torch allocates the new block before it gives the old one back
+            # torch allocates the new block before it frees the old one
             old = self.ledger.live.pop(storage._cdata)
             self.ledger.live[-storage._cdata] = old
             self._record(storage, storage._cdata, operator, ())
@@ -163,34 +162,34 @@ class Tracker:
             if record is not None:
                 record.collective = True
                 if kept:
-                    note_role(record, components.COLLECTIVES, None)
+                    record.note_role(components.COLLECTIVES)
 
     def transient(self, size_bytes: int, operator: str, component: str) -> Record:
-        """Memory that an operator takes inside its kernel; the caller ends it with ``release``."""
+        """Memory that an operator allocates in its kernel; the caller frees it with ``release``."""
         record = self._new_record(size_bytes, operator)
         record.role = component
         self.ledger.born(id(record), record, self.streams.current())
         return record
 
     def pass_through(self, sizes_bytes: Iterable[int], operator: str) -> None:
-        """Memory that a kernel holds all at once while it runs, and none of it afterwards."""
+        """Memory that a kernel allocates all at once, and frees before it returns."""
         with self.held(sizes_bytes, operator):
             pass
 
     @contextlib.contextmanager
     def held(self, sizes_bytes: Iterable[int], operator: str) -> Iterator[None]:
-        """Memory that a kernel holds while it takes more."""
+        """Memory that a kernel holds while it allocates more."""
         records = [self.transient(size, operator, components.WORKSPACES) for size in sizes_bytes]
         yield
         for record in records:
             self.release(record)
 
     def release(self, record: Record) -> None:
-        """What ``transient`` took is given back."""
+        """Free what ``transient`` allocated."""
         self.ledger.died(id(record))
 
     def record_stream(self, tensor: torch.Tensor, stream: int) -> None:
-        """``stream`` uses ``tensor``'s memory too, which is not given back before it is done."""
+        """``stream`` uses ``tensor``'s memory too, which is freed once it is done."""
         record = self.record_of(tensor)
         if record is not None:
             self.ledger.allocator.record_stream(record.block, stream)
@@ -199,9 +198,15 @@ class Tracker:
         """The record of ``tensor``'s storage, if it lies on the device."""
         return self.ledger.live.get(tensor.untyped_storage()._cdata)
 
+    def _on_device_or_host(self, tensor: torch.Tensor) -> Record | None:
+        if not owns_storage(tensor):
+            return None
+        key = tensor.untyped_storage()._cdata
+        return self.ledger.live.get(key) or self.host.live.get(key)
+
     def _record(self, storage: Any, key: int, operator: str, inputs: Iterable[object]) -> None:
         size_bytes = storage.nbytes()
-        if size_bytes == 0:  # the allocator is not asked
+        if size_bytes == 0:  # nothing is allocated
             if key not in self._emptied:
                 self._remember_empty(storage, self._new_record(0, operator))
             return
@@ -212,7 +217,7 @@ class Tracker:
             node = _node()
             record.node = node._sequence_nr() if node is not None else None
         self.ledger.born(key, record, self.streams.current())
-        self._watch(storage, key)
+        self._at_end(storage, key, self.ledger.died)
 
     def _new_record(self, size_bytes: int, operator: str) -> Record:
         record = self._placed(Record(size_bytes, operator, self.phase))
@@ -226,13 +231,14 @@ class Tracker:
         record.root_call = self.modules.root_call
         return record
 
-    def _watch(self, storage: Any, key: int, ledger: Ledger | None = None) -> None:
-        deaths, died = self._deaths, (ledger or self.ledger).died
+    def _at_end(self, storage: Any, key: int, call: Callable[[int], object]) -> None:
+        """Once ``storage`` is gone, ``call`` with its key."""
+        deaths = self._deaths
 
         def gone(reference: object) -> None:
             if deaths.get(key) is reference:
                 del deaths[key]
-                died(key)
+                call(key)
 
         deaths[key] = weakref.ref(storage, gone)
 
@@ -243,15 +249,9 @@ class Tracker:
         self._remember_empty(storage, record)
 
     def _remember_empty(self, storage: Any, record: Record) -> None:
-        key, emptied, deaths = storage._cdata, self._emptied, self._deaths
-
-        def gone(reference: object) -> None:
-            if deaths.get(key) is reference:
-                del deaths[key]
-                emptied.pop(key, None)
-
-        emptied[key] = record
-        deaths[key] = weakref.ref(storage, gone)
+        emptied = self._emptied
+        emptied[storage._cdata] = record
+        self._at_end(storage, storage._cdata, lambda key: emptied.pop(key, None))
 
     def _inherit(self, old: Record, key: int) -> None:
         record = self.ledger.live.get(key)
@@ -259,7 +259,7 @@ class Tracker:
             record.role, record.name, record.collective = old.role, old.name, old.collective
 
     def _note_update(self) -> None:
-        """An optimizer's step begins: what was made since the backward, of other than inputs, is for it."""
+        """An optimizer's step begins: all made since the backward is for it, except for inputs."""
         if self._backward_end is None:
             return
         for record in reversed(self.ledger.live.values()):  # the youngest first
@@ -283,12 +283,3 @@ class Tracker:
         self._backward_end = None
         self.modules.name_children(module)
         self.roles.see_module(module)
-
-
-def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors that a sparse one is made of."""
-    if tensor.layout is torch.sparse_coo:
-        return tensor._indices(), tensor._values()
-    if tensor.layout is torch.sparse_csr:
-        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
-    return ()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pytest_membudget.devices.real.kept_peaks import KeptPeaks
+from pytest_membudget.devices.real.recorded_run import KeptPeaks
 
 PEAK, CURRENT = "allocated_bytes.all.peak", "allocated_bytes.all.current"
 

@@ -2,8 +2,7 @@
 
 import gc
 
-from pytest_membudget.devices.real.sightings import LateSightings, Sighting
-from pytest_membudget.devices.real.states import State, StateLog
+from pytest_membudget.devices.real.sightings import LateSightings, Sighting, State, StateLog
 from pytest_membudget.tracking.record import Phase
 
 

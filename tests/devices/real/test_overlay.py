@@ -4,10 +4,8 @@ from pytest_membudget import components
 from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.devices.real.overlay import Seen, overlay
-from pytest_membudget.devices.real.sightings import Sighting
-from pytest_membudget.devices.real.states import State, StateLog
+from pytest_membudget.devices.real.sightings import Sighting, State, StateLog
 from pytest_membudget.histories.reading import Snapshot
-from pytest_membudget.tracking.classify import component_of
 from pytest_membudget.tracking.record import Phase
 
 MIB = 2**20
@@ -48,7 +46,7 @@ def ledger(events, states, sightings=(), first_nodes=()):
 
 
 def component_at(made, address):
-    return component_of(made.live[address * 1024 * MIB], made)
+    return made.component_of(made.live[address * 1024 * MIB])
 
 
 def test_the_peak_is_that_of_the_history():

@@ -42,8 +42,6 @@ def test_a_fused_chain_has_no_intermediate_results(stand_in, tmp_path):
 def components_of_attention(folder, compiled):
     from collections import Counter
 
-    from pytest_membudget.tracking.classify import component_of
-
     os.environ[INDUCTOR_VARIABLE] = folder
     attend = torch.nn.functional.scaled_dot_product_attention
     run = RecordedRun()
@@ -53,7 +51,7 @@ def components_of_attention(folder, compiled):
     ledger = run.end().ledger
     sums = Counter()
     for record in ledger.alive_at(ledger.allocated_peak):
-        sums[component_of(record, ledger)] += record.requested_bytes
+        sums[ledger.component_of(record)] += record.requested_bytes
     return [sums["inputs"], sums["activations"]]
 
 

@@ -21,8 +21,7 @@ import torch
 from torch import nn
 
 from ...errors import UnsupportedTorch
-from ...tracking.compiled_owners import optimizers_of
-from ...tracking.plain_environment import plain_environment
+from ...tracking.compiled_code import module_of, optimizers_of, plain_environment
 from ...tracking.source import shown_path
 from . import compiled_autograd, compiled_dynamo, compiled_inductor
 from .compiled_code import CompiledCode, with_random_states
@@ -166,9 +165,7 @@ class CompiledRegions:
 
         @functools.wraps(made)
         def run(*args: Any, **kwargs: Any) -> Any:
-            owner = getattr(function, "__self__", None)
-            module = owner if isinstance(owner, nn.Module) else None
-            with self._entered(function, module, optimizers_of(function), is_inductor):
+            with self._entered(function, module_of(function), optimizers_of(function), is_inductor):
                 return made(*args, **kwargs)
 
         return run

@@ -15,10 +15,9 @@ from ...allocator.recording import RecordingAllocator
 from ...allocator.settings import VARIABLES
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
-from ...tracking.hidden_code import users_source
 from ...tracking.ledger import Ledger
 from ...tracking.recording import Recording, stack_book
-from ...tracking.source import shown_path
+from ...tracking.source import shown_path, users_source
 from ...tracking.summary import host_report, memory_report
 from ...tracking.timeline import Lives
 from ...tracking.tracker import Tracker

@@ -17,8 +17,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from ...errors import NotAvailable
-from ...tracking.hidden_code import users_source
-from ...tracking.source import SourceFinder
+from ...tracking.source import SourceFinder, users_source
 
 #: What fake tensors raise and real ones do not.
 _ONLY_IN_A_TRACE: Final = (

@@ -1,8 +1,7 @@
 """Which module's forward the running part of a backward belongs to.
 
-A backward runs a module's nodes from its outputs to its inputs. So the node that made an output of a module
-is told to say, when it runs, that the module's part begins; and the node that made an input, that the part of
-the module around begins.
+A backward runs a module's nodes from its outputs to its inputs. So a hook of the node that made an output
+of a module enters the module's state, and a hook of the node that made an input that of the module around it.
 """
 
 from __future__ import annotations
@@ -14,26 +13,26 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from .states import State
+from .sightings import State
 
-#: Marks a node that says where it was made: the first to tell it was the innermost.
-_TOLD: Final = "membudget"
+#: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
+_HAS_HOOK: Final = "membudget"
 
 
 class BackwardModules:
     """Follows the inputs and outputs of modules in forward, by PyTorch's global hooks."""
 
     def __init__(self, here: Callable[[], State], entered: Callable[[State], None]) -> None:
-        """``here``: the state that a node was made in. ``entered``: told it when the node runs."""
+        """``here``: the state that a node is made in. ``entered``: called with it when the node runs."""
         self._here = here
         self._entered = entered
         self._handles: list[Any] = []
-        #: the hooks: one for all nodes that were made in a state
-        self._sayings: dict[State, _Saying] = {}
+        #: one hook for all nodes that were made in a state
+        self._hooks: dict[State, _NodeHook] = {}
 
     def install(self) -> None:
-        """Start; to be called before others follow modules: ``here`` is then outside the module that begins,
-        and inside the one that ends.
+        """Start, before other hooks on modules: ``here`` is then outside the module that begins, and inside
+        the one that ends.
         """
         hooks = nn.modules.module
         self._handles = [
@@ -48,7 +47,7 @@ class BackwardModules:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Follow no module."""
+        """A context without the hooks on modules."""
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
@@ -59,29 +58,29 @@ class BackwardModules:
                 self.install()
 
     def _begins(self, module: nn.Module, args: Any) -> None:
-        self.tell(args)
+        self.see(args)
 
     def _ended(self, module: nn.Module, args: Any, output: Any) -> None:
-        self.tell(output)
+        self.see(output)
 
-    def tell(self, values: Any) -> None:
-        """``values`` go into a module, or have come out of it."""
+    def see(self, values: Any) -> None:
+        """``values`` are the arguments or the result of a module."""
         if not torch.is_grad_enabled():
             return
         for tensor in _tensors(values):
             node: Any = tensor.grad_fn
-            if node is not None and _TOLD not in node.metadata:
-                node.metadata[_TOLD] = True
-                node.register_prehook(self._saying(self._here()))
+            if node is not None and _HAS_HOOK not in node.metadata:
+                node.metadata[_HAS_HOOK] = True
+                node.register_prehook(self._hook(self._here()))
 
-    def _saying(self, state: State) -> _Saying:
-        if state not in self._sayings:
-            self._sayings[state] = _Saying(self._entered, state)
-        return self._sayings[state]
+    def _hook(self, state: State) -> _NodeHook:
+        if state not in self._hooks:
+            self._hooks[state] = _NodeHook(self._entered, state)
+        return self._hooks[state]
 
 
-class _Saying:
-    """The hook of one node; it changes no gradient."""
+class _NodeHook:
+    """A hook of nodes; it changes no gradient."""
 
     __slots__ = ("_entered", "_state")
 

@@ -1,8 +1,7 @@
-"""Sees the collectives of a rank as PyTorch runs them, and notes which tensors they use.
+"""Calls before and after each collective of a rank, and the tensors that it uses.
 
-Each operator of ``c10d`` runs as it is, in C++; around it stands a function of ours. It is registered for the
-device's own key, so that it is called from C++ too: by the reducer of DistributedDataParallel, and for
-functional collectives.
+Each operator of ``c10d`` runs unchanged, in C++, called by a function of this module. That is registered for
+the device's dispatch key, so that C++ calls it too: DistributedDataParallel, functional collectives.
 """
 
 from __future__ import annotations
@@ -22,33 +21,33 @@ from ..fake.cluster.keepers import is_keepers
 #: Devices whose tensors the process groups of a rank serve.
 _KEYS = ("CUDA", "CPU")
 
-#: Told of a collective's tensors, and whether code keeps them for its collectives alone.
+#: Called with a collective's tensors, and whether they are buffers kept for collectives.
 NoteCollective = Callable[..., object]
 #: Called before a collective with its name, its operator, its arguments and the frame that has called it.
 Before = Callable[[str, Any, Sequence[Any], FrameType | None], Any]
-#: Called after it with its name, its arguments and what ``Before`` has returned.
+#: Called after it with its name, its arguments and the result of ``Before``.
 After = Callable[[str, Sequence[Any], Any], object]
 
 
 class CollectiveCalls:
-    """Once installed, and while it is kept, calls ``before`` and ``after`` around every collective."""
+    """Calls ``before`` and ``after`` each collective, from ``install`` on and as long as it is referenced."""
 
     def __init__(self, before: Before, after: After = lambda operator, args, known: None) -> None:
         self._around = before, after
         self._library: Any = None
 
     def install(self) -> None:
-        """From here on every collective of this process is seen."""
+        """Start, for all collectives of this process."""
         self._library = torch.library.Library("c10d", "IMPL")
         names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch tells that a kernel is replaced
+            warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
             for name in names:
                 for key in _KEYS:
                     if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
-                        self._stand_around(name, key)
+                        self._wrap(name, key)
 
-    def _stand_around(self, name: str, key: str) -> None:
+    def _wrap(self, name: str, key: str) -> None:
         original: Any = torch.library.get_kernel(name, key)
         operator = name.removeprefix("c10d::")
         func = getattr(torch.ops.c10d, operator).default
@@ -66,7 +65,7 @@ class CollectiveCalls:
 def note_tensors(
     note: NoteCollective, args: Sequence[Any], frame: FrameType | None, source: SourceFinder
 ) -> None:
-    """Tell ``note`` of the card's tensors that the collective which ``frame`` calls uses."""
+    """Call ``note`` with the CUDA tensors of the collective that ``frame`` calls."""
     kept = is_keepers(frame, source)
     for tensor in tensors_in(args):
         if tensor.is_cuda:

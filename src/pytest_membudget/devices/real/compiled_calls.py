@@ -1,14 +1,13 @@
-"""Keeps the hooks that follow modules out of what ``torch.compile`` compiles.
+"""Keeps hooks on modules out of the code that ``torch.compile`` compiles.
 
-Dynamo compiles global hooks with the code of the modules that they are called by, and breaks off in them: a
-test would compile other code because it is watched. So while compiled code is on, the hooks are away, and the
-call as a whole is followed.
+Dynamo compiles global hooks with the code of the modules that they are called for, and breaks the graph in
+them: a test would compile other code because it is recorded. So the hooks are removed while compiled code
+runs, and the call is followed as a whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...tracking.compiled_owners import module_of, optimizers_of
-from ...tracking.plain_environment import plain_environment
+from ...tracking.compiled_code import module_of, optimizers_of, plain_environment
+from ...tracking.replaced import Replacement
 from ..fake.private import check_parts
 
-#: (module, attribute path, what it is for): see ``virtual/private.py``.
+#: (module, attribute path, what it is for): see ``devices/fake/private.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._dynamo.eval_frame", "_maybe_set_eval_frame", "compiled calls: keeping hooks out of them"),
     ("torch._dynamo.eval_frame", "OptimizedModule.__call__", "compiled modules"),
@@ -35,81 +34,73 @@ _ENTRY = "compile_wrapper"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Follower:
-    """One that follows modules by hooks."""
+    """An object with hooks on modules."""
 
-    away: Callable[[nn.Module | None, list[torch.optim.Optimizer]], contextlib.AbstractContextManager[None]]
+    paused: Callable[[nn.Module | None, list[torch.optim.Optimizer]], contextlib.AbstractContextManager[None]]
     """A context without its hooks, in which the module runs and the optimizers step, each as a whole."""
-    tell: Callable[[object], None]
-    """Given what goes into compiled code, before that runs, and what comes out, after it."""
+    see: Callable[[object], None]
+    """Called with the arguments of compiled code before it runs, and with its result afterwards."""
 
 
 class CompiledCalls:
-    """Has the hooks of its followers away during each outermost call of compiled code."""
+    """Pauses its followers during each outermost call of compiled code."""
 
     def __init__(self) -> None:
         self._followers: list[Follower] = []
-        #: while a call runs: what ends that the hooks are away
+        #: while a call runs: installs the hooks again
         self._call: contextlib.ExitStack | None = None
-        #: torch's entry that the call runs in, where it is a function's
+        #: frame of torch's entry, where a function is called
         self._entry: FrameType | None = None
         #: the compiler has not been used yet
         self._is_waiting = False
-        #: what was replaced: its owner, its name, what it was, what it is
-        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._replaced: list[Replacement] = []
 
     def add(self, follower: Follower) -> None:
-        """Keep it out from here on. Before the compiler's first use, ``torch.compile`` alone is changed."""
+        """Pause it from here on. Before the compiler's first use, only ``torch.compile`` is replaced."""
         self._followers.append(follower)
         if self._replaced:
             return
         if "torch._dynamo.eval_frame" in sys.modules:
             self._install_entries()
         else:
-            self._wait()
+            self._is_waiting = True
+            self._replace(torch, "compile", self._waiting)
 
-    def _wait(self) -> None:
-        original = torch.compile
-
-        # others may have put theirs around it, or hold it, long after it was put back
-        @functools.wraps(original)
+    def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        # others may wrap it, or hold it, long after it was restored
         def compiled(*args: Any, **kwargs: Any) -> Any:
             if self._is_waiting:
                 self._put_back()
                 self._install_entries()
             return original(*args, **kwargs)
 
-        self._replace(torch, "compile", compiled)
-        self._is_waiting = True
+        return compiled
 
     def discard(self, follower: Follower) -> None:
-        """It follows no longer."""
+        """No longer pause it."""
         self._followers.remove(follower)
         if not self._followers:
             self._put_back()
 
     def _put_back(self) -> None:
         self._is_waiting = False
-        for owner, name, original, function in reversed(self._replaced):
-            if getattr(owner, name) is function:
-                setattr(owner, name, original)
+        for replacement in self._replaced:
+            replacement.remove()
         self._replaced.clear()
 
-    def _replace(self, owner: Any, name: str, function: Any) -> None:
-        self._replaced.append((owner, name, getattr(owner, name), function))
-        setattr(owner, name, function)
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        self._replaced.append(Replacement(owner, name, wrap))
 
     def _install_entries(self) -> None:
         check_parts(PARTS)
         from torch._dynamo import eval_frame, trace_rules
 
         trace_rules.add(__name__.partition(".")[0])
-        entries: Any = eval_frame
-        self._replace(entries, "_maybe_set_eval_frame", self._switching(entries._maybe_set_eval_frame))
-        modules = entries.OptimizedModule
-        self._replace(modules, "__call__", self._module_call(modules.__call__))
+        self._replace(eval_frame, "_maybe_set_eval_frame", self._switching)
+        self._replace(eval_frame.OptimizedModule, "__call__", self._module_call)
 
     def _switching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """``original`` switches compiled code on, and back to what there was before."""
+        """``original`` switches compiled code on, and back to the state before."""
 
         def switch(callback: Any) -> Any:
             frame = sys._getframe(1)
@@ -128,7 +119,6 @@ class CompiledCalls:
         return switch
 
     def _module_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
             if self._call is not None:
                 return original(module, *args, **kwargs)
@@ -146,16 +136,16 @@ class CompiledCalls:
         self._call = contextlib.ExitStack()
         self._call.enter_context(plain_environment())
         for follower in self._followers:
-            follower.tell(args)
-            self._call.enter_context(follower.away(module, optimizers))
+            follower.see(args)
+            self._call.enter_context(follower.paused(module, optimizers))
 
     def _end(self, result: object) -> None:
         call, self._call = self._call, None
         if call is not None:
             call.close()
         for follower in self._followers:
-            follower.tell(result)
+            follower.see(result)
 
 
-#: What enters compiled code is there once in a process.
+#: One for the process: torch's entries are replaced once.
 COMPILED_CALLS = CompiledCalls()

@@ -1,7 +1,8 @@
-"""A CUDA device of this machine during one test: the allocator's own peaks, and components beside them."""
+"""A CUDA device of this machine during one test: the allocator's peaks, by component."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from ...tracking.summary import memory_report
 from ..contract import Device
 from .recorded_run import RecordedRun
 from .sightings import storage_address
-from .stand_in_loaded import is_stand_in_loaded
 
 if TYPE_CHECKING:
     from .collectives import CollectiveCalls
@@ -23,15 +23,20 @@ if TYPE_CHECKING:
 def made_for(order: Mapping[str, Any]) -> CudaDevice:
     """The device of a worker's order.
 
-    Raises ``UsageMistake`` where the stand-in would be taken for a card: on it nothing is measured.
+    Raises ``UsageMistake`` on the stand-in, where nothing is measured.
     """
     if is_stand_in_loaded():
         raise UsageMistake("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD to measure")
     return CudaDevice()
 
 
+def is_stand_in_loaded() -> bool:
+    """Whether the stand-in's libraries are loaded in this process in place of CUDA's."""
+    return hasattr(ctypes.CDLL(None), "stand_in_set_cards")
+
+
 class CudaDevice(Device):
-    """Measures one test on the current device; a process measures one, and nothing is there before it."""
+    """Measures one test on the current device: the only one of its process."""
 
     #: as texts call it
     name = "CUDA"
@@ -53,15 +58,15 @@ class CudaDevice(Device):
 
     @property
     def is_awake(self) -> bool:
-        """Whether this process has begun to use CUDA: no child of it can any more."""
+        """Whether this process has initialized CUDA, so that forked children cannot use it."""
         return bool(torch.cuda.is_initialized())
 
     def install(self) -> None:
-        """Record from the moment on at which CUDA is begun to be used: by an import, or by the test."""
+        """Record from the initialization of CUDA on: by an import, or by the test."""
         torch.cuda._lazy_call(self._record)
 
     def card(self) -> dict[str, Any]:
-        """How many devices there are, and of the current one the name and the size. Wakes the driver."""
+        """The number of devices, and name and size of the current one. Initializes the driver."""
         if not torch.cuda.is_available():
             return {"count": 0}
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
@@ -120,14 +125,14 @@ class CudaDevice(Device):
         return self._content
 
     def _record(self) -> None:
-        """From here on, the first time, the allocator keeps its history, and peaks start anew."""
+        """Start the allocator's history and reset its peaks, unless that was done."""
         if not self._is_recording:
             self._is_recording = True
             self._run.begin()
 
 
 def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
-    """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: held beside the allocator."""
+    """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: held outside the allocator."""
     reserved_bytes = stats.get("reserved_bytes.all.peak", 0)
     return PeakBytes(
         allocated_bytes=stats.get("allocated_bytes.all.peak", 0),
@@ -138,6 +143,6 @@ def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
 
 
 def _outside_bytes(stats: Mapping[str, int]) -> int:
-    """What this process holds beside the allocator, if it is alone on the device: context, libraries."""
+    """What this process holds outside the allocator if no other uses the device: context, libraries."""
     free_bytes, total_bytes = torch.cuda.mem_get_info()
     return max(0, total_bytes - free_bytes - stats.get("reserved_bytes.all.current", 0))

@@ -1,7 +1,7 @@
-"""What FSDP2 gathers parameters into: memory of collectives, wherever it lies this time; and their gradients.
+"""FSDP2's all-gathered parameters, memory of collectives, and their gradients before these are reduced.
 
-The tensors stay, and their storages are given memory before each all-gather and none after use. No module
-has the whole parameters, so nobody else sees what gradients they are given before these are reduced.
+The gathered tensors stay, and their storages are resized: filled before each all-gather, emptied after use.
+The unsharded parameters are in no module, so that no hook on modules sees their gradients.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import torch
 
 from .collectives import NoteCollective
 
-#: Told of a parameter and its gradient.
+#: Called with a parameter and its gradient.
 SeeGradient = Callable[[torch.Tensor, torch.Tensor], object]
 
 
 def install_gathered(note_collective: NoteCollective, see_gradient: SeeGradient) -> None:
-    """Note both each time that they are there."""
+    """Note both whenever they are allocated, for the rest of the process."""
     _note_gathered(note_collective)
     _note_gradients(see_gradient)
 

@@ -15,35 +15,33 @@ from torch import nn
 
 from ...tracking.modules import ModuleStack
 from ...tracking.record import Phase
+from ...tracking.replaced import Replacement
 from ...tracking.roles import RoleBook
 from ...tracking.source import SourceFinder
 from ...tracking.tracker import NO_GRAPH_TASK
 from .backward_modules import BackwardModules
 from .compiled_calls import COMPILED_CALLS, Follower
-from .copied_parameters import CopiedParameters
-from .sightings import LateSightings, storage_address
-from .states import Line, State, StateLog
+from .sightings import LateSightings, Line, State, StateLog, storage_address
 
 
 class Observer:
-    """Names what the step is doing to the allocator (``tell``), and keeps the roles that it sees."""
+    """Passes the step's state to the allocator (``set_metadata``), and keeps the roles that it sees."""
 
     def __init__(
         self,
-        tell: Callable[[str], object],
+        set_metadata: Callable[[str], object],
         address_of: Callable[[torch.Tensor], int] = storage_address,
         source: SourceFinder | None = None,
     ) -> None:
         """``source``: finds the user's line that calls a backward."""
         self._source = source
-        self.log = StateLog(tell)
+        self.log = StateLog(set_metadata)
         self.sightings = LateSightings(lambda: self.log.current, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
         self.roles = RoleBook(self.sightings, self._changed)
-        self._copies = CopiedParameters(self.roles.see_parameter)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
-        self._follower = Follower(self._away, self._backward_modules.tell)
-        self._run_backward: Any = None
+        self._follower = Follower(self._paused, self._backward_modules.see)
+        self._handles: list[Replacement] = []
         #: that the running nodes of a backward were made in
         self._node_module: str | None = None
         #: that has called the running backward
@@ -51,31 +49,30 @@ class Observer:
 
     def install(self) -> None:
         """Start to follow."""
-        self._copies.install()
         self._backward_modules.install()
         self.modules.install()
         self.roles.install()
         COMPILED_CALLS.add(self._follower)
-        graph: Any = torch.autograd.graph
-        self._run_backward = graph._engine_run_backward
-        for module in _engine_callers():
-            module._engine_run_backward = self._backward
+        # the engine's entry, under the names by which torch calls it
+        callers = torch.autograd.graph, torch.autograd
+        self._handles = [Replacement(one, "_engine_run_backward", self._following) for one in callers]
+        # no module registers the parameters that ``copy.deepcopy`` makes
+        self._handles.append(Replacement(nn.Parameter, "__deepcopy__", self._copying))
 
     def remove(self) -> None:
         """Stop, with a last look at the gradients."""
         self.roles.see_gradients()
         self.log.renew()
         COMPILED_CALLS.discard(self._follower)
-        self._copies.remove()
         self._backward_modules.remove()
         self.modules.remove()
         self.roles.remove()
-        for module in _engine_callers():
-            module._engine_run_backward = self._run_backward
+        for handle in self._handles:
+            handle.remove()
 
     @contextlib.contextmanager
-    def _away(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
-        # the last to go is the first to be back: see ``BackwardModules.install``
+    def _paused(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
+        # the last to be removed is the first to be installed again: see ``BackwardModules.install``
         with (
             self.modules.paused(module),
             self.roles.paused(optimizers),
@@ -83,16 +80,32 @@ class Observer:
         ):
             yield
 
-    def _backward(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """The engine's run: its threads are told the state too, which they do not share with the caller."""
-        if torch._guards.TracingContext.try_get() is not None:  # what a compiler traces is no run
-            return self._run_backward(outputs, *args, **kwargs)
+    def _copying(self, copy: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def deepcopy(parameter: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+            copied = copy(parameter, memo)
+            self.roles.see_parameter(copied)
+            return copied
+
+        return deepcopy
+
+    def _following(self, run_backward: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if torch._guards.TracingContext.try_get() is not None:  # a compiler traces it
+                return run_backward(outputs, *args, **kwargs)
+            with self._in_backward(outputs):
+                return run_backward(outputs, *args, **kwargs)
+
+        return backward
+
+    @contextlib.contextmanager
+    def _in_backward(self, outputs: Any) -> Iterator[None]:
+        """Enters the backward's state in the engine's threads too, which do not share the caller's."""
         caller, self._caller = self._caller, self._users_line()
         self.log.renew()
         handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]
         self.sightings.note_mark()
         try:
-            return self._run_backward(outputs, *args, **kwargs)
+            yield
         finally:
             for handle in handles:
                 handle.remove()
@@ -101,7 +114,7 @@ class Observer:
             self._changed()
 
     def _users_line(self) -> Line | None:
-        """The line that runs; within a backward's own threads that of the backward around it."""
+        """The running line; in a backward's threads the line that called the outer backward."""
         code, line = self._source.find(2) if self._source is not None else (None, 0)
         return (code.co_filename, line) if code is not None else self._caller
 
@@ -110,7 +123,7 @@ class Observer:
         self.log.enter(State(Phase.BACKWARD, line=self._caller))
 
     def _here(self) -> State:
-        """Where a backward is while it runs the nodes that are made now."""
+        """The state in which a backward runs the nodes that are made now."""
         return State(Phase.BACKWARD, self.modules.path)
 
     def _node_runs(self, made_in: State) -> None:
@@ -141,11 +154,6 @@ class Observer:
         if task == NO_GRAPH_TASK:
             return Phase.FORWARD
         return Phase.RECOMPUTE if torch.is_grad_enabled() else Phase.BACKWARD
-
-
-def _engine_callers() -> tuple[Any, ...]:
-    """The modules of torch that have the engine's entry under a name of their own."""
-    return (torch.autograd.graph, torch.autograd)
 
 
 def _nodes_of(outputs: Any) -> list[Any]:

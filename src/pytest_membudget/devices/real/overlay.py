@@ -1,4 +1,4 @@
-"""Lays what was seen during a run over the allocator's history of it: the same ledger as a trace has."""
+"""Joins a run's sightings with the allocator's history of it, into a ledger as a trace has."""
 
 from __future__ import annotations
 
@@ -10,21 +10,19 @@ from ...allocator import CachingAllocator
 from ...allocator.device_memory import SegmentAddress
 from ...histories.reading import Frames, Snapshot
 from ...tracking.ledger import Ledger
-from ...tracking.record import Phase, Record
-from ...tracking.role_rules import has_gradient, note_role
+from ...tracking.record import Phase, Record, has_gradient
 from .asked_by import Stacks, UsersLine
-from .sightings import Sighting
-from .states import State
+from .sightings import Sighting, State
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen while a run went on."""
+    """The states and sightings of a run."""
 
     states: Sequence[State]
     sightings: Sequence[Sighting]
     first_nodes: Sequence[int] = ()
-    """Of each state the number that autograd's next node had when it began."""
+    """By state: the number of autograd's next node when it began."""
 
     def records_a_graph(self, state: int) -> bool:
         """Whether autograd made nodes in ``state``: a function ran on what requires a gradient."""
@@ -41,8 +39,8 @@ def overlay(
 ) -> Ledger:
     """The ledger of a run whose history is ``snapshot``, from its first event on.
 
-    ``watch`` is given it while it is empty. An event's metadata is the number of its state; without one
-    nobody knows what made it: ``unattributed``. ``segment_address``: as of ``CachingAllocator``.
+    ``watch`` is called with it while it is empty. An event's metadata is the number of its state; without one
+    its block is ``unattributed``. ``segment_address``: as of ``CachingAllocator``.
     """
     played = _Played(snapshot, seen, users_line, segment_address)
     if watch is not None:
@@ -70,7 +68,7 @@ class _Played:
         self._before_model = True
 
     def play(self, number: int) -> None:
-        """Do what one event says, after what was seen before it."""
+        """Apply one event, after the sightings before it."""
         event = self._snapshot.history.events[number]
         metadata = self._snapshot.metadata[number]
         is_known = metadata.isdecimal() and int(metadata) < len(self._states)
@@ -85,7 +83,7 @@ class _Played:
             self.ledger.allocator.empty_cache()
 
     def see_all(self) -> None:
-        """What was seen after the last allocation."""
+        """Apply the sightings after the last allocation."""
         self._see(len(self._states))
 
     def _move_to(self, state: int) -> None:
@@ -116,15 +114,15 @@ class _Played:
         elif sighting.what == "collective":
             record.collective = True
             if sighting.role:
-                note_role(record, sighting.role, None)
+                record.note_role(sighting.role)
         elif sighting.what == "role":
-            note_role(record, sighting.role, sighting.name)
+            record.note_role(sighting.role, sighting.name)
         else:
             leaf = self.ledger.live.get(sighting.leaf_address)
             if has_gradient(leaf, is_parameter=sighting.is_parameter):
                 if leaf is not None:
                     leaf.trained = True
-                note_role(record, sighting.role, sighting.name)
+                record.note_role(sighting.role, sighting.name)
 
     def _born(self, number: int, frames: Frames, is_known: bool) -> None:
         event = self._snapshot.history.events[number]
@@ -182,7 +180,7 @@ def _is_outside(state: State) -> bool:
 
 
 class _Place:
-    """Stands for the code of a frame that is gone."""
+    """The file of a recorded frame, in place of its code object."""
 
     __slots__ = ("co_filename",)
 

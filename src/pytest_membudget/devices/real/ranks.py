@@ -1,4 +1,4 @@
-"""What is followed in a process that is one of several ranks: its collectives, and what it gathers."""
+"""What is recorded of one of several ranks: its collectives, and FSDP2's gathered parameters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ...tracking.source import SourceFinder
 from .collectives import CollectiveCalls, note_tensors
 from .gathered import install_gathered
 from .observer import Observer
-from .states import StateLog
+from .sightings import StateLog
 
 
 def follow_rank(observer: Observer, source: SourceFinder) -> CollectiveCalls:
-    """From here on ``observer`` is told of them; of collectives as long as what is returned is kept."""
+    """Pass both to ``observer`` from here on; collectives as long as the result is referenced."""
     note = in_its_place(observer.sightings.note_collective, observer.log)
     see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
     calls = CollectiveCalls(lambda operator, func, args, frame: note_tensors(note, args, frame, source))
@@ -23,7 +23,7 @@ def follow_rank(observer: Observer, source: SourceFinder) -> CollectiveCalls:
 
 
 def in_its_place(see: Callable[..., object], log: StateLog) -> Callable[..., None]:
-    """``see``, so that what is seen lies before the next allocations: buffers of collectives live shortly."""
+    """``see``, ordered before the next allocations: buffers of collectives are short-lived."""
 
     def seen(*args: Any, **kwargs: Any) -> None:
         see(*args, **kwargs)

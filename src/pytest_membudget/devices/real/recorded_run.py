@@ -1,7 +1,4 @@
-"""A run on a CUDA device, recorded by PyTorch's own allocator: its peaks, its history, and what was seen.
-
-The same for a card that is there and for one that is not.
-"""
+"""A run on a CUDA device, real or stand-in: the peaks and the history of PyTorch's allocator."""
 
 from __future__ import annotations
 
@@ -16,12 +13,11 @@ from ...allocator import AllocatorSettings, CachingAllocator
 from ...allocator.device_memory import segment_addresses
 from ...errors import UsageMistake
 from ...histories.reading import Frames, snapshot_from
-from ...tracking.hidden_code import users_source
 from ...tracking.ledger import Ledger
-from ...tracking.source import SourceFinder
+from ...tracking.replaced import Replacement
+from ...tracking.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from ..fake.private import torch_release
-from .kept_peaks import KeptPeaks
 from .observer import Observer
 from .overlay import Seen, overlay
 from .shown_snapshot import Purposes, shown_snapshot
@@ -33,14 +29,14 @@ _MOST_EVENTS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What one run left."""
+    """The result of a run."""
 
     ledger: Ledger
     stats: Mapping[str, int]
     """``torch.cuda.memory_stats`` at its end, with the peaks of all of it."""
     snapshot: dict[str, Any] | None
-    """``torch.cuda.memory._snapshot`` at its end, as a user is shown it; None where nothing was allocated, or
-    where the run does not keep it."""
+    """``torch.cuda.memory._snapshot`` at its end, as a report has it; None without allocations, or without
+    ``records``."""
     seconds: float
     lives: Lives | None
     """Of the ledger's storages; None as the snapshot."""
@@ -54,7 +50,7 @@ class RecordedRun:
     ) -> None:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it.
 
-        ``records``: what a report's timeline and snapshot tell is kept, of every storage.
+        ``records``: keep what a report's timeline and snapshot show, of every storage.
         """
         self._address_of = address_of
         self._records = records
@@ -69,18 +65,18 @@ class RecordedRun:
     def observer(self) -> Observer:
         """What follows the run."""
         if self._observer is None:
-            raise RuntimeError("a run ends that has not begun")
+            raise RuntimeError("the run has not begun")
         return self._observer
 
     def begin(self) -> None:
-        """From here on the allocator keeps its history, and peaks start anew."""
+        """Start the allocator's history and reset its peaks."""
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
         # C++ stacks too: they name the operator, and tell libraries' workspaces from tensors
         torch.cuda.memory._record_memory_history(
             "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
         )
-        # only now: telling the allocator anything before CUDA is there fails
+        # only now: the allocator's metadata can be set once CUDA is initialized
         self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
         self._observer.install()
         self._peaks.install()
@@ -92,7 +88,7 @@ class RecordedRun:
             self._observer.roles.see_gradients()
 
     def end(self) -> Recorded:
-        """The run has ended: what it left."""
+        """The run has ended."""
         device = torch.cuda.current_device()  # by its number: a test may have patched what finds it
         torch.cuda.synchronize(device)
         seconds = time.perf_counter() - self._began
@@ -133,10 +129,46 @@ class RecordedRun:
         return None
 
 
-def _history() -> Any:
-    """The allocator's, with places in files, whose names PyTorch can write as UTF-8 alone.
+class KeptPeaks:
+    """The allocator's peaks over a whole run, though the test resets them on the way.
 
-    It casts them to C++ strings (torch/csrc/profiler/python/combined_traceback.cpp, 2.15).
+    ``torch.cuda.reset_peak_memory_stats`` and its variants call the private
+    ``torch._C._cuda_resetPeakMemoryStats``: tests/devices/real/test_kept_peaks.py.
+    """
+
+    def __init__(self) -> None:
+        self._highest: dict[str, int] = {}
+        self._handle: Replacement | None = None
+
+    def install(self) -> None:
+        """Start; without effect in a torch without CUDA."""
+        if hasattr(torch._C, "_cuda_resetPeakMemoryStats"):
+            self._handle = Replacement(torch._C, "_cuda_resetPeakMemoryStats", self._keeping)
+
+    def remove(self) -> None:
+        """Stop."""
+        if self._handle is not None:
+            self._handle.remove()
+
+    def over(self, stats: Mapping[str, int]) -> dict[str, int]:
+        """``stats`` of ``torch.cuda.memory_stats``, with the peaks of the whole run."""
+        kept = self._highest
+        return {name: max(value, kept[name]) if name in kept else value for name, value in stats.items()}
+
+    def _keeping(self, reset: Callable[[int], None]) -> Callable[[int], None]:
+        def keep_and_reset(device: int) -> None:
+            if device == torch.cuda.current_device():
+                now = self.over(torch.cuda.memory_stats())
+                self._highest = {name: value for name, value in now.items() if name.endswith(".peak")}
+            reset(device)
+
+        return keep_and_reset
+
+
+def _history() -> Any:
+    """The allocator's history; ``RuntimeError`` for a source file whose name is not UTF-8.
+
+    PyTorch casts the names to C++ strings (torch/csrc/profiler/python/combined_traceback.cpp, 2.15).
     """
     try:
         return torch.cuda.memory._snapshot()

@@ -1,4 +1,4 @@
-"""A run's snapshot as its user is shown it: operators, the test's own calls, and what each block was for."""
+"""A run's snapshot as a report has it: operators, the test's calls, and each block's component and module."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ import pytest_membudget
 
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
 from ...histories.reading import Frames
-from ...tracking.classify import component_of
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.recording import named_frame
 from ...tracking.source import SourceFinder
 from .asked_by import asking_function
-from .states import State
+from .sightings import State
 
 #: pytest's, by which a test is called
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
@@ -32,23 +31,17 @@ class Purposes:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._next = ledger.on_death
-        ledger.on_death = self._ended
+        ledger.on_death.append(self._note)
         self._texts: dict[int, str] = {}
 
     def at_end(self) -> Mapping[int, str]:
-        """Of all storages, those too that are still alive."""
+        """Of all storages, live ones included."""
         for record in self._ledger.live.values():
             self._note(record)
         return self._texts
 
-    def _ended(self, record: Record) -> None:
-        if self._next is not None:
-            self._next(record)
-        self._note(record)
-
     def _note(self, record: Record) -> None:
-        parts = (component_of(record, self._ledger), record.name or record.module)
+        parts = (self._ledger.component_of(record), record.name or record.module)
         self._texts[record.request] = ", ".join(part for part in parts if part)
 
 
@@ -59,10 +52,10 @@ def shown_snapshot(
     states: Sequence[State],
     source: SourceFinder,
 ) -> dict[str, Any] | None:
-    """``content`` of ``torch.cuda.memory._snapshot`` with the run's frames alone; None if nothing happened.
+    """``content`` of ``torch.cuda.memory._snapshot`` with the run's frames alone; None without events.
 
-    The text that is kept beside an event (``user_metadata``), the number of one of ``states``, becomes what
-    its block was for: of ``purposes``, by the number of the event that made it.
+    An event's text (``user_metadata``), the number of one of ``states``, is replaced by component and module
+    of its block: of ``purposes``, by the number of the event that allocated it.
     """
     if not content["device_traces"][device]:
         return None
@@ -93,7 +86,7 @@ _OF_BLOCKS = ("alloc", "free_requested", "free_completed")
 
 
 def _held(trace: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """What is said of the blocks that are alive after ``trace``, by address."""
+    """The texts of the blocks that are alive after ``trace``, by address."""
     held: dict[int, str] = {}
     for entry in trace:
         if entry["action"] == "alloc":
@@ -106,13 +99,13 @@ def _held(trace: Sequence[Mapping[str, Any]]) -> dict[int, str]:
 def _shown_segment(segment: Mapping[str, Any], held: Mapping[int, str], frames: _Frames) -> dict[str, Any]:
     blocks = []
     for block in segment["blocks"]:
-        told = {"user_metadata": held.get(block["address"], "")} if "user_metadata" in block else {}
-        blocks.append({**block, **frames.of(block), **told})
+        text = {"user_metadata": held.get(block["address"], "")} if "user_metadata" in block else {}
+        blocks.append({**block, **frames.of(block), **text})
     return {**segment, **frames.of(segment), "blocks": blocks}
 
 
 class _Frames:
-    """Stacks without this package's own code, and without what called the test; equal ones are one object."""
+    """Stacks without this package's code and the test's callers; equal ones are one object."""
 
     def __init__(self, states: Sequence[State], source: SourceFinder) -> None:
         self._states = states
@@ -124,7 +117,7 @@ class _Frames:
         return {"frames": self.shown(entry)} if "frames" in entry else {}
 
     def shown(self, entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """What there is to show of the entry's stack."""
+        """The frames of the entry's stack that are shown."""
         metadata = str(entry.get("user_metadata", ""))
         found: Frames = entry.get("frames") or ()
         # PyTorch makes one object of each frame, whatever number of stacks it is in
@@ -140,7 +133,7 @@ class _Frames:
         return calls[: users[-1] + 1] if users else []
 
     def _caller(self, metadata: str) -> list[Mapping[str, Any]]:
-        """The line that called a backward, of whose thread a stack has none."""
+        """The line that called a backward, whose threads have no Python stack."""
         known = metadata.isdecimal() and int(metadata) < len(self._states)
         line = self._states[int(metadata)].line if known else None
         return [{"filename": line[0], "line": line[1], "name": BACKWARD}] if line is not None else []

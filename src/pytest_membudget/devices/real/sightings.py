@@ -1,23 +1,76 @@
-"""Roles and turning points seen during a run, to be laid over the allocator's history afterwards."""
+"""States, roles and marks seen during a run, to be joined with the allocator's history afterwards.
+
+States are numbered: the history has the number of the state of each allocation.
+"""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from ... import components
-from ...tracking.live_sightings import owns_storage
-from ...tracking.local_parts import owners
+from ...tracking.record import Phase
+from ...tracking.tensor_parts import owners, owns_storage
+
+_next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+
+#: File and line.
+Line = tuple[str, int]
+
+
+class State(NamedTuple):
+    """What was running when storages were allocated."""
+
+    phase: Phase
+    module: str | None = None
+    """Path of the innermost running nn.Module."""
+    root_call: int | None = None
+    """Number of the outermost nn.Module call; None outside any."""
+    line: Line | None = None
+    """The user's line that called a backward, whose threads have no Python stack."""
+
+
+class StateLog:
+    """The states of a run, in order; ``set_metadata`` passes the number of each to the allocator, as text.
+
+    PyTorch keeps that text (``user_metadata``) by thread: enter a state in the thread that runs in it.
+    """
+
+    def __init__(self, set_metadata: Callable[[str], object]) -> None:
+        self.states: list[State] = []
+        #: by state: the number of autograd's next node when it began
+        self.first_nodes = array("Q")
+        #: one object of each: see ``LateSightings``
+        self._distinct: dict[State, State] = {}
+        self._set_metadata = set_metadata
+        self.enter(State(Phase.FORWARD))
+
+    @property
+    def current(self) -> int:
+        """The number of the last state."""
+        return len(self.states) - 1
+
+    def enter(self, state: State) -> None:
+        """From here on ``state`` runs in this thread."""
+        self.states.append(self._distinct.setdefault(state, state))
+        self.first_nodes.append(_next_node())
+        self._set_metadata(str(self.current))
+
+    def renew(self) -> None:
+        """The same state under a new number: sightings up to here come before its allocations."""
+        self.enter(self.states[-1])
+
 
 What = Literal["role", "trained", "gradient", "collective", "mark", "root call ended"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One thing that was seen after the allocations of state ``after``, and before those of the next."""
+    """A sighting after the allocations of state ``after``, and before those of the next."""
 
     after: int
     what: What
@@ -33,10 +86,10 @@ class Sighting:
 
 
 class LateSightings:
-    """Keeps what it is told, with the storages' addresses; ``now`` is the number of the running state.
+    """Sightings by the storages' addresses; ``now`` is the number of the running state.
 
-    In one list of numbers and texts: thousands of objects of their own would have Python collect garbage
-    earlier than it does without, and with it cycles that hold a test's tensors.
+    In one list of numbers and texts: thousands of objects would make Python collect garbage earlier than
+    without, and with it reference cycles that hold a test's tensors.
     """
 
     def __init__(self, now: Callable[[], int], address_of: Callable[[torch.Tensor], int]) -> None:
@@ -68,7 +121,7 @@ class LateSightings:
     def note_gradient(
         self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
     ) -> None:
-        """``gradient`` is handed to ``leaf``."""
+        """Autograd passes ``gradient`` to ``leaf``."""
         if _on_cuda(gradient):
             leaf_address = self._address_of(leaf) if _on_cuda(leaf) else 0
             address = self._address_of(gradient)
@@ -82,7 +135,7 @@ class LateSightings:
                 self._keep("collective", self._address_of(part), role)
 
     def note_mark(self) -> None:
-        """What the forward left over is taken up from here on."""
+        """What the forward saved is used from here on."""
         self._keep("mark")
 
     def note_root_call_end(self, number: int) -> None:
@@ -109,7 +162,7 @@ def _on_cuda(tensor: torch.Tensor) -> bool:
 def storage_address(tensor: torch.Tensor) -> int:
     """Where ``tensor``'s storage begins; 0 for a tensor without data, as ``torch.export`` traces with.
 
-    Not by ``untyped_storage()``: autograd adds no more in place to a storage that Python has seen.
+    Without ``untyped_storage()``: autograd does not add in place to a storage that Python has an object of.
     """
     try:
         return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.element_size()

@@ -9,19 +9,22 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+import torch
+
 from ....allocator import AllocatorSettings, CachingAllocator
 from ....memory_report import MemoryReport
-from ....tracking.hidden_code import users_source
 from ....tracking.host import HostLedger
 from ....tracking.ledger import Ledger
+from ....tracking.live_sightings import LiveSightings
 from ....tracking.record import Record
 from ....tracking.roles import RoleBook
+from ....tracking.source import users_source
 from ....tracking.summary import host_report
+from ....tracking.tensor_parts import owns_storage
 from ....tracking.tracker import Tracker
 from ...real.compiled_calls import COMPILED_CALLS, Follower
 from .fills import LARGE_BYTES
-from .memory import HostEvent, HostMemory, What
-from .sightings import AddressSightings
+from .memory import HostEvent, HostMemory, What, storage_address
 
 #: From here on a block's own line and module are looked up; smaller ones have those of the next such block.
 _PLACED_BYTES: Final = 1 << 16
@@ -44,7 +47,7 @@ class HostRun:
         self._on_large = on_large
         self._turn = threading.RLock()
         self._tracker = Tracker(_Device(self._take_in), users_source(), lambda tensor: False)
-        self._tracker.roles = RoleBook(AddressSightings(self.ledger, self._take_in))
+        self._tracker.roles = RoleBook(LiveSightings(self._record_of, lambda tensor: tensor.is_cpu))
         self._follower = Follower(self._tracker.paused, lambda values: None)
 
     @property
@@ -94,6 +97,15 @@ class HostRun:
                     self._on_large()
                 with contextlib.suppress(ValueError):  # a thread of autograd's, where no Python runs
                     record.code, record.line = self._tracker.source.find(_DEPTH)
+
+    def _record_of(self, tensor: torch.Tensor) -> Record | None:
+        if not tensor.is_cpu or not owns_storage(tensor):
+            return None
+        self._take_in()
+        record = self.ledger.live.get(storage_address(tensor))
+        if record is not None and record.block.is_pinned:  # a power of two was allocated for it
+            record.requested_bytes = min(record.requested_bytes, tensor.untyped_storage().nbytes())
+        return record
 
     def _take_in(self) -> None:
         with self._turn:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....memory_report import MemoryReport
-from ....tracking.hidden_code import users_source
+from ....tracking.source import users_source
 from ..values.following import Following
 from .hollow import HollowTensors
 from .reads import HostReads

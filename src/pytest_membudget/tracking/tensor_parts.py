@@ -1,4 +1,4 @@
-"""The tensors that own a parameter's memory: inside a wrapper (DTensor), and beside a quantised weight."""
+"""The tensors inside wrappers (DTensor) and sparse tensors that own memory, and quantised weights' scales."""
 
 from __future__ import annotations
 
@@ -21,10 +21,25 @@ def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
     return (tensor,) if flatten is None else _inside(tensor, flatten(tensor)[0])
 
 
-def scales(parameter: torch.Tensor) -> Iterable[tuple[str, torch.Tensor]]:
-    """What a quantised ``parameter`` keeps beside its data, by its attribute: ``quant_state.absmax``."""
-    attributes = getattr(parameter, "__dict__", None)
-    return _scales_among(attributes) if attributes else ()
+def owns_storage(tensor: torch.Tensor) -> bool:
+    """Whether ``tensor`` has a storage: sparse tensors and those inside torch.func have none."""
+    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors that a sparse one consists of."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout is torch.sparse_csr:
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    return ()
+
+
+def scales(parameter: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The scales of a quantised ``parameter``, by attribute: ``quant_state.absmax``."""
+    attributes = getattr(parameter, "__dict__", None) or {}
+    for name in _SCALES:
+        yield from _tensors_of(attributes.get(name), name)
 
 
 def _inside(wrapper: torch.Tensor, names: Iterable[str]) -> Iterator[torch.Tensor]:
@@ -32,11 +47,6 @@ def _inside(wrapper: torch.Tensor, names: Iterable[str]) -> Iterator[torch.Tenso
         inner = getattr(wrapper, name)
         if isinstance(inner, torch.Tensor):
             yield from owners(inner)
-
-
-def _scales_among(attributes: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    for name in _SCALES:
-        yield from _tensors_of(attributes.get(name), name)
 
 
 def _tensors_of(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
