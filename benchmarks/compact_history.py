@@ -1,6 +1,6 @@
 """An allocator history without its stacks: events and segments, and of each request the operator and place.
 
-What ``pytest_membudget.allocator.history.load_history`` reads, with three lists more: ``operators`` and
+What ``load_history`` reads, with three lists more: ``operators`` and
 ``places``, texts, and ``requests``, for each ``alloc`` event their two indices, in the events' order.
 """
 
@@ -9,10 +9,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator.history import load_history
+from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.histories.places import (
     BACKWARD,
     NOWHERE,
@@ -66,6 +68,29 @@ def write_history(path: Path, history: Mapping[str, Any]) -> int:
     return len(packed)
 
 
+def load_history(path: Path) -> list[DeviceHistory]:
+    """The devices in a ``.json.gz`` that had any events.
+
+    The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
+    ``[action, address, size, stream]``) and ``segments`` as in a snapshot, with their ``blocks`` as
+    ``[address, size, requested size, state]``; ``oldest_segment_first`` where it is known. Without settings,
+    expandable segments are on if there are any.
+    """
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        content = json.load(stream)
+    settings = AllocatorSettings.parse(content["settings"] or "", source=str(path))
+    if any(segment["is_expandable"] for segment in content["segments"]):
+        settings = replace(settings, expandable_segments=True)
+    histories = []
+    for device, trace in enumerate(content["traces"]):
+        events = tuple(HistoryEvent(*event) for event in trace)
+        segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
+        if events:
+            oldest_first = content.get("oldest_segment_first", False)
+            histories.append(DeviceHistory(device, events, segments, settings, oldest_first))
+    return histories
+
+
 def read_snapshot(path: Path) -> Snapshot:
     """The history as a snapshot whose stacks say operator and place, and no more, to be compared."""
     history = load_history(path)[-1]
@@ -117,3 +142,14 @@ def _segment(entry: Mapping[str, Any]) -> dict[str, Any]:
         "is_expandable": bool(entry.get("is_expandable", False)),
         "blocks": blocks,
     }
+
+
+def _segment_state(entry: Mapping[str, Any]) -> SegmentState:
+    return SegmentState(
+        address=entry["address"],
+        size_bytes=entry["total_size"],
+        stream=entry["stream"],
+        is_small=entry["segment_type"] == "small",
+        is_expandable=entry["is_expandable"],
+        blocks=tuple(BlockState(*block) for block in entry["blocks"]),
+    )

@@ -12,6 +12,11 @@ _UNITS = {"B": 1, "KiB": KIB, "MiB": MIB, "GiB": GIB}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|KiB|MiB|GiB)\s*")
 
 
+def round_up(size: int, step: int) -> int:
+    """``size``, rounded up to a multiple of ``step``."""
+    return -(-size // step) * step
+
+
 def bytes_of_gib(gib: float) -> int:
     """The whole bytes in ``gib`` GiB; a fraction of a byte is dropped."""
     return int(gib * GIB)

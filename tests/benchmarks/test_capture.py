@@ -7,12 +7,11 @@ import pytest
 
 from benchmarks import accuracy, capture
 from benchmarks.captured import content_of, folder_of, history_path, read_captured
-from benchmarks.compact_history import compact, read_snapshot
+from benchmarks.compact_history import compact, load_history, read_snapshot
 from benchmarks.comparison import Comparison, summarize
 from benchmarks.step_processes import Run, StepProcess
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
-from pytest_membudget.allocator.history import load_history
 from pytest_membudget.allocator.replay import replay
 from pytest_membudget.histories.places import operator_of, place_of
 

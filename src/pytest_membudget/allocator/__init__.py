@@ -11,10 +11,10 @@ Pure Python, no torch: requests go in, addresses and the counters of ``torch.cud
 
 from __future__ import annotations
 
-from pytest_membudget.allocator.blocks import Block, BlockState, SegmentState
-from pytest_membudget.allocator.caching import CachingAllocator
-from pytest_membudget.allocator.device_memory import OutOfMemory
-from pytest_membudget.allocator.settings import AllocatorSettings
+from .blocks import Block, BlockState, SegmentState
+from .caching import CachingAllocator
+from .device_memory import OutOfMemory
+from .settings import AllocatorSettings
 
 __all__ = [
     "AllocatorSettings",

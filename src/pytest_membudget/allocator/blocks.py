@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from .rounding import round_up
+from ..units import round_up
 
 ACTIVE_ALLOCATED: Final = "active_allocated"
 """In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
@@ -28,7 +28,7 @@ class Block:
     """A range of device memory that a request was given, or that waits for one.
 
     ``size_bytes`` is what counts as allocated: the request rounded up, plus a rest that was not split
-    off. A block belongs to the allocator once it was freed: drop it then, it may serve another request.
+    off. Do not use a block after freeing it: it may serve another request.
     """
 
     __slots__ = (
@@ -52,11 +52,11 @@ class Block:
         self.address = address
         self.size_bytes = size_bytes
         self.stream = stream
-        self.home = home  # where it goes when it is free
+        self.home = home  # the list it is in when it is free
         self.requested_bytes = 0
-        self.allocated = False  # handed out
+        self.allocated = False  # in use
         self.free = False  # in its home
-        self.pending = False  # handed back, held by another stream
+        self.pending = False  # freed, but used by another stream
         self.mapped = True  # False for address space of an expandable segment with no memory behind it
         self.previous: Block | None = None
         self.next: Block | None = None
@@ -102,7 +102,7 @@ def split_off(block: Block, size_bytes: int) -> Block:
 
 
 def absorb_next(block: Block) -> None:
-    """Let ``block`` take over the room of the block behind it."""
+    """Merge the block behind ``block`` into it."""
     gone = block.next
     assert gone is not None
     block.size_bytes += gone.size_bytes
@@ -113,7 +113,7 @@ def absorb_next(block: Block) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BlockState:
-    """One block of a segment: where, how large, what was asked for, and one of the three states."""
+    """One block of a segment: its address, its size, the size requested, and one of the three states."""
 
     address: int
     size_bytes: int
@@ -187,6 +187,18 @@ class FreeBlocks:
         self._by_key[key] = block
         block.free = True
         block.inserted_at_search = self.pool.searches
+
+    def add_merged(self, block: Block) -> None:
+        """Put a block in, as one with its free neighbours."""
+        follower, before = block.next, block.previous
+        if follower is not None and follower.free:
+            self.remove(follower)
+            absorb_next(block)
+        if before is not None and before.free:
+            self.remove(before)
+            absorb_next(before)
+            block = before
+        self.add(block)
 
     def remove(self, block: Block) -> None:
         """Take a block out that is in here."""

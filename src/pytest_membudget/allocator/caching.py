@@ -8,19 +8,19 @@ the next request.
 
 from __future__ import annotations
 
-from pytest_membudget.allocator.blocks import Block, FreeBlocks, SegmentState, absorb_next, split_off
-from pytest_membudget.allocator.device_memory import DeviceMemory, OutOfMemory, SegmentAddress
-from pytest_membudget.allocator.expandable import fit_with_room_to_grow
-from pytest_membudget.allocator.rounding import MAX_REQUEST_BYTES, SMALL_BYTES, block_bytes
-from pytest_membudget.allocator.segments import Segments
-from pytest_membudget.allocator.settings import DEFAULT_SETTINGS, AllocatorSettings
+from .blocks import Block, FreeBlocks, SegmentState, split_off
+from .device_memory import DeviceMemory, OutOfMemory, SegmentAddress
+from .expandable import fit_with_room_to_grow
+from .rounding import MAX_REQUEST_BYTES, SMALL_BYTES, block_bytes
+from .segments import Segments
+from .settings import DEFAULT_SETTINGS, AllocatorSettings
 
 
 class CachingAllocator:
     """One device's allocator. All counters are those of ``torch.cuda.memory_stats``; sizes in bytes.
 
     ``allocated_bytes``: blocks in use, rounding and unsplit rests included; ``active_bytes``: those and
-    the freed ones that another stream may still use; ``requested_bytes``: what was asked for the active
+    the freed ones that another stream may still use; ``requested_bytes``: what was requested for the active
     ones; ``reserved_bytes``: what is held of the device. Each has a ``peak_``.
     """
 
@@ -80,13 +80,13 @@ class CachingAllocator:
 
     @property
     def num_device_alloc(self) -> int:
-        """Times memory was got from the device (``cudaMalloc``, or pages mapped)."""
-        return self._device.num_takes
+        """Times memory was allocated on the device (``cudaMalloc``, or pages mapped)."""
+        return self._device.num_reserved
 
     @property
     def num_device_free(self) -> int:
-        """Times memory was given back (``cudaFree``, or pages unmapped)."""
-        return self._device.num_gives
+        """Times memory was freed on the device (``cudaFree``, or pages unmapped)."""
+        return self._device.num_released
 
     def allocate(self, size_bytes: int, stream: int = 0) -> Block:
         """A block for ``size_bytes``; ``OutOfMemory`` if the device cannot serve it.
@@ -114,7 +114,7 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block, *, hold: bool = False) -> None:
-        """Hand a block back; ``ValueError`` if it was handed back before.
+        """Free a block; ``ValueError`` if it was freed before.
 
         It stays active, and its memory in use, while other streams are recorded for it: up to the next
         request or ``process_events``; with ``hold`` up to ``complete_free``.
@@ -191,7 +191,7 @@ class CachingAllocator:
         return active
 
     def inactive_split(self) -> tuple[int, int]:
-        """How many free blocks cannot be given back, and their bytes (``inactive_split`` of the stats).
+        """How many free blocks the device cannot get back, and their bytes (``inactive_split`` of the stats).
 
         They share a segment with others; blocks of expandable segments do not count.
         """
@@ -275,16 +275,7 @@ class CachingAllocator:
         block.requested_bytes = 0
         home = block.home
         assert home is not None
-        follower = block.next
-        if follower is not None and follower.free:
-            home.remove(follower)
-            absorb_next(block)
-        before = block.previous
-        if before is not None and before.free:
-            home.remove(before)
-            absorb_next(before)
-            block = before
-        home.add(block)
+        home.add_merged(block)
 
 
 def _no_block(size_bytes: int, stream: int) -> Block:

@@ -1,18 +1,18 @@
-"""What the allocator holds of the device, and when the device has no more to give."""
+"""The device memory that the allocator holds, and when there is no more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from pytest_membudget.errors import MembudgetError
-from pytest_membudget.units import gib_text
+from ..errors import MembudgetError
+from ..units import gib_text
 
 SegmentAddress = Callable[[int], int]
 """Size in bytes of a new segment -> the address that the device gives it."""
 
 SegmentListener = Callable[[str, int, int, int], None]
-"""Told what became of memory (``segment_alloc``, ...), its address, its size in bytes and its stream."""
+"""Called with an action (``segment_alloc``, ...), and address, size in bytes and stream of the memory."""
 
 _MIDDLE_ADDRESS = 2**61  # only the order of addresses matters
 
@@ -79,8 +79,8 @@ class DeviceMemory:
         "capacity_bytes",
         "fraction",
         "listener",
-        "num_gives",
-        "num_takes",
+        "num_released",
+        "num_reserved",
         "peak_reserved_bytes",
         "reserved_bytes",
     )
@@ -92,8 +92,8 @@ class DeviceMemory:
         self.fraction = fraction
         self.reserved_bytes = 0
         self.peak_reserved_bytes = 0
-        self.num_takes = 0
-        self.num_gives = 0
+        self.num_reserved = 0
+        self.num_released = 0
         self._address = segment_address or segment_addresses(_OLDEST_SEGMENT_FIRST)
         self.listener: SegmentListener | None = None
 
@@ -119,22 +119,22 @@ class DeviceMemory:
         """Address space for ``size_bytes``, with no memory behind it yet."""
         return self._address(size_bytes)
 
-    def take(self, size_bytes: int) -> bool:
-        """Reserve ``size_bytes`` of memory; False, and nothing changes, if the device has them not."""
+    def reserve(self, size_bytes: int) -> bool:
+        """Reserve ``size_bytes``; False, and nothing changes, if the device has no such memory."""
         reserved = self.reserved_bytes + size_bytes
         if self.capacity_bytes is not None and reserved > self.capacity_bytes:
             return False
         self.reserved_bytes = reserved
         self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)
-        self.num_takes += 1
+        self.num_reserved += 1
         return True
 
-    def give_back(self, size_bytes: int) -> None:
+    def release(self, size_bytes: int) -> None:
         """Return reserved memory to the device."""
         self.reserved_bytes -= size_bytes
-        self.num_gives += 1
+        self.num_released += 1
 
-    def tell(self, action: str, address: int, size_bytes: int, stream: int) -> None:
-        """Say to a listener what became of a range of memory, in the words of a history."""
+    def notify(self, action: str, address: int, size_bytes: int, stream: int) -> None:
+        """Pass an action of the history on a range of memory to the listener."""
         if self.listener is not None:
             self.listener(action, address, size_bytes, stream)

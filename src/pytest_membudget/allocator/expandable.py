@@ -3,7 +3,7 @@
 ``ExpandableSegment``, ``find_expandable_block``, ``map_block``, ``try_allocate_expandable_block`` and
 ``unmap_block`` of ``c10/cuda/CUDACachingAllocator.cpp`` (2.11). A segment's address space is larger than
 the device, so in practice each pool and stream has one segment, which grows at its end; pages that were
-given back leave holes, and the lowest hole that is large enough is filled first.
+unmapped leave holes, and the lowest hole that is large enough is filled first.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 from bisect import insort
 from typing import Final
 
-from pytest_membudget.allocator.blocks import Block, FreeBlocks, VirtualSegment, absorb_next, split_off
-from pytest_membudget.allocator.device_memory import DeviceMemory
-from pytest_membudget.allocator.rounding import SMALL_SEGMENT_BYTES, round_up
+from ..units import round_up
+from .blocks import Block, FreeBlocks, VirtualSegment, absorb_next, split_off
+from .device_memory import DeviceMemory
+from .rounding import SMALL_SEGMENT_BYTES
 
 UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
 """A segment's address space where the device's capacity is not known: more than any device's."""
@@ -67,8 +68,8 @@ class ExpandableSegments:
         if block.address + block.size_bytes > end:
             home.add(split_off(block, end - begin))
         block.mapped = False
-        self._device.give_back(end - begin)
-        self._device.tell("segment_unmap", begin, end - begin, home.stream)
+        self._device.release(end - begin)
+        self._device.notify("segment_unmap", begin, end - begin, home.stream)
         self._settle_unmapped(block, home)
 
     def adopt(self, home: FreeBlocks, address: int, size_bytes: int) -> Block:
@@ -122,30 +123,23 @@ class ExpandableSegments:
         return self.new_segment(home).head if fits else None
 
     def _map(self, block: Block, size_bytes: int) -> Block | None:
-        """Put memory behind the first pages of an unmapped block; the free block that results."""
+        """Map memory to the first pages of an unmapped block; the free block that results."""
         segment, home = block.virtual_segment, block.home
         assert segment is not None
         assert home is not None
         mapped_bytes = round_up(size_bytes, segment.page_bytes)
-        if not self._device.take(mapped_bytes):
+        if not self._device.reserve(mapped_bytes):
             return None
-        self._device.tell("segment_map", block.address, mapped_bytes, home.stream)
+        self._device.notify("segment_map", block.address, mapped_bytes, home.stream)
         home.unmapped.remove(block)
         if mapped_bytes < block.size_bytes:
             rest = split_off(block, mapped_bytes)
             insort(home.unmapped, rest, key=_address)
         block.mapped = True
-        follower = block.next
-        if follower is not None and follower.free:
-            home.remove(follower)
-            absorb_next(block)
         before = block.previous
-        if before is not None and before.free:
-            home.remove(before)
-            absorb_next(before)
-            block = before
-        home.add(block)
-        return block
+        merged = before if before is not None and before.free else block
+        home.add_merged(block)
+        return merged
 
     def _settle_unmapped(self, block: Block, home: FreeBlocks) -> None:
         """Merge a newly unmapped block with its unmapped neighbours; forget a segment with nothing left."""

@@ -7,15 +7,11 @@ from ``free_completed`` on (``record_trace`` in ``c10/cuda/CUDACachingAllocator.
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from pytest_membudget.allocator.blocks import BlockState, SegmentState
-from pytest_membudget.allocator.settings import AllocatorSettings
+from .blocks import SegmentState
+from .settings import AllocatorSettings
 
 
 class HistoryEvent(NamedTuple):
@@ -38,37 +34,3 @@ class DeviceHistory:
     oldest_segment_first: bool = False
     """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
     one with the lowest address was, or it is not known."""
-
-
-def load_history(path: Path) -> list[DeviceHistory]:
-    """The devices in a ``.json.gz`` that had any events.
-
-    The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
-    ``[action, address, size, stream]``) and ``segments`` as in a snapshot, with their ``blocks`` as
-    ``[address, size, requested size, state]``; ``oldest_segment_first`` where it is known. Without settings,
-    expandable segments are on if there are any.
-    """
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        content = json.load(stream)
-    settings = AllocatorSettings.parse(content["settings"] or "", source=str(path))
-    if any(segment["is_expandable"] for segment in content["segments"]):
-        settings = replace(settings, expandable_segments=True)
-    histories = []
-    for device, trace in enumerate(content["traces"]):
-        events = tuple(HistoryEvent(*event) for event in trace)
-        segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
-        if events:
-            oldest_first = content.get("oldest_segment_first", False)
-            histories.append(DeviceHistory(device, events, segments, settings, oldest_first))
-    return histories
-
-
-def _segment(entry: Mapping[str, Any]) -> SegmentState:
-    return SegmentState(
-        address=entry["address"],
-        size_bytes=entry["total_size"],
-        stream=entry["stream"],
-        is_small=entry["segment_type"] == "small",
-        is_expandable=entry["is_expandable"],
-        blocks=tuple(BlockState(*block) for block in entry["blocks"]),
-    )

@@ -1,15 +1,15 @@
-"""The allocator that keeps a history of all it does, as PyTorch's own does when it is asked to."""
+"""The allocator with a history, as PyTorch's after ``torch.cuda.memory._record_memory_history``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from pytest_membudget.allocator.blocks import Block
-from pytest_membudget.allocator.caching import CachingAllocator
-from pytest_membudget.allocator.device_memory import OutOfMemory
-from pytest_membudget.allocator.rounding import block_bytes
-from pytest_membudget.allocator.settings import DEFAULT_SETTINGS, AllocatorSettings
+from .blocks import Block
+from .caching import CachingAllocator
+from .device_memory import OutOfMemory
+from .rounding import block_bytes
+from .settings import DEFAULT_SETTINGS, AllocatorSettings
 
 NO_REQUEST: Final = -1
 """The request of an event that none is known for."""
@@ -19,7 +19,7 @@ class RecordedEvent(NamedTuple):
     """One event; the address of an ``oom`` is the number of bytes that the device had free.
 
     ``request``: the number of the request that it is due to. A free has that of its block; a segment that
-    of the request that ran when it was got or given back. ``text``: what the allocator was told to note.
+    of the request that ran when it was allocated or freed. ``text``: the allocator's at the event.
     """
 
     action: str
@@ -33,7 +33,7 @@ class RecordedEvent(NamedTuple):
 class RecordingAllocator(CachingAllocator):
     """A ``CachingAllocator`` with a history: ``record_trace`` of ``c10/cuda/CUDACachingAllocator.cpp``, 2.11.
 
-    Whoever allocates sets ``request`` before to a number of its own, by which it knows the request again.
+    The caller of ``allocate`` sets ``request`` before, to its number of the request.
     """
 
     def __init__(

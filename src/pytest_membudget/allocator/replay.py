@@ -1,19 +1,19 @@
-"""Plays a recorded history through the model, and counts where the model did as was recorded."""
+"""Replays a recorded history in the model, and counts where the model did as recorded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_membudget.allocator.blocks import Block
-from pytest_membudget.allocator.caching import CachingAllocator
-from pytest_membudget.allocator.device_memory import OutOfMemory
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.starting_state import starting_segments
+from .blocks import Block
+from .caching import CachingAllocator
+from .device_memory import OutOfMemory
+from .history import DeviceHistory, HistoryEvent
+from .starting_state import starting_segments
 
 
 @dataclass(slots=True)
 class Recorded:
-    """What the history has, and how much of it the model did too.
+    """The recorded events, and how many of them the model reproduced.
 
     ``reserved_matched``: requests after which as much was reserved as recorded; ``segments``: those that
     the device gave (of expandable ones: the times that it mapped pages), matched if that held as well;
@@ -51,7 +51,7 @@ class Replay:
         self._reserved_bytes = self.recorded.peak_reserved_bytes = self.allocator.reserved_bytes
 
     def play(self, event: HistoryEvent, following: HistoryEvent | None) -> None:
-        """Do what one event says."""
+        """Apply one event."""
         action = event.action
         if action == "alloc":
             self._allocate(event)
@@ -133,7 +133,7 @@ class Replay:
         return self._moved.get(start, start) + block.address - start
 
     def _overlaps(self, address: int, size_bytes: int) -> bool:
-        """Whether the model still holds some of this range, which it can if it gives back on its own."""
+        """Whether the model still holds some of this range, which it may if it frees on its own."""
         return not self._follows and any(
             segment.address < address + size_bytes and address < segment.address + segment.size_bytes
             for segment in self.allocator.segments()
@@ -151,7 +151,7 @@ def _segment_start(block: Block) -> int:
 def replay(history: DeviceHistory, capacity_bytes: int | None = None) -> Replay:
     """Play all of a history; new segments lie where they lay.
 
-    Without ``capacity_bytes`` memory goes back to the device when the history says so, and runs out when
+    Without ``capacity_bytes`` memory is freed when the history says so, and runs out when
     it says so; with it, the model finds out by itself.
     """
     played = Replay(history, capacity_bytes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pytest_membudget.units import MIB
+from ..units import MIB, round_up
 
 MIN_BLOCK_BYTES: Final = 512
 """Blocks are multiples of this (``kMinBlockSize``)."""
@@ -37,11 +37,6 @@ ROUNDUP_INTERVALS: Final = 16
 """Powers of two with divisions of their own, from 1 MiB on (``kRoundUpPowerOfTwoIntervals``)."""
 
 
-def round_up(size_bytes: int, granule_bytes: int) -> int:
-    """``size_bytes`` up to the next multiple of ``granule_bytes``."""
-    return -(-size_bytes // granule_bytes) * granule_bytes
-
-
 def block_bytes(size_bytes: int, divisions: Sequence[int] = ()) -> int:
     """The block that a request of ``size_bytes`` > 0 needs.
 
@@ -63,7 +58,7 @@ def divisions_at(size_bytes: int, divisions: Sequence[int]) -> int:
 
 
 def segment_bytes(rounded_bytes: int, large_segment_bytes: int = LARGE_SEGMENT_BYTES) -> int:
-    """What the allocator asks of the device for a block of ``rounded_bytes`` that no cached one can hold."""
+    """The size of the segment for a block of ``rounded_bytes`` that no cached one can hold."""
     if rounded_bytes <= SMALL_BYTES:
         return SMALL_SEGMENT_BYTES
     if rounded_bytes < MIN_LARGE_BYTES:

@@ -1,4 +1,4 @@
-"""Segments: got from the device when no cached block fits, given back when the device is full.
+"""Segments: allocated on the device when no cached block fits, freed when it is full.
 
 ``alloc_block``, ``garbage_collect_cached_blocks``, ``release_available_cached_blocks`` and
 ``release_cached_blocks`` of ``c10/cuda/CUDACachingAllocator.cpp`` (2.11).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_membudget.allocator.blocks import (
+from .blocks import (
     ACTIVE_ALLOCATED,
     INACTIVE,
     Block,
@@ -19,10 +19,10 @@ from pytest_membudget.allocator.blocks import (
     block_state,
     split_off,
 )
-from pytest_membudget.allocator.device_memory import DeviceMemory
-from pytest_membudget.allocator.expandable import ExpandableSegments
-from pytest_membudget.allocator.rounding import MIN_BLOCK_BYTES, SMALL_BYTES, segment_bytes
-from pytest_membudget.allocator.settings import AllocatorSettings
+from .device_memory import DeviceMemory
+from .expandable import ExpandableSegments
+from .rounding import MIN_BLOCK_BYTES, SMALL_BYTES, segment_bytes
+from .settings import AllocatorSettings
 
 
 class Segments:
@@ -45,10 +45,10 @@ class Segments:
             return None
         if self._settings.expandable_segments:
             return self.expandable.extend(home, rounded_bytes)
-        if not self._device.take(size_bytes):
+        if not self._device.reserve(size_bytes):
             return None
         block = self.add(self._device.new_address(size_bytes), size_bytes, home)
-        self._device.tell("segment_alloc", block.address, size_bytes, home.stream)
+        self._device.notify("segment_alloc", block.address, size_bytes, home.stream)
         return block
 
     def add(self, address: int, size_bytes: int, home: FreeBlocks) -> Block:
@@ -60,7 +60,7 @@ class Segments:
     def adopt(self, state: SegmentState) -> list[Block]:
         """Hold a segment as it is described; the blocks of it that are active."""
         home = (self.small if state.is_small else self.large).of_stream(state.stream)
-        if not self._device.take(state.size_bytes):
+        if not self._device.reserve(state.size_bytes):
             raise ValueError("the segments hold more than the capacity")
         if state.is_expandable:
             block = self.expandable.adopt(home, state.address, state.size_bytes)
@@ -83,7 +83,7 @@ class Segments:
         return not self._device.allows(segment_bytes(rounded_bytes, self._settings.large_segment_size_bytes))
 
     def collect_garbage(self) -> None:
-        """Above the threshold, give back large segments that have been free for longer than the mean."""
+        """Above the threshold, free large segments that have been free for longer than the mean."""
         allowed = self._device.allowed_bytes
         if allowed is None:
             return
@@ -102,7 +102,7 @@ class Segments:
             progress = bool(old)
 
     def release_oversize(self, home: FreeBlocks, rounded_bytes: int) -> bool:
-        """With ``max_split_size_mb``: give back just enough oversize blocks of ``home`` for the request.
+        """With ``max_split_size_mb``: free just enough oversize blocks of ``home`` for the request.
 
         One that is large enough by itself, else the largest ones; False if all of them are too little.
         """
@@ -145,8 +145,8 @@ class Segments:
         assert block.home is not None
         block.home.remove(block)
         del self.heads[block.address]
-        self._device.give_back(block.size_bytes)
-        self._device.tell("segment_free", block.address, block.size_bytes, block.stream)
+        self._device.release(block.size_bytes)
+        self._device.notify("segment_free", block.address, block.size_bytes, block.stream)
 
 
 def _chain(head: Block) -> Iterator[Block]:

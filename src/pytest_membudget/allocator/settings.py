@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pytest_membudget.allocator.rounding import LARGE_SEGMENT_BYTES, MIN_LARGE_BYTES, ROUNDUP_INTERVALS
-from pytest_membudget.errors import NotAvailable, UsageMistake
-from pytest_membudget.units import MIB
+from ..errors import NotAvailable, UsageMistake
+from ..units import MIB
+from .rounding import LARGE_SEGMENT_BYTES, MIN_LARGE_BYTES, ROUNDUP_INTERVALS
 
 VARIABLES: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 """Where PyTorch looks; the first that is set counts (``AcceleratorAllocatorConfig::instance``, 2.13)."""
@@ -176,7 +176,7 @@ class _Written:
                 table[last + 1 :] = [divisions] * (ROUNDUP_INTERVALS - last - 1)
                 continue
             last = min(self._power_of_two(key, boundary).bit_length(), ROUNDUP_INTERVALS) - 1
-            if number == 0:  # the first also stands for everything below it
+            if number == 0:  # the first is also for everything below it
                 table[:last] = [divisions] * last
             table[last] = divisions
         return tuple(table) if max(table) > 1 else ()

@@ -9,16 +9,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pytest_membudget.allocator.blocks import (
+from .blocks import (
     ACTIVE_ALLOCATED,
     ACTIVE_PENDING_FREE,
     INACTIVE,
     BlockState,
     SegmentState,
 )
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, block_bytes
-from pytest_membudget.allocator.settings import AllocatorSettings
+from .history import DeviceHistory, HistoryEvent
+from .rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, block_bytes
+from .settings import AllocatorSettings
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Range:
 def starting_segments(history: DeviceHistory) -> list[SegmentState]:
     """The segments and blocks before the first event, by address.
 
-    Exact, but for one thing that a history may not tell: how much of up to 1 MiB behind a large block
+    Exact, except for one thing that a history may not show: how much of up to 1 MiB behind a large block
     belongs to it, when it was allocated before the history and nothing was placed behind it while it
     lived. It is then taken to be free.
     """
@@ -183,19 +183,15 @@ class _Ranges:
             is_small = self._is_small(event.address)
             self._mapped.append(_Range(event.address, end, event.stream, is_small, True))
 
-    def held(self) -> Iterator[_Range]:
+    def held(self) -> list[_Range]:
         """The memory held at the beginning, mapped neighbours as one range."""
-        yield from self._whole.values()
-        last: _Range | None = None
+        merged: list[_Range] = []
         for range_ in sorted(self._mapped, key=lambda mapped: mapped.address):
-            if last is not None and last.end == range_.address and last.is_small == range_.is_small:
-                last.end = range_.end
+            if merged and merged[-1].end == range_.address and merged[-1].is_small == range_.is_small:
+                merged[-1].end = range_.end
             else:
-                if last is not None:
-                    yield last
-                last = range_
-        if last is not None:
-            yield last
+                merged.append(range_)
+        return [*self._whole.values(), *merged]
 
     def _is_small(self, address: int) -> bool:
         """The pool of the address space around ``address``: that of the nearest pages that are known."""

@@ -2,8 +2,8 @@
 
 PyTorch takes the plan that cuDNN's heuristics put first (aten/src/ATen/native/cudnn/MHA.cpp of
 pytorch/pytorch). Its workspace is the sum of two: what cudnn-frontend puts there itself, a formula in
-include/cudnn_frontend/node/scaled_dot_product_flash_attention.h (NVIDIA/cudnn-frontend, 1.18 to 1.28 alike),
-and what the engine asks for, which is in no source. The engine's rules below were read off plans that cuDNN
+include/cudnn_frontend/node/scaled_dot_product_flash_attention.h (NVIDIA/cudnn-frontend, 1.18 to 1.28),
+and what the engine requests, which is in no source. The engine's rules below were read off plans that cuDNN
 9.19.0, 9.20.0, 9.24.1, 9.26.0 and 9.26.1 made of such graphs (frontend 1.23 and 1.28) for described devices
 of capability 8.0 to 12.0, and were held against more than 1,000 others, drawn at random: both halves, with
 and without mask, dropout, causality and shared heads, contiguous or with heads inside the sequence. No plan
@@ -16,8 +16,8 @@ import math
 from typing import Final
 
 from ..hardware.gpus import Gpu
+from ..units import round_up
 from .attention_call import AttentionCall
-from .rounding import up
 
 _FP32: Final = 4
 #: Parts of an engine's workspace start at multiples of this; an engine with any has one more, empty.
@@ -31,7 +31,7 @@ _FEW_QUERIES_SINCE: Final = 92600
 
 
 def forward_bytes(call: AttentionCall, gpu: Gpu, trains: bool = True) -> int:
-    """What is known, beside :func:`forward_bound`; ``trains``: the logsumexp is wanted."""
+    """What is known, in addition to :func:`forward_bound`; ``trains``: the logsumexp is wanted."""
     if not call.rows * call.keys or call.queries == 1:
         return 0
     if gpu.capability[0] == 9:
@@ -44,7 +44,7 @@ def forward_bytes(call: AttentionCall, gpu: Gpu, trains: bool = True) -> int:
 def forward_bound(call: AttentionCall, gpu: Gpu, trains: bool = True) -> int:
     """What the forward may take beyond :func:`forward_bytes`; 0 where that is exact.
 
-    One query, and on Blackwell few queries beside many keys: the keys may be split, with an fp32 result and
+    One query, and on Blackwell few queries and many keys: the keys may be split, with an fp32 result and
     two numbers a row for each split; how many is the heuristics' own. On Blackwell dropout without training
     draws its mask in the workspace or not.
     """
@@ -89,11 +89,11 @@ def backward_bytes(call: AttentionCall, gpu: Gpu, cudnn_version: int) -> int:
 def _backward_engine_bytes(call: AttentionCall, gpu: Gpu, cudnn_version: int) -> int:
     parts = [size * call.element_bytes for size in _shared_gradients(call)]
     if gpu.capability[0] == 9:
-        return _HOPPER_BYTES + sum(up(size, _STEP) for size in parts)
+        return _HOPPER_BYTES + sum(round_up(size, _STEP) for size in parts)
     if gpu.capability[0] == 10 and call.has_dropout:
         parts.append(_dropout_bytes(call))
     if _runs_as_on_ampere(call, gpu.capability, cudnn_version):
-        parts.append(_FP32 * call.matrices * up(call.queries, 8) * call.width)
+        parts.append(_FP32 * call.matrices * round_up(call.queries, 8) * call.width)
     return _engine_bytes(*parts)
 
 
@@ -107,7 +107,7 @@ def _wide_backward_bytes(call: AttentionCall) -> int:
 
 
 def _runs_as_on_ampere(call: AttentionCall, capability: tuple[int, int], cudnn_version: int) -> bool:
-    """Whether the engine has fp32 sums of its own: that for all cards, which Blackwell takes where small."""
+    """Whether the engine for all cards runs, with fp32 sums: on Blackwell for small shapes only."""
     if capability[0] != 10:
         return True
     if call.has_dropout or max(call.width, call.value_width) > 128:
@@ -127,8 +127,8 @@ def _shared_gradients(call: AttentionCall) -> list[int]:
 
 def _dropout_bytes(call: AttentionCall) -> int:
     """A bit for each score, in tiles of 128 x 128."""
-    return call.matrices * up(call.queries, 128) * up(call.keys, 128) // 8
+    return call.matrices * round_up(call.queries, 128) * round_up(call.keys, 128) // 8
 
 
 def _engine_bytes(*parts: int) -> int:
-    return sum(up(size, _STEP) for size in parts) + _STEP if any(parts) else 0
+    return sum(round_up(size, _STEP) for size in parts) + _STEP if any(parts) else 0

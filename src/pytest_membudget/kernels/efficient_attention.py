@@ -1,4 +1,4 @@
-"""What the memory-efficient attention kernels (CUTLASS) hold beside their operands and results.
+"""What the memory-efficient attention kernels (CUTLASS) hold in addition to operands and results.
 
 Read in aten/src/ATen/native/transformers/cuda/attention_backward.cu (pytorch/pytorch at 00afd8f2) and
 cuda/mem_eff_attention/kernel_forward.h and kernel_backward.h, and in the kernels of the CUDA wheels 2.11 and
@@ -11,8 +11,8 @@ import math
 from typing import Final
 
 from ..hardware.gpus import Gpu
+from ..units import round_up
 from .attention_call import AttentionCall
-from .rounding import up
 
 _FP32: Final = 4
 
@@ -39,10 +39,10 @@ def workspace_bytes(call: AttentionCall, gpu: Gpu) -> int:
     tile_queries, tile_keys, widest = _tiles(call, gpu)
     sums = 0
     if call.is_half and widest > tile_queries:
-        widths = up(call.width, tile_queries) + up(call.value_width, tile_queries)
+        widths = round_up(call.width, tile_queries) + round_up(call.value_width, tile_queries)
         sums = _splits(call, tile_keys, gpu) * tile_keys * widths
     tiles = math.ceil(call.queries / tile_queries) * math.ceil(call.width / tile_keys)
-    return _FP32 * call.matrices * up(sums + tiles * (4 + tile_queries * tile_keys), 4)
+    return _FP32 * call.matrices * round_up(sums + tiles * (4 + tile_queries * tile_keys), 4)
 
 
 def _tiles(call: AttentionCall, gpu: Gpu) -> tuple[int, int, int]:

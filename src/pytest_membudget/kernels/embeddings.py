@@ -1,4 +1,4 @@
-"""What the backward of embeddings holds beside the gradient of their table.
+"""What the backward of embeddings holds in addition to the table's gradient.
 
 The indices are sorted, and the rows of one index are summed in groups. Read in aten/src/ATen/native/cuda/ of
 pytorch/pytorch: Embedding.cu, EmbeddingBackwardKernel.cu and EmbeddingBag.cu (2.6.0, and a version of 2025
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..hardware.gpus import Gpu
+from ..units import round_up
 from .radix_sort import radix_sort_storage_bytes
-from .rounding import up
 
 _INT64: Final = 8
 #: Up to so many indices a plain kernel adds up, without sorting.
@@ -60,7 +60,7 @@ def _group_sums(lookup: Lookup, segments: int, groups: int, gpu: Gpu) -> list[in
 
     (Since pytorch/pytorch#172454, in the CUDA wheels from 2.11.0 on.) A half's gradient is added up in fp32.
     """
-    lanes = up(lookup.width, 32)
+    lanes = round_up(lookup.width, 32)
     blocks = math.ceil(segments * lanes / min(lanes, 1024))
     few = blocks < 4 * gpu.multiprocessor_count and groups > 4 * blocks
     if not few or lookup.is_deterministic:

@@ -1,4 +1,4 @@
-"""What FlashAttention-2's kernels hold beside their operands and results.
+"""What FlashAttention-2's kernels hold in addition to operands and results.
 
 Read in aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp (pytorch/pytorch at 03b7c19d) and
 cuda/attention_backward.cu (at 00afd8f2), and in the kernels of the CUDA wheels 2.11 and 2.15.
@@ -10,8 +10,8 @@ import math
 from typing import Final
 
 from ..hardware.gpus import Gpu
+from ..units import round_up
 from .attention_call import AttentionCall
-from .rounding import up
 
 _FP32: Final = 4
 
@@ -51,7 +51,7 @@ def _key_splits(blocks: int, keys: int, width: int, gpu: Gpu) -> int:
 
 def backward_bytes(call: AttentionCall, gpu: Gpu) -> list[int]:
     """The rows' softmax sums, the query's gradient in fp32, and gradients by query head where heads share."""
-    rows = _FP32 * call.matrices * up(call.queries, 128)
+    rows = _FP32 * call.matrices * round_up(call.queries, 128)
     accumulators = math.ceil(gpu.multiprocessor_count / call.matrices) if call.is_deterministic else 1
     sizes = [rows, rows * _width(call.width) * accumulators]
     if call.heads != call.key_heads:
@@ -60,4 +60,4 @@ def backward_bytes(call: AttentionCall, gpu: Gpu) -> list[int]:
 
 
 def _width(width: int) -> int:
-    return up(width, 32 if width <= 128 else 64)
+    return round_up(width, 32 if width <= 128 else 64)

@@ -10,7 +10,7 @@ import math
 from typing import Final
 
 from ..hardware.gpus import Gpu
-from .rounding import up
+from ..units import round_up
 
 _INT64: Final = 8
 _ALIGNMENT = 256  # of each part of CUB's storage; the whole has room to be aligned itself
@@ -55,9 +55,9 @@ def _tile(key: int, value: int, gpu: Gpu) -> tuple[int, int]:
 def _scaled(threads: int, items: int, widest: int) -> tuple[int, int]:
     """``RegBoundScaling``: fewer numbers a thread where they are wider than 4 bytes."""
     items = max(1, items * 4 // max(4, widest))
-    return min(threads, up(math.ceil(_SHARED_BYTES // (widest * items)), 32)), items
+    return min(threads, round_up(math.ceil(_SHARED_BYTES // (widest * items)), 32)), items
 
 
 def aligned_bytes(parts: list[int]) -> int:
     """CUB's storage of several parts, with room for its own alignment."""
-    return sum(up(part, _ALIGNMENT) for part in parts) + _ALIGNMENT - 1
+    return sum(round_up(part, _ALIGNMENT) for part in parts) + _ALIGNMENT - 1

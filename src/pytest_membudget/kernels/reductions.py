@@ -1,4 +1,4 @@
-"""Device memory that PyTorch's reduction kernels take for themselves and give back before they return.
+"""Device memory that PyTorch's reduction kernels allocate, and free before they return.
 
 A sum, norm or maximum over much input for few outputs is split over thread blocks, which meet in a buffer
 and count themselves in semaphores. How it is split: ``setReduceConfig`` in ATen/native/cuda/Reduce.cuh, as in

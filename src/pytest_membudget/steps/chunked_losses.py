@@ -17,7 +17,7 @@ def forward_kl(
 ) -> Tensor:
     """``KL(teacher || student)`` in fp32: the mean over the positions whose label is not ``ignore_index``.
 
-    It stands for::
+    Equivalent to::
 
         kl = F.kl_div(F.log_softmax(student_logits / temperature, -1),
                       F.log_softmax(teacher_logits / temperature, -1), reduction="none", log_target=True)

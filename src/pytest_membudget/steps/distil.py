@@ -28,7 +28,7 @@ def distillation_step(
 ) -> Tensor:
     """Train ``student`` one step towards ``teacher``'s distribution; return the loss, detached.
 
-    It stands for::
+    Equivalent to::
 
         labels = batch.pop("labels")
         labels = F.pad(labels[:, 1:], (0, 1), value=ignore_index)   # position i names token i + 1

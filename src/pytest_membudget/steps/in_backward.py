@@ -30,7 +30,7 @@ def optimizer_in_backward(
 ) -> OptimizerInBackward:
     """Step each parameter as soon as its gradient is there, and free the gradient.
 
-    It stands for::
+    Equivalent to::
 
         optimizers = {p: optimizer_class([p], **kwargs) for p in model.parameters() if p.requires_grad}
 

@@ -15,7 +15,7 @@ from .model_outputs import field, logits_of
 def inference_step(model: nn.Module, input_ids: Tensor, *, new_tokens: int) -> Tensor:
     """Prefill the prompt, then decode greedily one token at a time: token ids ``(batch, new_tokens)``.
 
-    ``input_ids`` is ``(batch, prompt length)``, without padding. It stands for::
+    ``input_ids`` is ``(batch, prompt length)``, without padding. Equivalent to::
 
         output = model(input_ids=input_ids, use_cache=True)
         tokens = [output.logits[:, -1:].argmax(-1)]
@@ -60,6 +60,6 @@ def _decode(model: nn.Module, **inputs: object) -> tuple[Tensor, object]:
     if cache is None:
         raise TypeError(
             f"{type(model).__name__} returned no past_key_values with use_cache=True: let it return its "
-            "key-value cache beside the logits"
+            "key-value cache with the logits"
         )
     return logits_of(output, "model")[:, -1:].argmax(-1), cache

@@ -33,7 +33,7 @@ def loss_of(output: object, batch: object, loss: Loss | None) -> Tensor:
 
 
 def logits_of(output: object, whose: str) -> Tensor:
-    """The output's logits; ``TypeError``, which tells ``whose``, where it has none."""
+    """The output's logits; ``TypeError``, naming ``whose``, where it has none."""
     logits = output if isinstance(output, Tensor) else field(output, "logits")
     if isinstance(logits, Tensor):
         return logits

@@ -28,7 +28,7 @@ def train_step(
 ) -> Tensor:
     """Forward, backward, clip, step; return the loss, detached, of no dimension.
 
-    It stands for::
+    Equivalent to::
 
         for micro_batch in batch.chunk(accumulate):
             with torch.autocast(device_type, autocast_dtype):   # if autocast_dtype is given

@@ -18,7 +18,7 @@ def update(
     max_grad_norm: float | None = None,
     scaler: torch.amp.GradScaler | None = None,
 ) -> None:
-    """Unscale, clip and step, as far as each is asked for; then free the gradients."""
+    """Unscale and clip where requested, and step; then free the gradients."""
     if max_grad_norm is not None:
         if scaler is not None:
             scaler.unscale_(optimizer)

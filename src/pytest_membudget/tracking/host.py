@@ -20,10 +20,10 @@ class HostBlock:
 
 
 class HostAllocator:
-    """Pageable memory as it is asked for; pinned memory in powers of two, kept when it is handed back.
+    """Pageable memory as requested; pinned memory in powers of two, cached when it is freed.
 
     ``CachingHostAllocatorImpl::allocate`` and ``free`` (aten/src/ATen/core/CachingHostAllocator.h, 2.13).
-    Pageable memory goes to and comes from the system: of what malloc keeps nothing is known.
+    Pageable memory is allocated and freed by malloc, whose own cache is not modelled.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class HostAllocator:
         return HostBlock(size_bytes, size, is_pinned=self.pins)
 
     def free(self, block: HostBlock) -> None:
-        """Hand a block back."""
+        """Free a block."""
         self.allocated_bytes -= block.size_bytes
         self.requested_bytes -= block.requested_bytes
         if block.is_pinned:
@@ -61,7 +61,7 @@ class HostAllocator:
 
 
 class HostLedger(Ledger):
-    """The host's storages over the device's time: a mark there is one here."""
+    """The host's storages, with the clock and the marks of the device's ledger."""
 
     allocator: Any
 

@@ -16,7 +16,7 @@ from .. import components
 from ..allocator.recording import RecordingAllocator
 from .record import Record
 from .snapshot import Frames, RecordedRun, RequestDetails, snapshot_of
-from .source import SourceFinder
+from .source import SourceFinder, is_own
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node
@@ -144,13 +144,7 @@ def named_frame(name: str) -> dict[str, Any]:
 
 def stack_book(source: SourceFinder) -> StackBook:
     """Stacks without this package's code, except for ``steps``, and without pytest's."""
-    ours = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
-    steps = os.path.join(ours, "steps", "")
-
-    def is_hidden(filename: str) -> bool:
-        return filename.startswith(ours) and not filename.startswith(steps)
-
-    return StackBook(_pytest.python.pytest_pyfunc_call.__code__, is_hidden, source.shows)
+    return StackBook(_pytest.python.pytest_pyfunc_call.__code__, is_own, source.shows)
 
 
 class StackBook:

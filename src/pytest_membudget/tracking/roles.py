@@ -39,7 +39,7 @@ class RoleBook:
     """Notes the role of storages through PyTorch's public hooks on modules and optimizers.
 
     Known limitations: a gradient that a hook of the user's own drops at once is seen only where autograd
-    hands it over (``see_gradient``); states that an optimizer keeps outside ``optimizer.state`` (closures,
+    passes it on (``see_gradient``); states that an optimizer keeps outside ``optimizer.state`` (closures,
     globals) count as temporaries.
     """
 

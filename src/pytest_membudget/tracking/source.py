@@ -11,6 +11,14 @@ from types import CodeType, FrameType
 #: What is installed lies below one of these, also where it lies in a checkout's own virtual environment.
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_STEPS = os.path.join(_PACKAGE, "steps", "")
+
+
+def is_own(filename: str) -> bool:
+    """Whether a file is this package's; its steps are the user's calls."""
+    return filename.startswith(_PACKAGE) and not filename.startswith(_STEPS)
+
 
 class SourceFinder:
     """Finds the nearest frame that is not PyTorch's, pytest's, Python's or ours.
@@ -61,8 +69,7 @@ def users_source() -> SourceFinder:
     import pluggy
     import torch
 
-    package = os.path.dirname(os.path.dirname(__file__))
-    own = [os.path.join(package, name) for name in ("allocator", "devices", "tracking", "worker")]
+    own = [os.path.join(_PACKAGE, name) for name in ("allocator", "devices", "tracking", "worker")]
     others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
     return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])
 

@@ -23,8 +23,17 @@ from .tensor_parts import owners, owns_storage, sparse_parts
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node
-_grad_enabled = torch.is_grad_enabled
 NO_GRAPH_TASK = -1
+
+
+def running_phase(roles: RoleBook, modules: ModuleStack) -> Phase:
+    """The running phase: an optimizer may step inside a backward, and its closure runs both passes."""
+    task = _graph_task()
+    if roles.steps and roles.steps[-1] == task and modules.root_call is None:
+        return Phase.OPTIMIZER
+    if task == NO_GRAPH_TASK:
+        return Phase.FORWARD
+    return Phase.RECOMPUTE if torch.is_grad_enabled() else Phase.BACKWARD
 
 
 class Tracker:
@@ -70,28 +79,21 @@ class Tracker:
             yield
 
     def begin_operator(self) -> None:
-        """An operator is about to run: determine the step's phase.
-
-        An optimizer may step inside a backward, and run forward and backward inside its step (a closure).
-        """
-        task = _graph_task()
-        steps = self.roles.steps
-        if steps and steps[-1] == task and self.modules.root_call is None:
+        """An operator is about to run: determine the step's phase."""
+        task, phase = _graph_task(), running_phase(self.roles, self.modules)
+        if phase is Phase.OPTIMIZER:
             if self.phase is Phase.FORWARD:
                 self._note_update()
-            self.phase = Phase.OPTIMIZER
-        elif task == NO_GRAPH_TASK:
+        elif phase is Phase.FORWARD:
             if self.phase is Phase.BACKWARD or self.phase is Phase.RECOMPUTE:
                 self.roles.see_gradients()
                 self._backward_end = self.ledger.clock
-            self.phase = Phase.FORWARD
         else:
-            phase = Phase.RECOMPUTE if _grad_enabled() else Phase.BACKWARD
             is_new = self.phase is Phase.FORWARD or task != self._task
             if is_new or (self.phase is Phase.RECOMPUTE and phase is Phase.BACKWARD):
                 self.ledger.mark()
-            self.phase = phase
             self._task = task
+        self.phase = phase
 
     def saw(self, tensor: torch.Tensor, operator: str, inputs: Iterable[object]) -> None:
         """``operator`` gave ``tensor``: record its storage if it is new.

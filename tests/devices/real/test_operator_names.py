@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.devices.real.asked_by import operator_name
+from pytest_membudget.devices.real.origins import operator_name
 
 
 @pytest.mark.parametrize(

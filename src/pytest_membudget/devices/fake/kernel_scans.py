@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from ...hardware.gpus import Gpu
-from ...kernels.rounding import up
+from ...units import round_up
 from .kernel_layouts import Args, Rule, argument, contiguous_copy_bytes, contiguous_inputs, first_tensor
 
 aten = torch.ops.aten
@@ -44,7 +44,7 @@ def scan_storage_bound(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: 
         return 0
     tiles = 32 + math.ceil(tensor.numel() / _FEWEST_A_TILE)
     state = 2 * max(8, first_tensor(result).element_size())
-    return up(state * tiles, 256) + 2 * 512
+    return round_up(state * tiles, 256) + 2 * 512
 
 
 SCAN_RULES: Final[Mapping[Any, Rule]] = {

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 
 from ...hardware.gpus import Gpu
-from ...kernels.rounding import up
+from ...units import round_up
 from .kernel_layouts import (
     INT64,
     Args,
@@ -82,8 +82,8 @@ def scan_by_key_storage_bytes(count: int, gpu: Gpu) -> int:
     Below capability 8.0 tiles are smaller: 20 bytes more for each 2,000 numbers or so.
     """
     tiles = math.ceil(count / (288 * 14 if gpu.capability >= (9, 0) else 256 * 15))
-    states = up(16 * (32 + tiles), 256) + 255
-    return up(states, 256) + up(4 * (tiles + 1), 256) + 255
+    states = round_up(16 * (32 + tiles), 256) + 255
+    return round_up(states, 256) + round_up(4 * (tiles + 1), 256) + 255
 
 
 def _ordering(values: torch.Tensor, indices: torch.Tensor, dim: int, is_sorted: bool, gpu: Gpu) -> list[int]:

@@ -1,1 +1,1 @@
-"""The real device: a test runs there, its peaks are the allocator's own, its components seen beside."""
+"""The real device: peaks measured by PyTorch's allocator, components from hooks and its history."""

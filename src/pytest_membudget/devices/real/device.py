@@ -49,7 +49,7 @@ class CudaDevice(Device):
     ) -> None:
         """``address_of``: where a tensor's storage lies, as the allocator's history has it.
 
-        ``records``: keep what ``snapshot`` tells.
+        ``records``: keep what ``snapshot`` returns.
         """
         self._run = RecordedRun(address_of, records=records)
         self._content: dict[str, Any] | None = None

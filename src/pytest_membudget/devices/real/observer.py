@@ -18,7 +18,7 @@ from ...tracking.record import Phase
 from ...tracking.replaced import Replacement
 from ...tracking.roles import RoleBook
 from ...tracking.source import SourceFinder
-from ...tracking.tracker import NO_GRAPH_TASK
+from ...tracking.tracker import NO_GRAPH_TASK, running_phase
 from .backward_modules import BackwardModules
 from .compiled_calls import COMPILED_CALLS, Follower
 from .sightings import LateSightings, Line, State, StateLog, storage_address
@@ -136,24 +136,15 @@ class Observer:
 
     def _root_ended(self, number: int) -> None:
         self.sightings.note_root_call_end(number)
-        if torch._C._current_graph_task_id() != NO_GRAPH_TASK:  # a recomputation hands on to its backward
+        if torch._C._current_graph_task_id() != NO_GRAPH_TASK:  # after a recomputation its backward follows
             self.sightings.note_mark()
 
     def _changed(self) -> None:
-        phase, module = self._phase(), self.modules.path
-        if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node goes on
+        phase, module = running_phase(self.roles, self.modules), self.modules.path
+        if phase is Phase.BACKWARD and module is None:  # a recomputation has ended, its node still runs
             module = self._node_module
         line = self._caller if phase is Phase.BACKWARD else None
         self.log.enter(State(phase, module, self.modules.root_call, line))
-
-    def _phase(self) -> Phase:
-        task = torch._C._current_graph_task_id()
-        steps = self.roles.steps
-        if steps and steps[-1] == task and self.modules.root_call is None:
-            return Phase.OPTIMIZER
-        if task == NO_GRAPH_TASK:
-            return Phase.FORWARD
-        return Phase.RECOMPUTE if torch.is_grad_enabled() else Phase.BACKWARD
 
 
 def _nodes_of(outputs: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from ...allocator.device_memory import SegmentAddress
 from ...histories.reading import Frames, Snapshot
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record, has_gradient
-from .asked_by import Stacks, UsersLine
+from .origins import Origins, UsersLine
 from .sightings import Sighting, State
 
 
@@ -62,7 +62,7 @@ class _Played:
         self._sightings = seen.sightings
         self._for_update = _states_for_update(seen.states)
         self._next = 0
-        self._stacks = Stacks(users_line)
+        self._origins = Origins(users_line)
         self._state = 0
         #: nothing of the model has run since the last backward: what is made now, outside modules, is a batch
         self._before_model = True
@@ -127,18 +127,18 @@ class _Played:
     def _born(self, number: int, frames: Frames, is_known: bool) -> None:
         event = self._snapshot.history.events[number]
         state = self._states[self._state]
-        asked = self._stacks.asked_by(frames)
-        record = Record(event.size_bytes, asked.operator, state.phase)
+        origin = self._origins.of(frames)
+        record = Record(event.size_bytes, origin.operator, state.phase)
         record.request = number
         record.module, record.root_call = state.module, state.root_call
         if state.phase is Phase.FORWARD and state.module is None:
-            record.for_update = bool(self._for_update[self._state]) and not asked.makes_new_values
-            record.from_inputs = asked.makes_new_values or self._prepares_inputs()
-        if asked.is_workspace:
+            record.for_update = bool(self._for_update[self._state]) and not origin.makes_new_values
+            record.from_inputs = origin.makes_new_values or self._prepares_inputs()
+        if origin.is_workspace:
             record.role = components.WORKSPACES
         elif not is_known:
             record.role = components.UNATTRIBUTED
-        line = asked.line or state.line
+        line = origin.line or state.line
         if line is not None:
             record.code, record.line = _Place(line[0]), line[1]
         if event.address in self.ledger.live:  # its end is missing

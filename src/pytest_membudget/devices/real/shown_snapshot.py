@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import _pytest.python
-
-import pytest_membudget
 
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
 from ...histories.reading import Frames
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.recording import named_frame
-from ...tracking.source import SourceFinder
-from .asked_by import asking_function
+from ...tracking.source import SourceFinder, is_own
+from .origins import requesting_function
 from .sightings import State
 
 #: pytest's, by which a test is called
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
-_PACKAGE = os.path.join(os.path.dirname(str(pytest_membudget.__file__)), "")
-#: of this package, but the user's calls
-_STEPS = os.path.join(_PACKAGE, "steps", "")
 
 
 class Purposes:
@@ -140,8 +134,7 @@ class _Frames:
 
 
 def _is_shown(filename: str) -> bool:
-    hidden = filename.startswith(_PACKAGE) and not filename.startswith(_STEPS)
-    return filename.endswith(".py") and not hidden
+    return filename.endswith(".py") and not is_own(filename)
 
 
 def _is_call_of_test(frame: Mapping[str, Any]) -> bool:
@@ -152,7 +145,7 @@ def _heads(frames: Frames) -> list[Mapping[str, Any]]:
     """What ran in C++, the innermost first: the operator, and in backward the node that called it."""
     if not frames:
         return []
-    operator = asking_function(frames)
+    operator = requesting_function(frames)
     names = [f"{operator} workspace" if is_workspace(frames) else operator]
     place = place_of(frames)
     if is_node(place):

@@ -12,8 +12,7 @@ from typing import Any, Final
 import torch
 
 from ...hardware.gpus import Gpu
-from ...tracking.hidden_code import users_source
-from ...tracking.source import shown_path
+from ...tracking.source import shown_path, users_source
 
 #: What the interpreter raises where a process is started (audit events of subprocess, os and pty, 3.14).
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")

@@ -1,6 +1,6 @@
-"""What an allocation's stack tells."""
+"""Operator and line of an allocation, from its stack."""
 
-from pytest_membudget.devices.real.asked_by import Stacks
+from pytest_membudget.devices.real.origins import Origins
 
 
 def frame(name, filename="??", line=0):
@@ -19,35 +19,35 @@ def line_of_user(frames):
 
 
 def test_an_operators_allocation_has_its_name_and_the_users_line():
-    asked = Stacks(line_of_user).asked_by([ALLOCATOR, TENSOR, ADD, USER])
+    origin = Origins(line_of_user).of([ALLOCATOR, TENSOR, ADD, USER])
 
-    assert (asked.operator, asked.line) == ("aten::add.Tensor", ("/project/train.py", 7))
-    assert not asked.is_workspace
-    assert not asked.makes_new_values
+    assert (origin.operator, origin.line) == ("aten::add.Tensor", ("/project/train.py", 7))
+    assert not origin.is_workspace
+    assert not origin.makes_new_values
 
 
 def test_a_librarys_is_a_workspace_and_a_factorys_are_new_values():
-    stacks = Stacks(line_of_user)
+    origins = Origins(line_of_user)
 
-    assert stacks.asked_by([ALLOCATOR, LIBRARY, ADD, USER]).is_workspace
-    assert stacks.asked_by([ALLOCATOR, TENSOR, frame("at::_ops::randn::call"), USER]).makes_new_values
+    assert origins.of([ALLOCATOR, LIBRARY, ADD, USER]).is_workspace
+    assert origins.of([ALLOCATOR, TENSOR, frame("at::_ops::randn::call"), USER]).makes_new_values
 
 
 def test_a_copy_to_the_card_makes_new_values_and_a_cast_on_it_does_not():
     """What ``host.cuda()`` and ``logits.float()`` call (torch 2.15): only the one names a device."""
-    stacks = Stacks(line_of_user)
+    origins = Origins(line_of_user)
     copy = frame("at::_ops::_to_copy::call(at::Tensor const&)")
     moved = frame("at::_ops::to_dtype_layout::call(at::Tensor const&)")
     cast = frame("at::_ops::to_dtype::call(at::Tensor const&, c10::ScalarType)")
 
-    assert stacks.asked_by([ALLOCATOR, TENSOR, copy, moved, USER]).makes_new_values
-    assert not stacks.asked_by([ALLOCATOR, TENSOR, copy, cast, USER]).makes_new_values
+    assert origins.of([ALLOCATOR, TENSOR, copy, moved, USER]).makes_new_values
+    assert not origins.of([ALLOCATOR, TENSOR, copy, cast, USER]).makes_new_values
 
 
 def test_a_stack_without_frames_is_backwards():
-    asked = Stacks(line_of_user).asked_by(())
+    origin = Origins(line_of_user).of(())
 
-    assert (asked.operator, asked.line, asked.is_workspace) == ("backward", None, False)
+    assert (origin.operator, origin.line, origin.is_workspace) == ("backward", None, False)
 
 
 def test_a_stack_is_looked_at_once():
@@ -57,10 +57,10 @@ def test_a_stack_is_looked_at_once():
         looked.append(frames)
         return line_of_user(frames)
 
-    stacks = Stacks(line)
+    origins = Origins(line)
     shared = [ALLOCATOR, TENSOR, ADD, USER]
-    found = [stacks.asked_by(list(shared)) for _ in range(3)]
-    other = stacks.asked_by([ALLOCATOR, TENSOR, ADD, frame("step", "/project/train.py", 9)])
+    found = [origins.of(list(shared)) for _ in range(3)]
+    other = origins.of([ALLOCATOR, TENSOR, ADD, frame("step", "/project/train.py", 9)])
 
     assert len(looked) == 2
     assert [one.line for one in found] == [("/project/train.py", 7)] * 3

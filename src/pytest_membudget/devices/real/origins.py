@@ -1,4 +1,4 @@
-"""Who asked for an allocation, as its stack tells. A history has few stacks, each very often."""
+"""The operator and the user's line of an allocation, from its stack. A history has few distinct stacks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UsersLine = Callable[[Frames], tuple[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedBy:
-    """What one stack tells."""
+class Origin:
+    """Where an allocation comes from."""
 
     operator: str
     """As the dispatcher names it; the innermost function where no operator ran."""
@@ -28,29 +28,29 @@ class AskedBy:
     """The user's: file and line."""
 
 
-def asking_function(frames: Frames) -> str:
-    """The operator that asked, as the dispatcher names it; the innermost function where none ran."""
+def requesting_function(frames: Frames) -> str:
+    """The operator that allocates, as the dispatcher names it; without one, the innermost function."""
     return operator_name(operator_of(frames)) or function_of(frames)
 
 
-class Stacks:
+class Origins:
     """Reads stacks, each once: the events of a history share their frames' dictionaries, and live as long."""
 
     def __init__(self, users_line: UsersLine) -> None:
         self._users_line = users_line
-        self._read: dict[tuple[int, ...], AskedBy] = {}
+        self._read: dict[tuple[int, ...], Origin] = {}
 
-    def asked_by(self, frames: Frames) -> AskedBy:
-        """What ``frames`` tell, the innermost first."""
+    def of(self, frames: Frames) -> Origin:
+        """The origin that ``frames`` show, the innermost first."""
         key = tuple(map(id, frames))
         found = self._read.get(key)
         if found is None:
             found = self._read[key] = self._look(frames)
         return found
 
-    def _look(self, frames: Frames) -> AskedBy:
-        return AskedBy(
-            asking_function(frames),
+    def _look(self, frames: Frames) -> Origin:
+        return Origin(
+            requesting_function(frames),
             is_workspace(frames),
             makes_new_values(operator_of(frames), frames),
             self._users_line(frames),
