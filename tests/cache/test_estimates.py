@@ -50,6 +50,7 @@ class Worker:
     started = 0
     answers = TRACED
     imported_bytes = 0
+    marked = {}
 
     def __init__(self, order):
         assert order.observes

@@ -406,3 +406,68 @@ def test_a_model_on_the_stand_in_can_be_exported(session_of):
     run = session_of(files, "--membudget", "--membudget-device=auto")
 
     assert run.outcomes == {"test_exports": "passed"}, run.out
+
+
+def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, both_ways, tmp_path):
+    """Nothing is cached of its file: else the next session would not see it."""
+    files = {
+        "test_budgets.py": """
+            import pytest, torch
+
+            DEVICES = ["cuda"] if torch.cuda.is_available() else []
+
+            @pytest.mark.mem_budget(gib=1)
+            def test_checked():
+                kept = torch.empty(2**20, device="cuda")
+
+            if torch.cuda.is_available():
+                @pytest.mark.mem_budget(gib=1)
+                def test_guarded():
+                    kept = torch.empty(2**30, device="cuda")
+
+                def test_without_a_budget():
+                    pass
+
+            @pytest.mark.mem_budget(gib=1)
+            @pytest.mark.parametrize("device", ["meta", *DEVICES])
+            def test_devices(device):
+                kept = torch.empty(2**20, device="cuda")
+            """,
+    }
+    kept = {"MEMBUDGET_CACHE_DIR": str(tmp_path / "kept")}
+
+    for _ in range(2):
+        run = session_of(files, "--membudget", *both_ways, env=kept)
+
+        assert set(run.outcomes.values()) == {"passed"}, run.out
+        assert run.status == 1
+        unchecked = [line.partition(": its budget")[0] for line in run.lines if "exists only where" in line]
+        assert unchecked == ["test_budgets.py::test_devices[cuda]", "test_budgets.py::test_guarded"]
+
+    single = session_of(files, "--membudget", "test_budgets.py::test_checked", *both_ways, env=kept)
+
+    assert single.status == 0
+
+
+def test_a_file_whose_budgets_all_exist_only_where_cuda_is_fails_the_session(session_of, both_ways):
+    files = {
+        "test_budgets.py": """
+            import pytest, torch
+
+            if torch.cuda.is_available():
+                @pytest.mark.mem_budget(gib=1)
+                def test_guarded():
+                    kept = torch.empty(2**30, device="cuda")
+            """,
+        "test_words.py": """
+            def test_words():
+                assert "cuda" != "mem_budget"
+            """,
+    }
+
+    run = session_of(files, "--membudget", *both_ways)
+
+    assert run.outcomes == {"test_words": "passed"}, run.out
+    assert run.status == 1
+    unchecked = [line.partition(": its budget")[0] for line in run.lines if "exists only where" in line]
+    assert unchecked == ["test_budgets.py::test_guarded"]

@@ -65,7 +65,7 @@ class _Pending(deque):
 class _Worker:
     def __init__(self, script, order):
         self.script, self.order = script, order
-        self.imported_bytes, self.card = script.imported_bytes, script.card
+        self.imported_bytes, self.card, self.marked = script.imported_bytes, script.card, {}
         self.pending, self.sent = _Pending(), []
         self.is_closed = False
 

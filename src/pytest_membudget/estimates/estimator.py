@@ -7,6 +7,7 @@ that a test of the gate gives).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..budgets.marked_test import MarkedTest
@@ -42,6 +43,15 @@ class Estimator(Protocol):
     def not_cached(self) -> dict[str, str]:
         """Why single estimates cannot be cached, by test."""
         return {}
+
+    def collect(self, files: Sequence[str]) -> None:
+        """See which tests ``files`` have where CUDA is; ``uncollected`` has those with budgets."""
+        return
+
+    @property
+    def uncollected(self) -> list[str]:
+        """Tests with budgets that exist where CUDA is, and not in this session: it cannot fail them."""
+        return []
 
     def close(self) -> None:
         """End its processes."""

@@ -23,7 +23,7 @@ from ..memory_report import MemoryReport
 from ..names import OFF
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.measuring import MeasuringEstimator
-from ..worker.client.order import CUDA, Order
+from ..worker.client.order import CUDA, Collected, Order
 from ..worker.client.tracing import TracingEstimator
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
@@ -36,14 +36,18 @@ class Estimators(NamedTuple):
     measurer: Estimator
 
 
+#: The estimators for the tests with bodies in these files, and what the session has collected.
+Begin = Callable[[Sequence[str], Collected], Estimators]
+
+
 @dataclass(frozen=True, slots=True)
 class EstimatorChoice:
     """The way in which a session estimates, known before its tests are."""
 
     header: str
     """What the session's header says of it."""
-    begin: Callable[[Sequence[str]], Estimators]
-    """The estimators for the tests with bodies in these files."""
+    begin: Begin
+    """The estimators of the session."""
     is_given: bool = False
     """Figures are given by a test of this gate, so that nothing is checked."""
 
@@ -59,7 +63,7 @@ def choose_estimators(
     given = given_to(config, args)
     if isinstance(given, GivenEstimates):
         estimators = Estimators(_ByKind(given, settings), given.measurer)
-        return EstimatorChoice(_GIVEN, lambda files: estimators, is_given=True)
+        return EstimatorChoice(_GIVEN, lambda files, collected: estimators, is_given=True)
     order = Order(
         args=args,
         dir=start_dir,
@@ -74,8 +78,8 @@ def choose_estimators(
     def cache_for(order: Order) -> EstimateCache | None:
         return cache_of(config, settings, order) if settings.cache != OFF else None
 
-    def begin(files: Sequence[str]) -> Estimators:
-        ordered = replace(order, files=files)
+    def begin(files: Sequence[str], collected: Collected) -> Estimators:
+        ordered = replace(order, files=files, collected=collected)
         bodies = TracingEstimator(ordered, device, cache_for, report_folder)
         measurer = MeasuringEstimator(ordered, os.environ, card.device, card.backend)
         return Estimators(_ByKind(bodies, settings), measurer)
@@ -113,6 +117,13 @@ class _ByKind(Estimator):
     @property
     def not_cached(self) -> dict[str, str]:
         return self._bodies.not_cached
+
+    def collect(self, files: Sequence[str]) -> None:
+        self._bodies.collect(files)
+
+    @property
+    def uncollected(self) -> list[str]:
+        return self._bodies.uncollected
 
     def close(self) -> None:
         self._bodies.close()

@@ -36,7 +36,7 @@ from .test_reports import (
     result_in,
     skip_text,
 )
-from .xdist import End, end_of, is_worker, send_end, send_start, start_of
+from .xdist import End, end_of, is_first, is_worker, send_end, send_start, start_of
 
 _RESULT = pytest.StashKey[TestResult]()
 _LATE = (
@@ -72,6 +72,12 @@ class Gate:
         self._session = BudgetSession(settings, self._choice.begin, self._comparing, compares=compares)
         #: all tests with budgets, those too that are left out
         self._collected: dict[str, None] = {}
+        #: all tests, those too that are left out
+        self._items: list[pytest.Item] = []
+        #: files with marks that may be under a condition
+        self._may_hide: list[str] = []
+        #: tests with budgets that exist where CUDA is, and not here
+        self._uncollected: dict[str, None] = {}
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: what has become of the marked tests, from here or from xdist workers
@@ -90,15 +96,21 @@ class Gate:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the tests that there are, whatever is chosen of them."""
+        self._items.append(item)
         if is_marked(item):
             self._collected[nodeid_of(item)] = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Report a file that skips itself: its budgets are not checked."""
-        if not report.skipped or self._is_worker:
-            return
+        """Report a file that skips itself; know those whose marks may be under a condition."""
         path = self._config.rootpath / report.nodeid.partition("::")[0]
-        if path.is_file() and MARKER in path.read_text(encoding="utf-8", errors="replace"):
+        if report.failed or "::" in report.nodeid or not path.is_file():
+            return
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if MARKER not in text:
+            return
+        if report.passed and path.suffix == ".py" and "cuda" in text:
+            self._may_hide.append(str(path))
+        if report.skipped and not self._is_worker:
             reason = skip_text(report)
             self.results.module_skipped(
                 report.nodeid,
@@ -119,7 +131,12 @@ class Gate:
         """Estimate what will run; an xdist worker waits until it is given a test."""
         if self._only_asks:
             return
-        marked = self._session.plan(session.items)
+        is_whole_files = lists_removed(self._config)
+        marked = self._session.plan(
+            session.items, self._items if is_whole_files else [], self._may_hide if is_whole_files else []
+        )
+        if is_first(self._config):
+            self._session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_worker or cannot_run or not marked:
             return
@@ -221,6 +238,7 @@ class Gate:
             self._has_plan = True  # of all workers: they have collected the same tests
             self._summary.add_cache_trouble(end.cache_trouble)
             self._summary.add_not_cached(end.not_cached)
+            self._uncollected.update(dict.fromkeys(end.uncollected))
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -231,11 +249,13 @@ class Gate:
         """End the worker, see that no budget was forgotten, and write the report."""
         self.end_workers()
         if self._is_worker:
-            end = End(self.results.planned(), self._session.cache_trouble, self._session.not_cached)
+            own = self._session
+            end = End(self.results.planned(), own.cache_trouble, own.not_cached, own.uncollected)
             send_end(self._config, end)
             return
         self._summary.add_cache_trouble(self._session.cache_trouble)
         self._summary.add_not_cached(self._session.not_cached)
+        self._uncollected.update(dict.fromkeys(self._session.uncollected))
         self._refuse_forgotten(session)
         compared = self._comparing.session(
             self.results.in_order(),
@@ -264,6 +284,11 @@ class Gate:
         texts = [
             f"{nodeid}: its budget was not checked: the session ended without a report of the test"
             for nodeid in self.results.not_run()
+        ]
+        texts += [
+            f"{nodeid}: its budget was not checked: the test exists only where torch.cuda.is_available(); "
+            "define it on every machine: estimates need no GPU"
+            for nodeid in self._uncollected
         ]
         if self._silent_workers and not self._has_plan:
             texts.append("an xdist worker ended without a word on the budgets that it was to check")

@@ -11,7 +11,7 @@ import pytest
 from ..budgets.budget import Budget
 from ..budgets.limits import limit_of
 from ..budgets.marked_test import MarkedTest
-from ..budgets.node_ids import nodeid_of
+from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
 from ..comparison.comparing import Comparing
@@ -20,7 +20,7 @@ from ..estimates.estimate import Estimate
 from ..estimates.estimator import Estimator, NotEstimated
 from ..names import OFF, REQUIRE
 from ..results.test_result import TestResult, with_measurement
-from .estimators import Estimators
+from .estimators import Begin, Estimators
 from .marking import has_body, is_marked, marked_test, unreadable
 from .pytest_marks import expects_failure, skip_reason, unchecked_text
 from .session_results import SessionResults
@@ -48,12 +48,12 @@ class BudgetSession:
     def __init__(
         self,
         settings: Settings,
-        begin: Callable[[Sequence[str]], Estimators],
+        begin: Begin,
         comparing: Comparing,
         *,
         compares: bool,
     ) -> None:
-        """``begin``: the estimators for the tests with bodies in these files.
+        """``begin``: makes the estimators.
 
         ``compares``: there is a base; without one a budget of growth alone is not checked.
         """
@@ -62,16 +62,35 @@ class BudgetSession:
         self._comparing = comparing
         self._compares = compares
         self._estimators: Estimators | None = None
+        #: files that have marks, and no test with a budget
+        self._hiding: list[str] = []
         #: what has become of the marked tests, from here or from xdist workers
         self.results = SessionResults()
 
-    def plan(self, items: Sequence[pytest.Item]) -> list[pytest.Item]:
-        """The marked ones of ``items``, those that will run."""
+    def plan(
+        self, items: Sequence[pytest.Item], collected: Sequence[pytest.Item], may_hide: Sequence[str]
+    ) -> list[pytest.Item]:
+        """The marked ones of ``items``, those that will run.
+
+        ``collected``: all tests of whole files. ``may_hide``: those of these files whose marks may be under a
+        condition.
+        """
         marked = [item for item in items if is_marked(item)]
-        bodies = [item for item in marked if has_body(item)]
-        self._estimators = self._begin(list(dict.fromkeys(str(item.path) for item in bodies)))
+        with_bodies = dict.fromkeys(str(item.path) for item in marked if has_body(item))
+        self._hiding = [file for file in may_hide if file not in with_bodies]
+        files = [*with_bodies, *self._hiding]
+        keys: dict[str, set[str]] = {file: set() for file in self._hiding}
+        for item in collected:
+            if str(item.path) in files:
+                keys.setdefault(str(item.path), set()).add(key_of(item))
+        self._estimators = self._begin(files, {file: frozenset(own) for file, own in keys.items()})
         self.results.plan(nodeid_of(item) for item in marked)
         return marked
+
+    def look_for_hidden(self) -> None:
+        """Collect files where CUDA is that have marks, and no test with a budget here."""
+        if self._hiding:
+            self._estimator.collect(self._hiding)
 
     def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
         """Estimate ``items`` in their order; as many at once as there is room for."""
@@ -150,6 +169,11 @@ class BudgetSession:
     def _measurer(self) -> Estimator:
         assert self._estimators is not None
         return self._estimators.measurer
+
+    @property
+    def uncollected(self) -> list[str]:
+        """Tests with budgets that exist where CUDA is, and not in this session."""
+        return self._estimators.estimator.uncollected if self._estimators is not None else []
 
     def close(self) -> None:
         """End the workers."""

@@ -33,11 +33,18 @@ class End:
     """Why estimates could not be kept; empty if they could."""
     not_cached: dict[str, str]
     """Why single estimates cannot be cached, by test."""
+    uncollected: list[str]
+    """Tests with budgets that exist where CUDA is, and not in this session."""
 
 
 def is_worker(config: pytest.Config) -> bool:
     """Whether the session of ``config`` is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")
+
+
+def is_first(config: pytest.Config) -> bool:
+    """Whether what is done once for all workers is done in the session of ``config``; also one alone."""
+    return bool(getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0")
 
 
 def start_of(config: pytest.Config) -> Start:

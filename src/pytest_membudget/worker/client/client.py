@@ -35,6 +35,8 @@ class Worker:
         self.imported_bytes = 0
         #: what it says of its device
         self.card: Mapping[str, Any] = {}
+        #: the node ids of the tests with budgets that it has collected, by key
+        self.marked: Mapping[str, str] = {}
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = start_process(
@@ -89,6 +91,7 @@ class Worker:
         ready = self._receive("importing the test files")
         self._collecting = False
         self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
+        self.marked = ready["marked"]
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
         """What the process says next; it says something within the time limit of a test and ``grace``."""

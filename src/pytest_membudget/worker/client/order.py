@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...devices.fake.cluster.shown_backend import LAUNCHERS
@@ -20,6 +20,10 @@ CUDA = "pytest_membudget.devices.real.device:made_for"
 CUDA_GROUP = LAUNCHERS
 #: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
+
+
+#: The keys of all tests of a file, for files of which a session has collected all.
+Collected = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,9 @@ class Order:
         names = ("dir", "gpu", "timeout", "records", "device", "observes", "processes", "backend")
         lists = {"args": list(self.args), "files": list(self.files)}
         return {**lists, **{name: getattr(self, name) for name in names}}
+
+    collected: Collected = field(default_factory=dict)
+    """What the session has collected itself."""
 
 
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:

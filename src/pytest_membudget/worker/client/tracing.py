@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +52,7 @@ class TracingEstimator(Estimator):
         self._start = start
         self._workers: dict[tuple[str, str, int], Workers] = {}
         self._caches: list[EstimateCache] = []
+        self._uncollected: list[str] = []
 
     def expect(self, test: MarkedTest) -> None:
         """Send ``test`` ahead where the order lets several tests run at once."""
@@ -83,8 +84,19 @@ class TracingEstimator(Estimator):
         """Why single estimates cannot be cached, by test."""
         return {test: why for cache in self._caches for test, why in cache.not_cached.items()}
 
+    def collect(self, files: Sequence[str]) -> None:
+        """See which tests ``files`` have in a worker."""
+        self._workers_of(self._order_for(None, 1)).collect(files)
+
+    @property
+    def uncollected(self) -> list[str]:
+        """Tests with budgets that workers alone have collected."""
+        found = [nodeids for workers in self._workers.values() for nodeids in workers.uncollected.values()]
+        return sorted({*self._uncollected, *(nodeid for nodeids in found for nodeid in nodeids)})
+
     def close(self) -> None:
         """End the workers."""
+        self._uncollected = self.uncollected
         for workers in self._workers.values():
             workers.close()
         self._workers.clear()
@@ -97,7 +109,9 @@ class TracingEstimator(Estimator):
         return request_for(test, budget, self._order.gpu, snapshot)
 
     def _workers_for(self, budget: Budget) -> Workers:
-        order = self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ))
+        return self._workers_of(self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ)))
+
+    def _workers_of(self, order: Order) -> Workers:
         key = (order.device, order.gpu, order.cards)
         if key not in self._workers:
             cache = self._cache_for(order)

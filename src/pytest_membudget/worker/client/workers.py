@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,8 @@ class Workers:
         self._order = order if cache is None else replace(order, observes=True)
         self._cache = cache
         self._start = start
+        #: the node ids of tests that workers alone have collected, by file
+        self.uncollected: dict[str, list[str]] = {}
         #: how many answers were no earlier session's
         self.asked = 0
         self._worker: Worker | None = None
@@ -75,9 +78,16 @@ class Workers:
         if answer is None:
             answer = self._ask_worker(request)
         # a file that has a worker of its own has it because of what other files do
-        if self._cache is not None and not self._by_file:
+        # one with tests that this session cannot fail must fail the next session too
+        if self._cache is not None and not self._by_file and request["file"] not in self.uncollected:
             self._cache.keep(request, answer)
         return answer
+
+    def collect(self, files: Sequence[str]) -> None:
+        """See which tests ``files`` have in a worker."""
+        for file in files:
+            with suppress(WorkerFailure):  # its tests, if it has any here, report it
+                self._worker_for(file)
 
     def card_for(self, file: str) -> Mapping[str, Any] | None:
         """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
@@ -149,8 +159,19 @@ class Workers:
             self.close()
         if self._worker is None:
             self._worker = self._start_for(file)
+            self._see_uncollected(self._worker.marked)
             self._file = file if self._by_file else None
         return self._worker
+
+    def _see_uncollected(self, marked: Mapping[str, str]) -> None:
+        for file, collected in self._order.collected.items():
+            own = [
+                nodeid
+                for key, nodeid in marked.items()
+                if key.startswith(f"{file}::") and key not in collected
+            ]
+            if own:
+                self.uncollected[file] = own
 
     def _start_for(self, file: str) -> Worker:
         if not self._by_file:

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from ...budgets.node_ids import key_of
+from ...budgets.node_ids import key_of, nodeid_of
 from ...cache.observer import SEEN
 from ...devices.contract import Device
-from ...names import WORKER
+from ...names import MARKER, WORKER
 from ..process_end import leave
 from ..protocol import Channel
 from .caveats import Caveats
@@ -117,7 +117,11 @@ class ServingPlugin:
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
                 known.append(item)
-        ready = {"imported_bytes": self._device.imported_bytes(), "card": self._card()}
+        ready = {
+            "imported_bytes": self._device.imported_bytes(),
+            "card": self._card(),
+            "marked": self._marked(),
+        }
         self._channel.send({"event": "ready", **ready})
         with suppress(SessionGone):
             self._serve()
@@ -144,6 +148,11 @@ class ServingPlugin:
         if self._current is not None:
             self._current.phase_ended(call, report)
         return report
+
+    def _marked(self) -> dict[str, str]:
+        """The node ids of the tests with budgets, by key."""
+        items = {key: found[-1] for key, found in self._items.items()}
+        return {key: nodeid_of(item) for key, item in items.items() if item.get_closest_marker(MARKER)}
 
     def _card(self) -> dict[str, Any]:
         """What the device says of its card: asked in a child if that would wake a driver here."""
