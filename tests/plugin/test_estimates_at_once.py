@@ -170,4 +170,6 @@ def test_a_number_of_processes_that_is_none_is_refused(pytester, value):
     result = pytester.runpytest_inprocess("--membudget")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*processes = *: write how many tests may be estimated at once*"])
+    result.stderr.fnmatch_lines(
+        ["*pyproject.toml:2: *processes = *: write a whole number of at least 1, as in processes = 2*"]
+    )
