@@ -50,11 +50,10 @@ class Worker:
     started = 0
     answers = TRACED
     imported_bytes = 0
-    marked = {}
 
     def __init__(self, order):
         assert order.observes
-        self.pending = _Pending()
+        self.pending, self.marked = _Pending(), {}
         type(self).started += 1
 
     @classmethod
