@@ -67,7 +67,9 @@ class Caveats:
 
     def assumptions(self) -> list[str]:
         """What the test took for granted."""
-        ooms = torch.cuda.memory_stats().get("num_ooms", 0) if torch.cuda.is_initialized() else 0
+        ooms = 0
+        if torch.cuda.is_initialized():  # by its number: a test may have patched what finds the device
+            ooms = torch.cuda.memory_stats(torch.cuda.current_device()).get("num_ooms", 0)
         caught = f"out of memory ({ooms} times), after which the test went on: its figure is that of this run"
         return [*self._assumptions, *([caught] if ooms else [])]
 
