@@ -42,7 +42,7 @@ class Project:
 
     def __init__(self, folder, scratch):
         self.folder, self._scratch = folder, scratch
-        self._environment = dict(os.environ)
+        self._environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # as users run Python
         scratch.mkdir()
         for name, text in FILES.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -94,7 +94,7 @@ class Observer:
             "open": self._opened,
             "os.listdir": self._listed,
             "os.scandir": self._listed,
-            "os.mkdir": lambda _, args: self._create(path_of(args[0], args[2])),
+            "os.mkdir": self._made_folder,
             "os.symlink": lambda _, args: self._create(path_of(args[1], args[2])),
             "os.link": self._moved,
             "os.rename": self._moved,
@@ -223,6 +223,10 @@ class Observer:
             return
         is_own = event == "os.scandir" and not self._callers.function()
         self._see(DETAILS if is_own else LISTING, path)
+
+    def _made_folder(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self._callers.is_import():  # else it is for bytecode
+            self._create(path_of(args[0], args[2]))
 
     def _create(self, path: str | None) -> None:
         """Something is made at ``path``, or else there is something: which it was counts."""
