@@ -459,6 +459,20 @@ def test_a_file_whose_budgets_all_exist_only_where_cuda_is_fails_the_session(ses
                 def test_guarded():
                     kept = torch.empty(2**30, device="cuda")
             """,
+        "helpers.py": """
+            import torch
+
+            HAS_GPU = torch.cuda.is_available()
+            """,
+        "test_conditions.py": """
+            import pytest
+            from helpers import HAS_GPU
+
+            if HAS_GPU:
+                @pytest.mark.mem_budget(gib=1)
+                def test_by_a_helper():
+                    pass
+            """,
         "test_words.py": """
             def test_words():
                 assert "cuda" != "mem_budget"
@@ -470,4 +484,4 @@ def test_a_file_whose_budgets_all_exist_only_where_cuda_is_fails_the_session(ses
     assert run.outcomes == {"test_words": "passed"}, run.out
     assert run.status == 1
     unchecked = [line.partition(": its budget")[0] for line in run.lines if "exists only where" in line]
-    assert unchecked == ["test_budgets.py::test_guarded"]
+    assert unchecked == ["test_budgets.py::test_guarded", "test_conditions.py::test_by_a_helper"]
