@@ -41,6 +41,15 @@ def gib_text(size_bytes: int) -> str:
     return f"{sign}{size} B"
 
 
+def times_text(count: int) -> str:
+    """How often, for people.
+
+    >>> times_text(1), times_text(3)
+    ('once', '3 times')
+    """
+    return "once" if count == 1 else f"{count} times"
+
+
 def parse_bytes(text: str) -> int:
     """The bytes that ``text`` names, as in ``"256 MiB"``; ``ValueError`` if it names none."""
     match = _SIZE.fullmatch(text)

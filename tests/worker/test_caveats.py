@@ -4,7 +4,7 @@ import pytest
 
 FILES = {
     "test_budgets.py": """
-        import subprocess, sys
+        import multiprocessing, subprocess, sys
         import pytest, torch
         from torch.cuda import mem_get_info
 
@@ -35,6 +35,12 @@ FILES = {
             subprocess.run([sys.executable, "-c", ""], check=True)
 
         @pytest.mark.mem_budget(gib=80)
+        @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+        def test_multiprocessing(method):
+            hold(8)
+            multiprocessing.get_context(method).Process(target=int).start()
+
+        @pytest.mark.mem_budget(gib=80)
         def test_plain():
             hold(8)
         """,
@@ -57,7 +63,7 @@ def test_out_of_memory_that_the_body_catches(report_of):
     report = report_of("test_smaller_batch")
 
     assert report["peak"]["allocated_bytes"] == 8 * 2**20
-    assert any(line.startswith("out of memory (1 times), after which") for line in report["assumptions"])
+    assert any(line.startswith("out of memory (once), after which") for line in report["assumptions"])
 
 
 def test_free_memory_of_a_card_that_nobody_named(report_of):
@@ -78,6 +84,14 @@ def test_a_process_that_the_body_starts(report_of):
 
     assert line.startswith("test_budgets.py:29: a process is started (")
     assert line.endswith("what it allocates is not counted")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_a_process_of_multiprocessing(report_of, method):
+    """No audit event says that one is spawned."""
+    (line,) = report_of(f"test_multiprocessing[{method}]")["not_modelled"]
+
+    assert line.startswith("test_budgets.py:35: a process is started")
 
 
 def test_nothing_is_said_of_others(report_of):

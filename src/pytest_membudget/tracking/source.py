@@ -69,7 +69,7 @@ def users_source() -> SourceFinder:
     import pluggy
     import torch
 
-    own = [os.path.join(_PACKAGE, name) for name in ("allocator", "devices", "tracking", "worker")]
+    own = [os.path.join(_PACKAGE, name) for name in ("allocator", "cache", "devices", "tracking", "worker")]
     others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
     return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])
 

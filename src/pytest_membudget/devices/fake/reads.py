@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...assumptions import told_value
 from ...tracking.source import SourceFinder
+from ...units import times_text
 from .known_values import KnownValues, Scalar, plausible
 from .on_host import NotKnown, OnHost
 from .shape_bounds import trues
@@ -64,8 +65,8 @@ class Answers:
     def __str__(self) -> str:
         told = ", ".join(list(self.values)[:_MOST_TOLD])
         more = len(self.values) - _MOST_TOLD
-        times = f"{self.count} times" if self.count > 1 else "once"
-        return f"({times}): taken to be {told}" + (f" and {more} other values" if more > 0 else "")
+        others = f" and {more} other values" if more > 0 else ""
+        return f"({times_text(self.count)}): taken to be {told}{others}"
 
 
 class Reads:

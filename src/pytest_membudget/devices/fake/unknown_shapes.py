@@ -15,6 +15,7 @@ import torch
 
 from ...assumptions import told
 from ...tracking.source import SourceFinder, shown_path
+from ...units import times_text
 from .extension_torchvision import TORCHVISION_BOUNDS
 from .known_shapes import Rule, Shape
 from .known_values import KnownValues
@@ -100,5 +101,4 @@ class UnknownShapes:
 
 def _text(line: _Line, times: int, root: str) -> str:
     where = f"{shown_path(line.code.co_filename, root)}:{line.line}" if line.code else "torch"
-    often = f"{times} times" if times > 1 else "once"
-    return f"{where} {line.what} ({often}): taken to be {line.taken}"
+    return f"{where} {line.what} ({times_text(times)}): taken to be {line.taken}"

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import torch
 
+from ...cache.probes import Silence, watch_processes
 from ...hardware.gpus import Gpu
 from ...tracking.source import shown_path, users_source
+from ...units import times_text
 
 #: What the interpreter raises where a process is started (audit events of subprocess, os and pty, 3.14).
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
@@ -49,6 +51,7 @@ class Caveats:
             if hasattr(module, name):
                 setattr(module, name, self._noted(getattr(module, name)))
         sys.addaudithook(self._see)
+        watch_processes(lambda name, args, kwargs: self._see_start(args[0][0]), Silence())
 
     def _noted(self, ask: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(ask)
@@ -70,7 +73,8 @@ class Caveats:
         ooms = 0
         if torch.cuda.is_initialized():  # by its number: a test may have patched what finds the device
             ooms = torch.cuda.memory_stats(torch.cuda.current_device()).get("num_ooms", 0)
-        caught = f"out of memory ({ooms} times), after which the test went on: its figure is that of this run"
+        text = f"out of memory ({times_text(ooms)}), after which the test went on"
+        caught = f"{text}: its figure is that of this run"
         return [*self._assumptions, *([caught] if ooms else [])]
 
     def not_modelled(self) -> list[str]:
@@ -78,9 +82,13 @@ class Caveats:
         return list(self._not_modelled)
 
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in _STARTS or os.getpid() != self._pid or _is_harmless():
+        if event in _STARTS:
+            self._see_start(args[0] if args else None)
+
+    def _see_start(self, program: object) -> None:
+        if os.getpid() != self._pid or _is_harmless():
             return
-        command = f" ({os.path.basename(str(args[0]))})" if args and args[0] else ""
+        command = f" ({os.path.basename(str(program))})" if program else ""
         text = f"{self._place()}: a process is started{command}: what it allocates is not counted"
         self._not_modelled[text] = None
 
@@ -90,7 +98,7 @@ class Caveats:
 
 
 def _is_harmless() -> bool:
-    frame: Any = sys._getframe(2)
+    frame: Any = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if any(name == module or name.startswith(f"{module}.") for module in _HARMLESS):
