@@ -78,12 +78,12 @@ class BudgetSession:
         marked = [item for item in items if is_marked(item)]
         with_bodies = dict.fromkeys(str(item.path) for item in marked if has_body(item))
         self._hiding = [file for file in may_hide if file not in with_bodies]
-        files = [*with_bodies, *self._hiding]
+        files = dict.fromkeys([*with_bodies, *self._hiding])
         keys: dict[str, set[str]] = {file: set() for file in self._hiding}
         for item in collected:
-            if str(item.path) in files:
-                keys.setdefault(str(item.path), set()).add(key_of(item))
-        self._estimators = self._begin(files, {file: frozenset(own) for file, own in keys.items()})
+            if (file := str(item.path)) in files:
+                keys.setdefault(file, set()).add(key_of(item))
+        self._estimators = self._begin(list(files), {file: frozenset(own) for file, own in keys.items()})
         self.results.plan(nodeid_of(item) for item in marked)
         return marked
 

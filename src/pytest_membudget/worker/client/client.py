@@ -35,8 +35,8 @@ class Worker:
         self.imported_bytes = 0
         #: what it says of its device
         self.card: Mapping[str, Any] = {}
-        #: the node ids of the tests with budgets that it has collected, by key
-        self.marked: Mapping[str, str] = {}
+        #: the node ids of the tests with budgets that it has collected, by file and key
+        self.marked: Mapping[str, Mapping[str, str]] = {}
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = start_process(

@@ -52,7 +52,8 @@ class TracingEstimator(Estimator):
         self._start = start
         self._workers: dict[tuple[str, str, int], Workers] = {}
         self._caches: list[EstimateCache] = []
-        self._uncollected: list[str] = []
+        #: the node ids of tests that workers alone have collected, by file
+        self._uncollected: dict[str, list[str]] = {}
 
     def expect(self, test: MarkedTest) -> None:
         """Send ``test`` ahead where the order lets several tests run at once."""
@@ -91,12 +92,10 @@ class TracingEstimator(Estimator):
     @property
     def uncollected(self) -> list[str]:
         """Tests with budgets that workers alone have collected."""
-        found = [nodeids for workers in self._workers.values() for nodeids in workers.uncollected.values()]
-        return sorted({*self._uncollected, *(nodeid for nodeids in found for nodeid in nodeids)})
+        return sorted(nodeid for nodeids in self._uncollected.values() for nodeid in nodeids)
 
     def close(self) -> None:
         """End the workers."""
-        self._uncollected = self.uncollected
         for workers in self._workers.values():
             workers.close()
         self._workers.clear()
@@ -116,7 +115,7 @@ class TracingEstimator(Estimator):
         if key not in self._workers:
             cache = self._cache_for(order)
             self._caches += [cache] if cache is not None else []
-            self._workers[key] = Workers(order, cache, self._start)
+            self._workers[key] = Workers(order, cache, self._start, self._uncollected)
         return self._workers[key]
 
     def _order_for(self, gpu: str | None, cards: int) -> Order:

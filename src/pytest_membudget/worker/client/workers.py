@@ -30,14 +30,20 @@ class Workers:
     """
 
     def __init__(
-        self, order: Order, cache: EstimateCache | None = None, start: Callable[[Order], Worker] = Worker
+        self,
+        order: Order,
+        cache: EstimateCache | None = None,
+        start: Callable[[Order], Worker] = Worker,
+        uncollected: dict[str, list[str]] | None = None,
     ) -> None:
-        """``cache``: of earlier sessions' answers. ``start``: starts a worker."""
+        """``cache``: of earlier sessions' answers. ``start``: starts a worker.
+
+        ``uncollected``: is given the node ids of the tests that workers alone have collected, by file.
+        """
         self._order = order if cache is None else replace(order, observes=True)
         self._cache = cache
         self._start = start
-        #: the node ids of tests that workers alone have collected, by file
-        self.uncollected: dict[str, list[str]] = {}
+        self._uncollected = {} if uncollected is None else uncollected
         #: how many answers were no earlier session's
         self.asked = 0
         self._worker: Worker | None = None
@@ -79,7 +85,7 @@ class Workers:
             answer = self._ask_worker(request)
         # a file that has a worker of its own has it because of what other files do
         # one with tests that this session cannot fail must fail the next session too
-        if self._cache is not None and not self._by_file and request["file"] not in self.uncollected:
+        if self._cache is not None and not self._by_file and request["file"] not in self._uncollected:
             self._cache.keep(request, answer)
         return answer
 
@@ -163,15 +169,11 @@ class Workers:
             self._file = file if self._by_file else None
         return self._worker
 
-    def _see_uncollected(self, marked: Mapping[str, str]) -> None:
+    def _see_uncollected(self, marked: Mapping[str, Mapping[str, str]]) -> None:
         for file, collected in self._order.collected.items():
-            own = [
-                nodeid
-                for key, nodeid in marked.items()
-                if key.startswith(f"{file}::") and key not in collected
-            ]
+            own = [nodeid for key, nodeid in marked.get(file, {}).items() if key not in collected]
             if own:
-                self.uncollected[file] = own
+                self._uncollected[file] = own
 
     def _start_for(self, file: str) -> Worker:
         if not self._by_file:

@@ -29,7 +29,6 @@ class ItemRun:
         self._is_calling = False
         #: the answer that the first trouble makes
         self._trouble: dict[str, Any] | None = None
-        self._report: dict[str, Any] = {}
         self._snapshot: dict[str, Any] = {}
         #: why parts of the test, its subtests, were skipped
         self._skipped_parts: list[str] = []
@@ -46,11 +45,11 @@ class ItemRun:
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
                 self._raised("the test", error)
         with without_soft_limit():
-            self._report = self._measure()
+            report = self._measure()
         outcome = self._trouble or self._caught_refusal() or {"outcome": "traced"}
         properties = [(str(name), _plain(value)) for name, value in self._item.user_properties]
         found = {
-            "report": self._report,
+            "report": report,
             "device": self._device.name,
             "properties": properties,
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...cache.states import digest
 from ...cache.store import cache_folder
 from ...devices.contract import Device
 from ...errors import UnsupportedTorch
@@ -49,5 +49,4 @@ def _kept(device: Device, environment: Mapping[str, str]) -> Path:
     import torch
 
     names = [device.name, torch.__version__, torch.__file__, sys.version, __version__]
-    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
-    return cache_folder(environment) / "self-checks" / digest
+    return cache_folder(environment) / "self-checks" / digest("\n".join(names).encode())

@@ -149,10 +149,13 @@ class ServingPlugin:
             self._current.phase_ended(call, report)
         return report
 
-    def _marked(self) -> dict[str, str]:
-        """The node ids of the tests with budgets, by key."""
-        items = {key: found[-1] for key, found in self._items.items()}
-        return {key: nodeid_of(item) for key, item in items.items() if item.get_closest_marker(MARKER)}
+    def _marked(self) -> dict[str, dict[str, str]]:
+        """The node ids of the tests with budgets, by file and key."""
+        marked: dict[str, dict[str, str]] = {}
+        for key, found in self._items.items():
+            if found[-1].get_closest_marker(MARKER):
+                marked.setdefault(str(found[-1].path), {})[key] = nodeid_of(found[-1])
+        return marked
 
     def _card(self) -> dict[str, Any]:
         """What the device says of its card: asked in a child if that would wake a driver here."""
