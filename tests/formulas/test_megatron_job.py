@@ -5,6 +5,7 @@ import pytest
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.formulas.inputs.framework_arguments import read_megatron
 from pytest_membudget.formulas.megatron_job import megatron_job, read_layout
+from pytest_membudget.formulas.pipeline import stages_of
 
 SMALL = {
     "num-layers": 12,
@@ -87,6 +88,20 @@ def test_chunks_however_they_are_asked_for():
     assert by_layout.degrees.pipeline_parallel_schedule == "Interleaved1F1B"
 
 
+def test_ends_that_count_as_layers_count_in_chunks_too():
+    """14 layers and two ends over 4 stages: 4 a stage, so two chunks of 2 (validate_args)."""
+    job = made(
+        num_layers=14,
+        pipeline_model_parallel_size=4,
+        num_layers_per_virtual_pipeline_stage=2,
+        account_for_embedding_in_pipeline_split=True,
+        account_for_loss_in_pipeline_split=True,
+    )
+
+    assert job.degrees.virtual_stages == 2
+    assert [sum(count for _, count in stage.groups) for stage in stages_of(job)] == [3, 4, 4, 3]
+
+
 def test_a_layouts_letters():
     assert read_layout("Et*3|(tt|)*2tmL") == (
         ("E", "t", "t", "t"),
@@ -115,6 +130,18 @@ def test_text_as_shell_scripts_write_it():
         (
             {"pipeline_model_parallel_size": 2, "pipeline_model_parallel_layout": "Exx|L"},
             "pipeline layout 'Exx|L' cannot be read",
+        ),
+        (
+            {"pipeline_model_parallel_size": 4, "num_layers_per_virtual_pipeline_stage": 2},
+            "num-layers-per-virtual-pipeline-stage=2 cannot be used; write a number that divides",
+        ),
+        (
+            {"account_for_loss_in_pipeline_split": True, "decoder_first_pipeline_num_layers": 2},
+            "account-for-loss-in-pipeline-split and decoder-first-pipeline-num-layers exclude each other",
+        ),
+        (
+            {"account_for_embedding_in_pipeline_split": True, "pipeline_model_parallel_layout": "Et*6|t*6L"},
+            "account-for-embedding-in-pipeline-split and pipeline-model-parallel-layout exclude each other",
         ),
         ({"seq_length": 0}, "seq-length=0 cannot be used"),
     ],

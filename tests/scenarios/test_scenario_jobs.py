@@ -111,6 +111,22 @@ def test_megatron_runs_other_models_too_with_arguments_of_its_own(job_of):
     assert job.megatron.transformer_impl == "local"
 
 
+def test_arguments_that_nothing_reads_are_refused_where_they_are_written(mistakes_of):
+    megatron = "implementation: megatron\nmegatron: {%s}"
+
+    assert "f.membudget.yaml:6: megatron: num-layers is the model's, which model: says" in mistakes_of(
+        megatron % "num-layers: 3"
+    )
+    assert (
+        "f.membudget.yaml:6: Megatron arguments: Megatron-LM has no argument transformer-imp"
+        in mistakes_of(megatron % "transformer-imp: local")
+    )
+    assert (
+        "f.membudget.yaml:4: model.megatron: use-megatron-fsdp=True changes what a rank holds"
+        in mistakes_of(model=f"{{megatron: {MEGATRON[:-1]}, use-megatron-fsdp: true}}}}")
+    )
+
+
 @pytest.mark.parametrize(
     ("fields", "policy"),
     [("", "autocast"), ("gpus: 4", "fsdp"), ("gpus: 4\ndata_parallel: ddp", "autocast")],

@@ -1,77 +1,45 @@
 """From the rest of Megatron-LM's arguments, those that are not about the model, to a job.
 
 Names and defaults: megatron/training/arguments.py, NVIDIA/Megatron-LM
-d98e8a64ddf34856e74b24714e3bedb2f5a39553. Arguments that have no part in memory (schedules of the learning
-rate, logging, data) are passed over.
+d98e8a64ddf34856e74b24714e3bedb2f5a39553.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageMistake
 from ..kernels.cublas import cublas_workspace_bytes
 from .inputs.fields import Fields
+from .inputs.megatron_known import JOB_FLAGS, JOB_SIZES, JOB_WORDS, check_names, not_modelled, plain_name
 from .job import Checkpointing, DataParallel, Degrees, Job, Optimizer, Precision
 from .megatron_options import MegatronOptions
 from .model import Model
 
-_SIZES = {
-    "micro-batch-size": 1,
-    "global-batch-size": None,
-    "seq-length": None,
-    "tensor-model-parallel-size": 1,
-    "pipeline-model-parallel-size": 1,
-    "context-parallel-size": 1,
-    "expert-model-parallel-size": 1,
-    "expert-tensor-parallel-size": None,
-    "num-layers-per-virtual-pipeline-stage": None,
-    "num-virtual-stages-per-pipeline-rank": None,
-    "microbatch-group-size-per-virtual-pipeline-stage": None,
-    "num-distributed-optimizer-instances": 1,
-    "recompute-num-layers": None,
-    "decoder-first-pipeline-num-layers": None,
-    "decoder-last-pipeline-num-layers": None,
+_WHERE = "Megatron arguments"
+#: What words can be, where another one would be taken for the default.
+_CHOICES = {
+    "transformer-impl": ("transformer_engine", "local"),
+    "recompute-granularity": ("full", "selective"),
+    "recompute-method": ("uniform", "block"),
+    "moe-token-dispatcher-type": ("allgather", "alltoall", "flex"),
+    "moe-router-dtype": ("fp32",),
+    "fp8-format": ("hybrid", "e4m3"),
+    "fp8-recipe": ("delayed", "tensorwise", "blockwise", "mxfp8"),
 }
-_FLAGS = (
-    "sequence-parallel",
-    "use-distributed-optimizer",
-    "bf16",
-    "fp16",
-    "no-gradient-accumulation-fusion",
-    "no-masked-softmax-fusion",
-    "no-bias-gelu-fusion",
-    "no-bias-swiglu-fusion",
-    "no-bias-dropout-fusion",
-    "attention-softmax-in-fp32",
-    "apply-query-key-layer-scaling",
-    "no-create-attention-mask-in-dataloader",
-    "accumulate-allreduce-grads-in-fp32",
-    "grad-reduce-in-bf16",
-    "recompute-activations",
-    "distribute-saved-activations",
-    "account-for-embedding-in-pipeline-split",
-    "account-for-loss-in-pipeline-split",
-    "moe-grouped-gemm",
-    "fp8-param-gather",
-    "fine-grained-activation-offloading",
+#: The modules of a list that formulas have.
+_RECOMPUTED = ("core_attn", "mlp", "layernorm", "mla_up_proj", "moe_act")
+_OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")
+#: Each makes an end of the model count as a layer, and the others share the layers out in other ways.
+_ENDS = ("account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split")
+_UNEVEN = (
+    "decoder-first-pipeline-num-layers",
+    "decoder-last-pipeline-num-layers",
+    "pipeline-model-parallel-layout",
 )
-_WORDS = {
-    "transformer-impl": "transformer_engine",
-    "attention-backend": "auto",
-    "recompute-granularity": "",
-    "recompute-method": "",
-    "recompute-modules": "",
-    "moe-token-dispatcher-type": "allgather",
-    "moe-router-dtype": "",
-    "moe-router-load-balancing-type": "aux_loss",
-    "pipeline-model-parallel-layout": "",
-    "offload-modules": "",
-    "fp8-format": "",
-    "fp8-recipe": "delayed",
-}
 _BACKENDS = {"auto": "flash", "flash": "flash", "fused": "fused", "unfused": "unfused", "local": "unfused"}
 
 
@@ -88,7 +56,9 @@ def megatron_job(
     ``environment``: what CUBLAS_WORKSPACE_CONFIG and Transformer Engine's variables say. Raises
     ``UsageMistake`` where the degrees do not divide the GPUs, or the batch the data-parallel ranks.
     """
-    fields = _fields(arguments)
+    given = {plain_name(key): value for key, value in arguments.items()}
+    check_names(given, _WHERE, is_bert=not model.decoder.is_causal)
+    fields = _fields(given)
     degrees = _degrees(fields, model, gpus)
     data_parallel = degrees.data_parallel_shard_degree
     micro_batch = fields.size("micro-batch-size")
@@ -112,15 +82,16 @@ def megatron_job(
         degrees=degrees,
         data_parallel=DataParallel(kind=kind),  # type: ignore[arg-type]
         gpu=gpu,
-        megatron=_options(fields, environment or {}, is_gated=_is_gated(model)),
+        megatron=replace(
+            _options(fields, environment or {}, is_gated=_is_gated(model)), not_modelled=not_modelled(given)
+        ),
     )
 
 
-def _fields(arguments: Mapping[str, object]) -> Fields:
-    defaults: dict[str, object] = {**_SIZES, **dict.fromkeys(_FLAGS, False), **_WORDS}
-    given = {key.removeprefix("--").replace("_", "-"): value for key, value in arguments.items()}
+def _fields(given: Mapping[str, object]) -> Fields:
+    defaults: dict[str, object] = {**JOB_SIZES, **dict.fromkeys(JOB_FLAGS, False), **JOB_WORDS}
     known = {key: _parsed(key, value) for key, value in given.items() if key in defaults}
-    return Fields(known, defaults, "Megatron arguments")
+    return Fields(known, defaults, _WHERE)
 
 
 def _word(fields: Fields, key: str) -> str:
@@ -128,14 +99,24 @@ def _word(fields: Fields, key: str) -> str:
     value = fields.raw(key)
     if value is not None and not isinstance(value, str):
         raise fields.wrong(key, "a name")
+    if value and value not in _CHOICES.get(key, (value,)):
+        raise fields.wrong(key, " or ".join(_CHOICES[key]))
     return value or ""
+
+
+def _modules(fields: Fields, key: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The modules that a list names, as ``[core_attn mlp]``."""
+    found = tuple(re.findall(r"\w+", _word(fields, key)))
+    if not set(found) <= set(known):
+        raise fields.wrong(key, f"some of {', '.join(known)}; no formula has others")
+    return found
 
 
 def _parsed(key: str, value: object) -> object:
     """Shell scripts and YAML of command lines write numbers and flags as text."""
-    if isinstance(value, str) and key in _SIZES and value.isdecimal():
+    if isinstance(value, str) and key in JOB_SIZES and value.isdecimal():
         return int(value)
-    if isinstance(value, str) and key in _FLAGS and value.lower() in ("true", "false"):
+    if isinstance(value, str) and key in JOB_FLAGS and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return value
 
@@ -169,8 +150,27 @@ def _virtual(fields: Fields, model: Model, pipeline: int) -> int:
         return len(read_layout(layout)) // pipeline
     each = fields.optional_size("num-layers-per-virtual-pipeline-stage")
     if each is not None:
-        return model.decoder.layer_count // pipeline // each
+        of_stage, rest = divmod(model.decoder.layer_count + len(_ends_as_layers(fields)), pipeline)
+        if rest or of_stage % each:
+            raise fields.wrong(
+                "num-layers-per-virtual-pipeline-stage",
+                f"a number that divides a stage's layers: {model.decoder.layer_count} and what counts as one "
+                f"more over {pipeline} stages",
+            )
+        return of_stage // each
     return fields.optional_size("num-virtual-stages-per-pipeline-rank") or 1
+
+
+def _ends_as_layers(fields: Fields) -> list[str]:
+    """Which ends of the model count as a layer each; not with another way to share out the layers.
+
+    ``TransformerConfig.__post_init__`` and ``get_num_layers_to_build``, megatron/core/transformer.
+    """
+    found = [key for key in _ENDS if fields.flag(key)]
+    others = [key for key in _UNEVEN if key in fields]
+    if found and others:
+        raise fields.mistake(f"{found[0]} and {others[0]} exclude each other; leave one of them out")
+    return found
 
 
 def read_layout(text: str) -> tuple[tuple[str, ...], ...]:
@@ -213,8 +213,8 @@ def _checkpointing(fields: Fields) -> Checkpointing:
             is_by_block=_word(fields, "recompute-method") == "block",
         )
     if how == "selective":
-        modules = tuple(re.findall(r"\w+", _word(fields, "recompute-modules"))) or ("core_attn",)
-        return Checkpointing("selective", modules=modules)
+        modules = _modules(fields, "recompute-modules", _RECOMPUTED)
+        return Checkpointing("selective", modules=modules or ("core_attn",))
     return Checkpointing()
 
 
@@ -234,6 +234,7 @@ def _options(fields: Fields, environment: Mapping[str, object], *, is_gated: boo
     workspace = environment.get("CUBLAS_WORKSPACE_CONFIG")
     layout = _word(fields, "pipeline-model-parallel-layout")
     gelu = "no-bias-swiglu-fusion" if is_gated else "no-bias-gelu-fusion"
+    ends = _ends_as_layers(fields)
     offloads = fields.flag("fine-grained-activation-offloading")
     return MegatronOptions(
         transformer_impl="local" if is_local else "transformer_engine",
@@ -247,15 +248,15 @@ def _options(fields: Fields, environment: Mapping[str, object], *, is_gated: boo
         create_attention_mask=not fields.flag("no-create-attention-mask-in-dataloader"),
         gradients_in_16_bits=_has_narrow_gradients(fields),
         distributed_optimizer_instances=fields.size("num-distributed-optimizer-instances"),
-        offload_modules=tuple(re.findall(r"\w+", _word(fields, "offload-modules"))) if offloads else (),
+        offload_modules=_modules(fields, "offload-modules", _OFFLOADED) if offloads else (),
         distribute_saved_activations=fields.flag("distribute-saved-activations"),
         token_dispatcher=_word(fields, "moe-token-dispatcher-type"),  # type: ignore[arg-type]
         grouped_gemm=fields.flag("moe-grouped-gemm"),
         router_in_fp32=_word(fields, "moe-router-dtype") == "fp32",
         num_layers_in_first_stage=fields.optional_size("decoder-first-pipeline-num-layers"),
         num_layers_in_last_stage=fields.optional_size("decoder-last-pipeline-num-layers"),
-        account_for_embedding=fields.flag("account-for-embedding-in-pipeline-split"),
-        account_for_loss=fields.flag("account-for-loss-in-pipeline-split"),
+        account_for_embedding=_ENDS[0] in ends,
+        account_for_loss=_ENDS[1] in ends,
         layout=read_layout(layout) if layout else None,
         microbatch_group_size=fields.optional_size("microbatch-group-size-per-virtual-pipeline-stage"),
         fp8=_word(fields, "fp8-format") or "none",  # type: ignore[arg-type]

@@ -58,5 +58,7 @@ class MegatronOptions:
     fp8_recipe: Literal["delayed", "tensorwise", "blockwise", "mxfp8"] = "delayed"
     fp8_parameters: bool = False
     """``fp8_param_gather``: parameters themselves are 8-bit."""
+    not_modelled: tuple[str, ...] = ()
+    """Arguments that change what is in memory and that no formula reads."""
     cublas_workspace_bytes: int | None = None
     """Of CUBLAS_WORKSPACE_CONFIG (``:4096:8`` is 8 of 4,096 KiB); None: torch's default for the card."""

@@ -194,7 +194,7 @@ def _megatron_sizes(job: Job, options: MegatronOptions, count: int) -> list[int]
     if stages and left % stages:
         raise UsageMistake(
             f"{left} layers cannot be shared evenly by {stages} pipeline stages, as Megatron-LM wants; "
-            "write a divisor, or num-layers-in-first-pipeline-stage and num-layers-in-last-pipeline-stage"
+            "write a divisor, or decoder-first-pipeline-num-layers and decoder-last-pipeline-num-layers"
         )
     by_rank = [left // stages if stages else 0] * pipeline
     by_rank[0] = by_rank[0] if first is None else first

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import UsageMistake
+from ..formulas.inputs.megatron_known import OF_THE_JOB, OF_THE_MODEL
 from ..formulas.job import DataParallel, Job, Precision
 from ..formulas.megatron_job import megatron_job
 from ..formulas.model import Model
+from ..user_input.nodes import Node
 from .grid import Written
 from .models import ModelReader, megatron_arguments, source_of
 
@@ -51,6 +53,8 @@ def base_of(reader: ModelReader, written: Written) -> Job | None:
         remedy = "put them into model.megatron" if source == MEGATRON else "write implementation: megatron"
         written.refuse(MEGATRON, f"nothing reads these arguments here; {remedy}")
     if implementation == MEGATRON:
+        if others is not None and _has_model_arguments(others, written):
+            return None
         if source == MEGATRON:
             own = megatron_arguments(values["model"][MEGATRON])
         else:
@@ -59,11 +63,20 @@ def base_of(reader: ModelReader, written: Written) -> Job | None:
     return _torchtitan(model, values) if implementation == TORCHTITAN else Job(model)
 
 
+def _has_model_arguments(others: Node, written: Written) -> bool:
+    """Whether they say what ``model`` says: nothing would read them."""
+    found = sorted(megatron_arguments(others).keys() & OF_THE_MODEL - OF_THE_JOB)
+    if found:
+        written.refuse(MEGATRON, f"{found[0]} is the model's, which model: says; leave it out here")
+    return bool(found)
+
+
 def _megatron(model: Model, arguments: Mapping[str, Any], written: Written) -> Job | None:
     try:
         return megatron_job(model, arguments, gpus=_gpus(arguments, written.values))
     except UsageMistake as error:
-        written.mistakes.add(written.point.fields["model"], str(error))
+        name = MEGATRON if MEGATRON in written.values else "model"
+        written.mistakes.add(written.point.fields[name], str(error))
         return None
 
 

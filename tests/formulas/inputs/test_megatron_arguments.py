@@ -330,7 +330,7 @@ class TestMistakes:
                 {"num-experts": 2, "moe-shared-expert-intermediate-size": 8},
                 "needs disable-bias-linear",
             ),
-            ({"hybrid-layer-pattern": "M*M-"}, "hybrid-layer-pattern='M*M-' changes shapes"),
+            ({"hybrid-layer-pattern": "M*M-"}, "hybrid-layer-pattern='M*M-' changes what a rank holds"),
             ({"window-size": "wide"}, "write two whole numbers"),
             ({"softmax-type": "hard"}, "softmax-type='hard' cannot be used"),
             ({"hidden-dropout": "a bit"}, "hidden-dropout='a bit' cannot be used"),

@@ -14,8 +14,10 @@ _NEAREST: Final = frozenset({"GPTJ", "GptOss", "Llama4", "Llama4Text", "Roberta"
 
 
 def unchecked(job: Job) -> tuple[str, ...]:
-    """One line each; nothing for Megatron, whose layers are held against published runs."""
-    return () if job.implementation == "megatron" else tuple(_found(job))
+    """One line each; for Megatron, whose layers have been compared with published runs, its arguments."""
+    if job.implementation == "megatron":
+        return job.megatron.not_modelled if job.megatron is not None else ()
+    return tuple(_found(job))
 
 
 def _found(job: Job) -> Iterator[str]:

@@ -14,82 +14,17 @@ from ..model import Layer, Model, Norm, Stack
 from .fields import Fields
 from .hugging_face_family import grouped
 from .megatron_blocks import attention_of, experts_of, feed_forward_of, norm_of, position_type, sparse_layers
+from .megatron_known import (
+    JOB_SIZES,
+    MODEL_FLAGS,
+    MODEL_OTHERS,
+    MODEL_SIZES,
+    check_names,
+    plain_name,
+)
 
-_SIZES: Final[Mapping[str, object]] = {
-    "num-layers": None,
-    "hidden-size": None,
-    "num-attention-heads": None,
-    "num-query-groups": 1,
-    "ffn-hidden-size": None,
-    "kv-channels": None,
-    "vocab-size": None,
-    "padded-vocab-size": None,
-    "make-vocab-size-divisible-by": 128,
-    "max-position-embeddings": None,
-    "num-experts": None,
-    "moe-ffn-hidden-size": None,
-    "moe-shared-expert-intermediate-size": None,
-    "moe-router-topk": 2,
-    "mtp-num-layers": None,
-    "q-lora-rank": None,
-    "kv-lora-rank": 32,
-    "qk-head-dim": 128,
-    "qk-pos-emb-head-dim": 64,
-    "v-head-dim": 128,
-    # stays among the rest, too: the vocabulary is padded to it
-    "tensor-model-parallel-size": 1,
-}
-_FLAGS: Final = frozenset(
-    {
-        "group-query-attention",
-        "swiglu",
-        "squared-relu",
-        "quick-geglu",
-        "openai-gelu",
-        "untie-embeddings-and-output-weights",
-        "disable-bias-linear",
-        "add-qkv-bias",
-        "qk-layernorm",
-        "multi-latent-attention",
-        "use-rotary-position-embeddings",
-        "moe-shared-expert-gate",
-        "moe-router-enable-expert-bias",
-        "bert-no-binary-head",
-    }
-)
-_OTHERS: Final[Mapping[str, object]] = {
-    "hidden-dropout": 0.1,
-    "attention-dropout": 0.1,
-    "normalization": "LayerNorm",
-    "position-embedding-type": "learned_absolute",
-    "rotary-percent": 1.0,
-    "moe-layer-freq": 1,
-    "window-size": None,
-    "softmax-type": "vanilla",
-}
-_DEFAULTS: Final[Mapping[str, object]] = {**_SIZES, **dict.fromkeys(_FLAGS, False), **_OTHERS}
-_SHARED: Final = frozenset({"tensor-model-parallel-size"})
-#: Arguments that change shapes in ways that are not understood here.
-_REFUSED: Final = frozenset(
-    {
-        "attention-output-gate",
-        "decoder-num-layers",
-        "encoder-num-layers",
-        "experimental-attention-variant",
-        "heterogeneous-layers-config-path",
-        "hybrid-layer-pattern",
-        "hybrid-override-pattern",
-        "is-hybrid-model",
-        "linear-attention-freq",
-        "mla-down-proj-fusion",
-        "moe-latent-size",
-        "mtp-hybrid-override-pattern",
-        "mtp-use-repeated-layer",
-        "qk-l2-norm",
-        "spec",
-        "window-attn-skip-freq",
-    }
-)
+_DEFAULTS: Final[Mapping[str, object]] = {**MODEL_SIZES, **dict.fromkeys(MODEL_FLAGS, False), **MODEL_OTHERS}
+_SHARED: Final = MODEL_SIZES.keys() & JOB_SIZES.keys()
 
 
 def read_megatron(
@@ -108,13 +43,15 @@ def read_megatron(
     multiple of ``make-vocab-size-divisible-by`` times the tensor-parallel size, as Megatron does.
 
     The parser's defaults hold for absent arguments. Raises ``UsageMistake`` for a value of the wrong kind, a
-    missing size, and an argument that changes shapes and is not understood.
+    missing size, and an argument that Megatron-LM does not have or that no formula covers.
     """
-    given = {_plain(key): value for key, value in arguments.items()}
-    _refuse(given, where)
+    given = {plain_name(key): value for key, value in arguments.items()}
+    check_names(given, where, is_bert=kind == "bert")
     known = {key: _parsed(key, value) for key, value in given.items() if key in _DEFAULTS}
     fields = Fields(known, _DEFAULTS, where)
-    rest = {key: value for key, value in arguments.items() if _plain(key) not in _DEFAULTS.keys() - _SHARED}
+    rest = {
+        key: value for key, value in arguments.items() if plain_name(key) not in _DEFAULTS.keys() - _SHARED
+    }
     return _model(fields, kind, tokenizer_vocab, name or f"megatron {kind}"), rest
 
 
@@ -124,24 +61,13 @@ def padded_vocab(vocab: int, divisible_by: int, tensor_parallel_size: int) -> in
     return -(-vocab // multiple) * multiple
 
 
-def _plain(key: str) -> str:
-    return key.removeprefix("--").replace("_", "-")
-
-
-def _refuse(given: Mapping[str, object], where: str) -> None:
-    for key in sorted(_REFUSED & given.keys()):
-        if given[key] not in (None, False, 0, ""):
-            fields = Fields(given, {}, where)
-            raise fields.mistake(f"{key}={given[key]!r} changes shapes and is not understood; leave it out")
-
-
 def _parsed(key: str, value: object) -> object:
     """A value as the parser would have it: command lines and shell scripts write everything as text."""
     if not isinstance(value, str):
         return value
-    if key in _FLAGS and value.lower() in ("true", "false"):
+    if key in MODEL_FLAGS and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    if key in _SIZES and value.isdecimal():
+    if key in MODEL_SIZES and value.isdecimal():
         return int(value)
     if key in ("hidden-dropout", "attention-dropout", "rotary-percent"):
         try:
