@@ -75,7 +75,11 @@ def test_what_is_given_is_judged(run):
     ("name", "reason"),
     [
         ("raises", "ValueError: no such size"),
-        ("hangs", "it did not finish within 20 s (the time limit is [tool.membudget] timeout, in seconds)"),
+        (
+            "hangs",
+            "it did not finish within 20 s of processor time (the time limit is --membudget-timeout, or "
+            "[tool.membudget] timeout, in seconds)",
+        ),
         ("dies", "the worker was ended by signal 9 (SIGKILL)"),
         ("forgotten", "pytest_membudget.testing was given no estimate of test_it.py::test_forgotten"),
     ],

@@ -55,6 +55,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "and keep them (refresh), or neither (off)",
     )
     group.addoption(
+        "--membudget-timeout",
+        metavar="SECONDS",
+        type=_number,
+        default=None,
+        help="end a test that has used as much processor time, or has waited as long (default 300)",
+    )
+    group.addoption(
         "--membudget-compare",
         metavar="BASE",
         default=None,
@@ -66,6 +73,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="write report.json to DIR, and for each test a snapshot that pytorch.org/memory_viz opens",
     )
+
+
+def _number(written: str) -> float | str:
+    """The number that was written; other texts are refused with the settings."""
+    try:
+        return float(written)
+    except ValueError:
+        return written
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -128,7 +143,8 @@ def _gate_of(config: pytest.Config) -> Gate:
 
     pyproject, start = config.rootpath / "pyproject.toml", Path(config.invocation_params.dir)
     _announce_custom_gpus(config, pyproject)
-    options = {name: config.getoption(f"membudget_{name}") for name in ("gpu", "device", "measure", "cache")}
+    names = ("gpu", "device", "timeout", "measure", "cache")
+    options = {name: config.getoption(f"membudget_{name}") for name in names}
     settings = load_settings(pyproject, options)
     plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
     return Gate(config, settings, config.getoption("membudget_report"), plan)

@@ -36,7 +36,8 @@ from .memory_report import MemoryReport, PeakBytes
 from .units import bytes_of_gib
 from .worker.client.answers import read_answer
 from .worker.client.order import CUDA_GROUP
-from .worker.process_end import end_text, time_limit_text
+from .worker.process_end import end_text
+from .worker.time_limit import Overrun
 
 __all__ = [
     "Given",
@@ -110,7 +111,7 @@ def skips(reason: str) -> Given:
 
 def times_out(seconds: float = 300.0) -> Given:
     """The test does not end within the time limit."""
-    return error(time_limit_text(seconds))
+    return error(Overrun(seconds, seconds).text())
 
 
 def worker_dies(exit_code: int = -signal.SIGKILL) -> Given:

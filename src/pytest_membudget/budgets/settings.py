@@ -104,7 +104,7 @@ class Settings:
     )
     timeout: float = described(
         number(300, unit="seconds"),
-        "What one test may take to be estimated, and to be measured.",
+        "Processor time that one test may take to be estimated, and to be measured.",
         default=DEFAULT_TIMEOUT,
     )
     processes: int | None = described(

@@ -12,6 +12,7 @@ from ..budgets.verdict import ERROR, SKIPPED
 from ..errors import UsageMistake
 from ..results.comparison import ComparedSession, versions_text
 from ..results.test_result import TestResult, with_comparison
+from ..worker.time_limit import LONGEST
 from .base import Base, base_of_document, base_of_run, own_facts
 from .base_run import BaseRun, Invocation
 from .exchange import Exchange
@@ -159,7 +160,7 @@ class Comparing:
 
     def _awaited(self) -> Base:
         assert self._exchange is not None
-        result = self._exchange.wait(_START + self._timeout * (self._tests + 1))
+        result = self._exchange.wait(_START + LONGEST * self._timeout * (self._tests + 1))
         if result is None:
             return Base(trouble=f"the base could not be estimated: {self._exchange.complaint()}")
         return base_of_run(result)

@@ -46,8 +46,3 @@ def end_text(returncode: int) -> str:
     except ValueError:  # the real-time ones have none
         return f"was ended by signal {-returncode}"
     return f"was ended by signal {-returncode} ({name})"
-
-
-def time_limit_text(timeout: float, what: str = "finish") -> str:
-    """That a test did not ``finish`` within ``timeout`` seconds."""
-    return f"it did not {what} within {timeout:g} s (the time limit is [tool.membudget] timeout, in seconds)"

@@ -7,7 +7,12 @@ import os
 import selectors
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+#: The event by which a worker shows, now and then, that it runs tests and looks after them.
+RUNNING: Final = "running"
+#: Seconds between two of them.
+SIGN_INTERVAL: Final = 10.0
 
 
 class Channel:

@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import WorkerFailure
 from ..process_end import end_text
 from .answers import Answer, Request
+from .listening import Silent, next_message
 from .order import Order, worker_environment
 from .pending_requests import PendingRequests
 from .process_start import end_process, start_process, with_tail
@@ -96,10 +97,10 @@ class Worker:
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
         """What the process says next; it says something within the time limit of a test and ``grace``."""
         try:
-            message = self._channel.receive(self._order.timeout + grace)
-        except TimeoutError:
-            limit = f"{self._order.timeout:g} s ([tool.membudget] timeout)"
-            raise self._lost(f"the worker did not answer within {limit} while {doing}") from None
+            message = next_message(self._channel, self._process.pid, self._order.timeout + grace)
+        except Silent as silent:
+            late = silent.overrun.text("answer")
+            raise self._lost(f"the worker did not answer while {doing}: {late}") from None
         if message is None:
             self._process.wait()
             raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")

@@ -7,13 +7,15 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import traceback
 import uuid
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..process_end import leave
-from ..protocol import Channel
+from ..protocol import RUNNING, SIGN_INTERVAL, Channel
+from ..time_limit import LONGEST
 from .rank_answers import combined
 from .rank_files import rank_arguments
 from .rank_watch import RankWatch
@@ -80,7 +82,7 @@ def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[st
         # torchrun --standalone: a store on a free port of this machine
         rdzv_backend="c10d",
         rdzv_endpoint="localhost:0",
-        rdzv_timeout=max(1, int(timeout)),
+        rdzv_timeout=max(1, int(timeout * LONGEST)),
         local_addr="localhost",
         max_restarts=0,
         monitor_interval=_AGENTS_INTERVAL,
@@ -97,11 +99,15 @@ def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[st
 
 def _watch(watch: RankWatch, channel: Channel, over: threading.Event, folder: Path) -> None:
     """End all ranks when one has failed, or when the session is gone; until it is over."""
+    sign_at = time.monotonic() + SIGN_INTERVAL
     while not over.wait(_INTERVAL):
         if is_session_gone(channel):
             watch.end_all()
             shutil.rmtree(folder, ignore_errors=True)  # for a session that was killed
             leave(1)
+        if time.monotonic() > sign_at:
+            channel.send({"event": RUNNING})
+            sign_at = time.monotonic() + SIGN_INTERVAL
         if watch.look():
             watch.end_all()
             break

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from ..client.listening import Silent, next_message
 from ..client.order import SYMBOLS, Order
 from ..client.process_start import end_process, start_process, with_tail
 from ..process_end import end_text
@@ -16,8 +17,8 @@ from .rank_files import end_groups
 
 #: What the agent's process runs.
 _AGENT = "pytest_membudget.worker.ranks.agent"
-#: Seconds that the agent's own time limits, and what they allow for starting, get to work before this side
-#: gives up on it.
+#: Seconds that the agent gets on top of the time limit of a test, when it starts and when it ends, before
+#: this side gives up on it.
 _GRACE = 90.0
 
 
@@ -40,16 +41,15 @@ def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[s
 
 def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:
     process, channel = start_process(_AGENT, output, {**SYMBOLS, **os.environ})
-    limit = 2 * message["timeout"] + _GRACE
     try:
         channel.send(message)
-        answer = channel.receive(limit)
+        answer = next_message(channel, process.pid, message["timeout"] + _GRACE)
         if answer is not None:
             return answer
         process.wait()
         return _lost(f"the ranks' agent {end_text(process.returncode)}", output)
-    except TimeoutError:
-        return _lost(f"the ranks' agent did not answer within {limit:g} s", output)
+    except Silent as silent:
+        return _lost(silent.overrun.text("answer", who="the ranks' agent"), output)
     except BrokenPipeError:
         return _lost("the ranks' agent was gone before it had begun", output)
     finally:

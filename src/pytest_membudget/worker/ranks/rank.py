@@ -21,6 +21,7 @@ from ..protocol import Channel
 from ..server.item_run import ItemRun
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal
+from ..time_limit import LONGEST
 from .own_group import accept_own_group
 from .rank_answers import FAILURES
 from .rank_files import RankFiles
@@ -153,7 +154,7 @@ class RankPlugin(ServingPlugin):
     def _form_group(self) -> None:
         import torch.distributed as dist
 
-        limit = timedelta(seconds=self._order["timeout"] + _SLACK)
+        limit = timedelta(seconds=self._order["timeout"] * LONGEST + _SLACK)
         # at the store of the agent that has started this process
         dist.init_process_group(self._order["backend"], timeout=limit)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..process_end import end_text, time_limit_text
+from ..process_end import end_text
 from ..server.stack_dump import is_in_collective, stacks_of, user_frames
+from ..time_limit import Overrun, Watch
 from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, RankEnd
 from .rank_files import RankFiles
 
@@ -25,11 +25,13 @@ class RankWatch:
     """
 
     def __init__(self, folder: Path, world_size: int, timeout: float) -> None:
-        """``timeout``: seconds for the test; what comes before it has as many, and some more to start."""
+        """``timeout``: seconds, see ``time_limit``; what comes before the test has some more to start."""
         self._files = {rank: RankFiles(folder, rank) for rank in range(world_size)}
         self._timeout = timeout
-        self._deadline = time.monotonic() + timeout + _START_GRACE
+        #: each rank's time limit, until its test begins and from then on
+        self._watches = self._watched(timeout + _START_GRACE)
         self._have_begun = False
+        self._overrun: Overrun | None = None
         self._places: dict[int, str] = {}
         self.failures: dict[int, str] = {}
 
@@ -47,8 +49,9 @@ class RankWatch:
         if not died:
             in_order = sorted(raised, key=lambda rank: float(raised[rank].get("failed_at", 0.0)))
             self.failures.update(dict.fromkeys(in_order, RAISED))
-        if not self.failures and self._is_late():
-            self.note_hang()
+        overrun = None if self.failures else self._overrun_of_silent()
+        if overrun is not None:
+            self._note_hang(overrun)
         return bool(self.failures)
 
     def answers(self) -> dict[int, dict[str, Any]]:
@@ -60,8 +63,9 @@ class RankWatch:
         """Whether all have answered."""
         return len(self.answers()) == len(self._files)
 
-    def note_hang(self) -> None:
+    def _note_hang(self, overrun: Overrun) -> None:
         """Ask those that have not answered where they are: they hang."""
+        self._overrun = overrun
         answers = self.answers()
         silent = [rank for rank in self._files if rank not in answers]
         asked = {rank: pid for rank in silent if (pid := self._files[rank].pid()) is not None}
@@ -116,17 +120,20 @@ class RankWatch:
         )
 
     def _hang_text(self, rank: int, place: str) -> str:
-        if self._files[rank].has_begun():
-            limit = time_limit_text(self._timeout)
-        else:
-            limit = time_limit_text(self._timeout + _START_GRACE, "begin its test")
+        assert self._overrun is not None
+        limit = self._overrun.text("finish" if self._files[rank].has_begun() else "begin its test")
         return f"{limit}\nIt was at:\n{place}" if place else limit
 
-    def _is_late(self) -> bool:
+    def _overrun_of_silent(self) -> Overrun | None:
         if not self._have_begun and all(files.has_begun() for files in self._files.values()):
             self._have_begun = True
-            self._deadline = time.monotonic() + self._timeout
-        return time.monotonic() > self._deadline and not self.is_done()
+            self._watches = self._watched(self._timeout)
+        answers = self.answers()
+        late = (watch.look() for rank, watch in self._watches.items() if rank not in answers)
+        return next((overrun for overrun in late if overrun is not None), None)
+
+    def _watched(self, limit: float) -> dict[int, Watch]:
+        return {rank: Watch(files.pid, limit) for rank, files in self._files.items()}
 
 
 def _is_gone(pid: int | None) -> bool:

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..process_end import end_text, end_with_parent, flush_output, leave, time_limit_text
+from ..process_end import end_text, end_with_parent, flush_output, leave
 from ..protocol import Channel
+from ..time_limit import Overrun, Watch
 from .output_file import OutputFile
 from .stack_dump import dump_stack_on_signal, stacks_of, user_frames
 
@@ -86,8 +87,7 @@ class Child:
     def __init__(
         self, body: Callable[[], dict[str, Any]], timeout: float, session: Channel | None = None
     ) -> None:
-        """``session``: the parent's channel, of which the child must have no end."""
-        self._timeout = timeout
+        """``timeout``: seconds, see ``time_limit``. ``session``: the parent's channel, which it closes."""
         self._stack_file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by end()
         stack_file = Path(self._stack_file.name)
         self._output = OutputFile()
@@ -112,11 +112,11 @@ class Child:
         self._status: int | None = None
         self._code: int | None = None
         self._is_over = False
-        self._deadline = time.monotonic() + timeout
+        self._watch = Watch(lambda: self._pid, timeout)
 
     def wait_seconds(self) -> float:
         """Seconds until it has to be looked at, whether it has said something or not."""
-        return max(0.0, min(self._deadline - time.monotonic(), _INTERVAL))
+        return _INTERVAL
 
     def look(self) -> dict[str, Any] | None:
         """Its answer; None while there is none, and its time is not over.
@@ -140,7 +140,8 @@ class Child:
         except TimeoutError:
             self._see_whether_it_ended()
             if self._status is None:
-                return self._hang() if time.monotonic() > self._deadline else None
+                overrun = self._watch.look()
+                return self._hang(overrun) if overrun is not None else None
             answer = self._last_answer()
         if answer is None:
             self._wait_for_its_end()
@@ -162,9 +163,9 @@ class Child:
         self._stack_file.close()
         self._output.close()
 
-    def _hang(self) -> dict[str, Any]:
+    def _hang(self, overrun: Overrun) -> dict[str, Any]:
         (place,) = stacks_of([(self._pid, Path(self._stack_file.name))])
-        return {"outcome": "error", "reason": _hang_text(self._timeout, user_frames(place))}
+        return {"outcome": "error", "reason": _hang_text(overrun, user_frames(place))}
 
     def _last_answer(self) -> dict[str, Any] | None:
         """It has ended; a process of its own may keep the pipe open."""
@@ -209,6 +210,5 @@ def _end_text(returncode: int) -> str:
     return what
 
 
-def _hang_text(timeout: float, where: str) -> str:
-    limit = time_limit_text(timeout)
-    return f"{limit}\nIt was at:\n{where}" if where else limit
+def _hang_text(overrun: Overrun, where: str) -> str:
+    return f"{overrun.text()}\nIt was at:\n{where}" if where else overrun.text()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 #: Asks a process for its stack. By a signal: pytest's own use of faulthandler's timer undoes any other.
 _WHERE = signal.SIGUSR2
-#: Seconds that it gets to write it, and between two looks at what it has written.
-_DUMP_TIMEOUT = 1.0
+#: Seconds that it gets to write it, on a busy machine too, and between two looks at what it has written.
+_DUMP_TIMEOUT = 5.0
 _INTERVAL = 0.05
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')

@@ -1,0 +1,156 @@
+"""Time limits that count the processor time of a process tree: a busy machine ends nothing that goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+#: A process that has a smaller share of a processor, for as long as its limit, waits for something.
+_LEAST_SHARE: Final = 0.05
+#: So a limit of one second is reached after at most as many seconds of the clock.
+LONGEST: Final = 1 / _LEAST_SHARE
+#: Looks at a process within its limit: one takes milliseconds, as it reads the times of all processes.
+_LOOKS: Final = 60
+_PROC: Final = "/proc"
+#: utime, stime, cutime and cstime are fields 14 to 17, of which the third is the first after the name.
+_TIMES: Final = slice(11, 15)
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_LIMIT: Final = "the time limit is --membudget-timeout, or [tool.membudget] timeout, in seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A process is over its time limit."""
+
+    limit: float
+    processor_seconds: float | None
+    """What it has used, or what it has used while it waited; None where the system does not report it."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it uses hardly any processor time: it sleeps, or waits for a lock, a process, a file."""
+        return self.processor_seconds is not None and self.processor_seconds < self.limit
+
+    def text(self, what: str = "finish", *, who: str = "it", at: str = "") -> str:
+        """That ``who`` did not ``what`` within the limit, and the line ``at`` which it was."""
+        place = at and f", at {at}"
+        if self.processor_seconds is None:
+            return f"{who} did not {what} within {self.limit:g} s{place} ({_LIMIT})"
+        if not self.is_waiting:
+            return f"{who} did not {what} within {self.limit:g} s of processor time{place} ({_LIMIT})"
+        used = f"{self.processor_seconds:.1f} s"
+        return (
+            f"{who} did not {what} within {self.limit:g} s, and used {used} of processor time in them: "
+            f"it waits{place} ({_LIMIT})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a process has come in its time limit, after some looks at it."""
+
+    limit: float
+    counted: float
+    """Seconds that count: of each second of the clock what it had of a processor, at most all of it."""
+    looked_at: float
+    used: float | None
+    """Its processor time then; None where it is not known."""
+    marked_at: float
+    """When it had used the least share of its limit since the mark before: until then it did not wait."""
+    marked: float
+    """What counted then."""
+
+    @classmethod
+    def begun(cls, limit: float, now: float) -> Progress:
+        """That of a process which begins ``now``: what it has used before is seen at the first look."""
+        return cls(limit, 0.0, now, None, now, 0.0)
+
+    def after(self, now: float, used: float | None) -> Progress:
+        """``self`` after a look ``now``, when the processor time is ``used``; None where it is not known."""
+        more = elapsed = now - self.looked_at
+        if used is not None:
+            more = 0.0 if self.used is None else min(elapsed, max(0.0, used - self.used))
+        counted = self.counted + more
+        later = replace(self, counted=counted, looked_at=now, used=used)
+        if counted - self.marked < self.limit * _LEAST_SHARE:
+            return later
+        return replace(later, marked_at=now, marked=counted)
+
+    @property
+    def overrun(self) -> Overrun | None:
+        """That it is over its limit, in processor time or because it waits."""
+        if self.counted >= self.limit:
+            return Overrun(self.limit, None if self.used is None else self.counted)
+        if self.used is not None and self.looked_at - self.marked_at > self.limit:
+            return Overrun(self.limit, self.counted - self.marked)
+        return None
+
+
+class Watch:
+    """Looks at a process, its group and all that it has started, now and then, until it is over its limit."""
+
+    def __init__(self, pid: Callable[[], int | None], limit: float) -> None:
+        """``pid``: of the process; None while it is not there, and the clock counts."""
+        self._pid = pid
+        self._progress = Progress.begun(limit, time.monotonic())
+
+    def wait_seconds(self) -> float:
+        """Seconds until the next look is of use."""
+        progress = self._progress
+        return max(0.0, progress.looked_at + progress.limit / _LOOKS - time.monotonic())
+
+    def look(self) -> Overrun | None:
+        """Whether it is over its limit by now."""
+        if self.wait_seconds() == 0:
+            pid = self._pid()
+            used = processor_seconds(pid) if pid is not None else None
+            self._progress = self._progress.after(time.monotonic(), used)
+        return self._progress.overrun
+
+
+def processor_seconds(pid: int) -> float | None:
+    """Of process ``pid``, its group and all that it has started, also what has ended and was waited for.
+
+    None where there is no ``/proc``: not on Linux. ``proc_pid_stat(5)``, man-pages 6.9.
+    """
+    try:
+        names = os.listdir(_PROC)
+    except OSError:
+        return None
+    found = [stat for name in names if name.isdigit() and (stat := _stat(name)) is not None]
+    if not found:
+        return None
+    started: dict[int, list[_Stat]] = {}
+    for stat in found:
+        started.setdefault(stat.parent, []).append(stat)
+    seen: dict[int, float] = {}
+    to_see = [stat for stat in found if pid in (stat.pid, stat.group)]
+    while to_see:
+        stat = to_see.pop()
+        if stat.pid not in seen:
+            seen[stat.pid] = stat.seconds
+            to_see += started.get(stat.pid, [])
+    return sum(seen.values())
+
+
+class _Stat(NamedTuple):
+    """One process."""
+
+    pid: int
+    parent: int
+    group: int
+    seconds: float
+
+
+def _stat(name: str) -> _Stat | None:
+    """That of process ``name``; None if it is gone."""
+    try:
+        with open(f"{_PROC}/{name}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()  # a name in parentheses may have both
+        times = sum(map(int, fields[_TIMES]))
+        return _Stat(int(name), int(fields[1]), int(fields[2]), times / _TICKS)
+    except (OSError, ValueError, IndexError):
+        return None

@@ -1,0 +1,82 @@
+"""The time limit of a test: of a processor's time, so that a busy machine ends no test that goes on."""
+
+import pytest
+
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+
+#: Seconds; where torch is a CUDA build a process has more to do before its test begins.
+LIMIT = 3 if cuda_version_of_torch() is None else 6
+BODIES = """
+    import subprocess
+    import sys
+    import threading
+    import time
+
+    import pytest
+    from holding import hold
+
+    #: Seconds that a body takes which has a fifth of a processor, as on a busy machine.
+    LONG = 9
+
+    def work(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_has_a_fifth_of_a_processor():
+        kept = hold(0.5)
+        end = time.monotonic() + LONG
+        while time.monotonic() < end:
+            work(0.1)
+            time.sleep(0.4)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_waits_for_its_compile_workers():
+        kept = hold(0.5)
+        program = "import time\\nend = time.monotonic() + float(sys.argv[1])\\n" \\
+            "while time.monotonic() < end:\\n    sum(range(3_000_000))\\n    time.sleep(0.3)"
+        subprocess.run([sys.executable, "-c", "import sys\\n" + program, str(LONG)], start_new_session=True)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_locks_itself_out():
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_polls():
+        while not sys.argv == []:
+            time.sleep(0.05)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_works_for_ever():
+        while True:
+            pass
+    """
+FOR_EVER = {
+    "test_locks_itself_out": "of processor time in them: it waits",
+    "test_polls": "of processor time in them: it waits",
+    "test_works_for_ever": f"it did not finish within {LIMIT} s of processor time",
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of, both_ways):
+    table = {"pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 1\n"}
+    option = f"--membudget-timeout={LIMIT}"
+    return session_of({"test_bodies.py": BODIES, **table}, "--membudget", option, *both_ways)
+
+
+@pytest.mark.parametrize("name", ["test_has_a_fifth_of_a_processor", "test_waits_for_its_compile_workers"])
+def test_what_goes_on_is_not_ended(run, name):
+    assert run.outcomes[name] == "passed", run.text(name)
+    assert run.allocated(name) == 2**29
+
+
+@pytest.mark.parametrize("name", FOR_EVER)
+def test_what_does_not_is_ended(run, name):
+    assert run.outcomes[name] == "failed"
+    assert f"it did not finish within {LIMIT} s" in run.text(name)
+    assert FOR_EVER[name] in run.text(name)
+    assert "--membudget-timeout, or [tool.membudget] timeout" in run.text(name)
