@@ -202,13 +202,14 @@ def _estimated(job: Any) -> float:
 
 def _jobs() -> Iterator[tuple[str, Any]]:
     from pytest_membudget.formulas.inputs.hugging_face import read_config
-    from pytest_membudget.formulas.job import Checkpointing, Degrees, Job, Precision
+    from pytest_membudget.formulas.job import Checkpointing, DataParallel, Degrees, Job, Precision
 
     t5 = {"model_type": "t5", "d_model": 768, "d_ff": 3072, "num_layers": 12, "num_heads": 12}
     yield "Gemma 2 9B", Job(read_config({"model_type": "gemma2"}), sequence=4096)
     yield "DeepSeek-V3", Job(read_config(json.loads(_DEEPSEEK.read_text())), sequence=4096)
     yield "T5 base", Job(read_config(t5), sequence=512)
     degrees = Degrees(data_parallel_shard_degree=32, tensor_parallel_degree=8, pipeline_parallel_degree=8)
+    parallel = DataParallel("zero1")
     yield (
         "Llama 3 70B on 2,048 GPUs",
         Job(
@@ -217,7 +218,8 @@ def _jobs() -> Iterator[tuple[str, Any]]:
             sequence=8192,
             accumulation=16,
             degrees=degrees,
-            precision=Precision("fsdp", "bf16"),
+            data_parallel=parallel,
+            precision=Precision("pure", "bf16"),
             checkpointing=Checkpointing("full"),
         ),
     )

@@ -100,7 +100,10 @@ KINDS = {
     "FSDP2, accumulated": Job(LLAMA, degrees=HALVES, accumulation=2),
     "FSDP2, ends": Job(LLAMA, degrees=HALVES, data_parallel=DataParallel(wraps_ends=True)),
     "stages": Job(
-        LLAMA, degrees=Degrees(pipeline_parallel_degree=2, data_parallel_shard_degree=2), accumulation=4
+        LLAMA,
+        degrees=Degrees(pipeline_parallel_degree=2, data_parallel_replicate_degree=2),
+        data_parallel=DataParallel("ddp"),
+        accumulation=4,
     ),
     "a tied table": Job(read_config({"model_type": "gemma", "num_hidden_layers": 4}), accumulation=2),
 }

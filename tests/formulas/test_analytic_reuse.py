@@ -13,7 +13,15 @@ from pytest_membudget.formulas.figures import report_of
 from pytest_membudget.formulas.implementations import decoders, kept_tapes, setting
 from pytest_membudget.formulas.implementations.styles import style_of
 from pytest_membudget.formulas.inputs.hugging_face import read_config
-from pytest_membudget.formulas.job import Adapter, Checkpointing, Degrees, Job, Optimizer, Precision
+from pytest_membudget.formulas.job import (
+    Adapter,
+    Checkpointing,
+    DataParallel,
+    Degrees,
+    Job,
+    Optimizer,
+    Precision,
+)
 from pytest_membudget.formulas.moments import Moment
 from pytest_membudget.formulas.piles import EMPTY, Pile
 from pytest_membudget.formulas.pipeline import stages_of
@@ -37,7 +45,13 @@ JOBS = [
     Job(LLAMA, adapter=Adapter(8, ("q_proj",))),
     Job(LLAMA, adapter=Adapter(8, ("v_proj",))),
     Job(LLAMA, implementation="torchtitan"),
-    Job(LLAMA, implementation="torchtitan", degrees=PIPELINE, accumulation=4),
+    Job(
+        LLAMA,
+        implementation="torchtitan",
+        degrees=PIPELINE,
+        data_parallel=DataParallel("zero1"),
+        accumulation=4,
+    ),
     Job(LLAMA, gpu="A100-40GB", attention="math"),
     Job(read_config({"model_type": "gemma2", "num_hidden_layers": 4})),
     Job(read_config({"model_type": "gpt_oss", "num_hidden_layers": 4})),

@@ -82,6 +82,32 @@ def test_a_value_of_a_shape_varies(folder):
     ]
 
 
+@pytest.mark.parametrize("model", ["{torchtitan: 8B}", "{torchtitan: {flavor: 8B}}"])
+def test_a_value_beside_a_flavor_of_torchtitan_varies(folder, model):
+    points = folder.points(budget("{model.torchtitan.n_layers: [2, 4]}", f"model: {model}"))
+
+    assert list(values_of(points, "model").values()) == [
+        {"torchtitan": {"flavor": "8B", "n_layers": layers}} for layers in (2, 4)
+    ]
+
+
+def test_a_key_of_a_configuration_varies_where_it_is_written_out(folder):
+    points = folder.points(
+        budget("{model.config.num_hidden_layers: [1]}", "model: {config: {hidden_size: 8}}")
+    )
+
+    assert list(values_of(points, "model").values()) == [
+        {"config": {"hidden_size": 8, "num_hidden_layers": 1}}
+    ]
+
+
+@pytest.mark.parametrize("model", ["a.json", "{config: a.json}"])
+def test_a_key_of_a_file_does_not_vary(folder, model):
+    [point] = folder.points(budget("{model.config.num_hidden_layers: [1]}", f"model: {model}")).values()
+
+    assert "model.config names a file; write its content as a table" in point.mistakes[0]
+
+
 def test_another_way_to_name_the_model_takes_the_first_ones_place(folder):
     points = folder.points(budget("{model.torchtitan: [8B]}", "model: a.json"))
 

@@ -237,7 +237,7 @@ def test_generation_has_its_prompt_for_a_sequence(job_of):
         ("", 1, 1),
         ("gpus: 8", 8, 1),
         ("gpus: 8\ndata_parallel: ddp", 1, 8),
-        ("gpus: 8\ntensor_parallel_degree: 2\npipeline_parallel_degree: 2", 2, 1),
+        ("gpus: 8\ntensor_parallel_degree: 2\ncontext_parallel_degree: 2", 2, 1),
         ("gpus: 8\ndata_parallel_replicate_degree: 2", 4, 2),
         ("gpus: 8\ndata_parallel_replicate_degree: 2\ndata_parallel_shard_degree: -1", 4, 2),
         ("data_parallel_shard_degree: 4\ndata_parallel_replicate_degree: 2", 4, 2),
@@ -338,6 +338,12 @@ def test_experts_are_shared_out_evenly_among_ranks_that_are_there(mistakes_of, f
         (
             "batch_size: 2",
             "f.membudget.yaml:5: batch_size: 2: there is no field batch_size; did you mean micro_batch?",
+        ),
+        ("offload: [activations]", "f.membudget.yaml:5: offload: activations on the host depend on"),
+        ("precision: {compute: fp8}", "f.membudget.yaml:5: precision: training in fp8 keeps"),
+        (
+            "gpus: 8\npipeline_parallel_degree: 2\ndata_parallel: {reshards_after_forward: false}",
+            "f.membudget.yaml:6: pipeline_parallel_degree: FSDP2 keeps whole parameters and gradients",
         ),
         ("micro_batch: two", "f.membudget.yaml:5: micro_batch: two: write a whole number of at least 1"),
     ],

@@ -23,6 +23,7 @@ from .local_tensors import LocalTensor
 from .moments import Step, moments_of
 from .number_types import bytes_for
 from .pipeline import stages_of
+from .refused import refused
 from .sharding import ceil_div, local_tensors, shard_ranks
 from .stage import Stage
 from .terms import Term
@@ -207,6 +208,8 @@ def _assumptions(stage: Stage) -> tuple[str, ...]:
 
 
 def _check(job: Job) -> None:
-    """Raise ``UsageMistake`` where parts of ``job`` do not go together."""
+    """Raise ``UsageMistake`` where parts of ``job`` do not go together, or no formula has one."""
+    for name, what in refused(job):
+        raise UsageMistake(f"{name}: {what}")
     if job.optimizer.in_backward and job.accumulation > 1:
         raise UsageMistake("an optimizer step in backward cannot accumulate gradients: write accumulation 1")

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from ..user_input.fields import Table, unknown_field
-from ..user_input.kinds import TABLE, Numbers
+from ..user_input.kinds import TABLE, Numbers, Value
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
 from .reading import Entry, over
@@ -62,6 +62,7 @@ def points_of(entry: Entry) -> list[Point]:
         return [Point(entry.name, entry.node, fields, entry.mistakes)]
     mistakes = Mistakes()
     axes = _axes(grid, mistakes)
+    _check_files(axes, fields, grid, mistakes)
     if mistakes:
         return [Point(entry.name, entry.node, fields, tuple(mistakes.lines))]
     names = _short_names([path for axis in axes for path in axis.paths])
@@ -114,10 +115,23 @@ def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
             kind = kind.by_name[name].kind
         elif kind is TABLE or isinstance(kind, Numbers):
             kind = None
+        elif isinstance(kind, Value) and kind.takes({name: node}):
+            kind = TABLE
         else:
             mistakes.add(node, f"grid: {path}: {prefix.rstrip('.')} has no fields; write that alone")
             return
         prefix += f"{name}."
+
+
+def _check_files(axes: Iterable[_Axis], fields: Mapping[str, Node], grid: Node, mistakes: Mistakes) -> None:
+    """Keys of a configuration vary where it is written out, not where its file is named."""
+    for path in (path for axis in axes for path in axis.paths):
+        model, _, key = path.partition(".config.")
+        value = fields[model].value if key and model in fields else None
+        if isinstance(value, dict) and "config" in value:
+            value = value["config"].value
+        if isinstance(value, str):
+            mistakes.add(grid, f"grid: {path}: {model}.config names a file; write its content as a table")
 
 
 def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> Iterator[tuple[Node, ...]]:
@@ -156,10 +170,17 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
             opened = {key: child for key, child in opened.items() if key not in kind.one_of or key == name}
         inner: object = kind.by_name[name].kind
     else:
-        opened = dict(below.value) if below is not None and isinstance(below.value, dict) else {}
+        opened = _opened(below)
         inner = None
     opened[name] = _put(inner, opened.get(name), rest, node)
     return Node(opened, node.file, node.line)
+
+
+def _opened(below: Node | None) -> dict[str, Node]:
+    """The keys of a table that someone else checks; a flavor of torchtitan is one of them."""
+    if below is None or below.value is None:
+        return {}
+    return dict(below.value) if isinstance(below.value, dict) else {"flavor": below}
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:

@@ -9,12 +9,18 @@ from ..errors import UsageMistake
 from ..formulas.job import Job
 from ..formulas.model import Experts, Layer, Model
 from ..formulas.optimizers.registry import family_of, implementation_of
+from ..formulas.refused import refused
 from .grid import Written
 
 
 def check_job(job: Job, written: Written) -> None:
     """Note what cannot run, at the field that is to blame."""
-    for name, what in (*_of_the_layout(job), *_of_the_experts(job), *_of_the_step(job, written.values)):
+    for name, what in (
+        *_of_the_layout(job),
+        *_of_the_experts(job),
+        *_of_the_step(job, written.values),
+        *refused(job),
+    ):
         written.refuse(name, what)
 
 
