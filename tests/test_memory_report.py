@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pytest_membudget.caveats import OPERATOR, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
 
 PEAK = PeakBytes(allocated_bytes=1536, active_bytes=2048, reserved_bytes=4096, device_bytes=8192)
@@ -21,8 +22,10 @@ def traced(**changes):
             Holder(500, 1, "activations", None, None, "aten::mm", "x = self.proj(x)"),
         ),
         "rank": 3,
-        "assumptions": ("src/model.py:50 reads a bool value (once): taken to be False",),
-        "not_modelled": ("temporaries inside kernels",),
+        "caveats": (
+            Caveat(READ, "src/model.py:50 reads a bool value (once): taken to be False"),
+            Caveat(OPERATOR, "temporaries inside kernels", 512),
+        ),
         "seconds": 1.25,
     }
     return MemoryReport(**{**values, **changes})
@@ -92,6 +95,20 @@ def test_json_has_the_keys_that_other_tools_read():
         "host": None,
         "assumptions": ["src/model.py:50 reads a bool value (once): taken to be False"],
         "not_modelled": ["temporaries inside kernels"],
+        "caveats": [
+            {
+                "kind": "read",
+                "level": "assumed",
+                "text": "src/model.py:50 reads a bool value (once): taken to be False",
+                "bound_bytes": None,
+            },
+            {
+                "kind": "operator",
+                "level": "assumed",
+                "text": "temporaries inside kernels",
+                "bound_bytes": 512,
+            },
+        ],
         "seconds": 1.25,
         "timeline": None,
     }

@@ -11,6 +11,7 @@ from pytest_membudget import assumptions, components, outcomes, plugin, testing
 from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
 from pytest_membudget.budgets.settings import SETTINGS, WAIVER
+from pytest_membudget.caveats import KINDS
 from pytest_membudget.comparison import comparing
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
@@ -183,8 +184,16 @@ def test_keys_of_a_budget():
 
 def test_keys_of_a_figure():
     assert documented("A figure") == set(figure().to_json())
+    assert documented("A caveat") == set(KINDS)
     assert documented("Peaks") == set(figure().to_json()["peak"])
     assert documented("A holder") == set(figure().to_json()["holders"][0])
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_the_level_of_a_kind(kind):
+    [row] = [line for line in section("A caveat").splitlines() if line.startswith(f"| `{kind.name}`")]
+
+    assert row.split("|")[2].strip().partition(";")[0] == kind.level
 
 
 def test_keys_of_a_comparison():

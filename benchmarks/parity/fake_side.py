@@ -48,11 +48,14 @@ class FakeSide:
     def assumed(self) -> list[str]:
         """What was read or sized without being known."""
         mode = self._device._mode
-        return [*(f"read of {read.dtype}" for read in mode.reads.assumed), *mode.shapes.texts("/")]
+        sizes = [one.text for one in mode.shapes.caveats("/")]
+        return [*(f"read of {read.dtype}" for read in mode.reads.assumed), *sizes]
 
     def not_modelled(self) -> list[str]:
         """What ran and may have taken memory that is not counted."""
-        return [*self._device._mode.charges.unmodelled.texts("/"), *self._device._notes]
+        device = self._device
+        found = [*device._mode.charges.unmodelled.caveats("/"), *device._notes]
+        return [one.text for one in found if one.kind.is_missing]
 
 
 class _Logged(CachingAllocator):

@@ -62,7 +62,7 @@ class StandInSide:
 
     def assumed(self) -> list[str]:
         """What was read or sized without being known."""
-        return self._values.assumptions("/")
+        return [one.text for one in self._values.caveats("/")]
 
     def not_modelled(self) -> list[str]:
         """What ran and may have taken memory that is not counted."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .caveats import Caveat, caveats_in
 from .components import COMPONENTS
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -98,9 +99,8 @@ class MemoryReport:
     holders: tuple[Holder, ...] = ()
     rank: int = 0
     host: MemoryReport | None = None
-    assumptions: tuple[str, ...] = ()
-    """Answers given to reads of data, and what else was taken for granted."""
-    not_modelled: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    """What it rests on and what it leaves out."""
     seconds: float = 0.0
     timeline: Timeline | None = None
     """Memory over the run, where a report was asked for."""
@@ -111,6 +111,31 @@ class MemoryReport:
     def peak_bytes(self) -> int:
         """The peak of the metric that the budget is held to."""
         return int(getattr(self.peak, f"{self.metric}_bytes"))
+
+    @property
+    def bound_bytes(self) -> int:
+        """What of the metric is missing at most, of all that is not modelled and has a bound.
+
+        Kernels run one after the other, so that of allocated memory only the largest bound counts at once;
+        what the allocator has reserved for one of them it may keep for the next.
+        """
+        bounds = [one.bound_bytes for one in self.caveats if one.bound_bytes is not None]
+        return max(bounds, default=0) if self.metric == "allocated" else sum(bounds)
+
+    @property
+    def most_bytes(self) -> int:
+        """The peak with what may be missing of it: what budgets are held to."""
+        return self.peak_bytes + self.bound_bytes
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The lines of *Taken for granted*: answers given to reads of data, and what else was assumed."""
+        return tuple(one.text for one in self.caveats if not one.kind.is_missing)
+
+    @property
+    def not_modelled(self) -> tuple[str, ...]:
+        """The lines of *Not modelled*."""
+        return tuple(one.text for one in self.caveats if one.kind.is_missing)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -124,8 +149,7 @@ class MemoryReport:
             "components": dict(self.components),
             "holders": holders,
             "host": self.host.to_json() if self.host is not None else None,
-            "assumptions": list(self.assumptions),
-            "not_modelled": list(self.not_modelled),
+            **_caveats_json(self.caveats),
             "seconds": round(self.seconds, 3),
             "timeline": self.timeline.to_json() if self.timeline is not None else None,
             "device": self.device,
@@ -142,12 +166,26 @@ class MemoryReport:
             components=_in_order(data["components"]),
             holders=tuple(Holder(**holder) for holder in data["holders"]),
             host=cls.from_json(data["host"]) if data.get("host") is not None else None,
-            assumptions=tuple(data["assumptions"]),
-            not_modelled=tuple(data["not_modelled"]),
+            caveats=caveats_in(data),
             seconds=data["seconds"],
             timeline=Timeline.from_json(data["timeline"]) if data.get("timeline") is not None else None,
             device=data.get("device", ""),
         )
+
+
+def with_caveats(report: Mapping[str, Any], caveats: Iterable[Caveat]) -> dict[str, Any]:
+    """A report's JSON with further ``caveats``."""
+    return {**report, **_caveats_json((*caveats_in(report), *caveats))}
+
+
+def _caveats_json(caveats: Iterable[Caveat]) -> dict[str, Any]:
+    """Each of them, and their lines by what they are about, as reports had them first."""
+    found = list(caveats)
+    return {
+        "assumptions": [one.text for one in found if not one.kind.is_missing],
+        "not_modelled": [one.text for one in found if one.kind.is_missing],
+        "caveats": [one.to_json() for one in found],
+    }
 
 
 def _in_order(components: Mapping[str, int]) -> dict[str, int]:

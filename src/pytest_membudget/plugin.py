@@ -62,6 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="end a test that has used as much processor time, or has waited as long (default 300)",
     )
     group.addoption(
+        "--membudget-strict",
+        action="store_true",
+        default=None,
+        help="fail budgets that were not checked, or not all of them: skipped tests, memory that is not "
+        "modelled and has no bound, sizes that rest on unknown data",
+    )
+    group.addoption(
         "--membudget-compare",
         metavar="BASE",
         default=None,
@@ -143,7 +150,7 @@ def _gate_of(config: pytest.Config) -> Gate:
 
     pyproject, start = config.rootpath / "pyproject.toml", Path(config.invocation_params.dir)
     _announce_custom_gpus(config, pyproject)
-    names = ("gpu", "device", "timeout", "measure", "cache")
+    names = ("gpu", "device", "timeout", "measure", "cache", "strict")
     options = {name: config.getoption(f"membudget_{name}") for name in names}
     settings = load_settings(pyproject, options)
     plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)

@@ -28,6 +28,7 @@ import pytest
 
 from .budgets.budget import Budget
 from .budgets.marked_test import MarkedTest
+from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
 from .errors import UsageMistake
 from .estimates.estimate import Estimate, without_figure
@@ -67,10 +68,11 @@ class Given:
     """A worker's answer for a budget; ``traced`` or ``measured``."""
 
 
-def takes(gib: float, *, host_gib: float = 0, **components: float) -> Given:
+def takes(gib: float, *, host_gib: float = 0, caveats: Sequence[Caveat] = (), **components: float) -> Given:
     """The test takes ``gib`` GiB on each of its ranks, by every metric, and ``host_gib`` of host memory each.
 
-    ``components``: GiB of single ones, as ``activations=0.75``; the rest are ``inputs``.
+    ``caveats``: what the figure rests on or leaves out (``pytest_membudget.caveats``). ``components``: GiB of
+    single ones, as ``activations=0.75``; the rest are ``inputs``.
     """
     unknown = set(components) - {*COMPONENTS}
     if unknown:
@@ -81,7 +83,7 @@ def takes(gib: float, *, host_gib: float = 0, **components: float) -> Given:
     def answer(budget: Budget, kind: str) -> dict[str, Any]:
         host = _report(budget, kind, host_gib, {}) if host_gib else None
         reports = [
-            replace(_report(budget, kind, gib, components), rank=rank, host=host)
+            replace(_report(budget, kind, gib, components, caveats), rank=rank, host=host)
             for rank in range(budget.gpus)
         ]
         return {"outcome": "traced", "reports": [report.to_json() for report in reports]}
@@ -208,13 +210,16 @@ def given_to(config: pytest.Config, args: Sequence[str]) -> GivenEstimates | Giv
     return given
 
 
-def _report(budget: Budget, kind: str, gib: float, components: Mapping[str, float]) -> MemoryReport:
+def _report(
+    budget: Budget, kind: str, gib: float, components: Mapping[str, float], caveats: Sequence[Caveat] = ()
+) -> MemoryReport:
     size_bytes = bytes_of_gib(gib)
     held = {name: bytes_of_gib(part) for name, part in components.items()}
     empty = {name: 0 for name in COMPONENTS if budget.metric in METRICS_WITH.get(name, METRICS)}
     rest = {INPUTS: held.get(INPUTS, 0) + size_bytes - sum(held.values())}
     peak = PeakBytes(size_bytes, size_bytes, size_bytes, size_bytes)
-    return MemoryReport(kind, budget.metric, peak, {**empty, **held, **rest}, assumptions=(_NOT_CHECKED,))
+    given = (Caveat(HOW, _NOT_CHECKED), *caveats)
+    return MemoryReport(kind, budget.metric, peak, {**empty, **held, **rest}, caveats=given)
 
 
 def _fixed(**answer: Any) -> Given:

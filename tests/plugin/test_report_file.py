@@ -37,7 +37,7 @@ ROW = {
 }  # fmt: skip
 ESTIMATE = {
     "kind": str, "rank": int, "peak": dict, "components": dict, "holders": list, "host": type(None),
-    "assumptions": list, "not_modelled": list, "seconds": float,
+    "assumptions": list, "not_modelled": list, "caveats": list, "seconds": float,
 }  # fmt: skip
 BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
 PEAKS = {"allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"}
@@ -61,7 +61,7 @@ def has(document, types):
 def test_the_head_says_what_it_was_made_with(run):
     report = run.report
 
-    assert set(report) == {"schema_version", "tool", "torch", "git", "distributions", "tests"}
+    assert set(report) == {"schema_version", "strict", "tool", "torch", "git", "distributions", "tests"}
     assert report["distributions"]["pytest"] == pytest.__version__
     assert report["schema_version"] == 1
     assert re.match(r"\d+\.\d+", report["tool"]["version"])

@@ -23,7 +23,7 @@ def traced(request):
     """The answer of a test that takes 512 bytes; of rank 0, that ranks 1 and 3 differ."""
     report = {**REPORT, "rank": request.get("rank", 0)}
     answer = {"outcome": "traced", "report": report, "properties": []}
-    return {**answer, "representatives": [0, 1, 3], "rank_assumption": ""}
+    return {**answer, "representatives": [0, 1, 3], "rank_caveats": []}
 
 
 class ScriptedWorkers:

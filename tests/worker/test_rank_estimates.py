@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.caveats import HOW, Caveat
 from pytest_membudget.worker.ranks.rank_estimates import answer_of_ranks
 
 ALIKE = "ranks 1 to 6 are taken to be like rank 0"
@@ -14,7 +15,10 @@ class Ranks:
     def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
         self.asked = []
         self.heard = {}
-        self._likeness = {"representatives": list(representatives), "rank_assumption": assumption}
+        self._likeness = {
+            "representatives": list(representatives),
+            "rank_caveats": [Caveat(HOW, assumption).to_json()] if assumption else [],
+        }
         self._sizes = sizes or {}
         self._host = host or {}
         self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
@@ -167,8 +171,9 @@ def test_of_several_machines_the_bound_is_told():
     answer = answer_of_ranks(Budget(gib=1, gpus=16, host_gib=1), ranks)
 
     assert ranks.asked == [0, 15]
-    (told,) = assumptions_of(answer)[15][1:]
-    assert told.startswith(f"{ALIKE}; in the sum of a machine's host memory, ranks without an estimate count")
+    alike, told = assumptions_of(answer)[15][1:]
+    assert alike == ALIKE
+    assert told.startswith("in the sum of a machine's host memory, ranks without an estimate count")
 
 
 def test_without_a_budget_of_host_memory_it_makes_no_difference():

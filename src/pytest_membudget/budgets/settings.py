@@ -16,8 +16,8 @@ from ..errors import UsageMistake
 from ..names import AUTO, CACHES, DEVICES, MEASURES, ON
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
+from ..user_input.kinds import FLAG, Choice, Parsed, Several, number, text, whole
 from ..user_input.kinds import TABLE as ANY_TABLE
-from ..user_input.kinds import Choice, Parsed, Several, number, text, whole
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import TOML, Node, Syntax
 from ..user_input.toml_nodes import toml_nodes
@@ -121,6 +121,9 @@ class Settings:
     )
     cache: str = described(
         Choice(CACHES), "Whether estimates of earlier sessions are used; `refresh`: only kept.", default=ON
+    )
+    strict: bool = described(
+        FLAG, "Budgets that were not checked, or not all of them, are failures.", default=False
     )
     max_disagreement: str = described(
         Parsed("percentage", _percentage),

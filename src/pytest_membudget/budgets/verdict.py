@@ -38,7 +38,8 @@ def judge(
     """Hold every report to ``budget``; the worst decides.
 
     ``capacity_bytes`` is what the named card can hold of the budget's metric: all of its memory for
-    ``device``, without the context for the others; the budget where no ``gib`` is given. ``machine`` is the
+    ``device``, without the context for the others; the budget where no ``gib`` is given. What is not modelled
+    counts with its bound, where it has one. ``machine`` is the
     one that ``host_gib`` is held to. No report, or one in which nothing was allocated, is an error: a budget
     that checked nothing never passes.
     """
@@ -46,12 +47,11 @@ def judge(
     unchecked = _unchecked(budget, reports, machine)
     if unchecked is not None:
         return Verdict(ERROR, unchecked)
-    worst = max(reports, key=lambda report: report.peak_bytes)
-    if limit_bytes is not None and worst.peak_bytes > limit_bytes:
-        excess = gib_text(worst.peak_bytes - limit_bytes)
-        return _of_rank(
-            budget, worst, OVER, f"{excess} over its budget of {_limit_text(budget, limit_bytes)}"
-        )
+    worst = max(reports, key=lambda report: report.most_bytes)
+    if limit_bytes is not None and worst.most_bytes > limit_bytes:
+        excess = gib_text(worst.most_bytes - limit_bytes)
+        reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}{_bound_text(worst)}"
+        return _of_rank(budget, worst, OVER, reason)
     over = _component_over(budget, reports) or _host_over(budget, machine)
     return over or _within(budget, worst, limit_bytes, machine)
 
@@ -71,6 +71,12 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
             "offload to the host what it is for, or leave host_gib out"
         )
     return None
+
+
+def _bound_text(report: MemoryReport) -> str:
+    if not report.bound_bytes:
+        return ""
+    return f", with the {gib_text(report.bound_bytes)} at most that are not modelled"
 
 
 def _component_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
@@ -104,7 +110,7 @@ def _within(budget: Budget, worst: MemoryReport, limit_bytes: int | None, machin
         host = f"host memory {share:.0%} of its budget of {budget.host_gib:g} GiB a machine"
     if limit_bytes is not None:
         share = worst.peak_bytes / limit_bytes
-        text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}"
+        text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}{_bound_text(worst)}"
         return _of_rank(budget, worst, WITHIN, f"{text}; {host}" if host else text)
     components = "all components within their budgets" if budget.components else ""
     return Verdict(WITHIN, "; ".join(filter(None, (components, host))))

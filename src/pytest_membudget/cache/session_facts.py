@@ -66,7 +66,17 @@ _XDISTS_OWN = "no:terminal"
 
 #: Settings that say what is done with an estimate, not what it is; of ``device``, what came of it counts.
 _JUDGING = frozenset(
-    {"measure", "max_disagreement", "max_growth", "timeout", "cache", "waivers", "processes", "device"}
+    {
+        "measure",
+        "max_disagreement",
+        "max_growth",
+        "timeout",
+        "cache",
+        "waivers",
+        "processes",
+        "device",
+        "strict",
+    }
 )
 
 

@@ -130,6 +130,7 @@ class BasePlugin:
             "membudget": True,
             "membudget_compare": None,
             "membudget_measure": "off",
+            "membudget_strict": False,  # what is not all checked is compared all the same
             "membudget_report": option.membudget_report and os.path.join(self._scratch, "report"),
         }
         for name, value in {**chosen, **ours}.items():

@@ -18,6 +18,7 @@ from .base_run import BaseRun, Invocation
 from .exchange import Exchange
 from .git import OPTION, BaseCommit, find_base
 from .head_run import head_of
+from .strictness import strictly
 from .verdicts import compared, with_waiver
 from .waivers import unused_waivers, waiver_for
 
@@ -118,6 +119,10 @@ class Comparing:
             comparison = compared(result, before, (own_facts(), base.facts), trouble)
         waiver = waiver_for(result.nodeid, self.plan.waivers)
         return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
+
+    def strictly(self, result: TestResult) -> TestResult:
+        """``result`` as ``--membudget-strict`` has it: an error where it would pass unchecked."""
+        return strictly(result, waiver_for(result.nodeid, self.plan.waivers), self._today)
 
     def session(
         self, results: Sequence[TestResult], *, is_whole: bool, lists_removed: bool

@@ -141,7 +141,8 @@ def with_waiver(
         return comparison
     figures = _figures(head)
     known = comparison or Comparison(NEW_OVER, head_bytes=figures[-1].peak_bytes if figures else None)
-    excess_bytes = (known.head_bytes or 0) - waiver.ceiling_bytes
+    bound_bytes = figures[-1].bound_bytes if figures else 0
+    excess_bytes = (known.head_bytes or 0) + bound_bytes - waiver.ceiling_bytes
     if excess_bytes > 0:
         reason = f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
         return replace(known, reason="; ".join(filter(None, (known.reason, reason))))
@@ -174,8 +175,9 @@ def _comparable(
     head: TestResult, base: TestResult, facts: tuple[Facts, Facts]
 ) -> tuple[MemoryReport, MemoryReport] | str:
     """The two figures to compare, the head's first; or why there are none."""
-    if base.verdict in (ERROR, SKIPPED):
-        what = "could not be estimated" if base.verdict == ERROR else "was skipped"
+    verdict = base.without_strict or base.verdict
+    if verdict in (ERROR, SKIPPED):
+        what = "could not be estimated" if verdict == ERROR else "was skipped"
         return f"at the base it {what}: {base.reason}"
     heads = {figure.kind: figure for figure in _figures(head)}
     bases = {figure.kind: figure for figure in _figures(base)}

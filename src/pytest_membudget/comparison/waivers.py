@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ..budgets.settings import TABLE, Waiver
 from ..results.comparison import EXPIRED, WAIVED, UnusedWaiver
 from ..results.test_result import TestResult
+from .strictness import unchecked_in
 
 
 def waiver_for(nodeid: str, waivers: Iterable[Waiver]) -> Waiver | None:
@@ -27,7 +28,7 @@ def unused_waivers(
     found = []
     for waiver in waivers:
         covered = [result for result in results if waiver.covers(result.nodeid)]
-        needed = [result for result in covered if result.status in (WAIVED, EXPIRED)]
+        needed = [result for result in covered if result.status in (WAIVED, EXPIRED) or unchecked_in(result)]
         if needed or not (covered or is_whole):
             continue
         expired = f"; it expired on {waiver.expires}" if waiver.has_expired(today) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from ..caveats import Caveat
 from ..hardware.gpus import Gpu
 from ..memory_report import MemoryReport
 
@@ -70,6 +71,6 @@ class Device(ABC):
         """After rank 0's run: what it has broadcast to the other ranks."""
         return ""
 
-    def rank_assumption(self) -> str:
-        """What is taken for granted of the ranks that are not run; empty if there are none."""
-        return ""
+    def rank_caveats(self) -> list[Caveat]:
+        """What is taken for granted of the ranks that are not run; none if there are none."""
+        return []

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
+from ..caveats import FORMULA, HOW, LEAST, Caveat, caveats_of
 from ..components import COLLECTIVES, INPUTS, WORKSPACES
 from ..errors import UsageMistake
 from ..hardware.gpus import find_gpu
@@ -68,8 +69,7 @@ def _figure(stage: Stage) -> RankFigure:
         host=_host(tensors, job),
         context_bytes=gpu.context_bytes if gpu else 0,
         replay=_replay(stage, step, tensors) if has_order(job) else None,
-        assumptions=_assumptions(stage),
-        not_modelled=(*(states.not_modelled(job) if job.task == "train" else ()), *unchecked(job)),
+        caveats=_caveats(stage),
     )
 
 
@@ -194,17 +194,18 @@ def _host(tensors: Sequence[LocalTensor], job: Job) -> tuple[Term, ...]:
     return tuple(term for term in found if term.bytes)
 
 
-def _assumptions(stage: Stage) -> tuple[str, ...]:
+def _caveats(stage: Stage) -> tuple[Caveat, ...]:
     job = stage.job
+    missing = [*(states.not_modelled(job) if job.task == "train" else ()), *unchecked(job)]
     found = [f"analytic: {job.implementation}'s layers with {job.attention} attention"]
     if stage.ranks > 1:
         last = stage.rank + stage.ranks - 1
         found.append(f"ranks {stage.rank} to {last} are alike, or hold less where a shard is uneven")
     if job.gpu is None:
         found.append("no card named: cuBLAS workspaces as on an H100")
-    if job.data_parallel.kind == "zero3":
-        found.append("ZeRO 3 gathers layer by layer as FSDP2 does; DeepSpeed's own prefetching takes more")
-    return tuple(found)
+    gathers = "ZeRO 3 gathers layer by layer as FSDP2 does; DeepSpeed's own prefetching takes more"
+    least = [gathers] if job.data_parallel.kind == "zero3" else []
+    return (*caveats_of(HOW, found), *caveats_of(LEAST, least), *caveats_of(FORMULA, missing))
 
 
 def _check(job: Job) -> None:

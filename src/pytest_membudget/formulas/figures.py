@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .. import components
+from ..caveats import HOW, LEAST, Caveat
 from ..memory_report import Holder, MemoryReport, PeakBytes
 from ..units import MIB
 from .moments import Moment, peak_of
@@ -29,8 +30,7 @@ class RankFigure:
     """What each of them holds in the host's memory."""
     context_bytes: int = 0
     nccl_bytes: int = 0
-    assumptions: tuple[str, ...] = ()
-    not_modelled: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     replay: Callable[[], int] | None = field(default=None, compare=False)
     """What the caching allocator's model reserves for the step, tensor by tensor; None: no order is known."""
 
@@ -94,18 +94,21 @@ def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.
         holders=_holders(terms),
         rank=figure.rank,
         host=_host_report(figure) if figure.host else None,
-        assumptions=(f"the peak is at: {peak.name}", *_how_reserved(figure, metric), *figure.assumptions),
-        not_modelled=figure.not_modelled,
+        caveats=(
+            Caveat(HOW, f"the peak is at: {peak.name}"),
+            *_how_reserved(figure, metric),
+            *figure.caveats,
+        ),
         seconds=seconds,
     )
 
 
-def _how_reserved(figure: RankFigure, metric: str) -> tuple[str, ...]:
+def _how_reserved(figure: RankFigure, metric: str) -> tuple[Caveat, ...]:
     if metric == "allocated":
         return ()
     if figure.replay is None:
-        return ("reserved by formula: the least that the allocator must hold",)
-    return ("reserved: two steps, tensor by tensor, through the model of the allocator",)
+        return (Caveat(LEAST, "reserved by formula: the least that the allocator must hold"),)
+    return (Caveat(HOW, "reserved: two steps, tensor by tensor, through the model of the allocator"),)
 
 
 def _host_report(figure: RankFigure) -> MemoryReport:

@@ -28,11 +28,13 @@ from .summary import Summary
 from .test_reports import (
     attach_result,
     error_for,
+    excinfo_of,
     failure_line,
     finish_report,
     hand_over_properties,
     in_own_words,
     is_expected,
+    reason_of_skip,
     result_in,
     skip_text,
 )
@@ -92,7 +94,8 @@ class Gate:
         """One line: what is modelled."""
         plan = self._comparing.plan
         base = plan.commit.shown if plan.commit is not None else plan.text
-        return f"membudget: {self._choice.header}" + (base and f"; compares with {base}")
+        strict = "; strict: what is not checked fails" if self._settings.strict else ""
+        return f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know the tests that there are, whatever is chosen of them."""
@@ -112,11 +115,12 @@ class Gate:
             self._may_hide.append(str(path))
         if report.skipped and not self._is_worker:
             reason = skip_text(report)
-            self.results.module_skipped(
-                report.nodeid,
+            why = (
                 f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
-                "tests with budgets run on a virtual one: guard the others, not the file",
+                "tests with budgets run on a virtual one: guard the others, not the file"
             )
+            skipped = TestResult(report.nodeid, report.nodeid, 1, SKIPPED, why)
+            self.results.module_skipped(self._session.strict(skipped))
 
     # before pytest-xdist reports to its controller that this is known
     @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
@@ -192,6 +196,7 @@ class Gate:
         """A phase that was left out has passed; the report of a failure points at the mark."""
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
+        self._refuse_skip(item, call)
         with in_own_words(item, call):
             report = yield
         if is_marked(item) and report.when in ("setup", "call"):
@@ -203,11 +208,25 @@ class Gate:
                 attach_result(report, result)
         return report
 
+    def _refuse_skip(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Under ``--membudget-strict`` a test that pytest skips has failed, as one that was called."""
+        if not self._settings.strict or call.when != "setup" or call.excinfo is None or not is_marked(item):
+            return
+        reason = reason_of_skip(call.excinfo.value)
+        if reason is None or _RESULT in item.stash:
+            return
+        text = unchecked_text(item, reason)
+        result = self._session.strict(self._session.without_estimate(item, SKIPPED, text))
+        if result.verdict == ERROR:
+            item.stash[_RESULT] = result
+            call.excinfo = excinfo_of(BudgetUnchecked(failure_text(result)))
+            call.when = "call"
+
     def _result_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
         """The result of a test that has ended before it could be estimated."""
         if report.skipped:
             reason = unchecked_text(item, skip_text(report))
-            return self._session.without_estimate(item, SKIPPED, reason)
+            return self._session.strict(self._session.without_estimate(item, SKIPPED, reason))
         reason = f"it failed before it could be estimated: {failure_line(report)}"
         return self._session.without_estimate(item, ERROR, reason)
 
@@ -281,7 +300,8 @@ class Gate:
         """A session that was not interrupted and has not failed has run every budget, or it fails now."""
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
-        texts = [
+        texts = [f"{file}: {reason}" for file, reason in self.results.refused_modules().items()]
+        texts += [
             f"{nodeid}: its budget was not checked: the session ended without a report of the test"
             for nodeid in self.results.not_run()
         ]

@@ -24,7 +24,7 @@ from .estimators import Begin, Estimators
 from .marking import has_body, is_marked, marked_test, unreadable
 from .pytest_marks import expects_failure, skip_reason, unchecked_text
 from .session_results import SessionResults
-from .test_reports import error_for
+from .test_reports import error_for, may_be_expected
 
 #: Called before each estimate with its number, how many there are, and the test.
 Progress = Callable[[int, int, str], None]
@@ -109,18 +109,22 @@ class BudgetSession:
     def final(self, item: pytest.Item) -> TestResult:
         """The result of ``item`` with its measurement, or why it has none, and its comparison."""
         result = item.stash[_RESULT] = self._measured(item, self.result_of(item))
-        return self._comparing.compare(result)
+        return self.strict(self._comparing.compare(result))
+
+    def strict(self, result: TestResult) -> TestResult:
+        """``result`` as the session has it: under ``--membudget-strict`` what passes unchecked fails."""
+        return self._comparing.strictly(result) if self._settings.strict else result
 
     def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
         """Under ``--collect-only`` there will be no reports: what marks say of ``items`` is all there is."""
         for item in items:
             skipped = skip_reason(item)
             if skipped is not None:
-                result = self.without_estimate(item, SKIPPED, unchecked_text(item, skipped))
+                result = self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, skipped)))
                 self.results.settled(result, expected=False)
                 continue
-            result = self._comparing.compare(self.result_of(item))
-            error = error_for(result) if result.verdict != ERROR or result.raised else None
+            result = self.strict(self._comparing.compare(self.result_of(item)))
+            error = error_for(result) if may_be_expected(result) else None
             self.results.settled(result, expected=error is not None and expects_failure(item, error))
 
     def _measured(self, item: pytest.Item, result: TestResult) -> TestResult:

@@ -39,9 +39,15 @@ class SessionResults:
         known = self._results
         return [known[nodeid] for nodeid in {**self._planned, **known} if nodeid in known]
 
-    def module_skipped(self, nodeid: str, why: str) -> None:
-        """A whole file with budgets was skipped when it was imported."""
-        self._modules[nodeid] = why
+    def module_skipped(self, result: TestResult) -> None:
+        """A whole file with budgets was skipped when it was imported; ``result`` fails if that does."""
+        self._modules[result.nodeid] = result.reason
+        if result.verdict == ERROR:
+            self.settled(result, expected=False)
+
+    def refused_modules(self) -> dict[str, str]:
+        """Of skipped files those that fail, and why."""
+        return {nodeid: why for nodeid, why in self._modules.items() if nodeid in self._results}
 
     def failing(self) -> list[TestResult]:
         """The results that make the build fail."""

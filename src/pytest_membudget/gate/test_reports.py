@@ -64,6 +64,21 @@ def skip_text(report: pytest.CollectReport | pytest.TestReport) -> str:
     return text.removeprefix("Skipped: ")
 
 
+def reason_of_skip(error: BaseException) -> str | None:
+    """Why ``error`` lets nothing run, of a skip or of ``xfail(run=False)``; None for any other."""
+    if isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)):
+        return str(error.msg)
+    return None
+
+
+def excinfo_of(error: BaseException) -> pytest.ExceptionInfo[BaseException]:
+    """``error`` as pytest has one that was raised."""
+    try:
+        raise error
+    except type(error):
+        return pytest.ExceptionInfo.from_current()
+
+
 def failure_line(report: pytest.TestReport) -> str:
     """The line of a failure that names the exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
@@ -77,7 +92,7 @@ def finish_report(
     """Point ``report`` at the mark, and let no xfail mark swallow an unchecked budget."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, (BudgetExceeded, BudgetUnchecked)):
-        if result.verdict == ERROR and not result.raised:
+        if not may_be_expected(result):
             _refuse_xfail(item, call, report)
         crash = getattr(report.longrepr, "reprcrash", None)
         if crash is not None:
@@ -93,6 +108,11 @@ def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
         del report.wasxfail
         report.outcome = "failed"
         report.longrepr = item.repr_failure(call.excinfo)
+
+
+def may_be_expected(result: TestResult) -> bool:
+    """Whether an xfail mark may expect the failure: it is over its budget, or its own code has raised."""
+    return result.verdict != ERROR or (result.raised and result.without_strict is None)
 
 
 def error_for(result: TestResult) -> type[BudgetExceeded] | type[BudgetUnchecked] | None:

@@ -10,6 +10,7 @@ from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, version
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .causes import change_lines, signed_growth
+from .marks import legend
 
 
 def summary_lines(
@@ -32,6 +33,7 @@ def summary_lines(
         table = [[row[name] for name in headers] for row in cells]
         align = ["left" if name in _TEXTS else "right" for name in headers]
         yield from tabulate(table, headers, disable_numparse=True, colalign=align).splitlines()
+    yield from legend(rows)
     yield from _changed(rows)
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
@@ -86,7 +88,8 @@ def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
 def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict, what has become of the test since the base if that is anything, and a note."""
     said = [word for word in (row.status, note) if word and word != UNCHANGED]
-    return f"{row.verdict} ({', '.join(said)})" if said else str(row.verdict)
+    verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
+    return f"{verdict} ({', '.join(said)})" if said else verdict
 
 
 def _since_base(row: TestResult) -> dict[str, str]:

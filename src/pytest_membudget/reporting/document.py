@@ -78,9 +78,11 @@ _FIGURE_KEYS: Mapping[str, Shape] = {
     "components": MapOf(_WORD, _CHANGE),
     "holders": ListOf(_HOLDER),
 }
+_CAVEAT = Keys({"kind": _WORD, "text": _LINES}, {"bound_bytes": (Maybe(_SIZE), _none)})
 _FIGURE_MORE: dict[str, tuple[Shape, Callable[[], Any]]] = {
     "assumptions": (ListOf(_LINES), list),
     "not_modelled": (ListOf(_LINES), list),
+    "caveats": (Maybe(ListOf(_CAVEAT)), _none),
     "seconds": (_NUMBER, float),
     "timeline": (Maybe(_TIMELINE), _none),
     "device": (Text(20), str),
@@ -145,6 +147,7 @@ _ROW = Keys(
         "not_measured": (_LINES, str),
         "measured_on": _OPTIONAL_PLACE,
         "expected": (_FLAG, bool),
+        "without_strict": (Maybe(Of(Choice(("within", "over", "error", "skipped")))), _none),
         "comparison": (Maybe(_COMPARISON), _none),
     },
 )

@@ -28,14 +28,16 @@ def write_report(
     *,
     comparison: ComparedSession | None = None,
     testing: bool = False,
+    strict: bool = False,
 ) -> Path:
     """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
 
     ``comparison``: that with the base as a whole. ``testing``: figures are given by
-    ``pytest_membudget.testing``.
+    ``pytest_membudget.testing``. ``strict``: what was not checked is a failure.
     """
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
+        "strict": strict,
         "tool": {"version": __version__, "testing": testing},
         "torch": {
             "version": installed_version("torch"),

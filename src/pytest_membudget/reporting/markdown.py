@@ -12,6 +12,7 @@ from ..units import gib_text
 from .causes import cause_text, signed_growth
 from .document import Document
 from .escaping import html_code, markdown_block, markdown_code
+from .marks import legend
 from .status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
@@ -54,6 +55,7 @@ def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = ""
         if one.is_listed:
             parts.add(_why(one))
     _add_folded(parts, [one for one in found if not one.is_listed])
+    parts.add("".join(f"\\{line}" for line in legend(one.result for one in found)))
     return "\n\n".join([*head, *parts.kept, *([parts.note] if parts.note else []), foot]) + "\n"
 
 
@@ -178,6 +180,7 @@ def _row(one: ReportedTest) -> tuple[str, ...]:
 
 def _verdict(one: ReportedTest) -> str:
     word = f"**{one.word}**" if one.level == FAILURE else one.word
+    word += f" \\{one.result.mark}" if one.result.mark else ""
     reason = one.result.comparison.reason if one.result.comparison is not None else ""
     shown = reason and one.status in ("not-comparable", "waived", "expired-waiver")
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word

@@ -15,6 +15,7 @@ from ..results.comparison import ELSEWHERE
 from ..units import gib_text
 from .document import Document
 from .escaping import script_json
+from .marks import legend
 from .status import (
     FAILURE,
     ReportedTest,
@@ -66,6 +67,7 @@ def page(document: Document) -> str:
         comparison=document.comparison,
         tests=[_test(one, number) for number, one in enumerate(found)],
         failure=FAILURE,
+        legend=list(legend(one.result for one in found)),
         elsewhere=ELSEWHERE,
         gib=gib_text,
         charts=script_json([chart for number, one in enumerate(found) for chart in _charts(one, number)]),

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import OVER, SKIPPED, WITHIN, Verdict
+from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
 from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison, versions_text
 
@@ -58,6 +59,8 @@ class TestResult:
     """The test has failed, and its xfail mark expects that."""
     comparison: Comparison | None = None
     """With the same test at the base; None where nothing was compared."""
+    without_strict: str | None = None
+    """The verdict without ``--membudget-strict``, which has made it an error; None where it has not."""
 
     @property
     def status(self) -> str | None:
@@ -89,6 +92,24 @@ class TestResult:
     def own_estimates(self) -> tuple[MemoryReport, ...]:
         """The estimates of the test itself, without those of its scenario."""
         return tuple(estimate for estimate in self.estimates if estimate.kind == self.estimates[0].kind)
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What the verdict rests on, each once: the estimates', unless the budget was measured."""
+        holds_host = self.budget is not None and self.budget.host_gib is not None  # which is not measured
+        reports = self.own_estimates if holds_host or not self.measurements else self.measurements
+        return tuple(dict.fromkeys(caveat for report in reports for caveat in report.caveats))
+
+    @property
+    def unchecked_caveats(self) -> tuple[Caveat, ...]:
+        """Of these the ones that ``--membudget-strict`` fails."""
+        return tuple(caveat for caveat in self.caveats if caveat.level == UNCHECKED)
+
+    @property
+    def mark(self) -> str:
+        """An asterisk where the test is within its budget, on an estimate that is not all computed."""
+        rests = any(caveat.level != METHOD for caveat in self.caveats)
+        return "*" if self.verdict == WITHIN and rests else ""
 
     @property
     def worst_estimate(self) -> MemoryReport | None:
@@ -181,6 +202,7 @@ _PLAIN = (
     "snapshot",
     "snapshot_error",
     "expected",
+    "without_strict",
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from .. import components
+from ..caveats import HOW, Caveat
 from ..memory_report import Holder, MemoryReport, PeakBytes, module_pattern
 from ..units import MIB
 from .host import HostLedger
@@ -21,7 +22,9 @@ _LINE_LENGTH = 200
 
 #: Less than this on the host is not reported: step counters, token ids, masks.
 OF_NOTE_BYTES = MIB
-_ONLY_TENSORS = "the host's memory is that of tensors: what Python, torch and the driver hold comes on top"
+_ONLY_TENSORS = Caveat(
+    HOW, "the host's memory is that of tensors: what Python, torch and the driver hold comes on top"
+)
 
 
 class _Group(NamedTuple):
@@ -38,8 +41,7 @@ def memory_report(
     context_bytes: int,
     nccl_bytes: int = 0,
     root: str,
-    assumptions: Iterable[str] = (),
-    not_modelled: Iterable[str] = (),
+    caveats: Iterable[Caveat] = (),
     seconds: float = 0.0,
     holders: int = 40,
     rank: int = 0,
@@ -73,8 +75,7 @@ def memory_report(
         holders=_holders(alive, root, holders),
         rank=rank,
         host=host,
-        assumptions=tuple(assumptions),
-        not_modelled=tuple(not_modelled),
+        caveats=tuple(caveats),
         seconds=seconds,
         timeline=lives.timeline(peak.at) if lives is not None else None,
     )
@@ -85,7 +86,7 @@ def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport
     if ledger.allocated_peak.totals.allocated_bytes < OF_NOTE_BYTES:
         return None
     return memory_report(
-        ledger, metric="allocated", context_bytes=0, root=root, rank=rank, assumptions=(_ONLY_TENSORS,)
+        ledger, metric="allocated", context_bytes=0, root=root, rank=rank, caveats=(_ONLY_TENSORS,)
     )
 
 

@@ -65,7 +65,7 @@ def run(device, module, order):
     return {
         **answer,
         "representatives": device.representative_ranks(),
-        "rank_assumption": device.rank_assumption(),
+        "rank_assumption": "".join(one.text for one in device.rank_caveats()),
         "said": device.said(),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,11 +13,12 @@ from ...allocator import AllocatorSettings, CachingAllocator
 from ...allocator.device_memory import segment_addresses
 from ...allocator.recording import RecordingAllocator
 from ...allocator.settings import VARIABLES
+from ...caveats import HOST_PATH, HOW, OPERATOR, OTHER_PATH, Caveat, Kind, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.ledger import Ledger
 from ...tracking.recording import Recording, stack_book
-from ...tracking.source import shown_path, users_source
+from ...tracking.source import users_source
 from ...tracking.summary import host_report, memory_report
 from ...tracking.timeline import Lives
 from ...tracking.tracker import Tracker
@@ -28,6 +29,7 @@ from .batch_norm_choice import register_batch_norms
 from .charges import on_cuda
 from .cluster.cluster import VirtualCluster
 from .cluster.nccl_share import nccl_share
+from .compiled_inductor import HOST
 from .compiled_regions import CompiledRegions
 from .convolution_choice import install_convolutions
 from .cuda_kernels import register_cuda_kernels
@@ -87,14 +89,12 @@ class VirtualDevice(Device):
         self._limited = False
         self._began = 0.0
         self._cluster: VirtualCluster | None = None
-        #: what this test did that is not modelled, in the order of its coming up
-        self._notes: dict[str, None] = {}
-        #: what this test took for granted, in the order of its coming up
-        self._taken: dict[str, None] = {}
+        #: what this test took for granted, or did that is not modelled, in the order of its coming up
+        self._notes: dict[Caveat, None] = {}
         self._absent = AbsentTriton()
-        self._triton = TritonLaunches(lambda: self.gpu, self._mode.known, self._note)
+        self._triton = TritonLaunches(lambda: self.gpu, self._mode.known, self._noting(OPERATOR))
         self._start_tracker()
-        self._regions = CompiledRegions(self._mode, self._note, self._tracker)
+        self._regions = CompiledRegions(self._mode, self._note_eager, self._tracker)
 
     @property
     def ledger(self) -> Ledger:
@@ -150,7 +150,7 @@ class VirtualDevice(Device):
         install_loaders(lambda: self.ledger.births)
         install_data_parallel()
         install_eager_scripts()
-        install_refusals(self._note)
+        install_refusals(self._noting(OTHER_PATH))
         history = MemoryHistory(self._record, lambda: self.ledger.allocator.segments())
         install_cuda_module(
             lambda: self.gpu, lambda: self.ledger.allocator, self._tracker.streams.select, history
@@ -159,7 +159,7 @@ class VirtualDevice(Device):
         install_convolutions(lambda: self.gpu)
         self._absent.install()
         self._triton.install()
-        install_bitsandbytes(self._assume)
+        install_bitsandbytes(self._noting(HOW))
         self._libraries = [
             register_attention(lambda: self.gpu.capability),
             register_batch_norms(),
@@ -204,9 +204,9 @@ class VirtualDevice(Device):
         """After rank 0's run: what it has told the other ranks."""
         return self._cluster.said() if self._cluster is not None else ""
 
-    def rank_assumption(self) -> str:
-        """What is taken for granted of the ranks that are no representatives; empty if there are none."""
-        return self._cluster.rank_assumption() if self._cluster is not None else ""
+    def rank_caveats(self) -> list[Caveat]:
+        """What is taken for granted of the ranks that are no representatives; none if there are none."""
+        return self._cluster.rank_caveats() if self._cluster is not None else []
 
     def body_ended(self) -> None:
         """The test's body has ended, and its fixtures have not: gradients are known while parameters live."""
@@ -222,20 +222,16 @@ class VirtualDevice(Device):
             context_bytes=self.gpu.context_bytes,
             nccl_bytes=nccl.size_bytes,
             root=root,
-            assumptions=[
-                *self._assumptions(root),
-                *self._mode.shapes.texts(root),
-                *self._triton.texts(),
-                *self._regions.assumptions(root),
-                *self._taken,
+            caveats=(
+                *self._mode.reads.caveats(root),
+                *self._mode.shapes.caveats(root),
+                *caveats_of(HOW, [*self._triton.texts(), *self._regions.assumptions(root)]),
+                *(note for note in self._notes if not note.kind.is_missing),
                 *self._context(metric),
-                *nccl.assumptions,
-            ],
-            not_modelled=(
-                *self._mode.charges.unmodelled.texts(root),
-                *self._notes,
-                *self._absent.texts(self._tracker.source.found(), root),
-                *nccl.not_modelled,
+                *self._mode.charges.unmodelled.caveats(root),
+                *(note for note in self._notes if note.kind.is_missing),
+                *caveats_of(OTHER_PATH, self._absent.texts(self._tracker.source.found(), root)),
+                *nccl.caveats,
             ),
             seconds=time.perf_counter() - self._began,
             rank=place().rank,
@@ -276,23 +272,19 @@ class VirtualDevice(Device):
         if self._tracker.follows(storage):
             self._tracker.storage_resized(storage, "UntypedStorage.resize_")
 
-    def _note(self, text: str) -> None:
-        self._notes[text] = None
+    def _noting(self, kind: Kind) -> Callable[[str], None]:
+        def note(text: str) -> None:
+            self._notes[Caveat(kind, text)] = None
 
-    def _assume(self, text: str) -> None:
-        self._taken[text] = None
+        return note
 
-    def _assumptions(self, root: str) -> list[str]:
-        lines = []
-        for read, answers in self._mode.reads.assumed.items():
-            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
-            article = "an" if read.dtype.startswith("int") else "a"
-            lines.append(f"{where} reads {article} {read.dtype} value {answers}")
-        return lines
+    def _note_eager(self, text: str) -> None:
+        self._noting(HOST_PATH if text == HOST else OTHER_PATH)(text)
 
-    def _context(self, metric: str) -> list[str]:
+    def _context(self, metric: str) -> list[Caveat]:
         """What a figure with the context in it, or a card's capacity without it, rests on."""
-        return [self.gpu.context_assumption] if metric == "device" or self._limited else []
+        rests = metric == "device" or self._limited
+        return [Caveat(HOW, self.gpu.context_assumption)] if rests else []
 
     def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         from .attention import attention

@@ -11,7 +11,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ...assumptions import told_value
-from ...tracking.source import SourceFinder
+from ...caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, Kind
+from ...tracking.source import SourceFinder, shown_path
 from ...units import times_text
 from .known_values import KnownValues, Scalar, plausible
 from .on_host import NotKnown, OnHost
@@ -51,16 +52,23 @@ class Read:
 class Answers:
     """What those reads were given: how often, and which plausible values."""
 
-    __slots__ = ("count", "values")
+    __slots__ = ("_kinds", "count", "values")
 
     def __init__(self) -> None:
         self.count = 0
         self.values: dict[str, None] = {}
+        self._kinds: set[Kind] = set()
 
-    def add(self, value: Scalar | str) -> None:
+    def add(self, value: Scalar | str, kind: Kind) -> None:
         """One more."""
         self.count += 1
         self.values[str(value)] = None
+        self._kinds.add(kind)
+
+    @property
+    def kind(self) -> Kind:
+        """Of the answers the one that says least of a figure."""
+        return next(kind for kind in (SIZE_READ, READ, WORST_CASE, GIVEN) if kind in self._kinds)
 
     def __str__(self) -> str:
         told = ", ".join(list(self.values)[:_MOST_TOLD])
@@ -122,43 +130,56 @@ class Reads:
         values = self.certain(tensor)
         if values is not None:
             return values
-        values, how = self._plausible(tensor)
+        values, kind = self._plausible(tensor)
         if tensor.numel():
             first, last = values.flatten()[0].item(), values.flatten()[-1].item()
-            self.list_assumed(tensor.dtype, f"{first if first == last else f'{first} to {last}'}{how}")
+            self.list_assumed(tensor.dtype, first if first == last else f"{first} to {last}", kind)
         return values
 
     def unlisted(self, tensor: torch.Tensor) -> torch.Tensor:
         """Plausible values of ``tensor`` as a real host tensor of its shape, that nothing decides by yet."""
         return self._plausible(tensor)[0]
 
-    def list_assumed(self, dtype: torch.dtype, value: Scalar | str) -> None:
-        """Whoever runs has been given ``value`` without anybody knowing it."""
+    def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: Kind | None = None) -> None:
+        """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
         code, line = self.source.find(3) if self.source is not None else (None, 0)
         read = Read(code, line, str(dtype).removeprefix("torch."))
-        self.assumed.setdefault(read, Answers()).add(value)
+        shown = f"{value}, as told" if kind is GIVEN else value
+        self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
+
+    def caveats(self, root: str) -> list[Caveat]:
+        """Those reads for the report, each with its line; paths are relative to ``root``."""
+        found = []
+        for read, answers in self.assumed.items():
+            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
+            article = "an" if read.dtype.startswith("int") else "a"
+            found.append(Caveat(answers.kind, f"{where} reads {article} {read.dtype} value {answers}"))
+        return found
 
     def _number(self, tensor: torch.Tensor) -> Scalar:
         values = self.certain(tensor)
         if values is not None:
             return values.item()
-        values, how = self._plausible(tensor)
+        values, kind = self._plausible(tensor)
         value: Scalar = values.item()
-        self.list_assumed(tensor.dtype, f"{value}{how}")
+        self.list_assumed(tensor.dtype, value, kind)
         return value
 
-    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, str]:
-        """Values for a read of what is not certain, and for the report whether they were told."""
+    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, Kind | None]:
+        """Values for a read of what is not certain, and why these; None: they could be any."""
         values = self._known.of(tensor)
         if values is not None:
-            return values, ""
-        value, how = self._counts.uniform(tensor), ""
-        if value is None:
+            # a drawn whole number is the largest of its range
+            return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
+        value, kind = self._counts.uniform(tensor), None
+        if value is not None:
+            kind = WORST_CASE  # of a mask's trues, all of them or the share that was told
+        else:
             value = plausible(tensor.dtype)
             told = told_value(type(value))
-            value, how = (value, "") if told is None else (told, ", as told")
+            value, kind = (value, None) if told is None else (told, GIVEN)
         made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
-        return made.expand(tuple(tensor.shape)), how
+        return made.expand(tuple(tensor.shape)), kind
 
     def certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Values that follow from the program, or from a choice that the report lists already."""
@@ -185,6 +206,12 @@ class Reads:
                 return found
         self.list_assumed(torch.bool, found)
         return found
+
+
+def kind_of_read(dtype: torch.dtype) -> Kind:
+    """What a read of unknown data of this type is: a whole number may be a size, others are none."""
+    is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+    return SIZE_READ if is_whole else READ
 
 
 def install_array_reads(reads: Reads, known: KnownValues) -> None:

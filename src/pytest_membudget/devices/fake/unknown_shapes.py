@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...assumptions import told
+from ...caveats import DRAWN, WORST_CASE, Caveat, Kind
 from ...tracking.source import SourceFinder, shown_path
 from ...units import times_text
 from .extension_torchvision import TORCHVISION_BOUNDS
@@ -32,6 +33,7 @@ class _Line(NamedTuple):
     line: int
     what: str
     taken: str
+    kind: Kind = WORST_CASE
 
 
 class UnknownShapes:
@@ -58,7 +60,7 @@ class UnknownShapes:
         if drawn and any(self._known.uniform(tensor) is None for tensor in given):
             shapes = rule(self._known, args, kwargs)
             if shapes is not None:
-                self._list(operator, "what its draws of random numbers are taken to give")
+                self._list(operator, "what its draws of random numbers are taken to give", DRAWN)
                 return shapes
         bound_rule = BOUNDS.get(operator) or TORCHVISION_BOUNDS.get(operator.name())
         bound = bound_rule(args, kwargs) if bound_rule is not None else None
@@ -86,14 +88,15 @@ class UnknownShapes:
             self._list(operator, f"below {bins}, as told")
         return None if bins is None else int(bins) - 1
 
-    def texts(self, root: str) -> list[str]:
+    def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted of each line."""
         supposed = self.supposed
         choices = [(_Line(*choice), supposed.times[choice]) for choice in supposed.used]
-        return [_text(line, times, root) for line, times in (*choices, *self._lines.items())]
+        lines = (*choices, *self._lines.items())
+        return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
 
-    def _list(self, operator: Any, taken: str) -> None:
-        self._lines[_Line(*self._place(), f"takes sizes from unknown data with {operator}", taken)] += 1
+    def _list(self, operator: Any, taken: str, kind: Kind = WORST_CASE) -> None:
+        self._lines[_Line(*self._place(), f"takes sizes from unknown data with {operator}", taken, kind)] += 1
 
     def _place(self) -> tuple[CodeType | None, int]:
         return self.source.find(3) if self.source is not None else (None, 0)

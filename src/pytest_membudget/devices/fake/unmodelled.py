@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from ...caveats import OPERATOR, Caveat
 from ...hardware.gpus import Gpu
 from ...tracking.source import shown_path
 from ...units import gib_text
@@ -85,15 +86,17 @@ class UnmodelledRuns:
         """An operator with memory of its own ran on a card that the table of hidden bytes says nothing of."""
         self._elsewhere[name.partition(".")[0]] = None
 
-    def texts(self, root: str) -> list[str]:
-        """A sentence for each operator, in the order of their first calls; paths are relative to ``root``."""
-        lines = [_sentence(operator, tally, root) for operator, tally in self._tallies.items()]
+    def caveats(self, root: str) -> list[Caveat]:
+        """One for each operator, in the order of their first calls; paths are relative to ``root``."""
+        found = [
+            Caveat(OPERATOR, _sentence(operator, tally, root), tally.most_bytes if tally.is_bounded else None)
+            for operator, tally in self._tallies.items()
+        ]
         if self._elsewhere:
-            lines.append(
-                "ROCm: what its kernels take for themselves is not known and not counted "
-                f"({', '.join(self._elsewhere)})"
-            )
-        return lines
+            names = ", ".join(self._elsewhere)
+            text = f"ROCm: what its kernels take for themselves is not known and not counted ({names})"
+            found.append(Caveat(OPERATOR, text))
+        return found
 
 
 def _sentence(operator: str, tally: _Tally, root: str) -> str:

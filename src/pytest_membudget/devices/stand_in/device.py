@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...caveats import HOW, LIBRARY, OTHER_CARD, Caveat, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
@@ -111,13 +112,14 @@ class StandInDevice(Device):
             context_bytes=self.gpu.context_bytes,
             nccl_bytes=nccl.size_bytes,
             root=root,
-            assumptions=(
-                *self._values.assumptions(root),
-                *self._host.assumptions(root),
+            caveats=(
+                *self._values.caveats(root),
+                *self._host.caveats(root),
                 *self._context(metric),
-                *nccl.assumptions,
+                *caveats_of(LIBRARY, self._libraries.not_modelled()),
+                *nccl.caveats,
+                *caveats_of(OTHER_CARD, _on_other_cards()),
             ),
-            not_modelled=(*self._libraries.not_modelled(), *nccl.not_modelled, *_on_other_cards()),
             seconds=recorded.seconds,
             rank=self._rank,
             host=self._host.report(root=root, rank=self._rank),
@@ -138,13 +140,14 @@ class StandInDevice(Device):
         """After rank 0's run: what it has told the other ranks."""
         return self._ranks.said() if self._ranks is not None else ""
 
-    def rank_assumption(self) -> str:
-        """What is taken for granted of the ranks that are no representatives; empty if there are none."""
-        return self._ranks.rank_assumption() if self._ranks is not None else ""
+    def rank_caveats(self) -> list[Caveat]:
+        """What is taken for granted of the ranks that are no representatives; none if there are none."""
+        return self._ranks.rank_caveats() if self._ranks is not None else []
 
-    def _context(self, metric: str) -> list[str]:
+    def _context(self, metric: str) -> list[Caveat]:
         """What a figure with the context in it, or a card's capacity without it, rests on."""
-        return [self.gpu.context_assumption] if metric == "device" or self._limited else []
+        rests = metric == "device" or self._limited
+        return [Caveat(HOW, self.gpu.context_assumption)] if rests else []
 
 
 def _forget_compiled_code() -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...budgets.budget import Budget
+from ...caveats import WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
+from ...memory_report import with_caveats
 from .rank_answers import RankEnd, combined
 
 Answer = dict[str, Any]
@@ -34,14 +36,14 @@ def answer_of_ranks(
     if first:
         expect(further, said)
     if named is None:
-        assumption = _ask_the_rest(
-            answers, further, budget, lambda rank: ask(rank, said), first.get("rank_assumption", "")
-        )
+        assumed = [Caveat.from_json(one) for one in first.get("rank_caveats", ())]
+        caveats = _ask_the_rest(answers, further, budget, lambda rank: ask(rank, said), assumed)
     else:
         _ask_until_trouble(answers, further, lambda rank: ask(rank, said))
-        assumption = ""
+        caveats = []
     for answer in answers.values():
-        _assume(answer, assumption)
+        if caveats and "report" in answer:
+            answer["report"] = with_caveats(answer["report"], caveats)
     ends = [RankEnd(rank, answer) for rank, answer in answers.items()]
     return {**combined(ends, budget.gpus), "snapshot_rank": _snapshot_rank(answers)}
 
@@ -51,19 +53,19 @@ def _ask_the_rest(
     further: Iterable[int],
     budget: Budget,
     ask: Callable[[int], Answer],
-    assumption: str,
-) -> str:
+    caveats: list[Caveat],
+) -> list[Caveat]:
     """Ask the ``further`` ranks, and more where a machine's host memory needs them; what is assumed then."""
     _ask_until_trouble(answers, further, ask)
     if budget.host_gib is None or len({_host_bytes(answer) for answer in answers.values()}) < 2:
-        return assumption
+        return caveats
     if budget.gpus <= GPUS_A_MACHINE:
         _ask_until_trouble(answers, [rank for rank in range(budget.gpus) if rank not in answers], ask)
-        return ""
+        return []
     counted = (
         "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
     )
-    return f"{assumption}; {counted}" if assumption else counted
+    return [*caveats, Caveat(WORST_CASE, counted)]
 
 
 def _ask_until_trouble(
@@ -73,12 +75,6 @@ def _ask_until_trouble(
         if any(answer["outcome"] != "traced" for answer in answers.values()):
             return
         answers[rank] = ask(rank)
-
-
-def _assume(answer: Answer, assumption: str) -> None:
-    if assumption and "report" in answer:
-        report = answer["report"]
-        answer["report"] = {**report, "assumptions": [*report["assumptions"], assumption]}
 
 
 def _host_bytes(answer: Answer) -> int:

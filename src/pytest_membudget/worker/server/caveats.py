@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 
 from ...cache.probes import Silence, watch_processes
+from ...caveats import FREE_MEMORY, OUT_OF_MEMORY, PROCESS, TOOL, Caveat
 from ...hardware.gpus import Gpu
 from ...tracking.source import shown_path, users_source
 from ...units import times_text
@@ -23,6 +24,11 @@ _HARMLESS: Final = (
     "torch._inductor", "torch._dynamo", "torch.utils.data", "torch.utils.cpp_extension", "triton",
     "multiprocessing.resource_tracker", "platform", "ctypes.util",
 )  # fmt: skip
+#: Programs that take nothing of a card: they say what a machine or a checkout is, and compile.
+_TOOLS: Final = frozenset({
+    "git", "uname", "hostname", "lscpu", "nvidia-smi", "ldconfig", "nproc", "which", "cc", "gcc", "g++",
+    "c++", "clang", "clang++", "ld", "nvcc", "ptxas", "ninja",
+})  # fmt: skip
 #: The functions that answer how much of a card is free.
 _FREE_MEMORY: Final[Sequence[tuple[ModuleType, str]]] = (
     (torch.cuda, "mem_get_info"),
@@ -42,8 +48,7 @@ class Caveats:
         #: the pid of the process that runs the test
         self._pid = 0
         #: in the order in which they came up
-        self._assumptions: dict[str, None] = {}
-        self._not_modelled: dict[str, None] = {}
+        self._found: dict[Caveat, None] = {}
 
     def install(self) -> None:
         """See questions for free memory, and processes that are started."""
@@ -58,7 +63,7 @@ class Caveats:
         def free_memory(*args: Any, **kwargs: Any) -> Any:
             if self._gpu is not None:
                 asked = "the free memory of a card that its mark does not name"
-                self._assumptions[f"{self._place()}: {asked}: {self._gpu.name}'s"] = None
+                self._found[Caveat(FREE_MEMORY, f"{self._place()}: {asked}: {self._gpu.name}'s")] = None
             return ask(*args, **kwargs)
 
         return free_memory
@@ -68,18 +73,14 @@ class Caveats:
         self._gpu = None if is_named else gpu
         self._root, self._pid = root, os.getpid()
 
-    def assumptions(self) -> list[str]:
-        """What the test took for granted."""
+    def found(self) -> list[Caveat]:
+        """What the test took for granted, and what is not in its figure."""
         ooms = 0
         if torch.cuda.is_initialized():  # by its number: a test may have patched what finds the device
             ooms = torch.cuda.memory_stats(torch.cuda.current_device()).get("num_ooms", 0)
         text = f"out of memory ({times_text(ooms)}), after which the test went on"
-        caught = f"{text}: its figure is that of this run"
-        return [*self._assumptions, *([caught] if ooms else [])]
-
-    def not_modelled(self) -> list[str]:
-        """What is not in its figure."""
-        return list(self._not_modelled)
+        caught = Caveat(OUT_OF_MEMORY, f"{text}: its figure is that of this run")
+        return [*self._found, *([caught] if ooms else [])]
 
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _STARTS:
@@ -88,9 +89,10 @@ class Caveats:
     def _see_start(self, program: object) -> None:
         if os.getpid() != self._pid or _is_harmless():
             return
-        command = f" ({os.path.basename(str(program))})" if program else ""
-        text = f"{self._place()}: a process is started{command}: what it allocates is not counted"
-        self._not_modelled[text] = None
+        command = os.path.basename(str(program)) if program else ""
+        shown = f" ({command})" if command else ""
+        text = f"{self._place()}: a process is started{shown}: what it allocates is not counted"
+        self._found[Caveat(TOOL if command in _TOOLS else PROCESS, text)] = None
 
     def _place(self) -> str:
         code, line = self._source.find(2)

@@ -7,11 +7,13 @@ import resource
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ...caveats import SKIPPED_PART, caveats_of
 from ...devices.contract import Device
 from ...hardware.gpus import find_gpu
 from .caveats import Caveats
@@ -63,7 +65,7 @@ class ItemRun:
         device = self._device
         return {
             "representatives": device.representative_ranks(),
-            "rank_assumption": device.rank_assumption(),
+            "rank_caveats": [one.to_json() for one in device.rank_caveats()],
             "said": device.said(),
         }
 
@@ -115,13 +117,12 @@ class ItemRun:
 
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
-        assumptions = self._caveats.assumptions()
-        data: dict[str, Any] = self._device.end(metric=self._request["metric"], root=root).to_json()
-        data["assumptions"] += assumptions
-        data["not_modelled"] += [*self._caveats.not_modelled(), *self._skipped_parts]
+        found = self._caveats.found()
+        report = self._device.end(metric=self._request["metric"], root=root)
+        skipped = caveats_of(SKIPPED_PART, self._skipped_parts)
         if self._request["snapshot"] is not None:
             self._snapshot = write_snapshot(Path(self._request["snapshot"]), self._device.snapshot())
-        return data
+        return replace(report, caveats=(*report.caveats, *found, *skipped)).to_json()
 
     def _note(self, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         from .failures import explain

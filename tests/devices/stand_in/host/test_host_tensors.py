@@ -85,7 +85,7 @@ def small_values():
             )
         ],
         "hollow": [tensors.is_hollow(value) for value in (large, after, numbers)],
-        "reads": tensors.assumptions("/"),
+        "reads": [one.text for one in tensors.caveats("/")],
     }
 
 
@@ -123,7 +123,7 @@ def real_data():
         ],
         "counts": float(counts.sum()),
         "hollow": [tensors.is_hollow(value) for value in (data, copied, grid, counts, reused)],
-        "reads": tensors.assumptions("/"),
+        "reads": [one.text for one in tensors.caveats("/")],
     }
 
 
@@ -149,7 +149,7 @@ def hollow_reads():
     return {
         "read": [number, array.tolist()],
         "hollow": [tensors.is_hollow(value) for value in (mean, from_card)],
-        "reads": tensors.assumptions(os.path.dirname(__file__)),
+        "reads": [one.text for one in tensors.caveats(os.path.dirname(__file__))],
     }
 
 

@@ -28,7 +28,7 @@ def followed():
 
 def listed(values, host):
     root = os.path.dirname(__file__)
-    return [*values.assumptions(root), *host.assumptions(root)]
+    return [one.text for one in (*values.caveats(root), *host.caveats(root))]
 
 
 def here(body, line):

@@ -35,7 +35,7 @@ def run(path, name, args, told):
         "groups": {name: [group.size, sorted(group.peers)] for name, group in ranks.groups.items()},
         "said": ranks.said(),
         "representatives": ranks.representative_ranks(),
-        "rank_assumption": ranks.rank_assumption(),
+        "rank_assumption": "".join(one.text for one in ranks.rank_caveats()),
         "reads": [f"{one.dtype} {answers}" for one, answers in following.reads.assumed.items()],
     }
 

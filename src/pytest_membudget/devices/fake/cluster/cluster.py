@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from ....caveats import Caveat
 from ....tracking.tracker import Tracker
 from ..after_import import after_import
 from ..mode import VirtualMode
@@ -73,6 +74,6 @@ class VirtualCluster:
         """What rank 0 has told the others, for their ``heard``."""
         return self._broadcasts.said()
 
-    def rank_assumption(self) -> str:
+    def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the others."""
-        return self._likeness.assumption()
+        return self._likeness.caveats()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ....caveats import HOW, OTHER_RANKS, Caveat
 from ....tracking.source import SourceFinder, shown_path
 from ..after_import import after_import
 from ..ordinal import Place
@@ -43,12 +44,12 @@ class Likeness:
             return list(range(1, size))
         return sorted({size - 1, *self._stages, *self._owners} - {0})
 
-    def assumption(self) -> str:
-        """What is taken for granted of the others; empty if every rank is estimated."""
+    def caveats(self) -> list[Caveat]:
+        """What is taken for granted of the others; nothing if every rank is estimated."""
         estimated = {0, *self.representative_ranks()}
         left = self._place.world_size - len(estimated)
         if not left:
-            return ""
+            return []
         known = ", ".join(map(str, sorted(estimated)))
         text = f"ranks {known} stand for all {self._place.world_size}: sharding gives rank 0 the most"
         if self._stages:
@@ -59,7 +60,7 @@ class Likeness:
             file, line = next(iter(self._reads.lines))
             asked = f"{shown_path(file, os.getcwd())}:{line}"
             text += f"; what the others do once {asked} has asked for the rank is taken to need no more"
-        return text
+        return [Caveat(OTHER_RANKS if self._reads.lines else HOW, text)]
 
     def _watch_stages(self, module: Any) -> None:
         kind = module._PipelineStageBase

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ....caveats import NCCL, WORST_CASE, Caveat
 from ....hardware.gpus import Gpu
 from ....hardware.nccl import Communicator, nccl_memory
 from ....units import gib_text
@@ -16,8 +17,7 @@ class NcclShare(NamedTuple):
     """NCCL's bytes, and what they rest on."""
 
     size_bytes: int = 0
-    assumptions: tuple[str, ...] = ()
-    not_modelled: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 def nccl_share(gpu: Gpu, groups: Iterable[Group], metric: str) -> NcclShare:
@@ -35,12 +35,15 @@ def nccl_share(gpu: Gpu, groups: Iterable[Group], metric: str) -> NcclShare:
     if metric != "device":
         return NcclShare(memory.most_bytes if memory is not None else 0)
     if memory is None:
-        return NcclShare(0, (), (f"NCCL's buffers on {gpu.name}: how it joins such cards is not known",))
+        missing = f"NCCL's buffers on {gpu.name}: how it joins such cards is not known"
+        return NcclShare(0, (Caveat(NCCL, missing),))
     text = (
         f"NCCL takes {gib_text(memory.most_bytes)} for {len(seen)} communicator"
         f"{'s' if len(seen) > 1 else ''}, the most that its formulas give; the least is "
         f"{gib_text(memory.least_bytes)}"
     )
-    wide = any(group.size > NODE_GPUS for group in seen)
-    network = ("NCCL's buffers for the network between nodes: counted as within one of 8 GPUs",)
-    return NcclShare(memory.most_bytes, (text,), network if wide else ())
+    caveats = [Caveat(WORST_CASE, text)]
+    if any(group.size > NODE_GPUS for group in seen):
+        network = "NCCL's buffers for the network between nodes: counted as within one of 8 GPUs"
+        caveats.append(Caveat(NCCL, network))
+    return NcclShare(memory.most_bytes, tuple(caveats))

@@ -15,7 +15,9 @@ from typing import Any, Final
 import torch
 from torch.nn.utils import rnn
 
+from ....caveats import Caveat
 from ....tracking.source import SourceFinder, shown_path
+from ...fake.reads import kind_of_read
 from ..values.following import Following
 from .memory import Hollow
 from .shapes import host_tensors
@@ -114,13 +116,14 @@ class HostReads:
             code, line = self._source.find(_DEPTH)
             self._places[code, line, str(tensor.dtype).removeprefix("torch.")] = None
 
-    def texts(self, root: str) -> list[str]:
+    def caveats(self, root: str) -> list[Caveat]:
         """For the report, each with its line."""
-        lines = []
+        found = []
         for code, line, dtype in self._places:
             where = f"{shown_path(code.co_filename, root)}:{line}" if code is not None else "torch"
-            lines.append(f"{where} reads {dtype} values of a host tensor that were not computed{_USED}")
-        return lines
+            text = f"{where} reads {dtype} values of a host tensor that were not computed{_USED}"
+            found.append(Caveat(kind_of_read(getattr(torch, dtype)), text))
+        return found
 
     def _around(self, method: Callable[..., Any]) -> Callable[..., Any]:
         can_copy = method.__name__ == "tolist"

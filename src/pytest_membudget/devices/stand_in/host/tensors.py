@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ....caveats import Caveat
 from ....memory_report import MemoryReport
 from ....tracking.source import users_source
 from ..values.following import Following
@@ -40,9 +41,9 @@ class HostTensors:
         """Whether ``tensor``, on the host, holds values that were never computed."""
         return self._following.host.hollow(tensor) != 0
 
-    def assumptions(self, root: str) -> list[str]:
+    def caveats(self, root: str) -> list[Caveat]:
         """The reads of hollow tensors, for the report."""
-        return self._reads.texts(root)
+        return self._reads.caveats(root)
 
     def body_ended(self) -> None:
         """The test's body has ended, and its fixtures have not."""

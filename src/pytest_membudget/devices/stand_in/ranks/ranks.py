@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
+from ....caveats import Caveat
 from ....tracking.source import SourceFinder
 from ...fake.after_import import after_import
 from ...fake.cluster.broadcasts import Broadcasts
@@ -83,6 +84,6 @@ class StandInRanks:
         """What rank 0 has told the others, for their ``heard``."""
         return self._broadcasts.said()
 
-    def rank_assumption(self) -> str:
+    def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are not estimated; empty if there are none."""
-        return self._likeness.assumption()
+        return self._likeness.caveats()

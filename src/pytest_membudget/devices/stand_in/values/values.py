@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from ....tracking.source import SourceFinder, shown_path
+from ....caveats import Caveat
+from ....tracking.source import SourceFinder
 from ...fake.one_hot import OneHot
 from ...fake.reads import install_isclose
 from ...fake.refusals import note_untraceable, refused
@@ -36,14 +37,9 @@ class Values:
         """A test begins: operators that its imports have brought are followed too."""
         self._kernels.register()
 
-    def assumptions(self, root: str) -> list[str]:
+    def caveats(self, root: str) -> list[Caveat]:
         """What was taken for granted, for the report: reads, sizes and choices, each with its line."""
-        lines = []
-        for read, answers in self.following.reads.assumed.items():
-            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
-            article = "an" if read.dtype.startswith("int") else "a"
-            lines.append(f"{where} reads {article} {read.dtype} value {answers}")
-        return [*lines, *self.following.shapes.texts(root)]
+        return [*self.following.reads.caveats(root), *self.following.shapes.caveats(root)]
 
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""

@@ -1,0 +1,139 @@
+"""Caveat: one thing that a figure rests on or leaves out, and whether a budget counts as checked with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+UNCHECKED: Final = "unchecked"
+"""Nobody knows by how much the figure is off: a failure under ``--membudget-strict``, else a mark."""
+ASSUMED: Final = "assumed"
+"""It rests on data, or something is missing that has a bound: a mark."""
+METHOD: Final = "method"
+"""How the figure was made: neither."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What all caveats of one kind have in common."""
+
+    name: str
+    level: str
+    """``unchecked``, ``assumed`` or ``method``."""
+    remedy: str = ""
+    """What to do about it."""
+    is_missing: bool = False
+    """Memory that is not in the figure: *Not modelled*, and otherwise *Taken for granted*."""
+
+
+_STAND_IN: Final = "estimate on the stand-in (a CUDA build of torch: --membudget-device=stand-in)"
+_MEASURE: Final = "measure the test on a GPU (--membudget-measure=require)"
+
+#: Taken for granted.
+READ: Final = Kind("read", ASSUMED, "say what is read: with pytest_membudget.assume(value=...)")
+SIZE_READ: Final = Kind(
+    "size-read",
+    UNCHECKED,
+    "make the number from what the program knows (shapes, settings), or say what it is: with "
+    "pytest_membudget.assume(value=64)",
+)
+WORST_CASE: Final = Kind("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
+GIVEN: Final = Kind("given", ASSUMED)
+DRAWN: Final = Kind(
+    "drawn",
+    UNCHECKED,
+    "say what the random numbers give, as in with pytest_membudget.assume(true_fraction=0.15)",
+)
+FREE_MEMORY: Final = Kind("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
+OUT_OF_MEMORY: Final = Kind("out-of-memory", ASSUMED)
+OTHER_RANKS: Final = Kind(
+    "other-ranks", UNCHECKED, "name the ranks that differ, so that they are run too: ranks=[0, 1, 63]"
+)
+LEAST: Final = Kind("least", UNCHECKED, "hold the budget to metric: allocated")
+HOW: Final = Kind("method", METHOD)
+
+#: Not modelled.
+OPERATOR: Final = Kind("operator", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
+LIBRARY: Final = Kind("library", UNCHECKED, _MEASURE, is_missing=True)
+OTHER_PATH: Final = Kind("other-path", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
+HOST_PATH: Final = Kind("host-path", METHOD, is_missing=True)
+PROCESS: Final = Kind(
+    "process",
+    UNCHECKED,
+    "do the process's work in the test, or start it in another test, without a budget",
+    is_missing=True,
+)
+TOOL: Final = Kind("tool", METHOD, is_missing=True)
+SKIPPED_PART: Final = Kind(
+    "skipped-part", UNCHECKED, "let the part run, or make it a test with a budget", is_missing=True
+)
+OTHER_CARD: Final = Kind(
+    "other-card", UNCHECKED, "put it on the rank's own card: torch.cuda.current_device()", is_missing=True
+)
+NCCL: Final = Kind(
+    "nccl", UNCHECKED, "hold the budget to metric='reserved', which has no NCCL in it", is_missing=True
+)
+FORMULA: Final = Kind(
+    "formula",
+    UNCHECKED,
+    "write a test with the mark, which is run, in place of the scenario",
+    is_missing=True,
+)
+
+#: Of reports that only have a line each.
+OTHER: Final = Kind("other", ASSUMED)
+OTHER_MISSING: Final = Kind("other-missing", UNCHECKED, is_missing=True)
+
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind
+    for kind in (
+        READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN, FREE_MEMORY, OUT_OF_MEMORY, OTHER_RANKS, LEAST, HOW,
+        OPERATOR, LIBRARY, OTHER_PATH, HOST_PATH, PROCESS, TOOL, SKIPPED_PART, OTHER_CARD, NCCL, FORMULA,
+        OTHER, OTHER_MISSING,
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """One of a figure's."""
+
+    kind: Kind
+    text: str
+    """In a line, with its place."""
+    bound_bytes: int | None = None
+    """What is missing at most; None where no bound is known, or nothing is missing."""
+
+    @property
+    def level(self) -> str:
+        """``unchecked``, ``assumed`` or ``method``; what is missing with a bound is judged with that."""
+        return self.kind.level if self.bound_bytes is None else ASSUMED
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only."""
+        return {
+            "kind": self.kind.name,
+            "level": self.level,
+            "text": self.text,
+            "bound_bytes": self.bound_bytes,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Caveat:
+        """The inverse of ``to_json``; a kind that is not known is taken for the worst."""
+        return cls(KINDS.get(data["kind"], OTHER_MISSING), data["text"], data["bound_bytes"])
+
+
+def caveats_of(kind: Kind, texts: Iterable[str]) -> list[Caveat]:
+    """A caveat of ``kind`` for each of ``texts``."""
+    return [Caveat(kind, text) for text in texts]
+
+
+def caveats_in(data: Mapping[str, Any]) -> tuple[Caveat, ...]:
+    """The caveats of a figure's JSON; of an earlier version's, which has only their lines."""
+    written = data.get("caveats")
+    if written is not None:
+        return tuple(map(Caveat.from_json, written))
+    granted = caveats_of(OTHER, data.get("assumptions", ()))
+    return (*granted, *caveats_of(OTHER_MISSING, data.get("not_modelled", ())))

@@ -1,0 +1,82 @@
+"""``--membudget-strict``: what would end green, and was not checked, is an error that says what to do."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from ..budgets.settings import TABLE, Waiver
+from ..budgets.verdict import ERROR, SKIPPED, WITHIN
+from ..results.comparison import NOT_COMPARABLE, STILL_OVER, UNCHANGED, WAIVED, Comparison
+from ..results.test_result import TestResult
+
+#: What is said of one test at most; report.json has the rest.
+_MOST: Final = 20
+_SKIP_REMEDY: Final = "let it run: without a GPU a test with a budget runs on a device that is not there"
+_LAST: Final = (
+    f"Or give the test a waiver with a reason in {TABLE}, or leave --membudget-strict and strict = true out."
+)
+
+
+class Unchecked(NamedTuple):
+    """One thing that was not checked of a test, and what to do about it."""
+
+    text: str
+    remedy: str
+
+
+def unchecked_in(result: TestResult) -> list[Unchecked]:
+    """What was not checked of ``result``, though it does not fail without ``--membudget-strict``."""
+    return list(_found(result))
+
+
+def _found(result: TestResult) -> Iterator[Unchecked]:
+    if result.verdict == SKIPPED:
+        yield Unchecked(result.reason, _SKIP_REMEDY)
+    elif result.verdict == ERROR and result.raised:  # which an xfail mark may expect
+        yield Unchecked(result.reason, "let the test run to its end")
+    elif result.verdict == WITHIN or result.status == STILL_OVER:
+        for caveat in result.unchecked_caveats:
+            yield Unchecked(caveat.text, caveat.kind.remedy)
+        comparison = result.comparison
+        limits_growth = result.budget is not None and result.budget.max_growth is not None
+        if limits_growth and comparison is not None and comparison.status == NOT_COMPARABLE:
+            yield Unchecked(f"max_growth was not compared: {comparison.reason}", "make the base comparable")
+
+
+def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) -> TestResult:
+    """``result`` under ``--membudget-strict``; ``waiver``: the test's, which excuses what is not checked."""
+    found = unchecked_in(result)
+    if not found:
+        return result
+    if result.verdict == ERROR:
+        return replace(result, without_strict=ERROR)
+    if waiver is not None and _excuses(waiver, result, today):
+        reason = f"{waiver.reason} (not checked, until {waiver.expires}): {found[0].text}"
+        known = result.comparison or Comparison(UNCHANGED)
+        return replace(result, comparison=replace(known, status=WAIVED, reason=reason))
+    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    return replace(
+        result,
+        verdict=ERROR,
+        reason=f"--membudget-strict: not checked: {found[0].text}{more}",
+        details="\n".join(_details(found)),
+        without_strict=result.verdict,
+    )
+
+
+def _excuses(waiver: Waiver, result: TestResult, today: datetime.date) -> bool:
+    most_bytes = max((report.most_bytes for report in result.own_estimates), default=0)
+    return not waiver.has_expired(today) and most_bytes <= waiver.ceiling_bytes
+
+
+def _details(found: list[Unchecked]) -> Iterator[str]:
+    yield "What was not checked, and what to do:"
+    for one in found[:_MOST]:
+        yield f"  {one.text}"
+        yield f"    {one.remedy}" if one.remedy else "    run the test where it is known"
+    if len(found) > _MOST:
+        yield f"  and {len(found) - _MOST} more; report.json has them all"
+    yield _LAST

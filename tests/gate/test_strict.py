@@ -1,0 +1,204 @@
+"""``--membudget-strict``, in whole sessions with given estimates: what is not checked fails."""
+
+import pytest
+
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
+FILES = {
+    "conftest.py": """
+        from pytest_membudget.caveats import HOW, LIBRARY, OPERATOR, READ, SIZE_READ, Caveat
+        from pytest_membudget.testing import GivenEstimates, raises, skips, takes
+
+        ESTIMATES = {
+            "test_plain": takes(1),
+            "test_method": takes(1, caveats=[Caveat(HOW, "compiled")]),
+            "test_read": takes(1, caveats=[Caveat(READ, "a.py:1 reads a float32 value")]),
+            "test_size": takes(1, caveats=[Caveat(SIZE_READ, "a.py:2 reads an int64 value")]),
+            "test_library": takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
+            "test_bounded": takes(1, caveats=[Caveat(OPERATOR, "aten::nonzero", 2**20)]),
+            "test_over_by_its_bound": takes(2, caveats=[Caveat(OPERATOR, "aten::nonzero", 2**20)]),
+            "test_over": takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
+            "test_over_and_expected": takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
+            "test_size_and_expected": takes(1, caveats=[Caveat(SIZE_READ, "a.py:3 reads an int64 value")]),
+            "test_raises_and_expected": raises("ValueError: no"),
+            "test_skips_itself": skips("too slow"),
+            "test_waived": takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")]),
+            "test_waived_too_low": takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")]),
+            "test_measured": takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
+        }
+
+        def pytest_membudget_estimates():
+            given = {f"test_budgets.py::{name}": one for name, one in ESTIMATES.items()}
+            measured = {"test_budgets.py::test_measured": takes(1)}
+            return GivenEstimates(given, measured=measured, card="a card")
+        """,
+    "test_budgets.py": """
+        import pytest
+
+        budget = pytest.mark.mem_budget(gib=2)
+
+        @budget
+        def test_plain(): ...
+        @budget
+        def test_method(): ...
+        @budget
+        def test_read(): ...
+        @budget
+        def test_size(): ...
+        @budget
+        def test_library(): ...
+        @budget
+        def test_bounded(): ...
+        @budget
+        def test_over_by_its_bound(): ...
+        @budget
+        def test_over(): ...
+        @pytest.mark.xfail
+        @budget
+        def test_over_and_expected(): ...
+        @pytest.mark.xfail
+        @budget
+        def test_size_and_expected(): ...
+        @pytest.mark.xfail
+        @budget
+        def test_raises_and_expected(): ...
+        @budget
+        def test_skips_itself(): ...
+        @pytest.mark.skip(reason="later")
+        @budget
+        def test_skip(): ...
+        @pytest.mark.skipif("True", reason="as text")
+        @budget
+        def test_skipif(): ...
+        @pytest.mark.xfail(run=False)
+        @budget
+        def test_not_run(): ...
+        @pytest.mark.skip(reason="waived")
+        @budget
+        def test_waived_skip(): ...
+        @pytest.mark.mem_budget(max_growth="1%")
+        def test_growth_alone(): ...
+        @budget
+        def test_waived(): ...
+        @budget
+        def test_waived_too_low(): ...
+        @budget
+        def test_measured(): ...
+        @pytest.mark.skip
+        def test_without_a_budget(): ...
+        """,
+    "test_file.py": """
+        import pytest
+
+        pytest.importorskip("a_module_that_nobody_has")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_in_it(): ...
+        """,
+    "pyproject.toml": """
+        [tool.membudget]
+        waivers = [
+          {test = "*::test_waived", ceiling_gib = 1, reason = "soon", expires = 2999-12-31},
+          {test = "*::test_waived_skip", ceiling_gib = 1, reason = "soon", expires = 2999-12-31},
+          {test = "*::test_waived_too_low", ceiling_gib = 0.5, reason = "soon", expires = 2999-12-31},
+        ]
+        """,
+}
+#: Green without the option.
+NOT_CHECKED = {
+    "test_size",
+    "test_library",
+    "test_size_and_expected",
+    "test_raises_and_expected",
+    "test_skips_itself",
+    "test_skip",
+    "test_skipif",
+    "test_not_run",
+    "test_growth_alone",
+    "test_waived_too_low",
+}
+OVER = {"test_over_by_its_bound", "test_over"}
+MARKED = {"test_read", "test_size", "test_library", "test_bounded", "test_waived", "test_waived_too_low"}
+
+
+def failed(run):
+    return {name for name, outcome in run.outcomes.items() if outcome == "failed"}
+
+
+@pytest.fixture(scope="module")
+def lenient(session_of):
+    return session_of(FILES, *ASKED, env=ALONE)
+
+
+@pytest.fixture(scope="module", params=["alone", "-n2"])
+def run(request, session_of):
+    more = ("-p", "xdist.plugin", "-n2") if request.param == "-n2" else ()
+    return session_of(FILES, *ASKED, "--membudget-strict", *more, env=ALONE)
+
+
+def test_without_it_only_what_is_over_fails(lenient):
+    assert failed(lenient) == OVER
+
+
+def test_without_it_what_rests_on_something_is_marked(lenient):
+    rows = [line.split() for line in lenient.summary if line.startswith("test_budgets.py::")]
+
+    assert {row[0].partition("::")[2] for row in rows if row[-2:] == ["within", "*"]} == MARKED
+    [legend] = [line for line in lenient.summary if line.startswith("* assumes")]
+    assert legend.endswith("--membudget-strict fails 5 of these 7")  # with one that was expected to fail
+
+
+def test_with_it_what_was_not_checked_fails(run):
+    assert failed(run) == NOT_CHECKED | OVER, run.out
+    assert run.status == 1
+
+
+def test_what_is_excused_stays_so(run):
+    assert run.outcomes["test_waived"] == "passed"
+    assert run.outcomes["test_waived_skip"] == "skipped"
+    assert run.outcomes["test_measured"] == "passed"
+    assert run.outcomes["test_without_a_budget"] == "skipped"
+    assert run.rows["test_waived"]["comparison"]["status"] == "waived"
+
+
+def test_the_failure_says_what_was_not_checked_and_what_to_do(run):
+    text = run.text("test_size")
+
+    assert text.startswith("--membudget-strict: not checked: a.py:2 reads an int64 value\n")
+    assert "pytest_membudget.assume(value=64)" in text
+    assert "give the test a waiver" in text
+    assert "strict = true" in text
+
+
+def test_the_skip_says_so_at_its_mark(run):
+    assert run.message("test_skip").startswith("BudgetUnchecked: --membudget-strict: not checked: skipped")
+
+
+def test_a_file_that_skips_itself_fails_the_session(run):
+    [row] = [row for row in run.report["tests"] if row["nodeid"] == "test_file.py"]
+
+    assert (row["verdict"], row["without_strict"]) == ("error", "skipped")
+    assert any(line.startswith("test_file.py") and "error" in line for line in run.summary)
+
+
+def test_the_report_says_that_it_was_strict(run, lenient):
+    assert (run.report["strict"], lenient.report["strict"]) == (True, False)
+    assert run.rows["test_size"]["without_strict"] == "within"
+    assert run.rows["test_plain"]["without_strict"] is None
+
+
+def test_a_file_that_skips_itself_alone_is_red(session_of):
+    files = {"test_file.py": FILES["test_file.py"], "conftest.py": FILES["conftest.py"]}
+
+    assert session_of(files, *ASKED, env=ALONE).status in (0, 5)
+    assert session_of(files, *ASKED, "--membudget-strict", env=ALONE).status == 1
+
+
+def test_the_setting_and_collect_only(session_of):
+    table = FILES["pyproject.toml"].replace("[tool.membudget]", "[tool.membudget]\n        strict = true")
+    run = session_of({**FILES, "pyproject.toml": table}, *ASKED, "--collect-only", env=ALONE)
+
+    verdicts = {row["nodeid"].partition("::")[2]: row["verdict"] for row in run.report["tests"]}
+    assert run.status == 1
+    assert {name for name, verdict in verdicts.items() if verdict == "error" and name} >= NOT_CHECKED
+    assert "what to do" in run.out
