@@ -10,7 +10,7 @@ from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, version
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .causes import change_lines, signed_growth
-from .marks import legend
+from .marks import legend, small_line
 
 
 def summary_lines(
@@ -34,6 +34,7 @@ def summary_lines(
         align = ["left" if name in _TEXTS else "right" for name in headers]
         yield from tabulate(table, headers, disable_numparse=True, colalign=align).splitlines()
     yield from legend(rows)
+    yield from small_line(rows)
     yield from _changed(rows)
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"

@@ -1,10 +1,13 @@
-"""What an asterisk at a verdict means, for every report that has one."""
+"""Words on tests within their budgets, for every report: an asterisk, and a figure under 1%."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from ..results.test_result import TestResult
+
+SMALL: Final = "is it what you train?"
 
 
 def legend(results: Iterable[TestResult]) -> Iterator[str]:
@@ -13,8 +16,15 @@ def legend(results: Iterable[TestResult]) -> Iterator[str]:
     if not marked:
         return
     unchecked = sum(bool(result.unchecked_caveats) for result in marked)
-    fails = f"--membudget-strict fails {unchecked} of these {len(marked)}"
     yield (
         "* assumes something of the data, or leaves out memory that is not modelled (the caveats in "
-        f"report.json); {fails if unchecked else 'none of it is without a bound'}"
+        f"report.json); --membudget-strict fails {unchecked or 'none'} of these {len(marked)}"
     )
+
+
+def small_line(results: Iterable[TestResult]) -> Iterator[str]:
+    """The line on tests that take next to nothing of their budgets; none without one."""
+    small = [result.nodeid for result in results if result.is_small]
+    if small:
+        more = f" and {len(small) - 1} more" if len(small) > 1 else ""
+        yield f"under 1% of the budget, {SMALL}: {small[0]}{more}"

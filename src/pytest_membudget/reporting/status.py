@@ -23,6 +23,7 @@ from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .causes import Cause, Code, input_text
 from .document import Document
+from .marks import SMALL
 
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
 #: The worst first.
@@ -160,7 +161,8 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
     if one.result.verdict == "over":  # by a component, the host or another figure
         return f"{takes}: {code(one.result.reason)}."
-    return f"{takes} of its budget of {gib_text(limit)}." if limit is not None else f"{takes}."
+    small = f" That is under 1%: {SMALL}" if one.result.is_small else ""
+    return f"{takes} of its budget of {gib_text(limit)}.{small}" if limit is not None else f"{takes}."
 
 
 def _growth_text(one: ReportedTest, code: Code) -> str:

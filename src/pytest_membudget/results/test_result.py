@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from ..budgets.budget import Budget
 from ..budgets.verdict import OVER, SKIPPED, WITHIN, Verdict
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
 from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison, versions_text
+
+#: A figure that is less than this part of its budget is next to nothing.
+_SMALL: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,14 @@ class TestResult:
         """An asterisk where the test is within its budget, on an estimate that is not all computed."""
         rests = any(caveat.level != METHOD for caveat in self.caveats)
         return "*" if self.verdict == WITHIN and rests else ""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is within its budget and takes under 1% of that: it may not run what it is for."""
+        figure, limit = self.figure, self.limit_bytes
+        if self.verdict != WITHIN or figure is None or limit is None:
+            return False
+        return figure.peak_bytes * _SMALL < limit
 
     @property
     def worst_estimate(self) -> MemoryReport | None:

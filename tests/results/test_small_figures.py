@@ -1,0 +1,38 @@
+"""A figure under 1% of its budget gets a word: it may not be what is trained."""
+
+import pytest
+
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.reporting.document import Document
+from pytest_membudget.reporting.marks import legend, small_line
+from pytest_membudget.reporting.status import explained, reported_tests
+from pytest_membudget.results.test_result import TestResult
+
+
+def result(peak_bytes, limit_bytes=10_000, verdict="within", name="a"):
+    report = MemoryReport("traced", "allocated", PeakBytes(*4 * [peak_bytes]), {"inputs": peak_bytes})
+    return TestResult(f"t.py::{name}", "t.py", 1, verdict, "", limit_bytes=limit_bytes, estimates=(report,))
+
+
+@pytest.mark.parametrize(("peak_bytes", "is_small"), [(99, True), (100, False), (0, False)])
+def test_less_than_a_hundredth_is_small(peak_bytes, is_small):
+    assert result(peak_bytes).is_small == is_small
+
+
+def test_only_what_is_within_a_budget_of_the_whole_is_small():
+    assert not result(1, limit_bytes=None).is_small
+    assert not result(1, verdict="error").is_small
+
+
+def test_the_summary_has_one_line_for_all():
+    rows = [result(1), result(5_000, name="b"), result(2, name="c")]
+
+    assert list(small_line(rows)) == ["under 1% of the budget, is it what you train?: t.py::a and 1 more"]
+    assert list(small_line(rows[1:2])) == []
+    assert list(legend(rows)) == []
+
+
+def test_the_other_reports_say_so_at_the_test():
+    [one] = reported_tests(Document((result(1),)))
+
+    assert explained(one, str).endswith("That is under 1%: is it what you train?")
