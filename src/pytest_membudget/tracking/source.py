@@ -62,6 +62,11 @@ class SourceFinder:
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in PACKAGE_FOLDERS)
 
+    def is_users(self, name: str) -> bool:
+        """Whether the file of that name is the user's own: no library's, and none of this package."""
+        is_installed = any(part in name for part in PACKAGE_FOLDERS)
+        return self.shows_file(name) and not is_installed and not name.startswith(_PACKAGE)
+
 
 def users_source() -> SourceFinder:
     """Finds the user's lines in this environment."""

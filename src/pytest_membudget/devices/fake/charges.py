@@ -98,8 +98,13 @@ def is_on_device(result: object, args: Sequence[Any]) -> bool:
 def out_of_memory_text(error: OutOfMemory, operator: str) -> str:
     """What could not be had; it begins as PyTorch's own message does, for code that looks at it."""
     reserved, allocated = gib_text(error.reserved_bytes), gib_text(error.allocated_bytes)
-    limit = f" of {gib_text(error.capacity_bytes)}" if error.capacity_bytes is not None else ""
+    capacity = error.capacity_bytes
+    free = (
+        f"{gib_text(capacity - error.reserved_bytes)} of {gib_text(capacity)} free, "
+        if capacity is not None
+        else ""
+    )
     return (
         f"CUDA out of memory. Tried to allocate {gib_text(error.requested_bytes)} in {operator}; "
-        f"{reserved}{limit} reserved, {allocated} of it allocated"
+        f"{free}{reserved} reserved, {allocated} of it allocated"
     )

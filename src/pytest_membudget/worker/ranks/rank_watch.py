@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..process_end import end_text
-from ..server.stack_dump import is_in_collective, stacks_of, user_frames
+from ..server.stack_dump import hang_text, is_in_collective, stacks_of
 from ..time_limit import Overrun, Watch
 from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, RankEnd
 from .rank_files import RankFiles
@@ -108,7 +108,7 @@ class RankWatch:
         if failure == DIED:
             reason = f"its process {end_text(exit_code)} before its test did"
         elif failure == HUNG:
-            reason = self._hang_text(rank, user_frames(place))
+            reason = self._hang_text(rank, place)
         return RankEnd(
             rank,
             answer,
@@ -121,8 +121,8 @@ class RankWatch:
 
     def _hang_text(self, rank: int, place: str) -> str:
         assert self._overrun is not None
-        limit = self._overrun.text("finish" if self._files[rank].has_begun() else "begin its test")
-        return f"{limit}\nIt was at:\n{place}" if place else limit
+        what = "finish" if self._files[rank].has_begun() else "begin its test"
+        return hang_text(self._overrun, place, what)
 
     def _overrun_of_silent(self) -> Overrun | None:
         if not self._have_begun and all(files.has_begun() for files in self._files.values()):

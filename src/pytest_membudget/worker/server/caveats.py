@@ -73,14 +73,18 @@ class Caveats:
         self._gpu = None if is_named else gpu
         self._root, self._pid = root, os.getpid()
 
-    def found(self) -> list[Caveat]:
-        """What the test took for granted, and what is not in its figure."""
+    def found(self, ended_by_oom: bool = False) -> list[Caveat]:
+        """What the test took for granted, and what is not in its figure.
+
+        ``ended_by_oom``: it did not go on after the last out of memory.
+        """
         ooms = 0
         if torch.cuda.is_initialized():  # by its number: a test may have patched what finds the device
             ooms = torch.cuda.memory_stats(torch.cuda.current_device()).get("num_ooms", 0)
+        ooms -= ended_by_oom
         text = f"out of memory ({times_text(ooms)}), after which the test went on"
         caught = Caveat(OUT_OF_MEMORY, f"{text}: its figure is that of this run")
-        return [*self._found, *([caught] if ooms else [])]
+        return [*self._found, *([caught] if ooms > 0 else [])]
 
     def _see(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _STARTS:

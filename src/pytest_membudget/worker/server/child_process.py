@@ -19,7 +19,7 @@ from ..process_end import end_text, end_with_parent, flush_output, leave
 from ..protocol import Channel
 from ..time_limit import Overrun, Watch
 from .output_file import OutputFile
-from .stack_dump import dump_stack_on_signal, stacks_of, user_frames
+from .stack_dump import dump_stack_on_signal, hang_text, stacks_of
 
 #: Seconds that a child that closes its pipe gets to end.
 _END_TIMEOUT = 1.0
@@ -165,7 +165,7 @@ class Child:
 
     def _hang(self, overrun: Overrun) -> dict[str, Any]:
         (place,) = stacks_of([(self._pid, Path(self._stack_file.name))])
-        return {"outcome": "error", "reason": _hang_text(overrun, user_frames(place))}
+        return {"outcome": "error", "reason": hang_text(overrun, place)}
 
     def _last_answer(self) -> dict[str, Any] | None:
         """It has ended; a process of its own may keep the pipe open."""
@@ -208,7 +208,3 @@ def _end_text(returncode: int) -> str:
     if returncode == -signal.SIGKILL:
         return f"{what}; the kernel does that when the machine's memory is full"
     return what
-
-
-def _hang_text(overrun: Overrun, where: str) -> str:
-    return f"{overrun.text()}\nIt was at:\n{where}" if where else overrun.text()

@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import (
 
 from ...devices.fake.shape_bounds import what_to_write
 from ...errors import MembudgetError
+from ...tracking.source import users_source
 
 #: What a trace cannot do; no fault of the test's, so no failure that an xfail mark may expect.
 _OURS = (
@@ -29,6 +30,8 @@ _CALLS = 12
 _LINES = 12
 #: Characters of a line that are reported: a message may have a whole tensor in it.
 _LENGTH = 1000
+#: How PyTorch's text begins on what may help any program (c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15).
+_GENERAL_ADVICE = "If reserved but unallocated memory is large"
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
 
@@ -45,14 +48,25 @@ def explain(
         return {"outcome": "skipped", "reason": str(error.msg)}
     if isinstance(error, pytest.xfail.Exception):
         return {"outcome": "skipped", "reason": f"xfail: {error.msg}" if error.msg else "xfail"}
-    where = _place(item, excinfo)
     if isinstance(error, torch.OutOfMemoryError):
-        return {"outcome": "out_of_memory", "reason": str(error), "where": where}
+        return _out_of_memory(item, excinfo)
+    where = _place(item, excinfo)
     what = f"{type(error).__name__} in {when} at {where} on {device}: {_one_line(item, excinfo)}"
     remedy = _remedy(error)
     details = _user_traceback(item, excinfo)
     raised = not isinstance(error, _OURS)
     return {"outcome": "error", "reason": f"{what}{remedy}", "details": details, "raised": raised}
+
+
+def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
+    """The answer for a test that runs out of memory, at the innermost line of the user's own code."""
+    source = users_source()
+    entries = [entry for entry in excinfo.traceback if source.is_users(str(entry.path))]
+    where = _place_of(item, entries[-1]) if entries else _place(item, excinfo)
+    # what PyTorch advises for any such error follows; ours fits what holds the memory
+    reason = str(excinfo.value).partition(_GENERAL_ADVICE)[0].strip()
+    calls = _calls(item, excinfo)
+    return {"outcome": "out_of_memory", "reason": reason, "where": where, "details": "\n".join(calls)}
 
 
 def _remedy(error: BaseException) -> str:
@@ -94,24 +108,32 @@ def _place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> s
     """The innermost line of the traceback in the test's own file, else the test's first line."""
     for entry in reversed(list(excinfo.traceback)):
         if str(entry.path) == str(item.path):
-            return f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
+            return _place_of(item, entry)
     path, line, _ = item.location
     return f"{path}:{(line or 0) + 1}"
 
 
+def _place_of(item: pytest.Item, entry: Any) -> str:
+    return f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
+
+
 def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The calls in the user's code and their libraries, and what the exception says."""
+    error_lines = f"{excinfo.type.__name__}: {_words(item, excinfo)}".splitlines()
+    left_out = [f"(and {len(error_lines) - _LINES} lines more)"] if len(error_lines) > _LINES else []
+    return "\n".join([*_calls(item, excinfo), *map(_cut, error_lines[:_LINES]), *left_out])
+
+
+def _calls(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> list[str]:
     """The calls in the user's code and their libraries, not those inside torch, pytest and this package."""
     calls: list[str] = []
     for entry in reversed(list(excinfo.traceback)):  # the source of thousands of calls takes seconds to find
         package = entry.frame.f_globals.get("__name__", "").partition(".")[0]
         if package not in _HIDDEN:
-            place = f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
-            calls.append(f"  {place} in {entry.name}\n    {_statement(entry)}")
+            calls.append(f"  {_place_of(item, entry)} in {entry.name}\n    {_statement(entry)}")
         if len(calls) == _CALLS:
             break
-    error_lines = f"{excinfo.type.__name__}: {_words(item, excinfo)}".splitlines()
-    left_out = [f"(and {len(error_lines) - _LINES} lines more)"] if len(error_lines) > _LINES else []
-    return "\n".join([*reversed(calls), *map(_cut, error_lines[:_LINES]), *left_out])
+    return calls[::-1]
 
 
 def _cut(line: str) -> str:

@@ -117,7 +117,8 @@ class ItemRun:
 
     def _measure(self) -> dict[str, Any]:
         root = str(self._item.config.rootpath)
-        found = self._caveats.found()
+        outcome = (self._trouble or {}).get("outcome")
+        found = self._caveats.found(ended_by_oom=outcome == "out_of_memory")
         report = self._device.end(metric=self._request["metric"], root=root)
         skipped = caveats_of(SKIPPED_PART, self._skipped_parts)
         if self._request["snapshot"] is not None:

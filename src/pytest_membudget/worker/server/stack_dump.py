@@ -8,7 +8,11 @@ import re
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from ...tracking.source import shown_path, users_source
+from ..time_limit import Overrun
 
 #: Asks a process for its stack. By a signal: pytest's own use of faulthandler's timer undoes any other.
 _WHERE = signal.SIGUSR2
@@ -18,7 +22,9 @@ _INTERVAL = 0.05
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
 _COLLECTIVE = re.compile(r'File ".*/torch/distributed/')
-#: Frames that are reported, the innermost.
+#: A frame as faulthandler writes it (Python/traceback.c, 3.10 to 3.14).
+_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+) in (?P<function>.+)$')
+#: Lines of frames that are reported, the innermost.
 _FRAMES = 12
 
 
@@ -43,9 +49,40 @@ def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
     return ["\n".join(line for line in text.splitlines() if "File " in line) for text in texts]
 
 
-def user_frames(place: str) -> str:
-    """Of the frames ``place`` those that say something to the user of a test."""
-    return "\n".join([line for line in place.splitlines() if not is_internal(line)][:_FRAMES])
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process was, for the user of a test."""
+
+    line: str = ""
+    """The innermost line of the user's own code, with its function."""
+    frames: str = ""
+    """The calls of the user's code and its libraries, the innermost first; others in brackets."""
+
+
+def place_of(stack: str, root: str) -> Place:
+    """The frames ``stack`` for the user of a test; ``root``: the folder that the line is relative to."""
+    source, line, shown, hidden = users_source(), "", [], 0
+    for text in stack.splitlines():
+        frame = _FRAME.search(text)
+        if frame is None or is_internal(text):
+            continue
+        if not source.shows_file(frame["file"]):
+            hidden += 1
+            continue
+        if hidden:
+            shown.append(f"  ({hidden} calls in torch and Python's library)")
+            hidden = 0
+        shown.append(text)
+        if not line and source.is_users(frame["file"]):
+            line = f"{shown_path(frame['file'], root)}:{frame['line']} in {frame['function']}"
+    return Place(line, "\n".join(shown[:_FRAMES]))
+
+
+def hang_text(overrun: Overrun, stack: str, what: str = "finish") -> str:
+    """That a process is over its time limit, and where it was."""
+    place = place_of(stack, os.getcwd())
+    limit = overrun.text(what, at=place.line)
+    return f"{limit}\nIt was at:\n{place.frames}" if place.frames else limit
 
 
 def is_internal(line: str) -> bool:

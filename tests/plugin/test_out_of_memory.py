@@ -1,0 +1,141 @@
+"""Out of memory, and a hang inside of torch: the user's innermost line, and what would help."""
+
+import pytest
+
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+
+LIMIT = 3 if cuda_version_of_torch() is None else 6
+FILES = {
+    "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\n",
+    "layers.py": """
+        import torch
+
+        class Block(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.up = torch.nn.Linear(1024, 4096)
+
+            def forward(self, x):
+                y = torch.nn.functional.gelu(self.up(x))
+                return torch.nn.functional.softmax(y, -1)[..., :1024]
+
+        class Slow(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, g):
+                return torch.utils._pytree.tree_map(spin, g)
+
+        def spin(g):
+            while True:
+                torch.nn.functional.gelu(g)
+        """,
+    "test_bodies.py": """
+        import pytest
+        import torch
+        from layers import Block, Slow
+
+        @pytest.mark.mem_budget(gpu="T4")
+        def test_activations():
+            model = torch.nn.Sequential(*[Block() for _ in range(24)]).cuda()
+            model(torch.randn(64, 1024, 1024, device="cuda")).sum().backward()
+
+        @pytest.mark.mem_budget(gpu="T4")
+        def test_optimizer_states():
+            model = torch.nn.Linear(24000, 24000, device="cuda")
+            optimizer = torch.optim.AdamW(model.parameters())
+            model(torch.randn(8, 24000, device="cuda")).sum().backward()
+            optimizer.step()
+            kept = [torch.empty_like(model.weight) for _ in range(3)]
+
+        @pytest.mark.mem_budget(gpu="T4")
+        def test_one_tensor():
+            torch.empty(20 * 2**30, dtype=torch.uint8, device="cuda")
+
+        @pytest.mark.mem_budget(gpu="T4")
+        def test_catches_one_and_ends_by_another():
+            kept = torch.empty(2**30, dtype=torch.uint8, device="cuda")
+            with pytest.raises(torch.OutOfMemoryError):
+                torch.empty(20 * 2**30, dtype=torch.uint8, device="cuda")
+            torch.empty(20 * 2**30, dtype=torch.uint8, device="cuda")
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_hangs_in_backward():
+            x = torch.randn(8, 8, device="cuda", requires_grad=True)
+            Slow.apply(x).sum().backward()
+        """,
+}
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of(FILES, "--membudget")
+
+
+def line_of(run, file, statement):
+    lines = (run.folder / file).read_text().splitlines()
+    return next(number for number, text in enumerate(lines, 1) if statement in text)
+
+
+def first_line(run, name):
+    return run.text(name).splitlines()[0]
+
+
+def test_the_innermost_line_of_the_users_code_is_named(run):
+    line = line_of(run, "layers.py", "y = torch.nn.functional.gelu")
+    softmax = line_of(run, "layers.py", "return torch.nn.functional.softmax")
+
+    first = first_line(run, "test_activations")
+
+    assert first.endswith((f", at layers.py:{line}", f", at layers.py:{softmax}"))
+    assert "Tried to allocate" in first
+    assert " free" in first
+    assert "expandable_segments" not in first
+    call = line_of(run, "test_bodies.py", "model(torch.randn(64")
+    assert f"  test_bodies.py:{call} in test_activations\n" in run.text("test_activations")
+
+
+@pytest.mark.parametrize(
+    ("name", "component", "advice"),
+    [
+        ("test_activations", "activations", "checkpoint layers"),
+        # two of 24,000 x 24,000 float32, 2.15 GiB each
+        ("test_optimizer_states", "optimizer_states (4.29 GiB)", "shard them (FSDP2, ZeRO)"),
+    ],
+)
+def test_the_advice_is_for_what_holds_the_memory(run, name, component, advice):
+    helps = run.text(name).partition("What would help:\n")[2].split("\n\n")[0]
+
+    assert [line for line in helps.splitlines() if line.startswith(f"  {component}") and advice in line]
+    assert ("checkpoint layers" in helps) == (name == "test_activations")
+
+
+def test_where_nothing_is_held_there_is_no_advice(run):
+    assert "What would help" not in run.text("test_one_tensor")
+    line = line_of(run, "test_bodies.py", "torch.empty(20")
+    assert first_line(run, "test_one_tensor").endswith(f", at test_bodies.py:{line}")
+
+
+def test_a_test_that_was_ended_by_it_did_not_go_on(run):
+    assert "after which the test went on" not in run.text("test_activations")
+    caught = run.text("test_catches_one_and_ends_by_another")
+    assert "out of memory (once), after which the test went on" in caught
+
+
+def test_a_hang_inside_of_torch_names_the_users_line(run):
+    call = line_of(run, "test_bodies.py", "Slow.apply(x)")
+    inner = line_of(run, "layers.py", "torch.nn.functional.gelu(g)")
+    first = first_line(run, "test_hangs_in_backward")
+
+    # autograd runs backward in a thread of its own where there is a card, which waits in the test
+    assert any(
+        f", at {place} (" in first
+        for place in (
+            f"layers.py:{inner} in spin",
+            f"layers.py:{inner - 1} in spin",
+            f"test_bodies.py:{call} in test_hangs_in_backward",
+        )
+    ), first
+    assert "/torch/" not in run.text("test_hangs_in_backward")
