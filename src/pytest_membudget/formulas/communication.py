@@ -6,7 +6,8 @@ Read in torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives
   parameters; the flat buffer is held until the next group has been gathered beside it
   (``all_gather_state``), from this rank's part cast to the type of computing (``flat_foreach_copy_input``);
 - backward: the flat buffer goes once it is copied out, and the group before it in forward is gathered
-  meanwhile (its flat buffer is there, not yet its parameters);
+  meanwhile (its flat buffer is there, not yet its parameters); so is the last layer while the head runs
+  backward, where that is the root's;
 - after a group's backward its whole parameters go, its gradients are copied into the input of a
   reduce-scatter, and that input is held until the next group's reduction (``reduce_scatter_states``); the
   output is this rank's gradients, allocated on the reduction's stream.
@@ -134,10 +135,13 @@ def sharded(
     """``blocks`` with what FSDP2 adds; ``groups`` has the group of each, None where the root holds it.
 
     ``gathered_before``: the root, where it is. ``keeps_last``: the last group is not resharded. Groups of
-    alike layers come apart into the last one and those before it: what is left of the block that had its
-    backward before them is not the same.
+    alike layers come apart into the last one and those before it, as what is left of the block that had its
+    backward before them is not the same; and the very first one, in whose backward nothing is gathered.
     """
-    parts = [part for block, group in zip(blocks, groups, strict=True) for part in _parts(block, group)]
+    parts: list[tuple[Block, Group | None]] = []
+    for block, group in zip(blocks, groups, strict=True):
+        is_first = all(other is None for _, other in parts)
+        parts += _parts(block, group, is_first=is_first)
     if keeps_last:
         last = max(number for number, (_, group) in enumerate(parts) if group is not None)
         block, group = parts[last]
@@ -150,10 +154,11 @@ def sharded(
     return tuple(found)
 
 
-def _parts(block: Block, group: Group | None) -> list[tuple[Block, Group | None]]:
-    if block.count == 1 or group is None:
+def _parts(block: Block, group: Group | None, *, is_first: bool) -> list[tuple[Block, Group | None]]:
+    if group is None:
         return [(block, group)]
-    return [(replace(block, count=block.count - 1), group), (replace(block, count=1), group)]
+    counts = (1, block.count - 2, 1) if is_first and block.count > 2 else (block.count - 1, 1)
+    return [(replace(block, count=count), group) for count in counts if count]
 
 
 def _with_buffers(
@@ -161,7 +166,7 @@ def _with_buffers(
 ) -> Block:
     block, group = parts[number]
     if group is None:
-        return block
+        return _of_the_root(parts[:number], block)
     before = _neighbour(parts[:number], block, group)
     after = _next(parts[number + 1 :], block, group)
     stays = () if group.reshards else (group.parameters(),)
@@ -179,6 +184,14 @@ def _with_buffers(
         after_backward=(*block.after_backward, *gathered_next, *group.reduced(), *group.outputs()),
         shards=group.shards(),
     )
+
+
+def _of_the_root(earlier: Sequence[tuple[Block, Group | None]], block: Block) -> Block:
+    """A block whose parameters the root has: meanwhile the last group before it is gathered for backward."""
+    group = next((other for one, other in reversed(earlier) if other is not None and one.saves), None)
+    if group is None or not group.reshards or not block.saves:
+        return block
+    return replace(block, beside_backward=(*block.beside_backward, group.flat()))
 
 
 def _held_before(block: Block, group: Group, flat_before: Term | None) -> tuple[Term, ...]:

@@ -113,7 +113,8 @@ def moments_of(step: Step) -> tuple[Moment, ...]:
         Moment("start", (base, from_before)),
         *_forward_moments(runs, (base, gathered, from_before, *others)),
         *_backward_moments(runs, (base, gathered, to_step, *others)),
-        Moment("end of backward", (base, gathered, *whole, Pile(step.at_end), to_step)),
+        # what was gathered all along goes before its gradients are reduced (``post_backward``)
+        Moment("end of backward", (base, *whole, Pile(step.at_end), to_step)),
         Moment("optimizer step", (base, *shards, to_step, Pile(step.optimizer_temporaries))),
     )
 

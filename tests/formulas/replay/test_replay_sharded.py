@@ -70,6 +70,15 @@ def test_the_next_layer_is_gathered_while_one_runs_backward(pool):
     assert reserved(pool) == 30 + 2 * 30 + 2 * 16
 
 
+def test_the_last_layer_is_gathered_while_the_root_runs_backward(pool):
+    """The head is the root's; the layer's flat buffer is there before its own backward begins."""
+    sharded = Sharded(pool, [group(), None])
+
+    sharded.before_backward(1)
+
+    assert reserved(pool) == 30
+
+
 def test_a_part_of_the_gradients_stays(pool):
     sharded = Sharded(pool, [group()])
     sharded.before_backward(0)

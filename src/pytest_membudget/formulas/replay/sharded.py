@@ -56,9 +56,7 @@ class Sharded:
     def before_backward(self, number: int) -> None:
         """Whole again, and the group that comes next is gathered meanwhile."""
         group = self._groups[number]
-        if group is None:
-            return
-        if number not in self._whole:
+        if group is not None and number not in self._whole:
             flat = self._prefetched.pop(number) if number in self._prefetched else self._gathered(group)
             self._whole[number] = self._pool.make_all(group.each_parameter())
             self._pool.drop(flat)
