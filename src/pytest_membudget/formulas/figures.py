@@ -35,6 +35,11 @@ class RankFigure:
     """What the caching allocator's model reserves for the step, tensor by tensor; None: no order is known."""
 
     @property
+    def not_modelled(self) -> tuple[str, ...]:
+        """The lines on what the formulas leave out."""
+        return tuple(one.text for one in self.caveats if one.kind.is_missing)
+
+    @property
     def peak(self) -> Moment:
         """The moment at which most is allocated."""
         return peak_of(self.moments)
