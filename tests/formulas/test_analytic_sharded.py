@@ -9,9 +9,16 @@ import json
 
 import pytest
 import traced_bodies as bodies
+from traced_cases import requested
 from traced_models import MODELS
 
 from pytest_membudget.formulas.estimate import estimate
+from pytest_membudget.formulas.implementations.losses import cross_entropy
+from pytest_membudget.formulas.implementations.operators import cast
+from pytest_membudget.formulas.implementations.recorder import Recorder
+from pytest_membudget.formulas.implementations.setting import Setting
+from pytest_membudget.formulas.tape import backward
+from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.scenarios.grid import points_of
 from pytest_membudget.scenarios.jobs import ScenarioReader
 from pytest_membudget.scenarios.reading import read_entries
@@ -62,6 +69,23 @@ def scenario_of(order, precision, folder):
 @pytest.fixture(autouse=True)
 def _needs_transformers():
     pytest.importorskip("transformers")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_loss_of_sharded_logits_is_as_traced(trace):
+    """Beside 16-bit logits four copies in fp32: log-softmax, zeros, exponentials and their sum."""
+    tokens, words = 4096, 32000
+    sizes, gpu = {"b": 1, "s": tokens}, find_gpu("A100-80GB")
+    setting = Setting(sizes, "bf16", None, "flash", gpu, tensor_parallel=2)
+    r = Recorder(setting, V=words // 2)
+    wide = cast(r, "fp32", r.input("logits", "b s V", "bf16"), "fp32")
+    tape = r.tape(cross_entropy(r, "loss", wide))
+
+    traced = requested(trace(bodies.sharded_loss, tokens, words, world_size=2))
+
+    copy = tokens * words // 2 * 4
+    assert backward(tape, "kept").peak_bytes + copy // 2 == pytest.approx(4.5 * copy, rel=0.001)
+    assert traced == pytest.approx(4.5 * copy, rel=0.001)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -207,6 +207,20 @@ def training_with_outputs(order):
         optimizer.zero_grad()
 
 
+def sharded_loss(tokens, words):
+    """Cross entropy of logits whose words two tensor-parallel ranks share."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
+    from torch.distributed.tensor.parallel import loss_parallel
+
+    mesh = init_device_mesh("cuda", (2,))
+    logits = torch.randn(tokens, words // 2, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    targets = torch.randint(0, words, (tokens,), device="cuda")
+    with loss_parallel():
+        whole = DTensor.from_local(logits, mesh, [Shard(1)])
+        torch.nn.functional.cross_entropy(whole.float(), targets).backward()
+
+
 def sharded_training(order):
     """Two steps with FSDP2: each layer by itself, embedding and head in the root."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard

@@ -18,9 +18,32 @@ def cross_entropy(r: Recorder, name: str, logits: Value) -> Value:
     """``F.cross_entropy``: log-softmax, which is saved, and ``nll_loss``; autocast takes both in fp32."""
     if r.setting.autocast:
         logits = cast(r, f"{name} fp32", logits, "fp32")
+    if r.setting.tensor_parallel > 1 and logits.dims.endswith("V"):
+        return _of_sharded(r, name, logits)
     chances = Value(f"{name} log_softmax", logits.dims, logits.kind)
     chances = r.run(chances.name, (logits,), logits.dims, logits.kind, Backward((chances,)))
     return r.run(name, (chances,), "1", logits.kind, Backward((chances,)))
+
+
+def _of_sharded(r: Recorder, name: str, logits: Value) -> Value:
+    """``loss_parallel``: shifted logits beside their log-softmax, both in fp32; and in backward zeros,
+    exponentials and their sum, which is the logits' gradient already.
+
+    ``_log_softmax`` and ``_nll_loss_and_log_softmax_backward``, torch/distributed/tensor/parallel/loss.py,
+    torch 2.13.
+    """
+    own, wide = r.bytes_of(logits), r.bytes_of(Value(name, logits.dims, "fp32"))
+    chances = Value(f"{name} log_softmax", logits.dims, logits.kind)
+    shifted = wide if own == wide else 3 * wide
+    chances = r.run(
+        chances.name,
+        (logits,),
+        logits.dims,
+        logits.kind,
+        Backward((chances,), hands_on=True),
+        scratch_bytes=shifted,
+    )
+    return r.run(name, (chances,), "1", logits.kind, Backward((chances,), scratch_bytes=2 * own))
 
 
 def chunked_cross_entropy(r: Recorder, logits: Sequence[Value]) -> Value:
