@@ -1,6 +1,8 @@
 """From ``mem_budget`` marks to a Budget."""
 
+import ast
 import json
+import re
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -126,11 +128,20 @@ def test_none_leaves_an_argument_to_the_settings():
     [
         ((40,), "mem_budget(40)", "write mem_budget(gib=40)"),
         ((40, 2), "mem_budget(40, 2)", "write mem_budget(gib=40)"),
-        (("T4",), "mem_budget('T4')", "write mem_budget(gib='T4')"),
+        (("T4",), "mem_budget('T4')", "write mem_budget(gpu='T4')"),
+        (("4GiB",), "mem_budget('4GiB')", "write mem_budget(gib=4)"),
+        (("4",), "mem_budget('4')", "write mem_budget(gib=4)"),
+        (("512 MiB",), "mem_budget('512 MiB')", "write mem_budget(gib=0.5)"),
+        (("80GB",), "mem_budget('80GB')", "write mem_budget(gib=74.5)"),  # 80e9 / 2**30
+        (("much",), "mem_budget('much')", "write mem_budget(gib=40)"),
+        ((0,), "mem_budget(0)", "write mem_budget(gib=40)"),
+        (("4..5",), "mem_budget('4..5')", "write mem_budget(gib=40)"),
     ],
 )
-def test_a_positional_argument_is_refused_with_its_name(args, written, remedy):
+def test_a_positional_argument_is_refused_with_a_form_that_is_taken(args, written, remedy):
     text = refusal_of(UsageMistake, {}, args=args)
+    proposed = re.search(r"write mem_budget\((\w+)=(.+)\)$", text)
+    assert read({proposed[1]: ast.literal_eval(proposed[2])})
     assert text.startswith(f"{written}: arguments go by name")
     assert text.endswith(remedy)
 

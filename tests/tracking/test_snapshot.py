@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from pytest_membudget.allocator import AllocatorSettings
-from pytest_membudget.allocator.recording import RecordingAllocator
+from pytest_membudget.allocator.blocks import BlockState, SegmentState
+from pytest_membudget.allocator.recording import RecordedEvent, RecordingAllocator
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
 from pytest_membudget.tracking.snapshot import RecordedRun, RequestDetails, shorter_addresses, snapshot_of
 from pytest_membudget.units import GIB, MIB
@@ -168,6 +169,32 @@ def test_empty_space_shrinks_and_the_order_stays():
     assert starts == sorted(starts)
     assert starts[1] - starts[0] == 9 * GIB
     assert starts[2] + MIB < 2**47
+
+
+def test_segments_from_before_the_first_event_have_addresses_of_their_own():
+    """A block of 1 MiB of a segment that was there before is freed, and the whole of another segment."""
+    older, gone, new = 2**60, 2**61, 2**62
+    events = [
+        RecordedEvent("segment_alloc", new, 2 * MIB, 0, 0),
+        RecordedEvent("alloc", new, 2 * MIB, 0, 0),
+        RecordedEvent("free_requested", older + MIB, MIB, 0, -1),
+        RecordedEvent("free_completed", older + MIB, MIB, 0, -1),
+        RecordedEvent("segment_free", gone, 4 * MIB, 0, -1),
+    ]
+    blocks = (BlockState(older, 2 * MIB, 2 * MIB, "inactive"),)
+    states = [
+        SegmentState(older, 2 * MIB, 0, True, False, blocks),
+        SegmentState(new, 2 * MIB, 0, True, False, (BlockState(new, 2 * MIB, 2 * MIB, "active_allocated"),)),
+    ]
+    run = RecordedRun(events, states, AllocatorSettings(), "", 0)
+
+    made = snapshot_of(run, lambda number: RequestDetails(), lambda at: 0, lambda at: 0)
+
+    (trace,) = made["device_traces"]
+    first, second = (segment["address"] for segment in made["segments"])
+    assert [entry["addr"] for entry in trace[:2]] == [second, second]
+    assert [entry["addr"] for entry in trace[2:4]] == [first + MIB, first + MIB]
+    assert first + 2 * MIB <= trace[4]["addr"] <= second - 4 * MIB
 
 
 def test_ranges_within_others_change_nothing():

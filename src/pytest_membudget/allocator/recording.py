@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .blocks import Block
@@ -28,6 +29,10 @@ class RecordedEvent(NamedTuple):
     stream: int
     request: int
     text: str = ""
+
+
+#: Of an event.
+_FIELDS = 6
 
 
 class RecordingAllocator(CachingAllocator):
@@ -78,9 +83,14 @@ class RecordingAllocator(CachingAllocator):
             self._note("free_requested", block.address, block.requested_bytes, block.stream, request)
         super().free(block, hold=hold)
 
-    def events(self) -> Iterator[RecordedEvent]:
-        """All events, oldest first."""
-        fields = iter(self._log)
+    @property
+    def event_count(self) -> int:
+        """How many events there are so far."""
+        return len(self._log) // _FIELDS
+
+    def events(self, since: int = 0) -> Iterator[RecordedEvent]:
+        """The events from number ``since`` on, oldest first."""
+        fields = islice(self._log, since * _FIELDS, None)
         return map(RecordedEvent, fields, fields, fields, fields, fields, fields)
 
     def request_at(self, address: int) -> int:

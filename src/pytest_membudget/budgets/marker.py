@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..components import METRICS_WITH
 from ..errors import UsageMistake
+from ..hardware.gpus import find_gpu
 from ..names import MARKER
+from ..units import GIB, MIB
 from ..user_input.fields import read_fields
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import PYTHON, Node
@@ -27,7 +31,9 @@ def read_budget(
     for args, kwargs in marks:
         if args:
             shown = ", ".join(repr(value) for value in args)
-            raise UsageMistake(f"{MARKER}({shown}): arguments go by name; write {MARKER}(gib={args[0]!r})")
+            raise UsageMistake(
+                f"{MARKER}({shown}): arguments go by name; write {MARKER}({_by_name(args[0])})"
+            )
         for name, value in kwargs.items():
             values.setdefault(name, value)
     mistakes = Mistakes()
@@ -41,6 +47,23 @@ def read_budget(
     check_budget(budget, {name: nodes[name] for name in written}, mark, mistakes)
     _raise_first(mistakes)
     return budget
+
+
+def _by_name(value: Any) -> str:
+    """The argument that ``value`` was meant for, in a form that is taken."""
+    if not isinstance(value, str):
+        is_size = type(value) in (int, float) and 0 < value < math.inf
+        return f"gib={value!r}" if is_size else "gib=40"
+    size = re.fullmatch(r"\s*([0-9.]+)\s*(GiB|GB|G|MiB|MB|M)?\s*", value, re.IGNORECASE)
+    try:
+        if size is None:
+            return f"gpu={find_gpu(value).name!r}"
+        unit = (size[2] or "GiB").lower()
+        bytes_of_unit = {"gb": 10**9, "mb": 10**6}.get(unit, GIB if unit.startswith("g") else MIB)
+        gib = float(size[1]) * bytes_of_unit / GIB
+        return f"gib={gib:.3g}" if gib else "gib=40"
+    except (UsageMistake, ValueError):
+        return "gib=40"
 
 
 def _node(value: Any, place: str) -> Node:

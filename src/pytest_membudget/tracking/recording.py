@@ -50,13 +50,25 @@ class Recording:
         tracker.on_request = self._requested
         tracker.ledger.on_death.append(self._ended)
 
-    def snapshot(self, alloc_conf: str = "") -> dict[str, Any] | None:
-        """The run so far as ``torch.cuda.memory._snapshot`` has it; None if nothing has happened."""
+    @property
+    def event_count(self) -> int:
+        """How many events there are so far."""
+        return self._allocator.event_count
+
+    def snapshot(self, alloc_conf: str = "", since: int = 0) -> dict[str, Any] | None:
+        """The run so far as ``torch.cuda.memory._snapshot`` has it; None if nothing has happened.
+
+        ``since``: the number of the first event that it has.
+        """
         for record in self._ledger.live.values():
             self._ended(record)
         allocator = self._allocator
         run = RecordedRun(
-            tuple(allocator.events()), allocator.segments(), allocator.settings, alloc_conf, self._began_us
+            tuple(allocator.events(since)),
+            allocator.segments(),
+            allocator.settings,
+            alloc_conf,
+            self._began_us,
         )
         if not run.events:
             return None

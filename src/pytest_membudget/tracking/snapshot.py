@@ -26,8 +26,6 @@ _TOP_ADDRESS: Final = 0x7F8000000000
 _DISTANCE_BYTES: Final = GIB
 """Between ranges of addresses that do not touch."""
 
-_ADDED: Final = ("alloc", "segment_alloc", "segment_map")
-
 
 @dataclass(frozen=True, slots=True)
 class RequestDetails:
@@ -64,7 +62,9 @@ def snapshot_of(
     ``details`` has those of a request's number; ``request_at`` and ``segment_request_at`` the
     request for the active block and for the segment at an address.
     """
-    moved = shorter_addresses([(e.address, e.size_bytes) for e in run.events if e.action in _ADDED])
+    # segments from before the first event are there at the end, or are given back by one of the events
+    seen = [(e.address, e.size_bytes) for e in run.events if e.action != "oom"]
+    moved = shorter_addresses([*seen, *((state.address, state.size_bytes) for state in run.segments)])
     frames_at = lambda address: details(request_at(address)).frames  # noqa: E731 - an argument, named
     segments = [
         segment_dict(state, details(segment_request_at(state.address)).frames, frames_at, moved)

@@ -23,6 +23,8 @@ class MemoryHistory:
         self._start = start
         self._segments = segments
         self._recording: Recording | None = None
+        #: the number of the first event: the device may have recorded before the test asked
+        self._since = 0
         self._text = ""
 
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -38,11 +40,13 @@ class MemoryHistory:
 
     def _record(self, enabled: object = "all", *args: object, **kwargs: object) -> None:
         if enabled not in _OFF:
-            self._recording = self._start()
+            if self._recording is None:
+                self._recording = self._start()
+                self._since = self._recording.event_count
             self._recording.note(self._text)
 
     def _snapshot(self, *args: object, **kwargs: object) -> dict[str, Any]:
-        recorded = self._recording.snapshot() if self._recording is not None else None
+        recorded = self._recording.snapshot(since=self._since) if self._recording is not None else None
         if recorded is not None:
             return recorded
         segments = [segment_dict(state, [], lambda address: []) for state in self._segments()]

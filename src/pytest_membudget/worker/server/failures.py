@@ -32,6 +32,16 @@ _LINES = 12
 _LENGTH = 1000
 #: How PyTorch's text begins on what may help any program (c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15).
 _GENERAL_ADVICE = "If reserved but unallocated memory is large"
+#: What torchrun sets (torch/distributed/run.py, 2.15).
+_LAUNCHERS = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
 #: Whose frames say nothing to the user of a test.
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
 
@@ -70,6 +80,12 @@ def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseExceptio
 
 
 def _remedy(error: BaseException) -> str:
+    if _asks_for_a_launcher(error):
+        return (
+            "\nA launcher such as torchrun sets RANK, LOCAL_RANK and WORLD_SIZE. A test on one GPU has none: "
+            "let it read os.environ.get('LOCAL_RANK', '0'), or set them with monkeypatch.setenv; with gpus=2 "
+            "or more they are set, and the process group is ready."
+        )
     if isinstance(error, DynamicOutputShapeException):
         return (
             f"\nThe shape of what {error.args[0]} gives depends on data, and fake tensors have none. "
@@ -83,6 +99,14 @@ def _remedy(error: BaseException) -> str:
             "so that its output shapes are known without running it."
         )
     return ""
+
+
+def _asks_for_a_launcher(error: BaseException) -> bool:
+    """Whether a variable is missing that torchrun sets, in ``os.environ`` or for ``init_process_group``."""
+    if isinstance(error, KeyError) and error.args:
+        return error.args[0] in _LAUNCHERS and error.args[0] not in os.environ
+    # torch/distributed/rendezvous.py, _env_rendezvous_handler, 2.11 to 2.15
+    return isinstance(error, ValueError) and "environment variable" in str(error) and "expected" in str(error)
 
 
 def _one_line(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
