@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..allocator.replay import Replay
-from .places import BACKWARD, is_node, operator_of, place_of
+from .places import BACKWARD, NOWHERE, is_node, operator_of, place_of, users_function_of
 from .reading import Frames, Snapshot
 
 
@@ -17,6 +17,8 @@ class Allocation:
 
     place: str
     size_bytes: int
+    function: str = field(default="", compare=False)
+    """The file and the function of the place; empty where it is no line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ def side_of(snapshot: Snapshot, *, by_node: bool) -> Side:
     freed_bytes = freed_before_bytes = 0
     for number, (event, frames) in enumerate(zip(snapshot.history.events, snapshot.frames, strict=True)):
         if event.action == "alloc":
-            allocation = Allocation(_place(frames, by_node), event.size_bytes)
+            place = _place(frames, by_node)
+            function = users_function_of(frames) if place not in (BACKWARD, NOWHERE) else ""
+            allocation = Allocation(place, event.size_bytes, function)
             requests[allocation] += 1
             operators.setdefault(allocation, operator_of(frames))
             live[event.address] = allocation

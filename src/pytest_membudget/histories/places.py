@@ -47,11 +47,24 @@ def place_of(frames: Frames) -> str:
         node = _NODE.search(str(frame["name"]))
         if node is not None:
             return node.group()
+    users = _users_frame(frames)
+    if users is not None:
+        return f"{_short(str(users['filename']))}:{users['line']}"
+    return NOWHERE if frames else BACKWARD
+
+
+def users_function_of(frames: Frames) -> str:
+    """The innermost function outside PyTorch: ``folder/file.py forward``; empty if there is none."""
+    frame = _users_frame(frames)
+    return f"{_short(str(frame['filename']))} {frame['name']}" if frame is not None else ""
+
+
+def _users_frame(frames: Frames) -> Mapping[str, Any] | None:
     for frame in frames:
         name = str(frame["filename"])
         if _is_python(frame) and not _PYTORCH.search(name) and not _OTHERS.search(name):
-            return f"{_short(name)}:{frame['line']}"
-    return NOWHERE if frames else BACKWARD
+            return frame
+    return None
 
 
 def is_workspace(frames: Frames) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +28,25 @@ class Snapshot:
     frames: tuple[Frames, ...]
     metadata: tuple[str, ...]
     """Of each event: the text that was set by ``torch.cuda.memory._set_memory_metadata``."""
+
+
+def window_from(snapshot: Snapshot, start: str, source: str) -> Snapshot:
+    """``snapshot`` from the event ``start`` on: its number, or the first with that text as its metadata.
+
+    Raises ``UsageMistake`` where there is no such event in ``source``.
+    """
+    events = snapshot.history.events
+    if start.isdecimal():
+        number = int(start)
+    else:
+        number = next((at for at, text in enumerate(snapshot.metadata) if start in text), len(events))
+    if number >= len(events):
+        raise UsageMistake(
+            f"{source} has no event {start!r}: write a number from 0 to {len(events) - 1}, or a text that "
+            "torch.cuda.memory._set_memory_metadata has set"
+        )
+    history = replace(snapshot.history, events=events[number:])
+    return Snapshot(history, snapshot.frames[number:], snapshot.metadata[number:])
 
 
 class _DataOnly(pickle.Unpickler):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..units import MIB
 from .comparison import Allocation, Difference, Side, differences
+from .matching import Match, matched
 
 _ROWS = 30
 _HEADERS = ("place", "operator", "request", "{first}", "{second}", "difference")
@@ -33,8 +34,13 @@ def _section(
     operators: Mapping[Allocation, str],
     names: tuple[str, str],
 ) -> Iterator[str]:
-    found = differences(first, second, operators)
+    matching = matched(first, second)
+    found = differences(matching.first, matching.second, operators)
     yield ""
+    if matching.matches:
+        yield f"{title}, the same sizes at other places:"
+        yield from _matches(matching.matches, names)
+        yield ""
     if not found:
         yield f"{title}: the same in both."
         return
@@ -43,6 +49,14 @@ def _section(
     if len(found) > _ROWS:
         rest = sum(row.bytes for row in found[_ROWS:])
         yield f"and {len(found) - _ROWS} more, {_mib(rest)} together"
+
+
+def _matches(matches: Sequence[Match], names: tuple[str, str]) -> Iterator[str]:
+    for match in sorted(matches, key=lambda one: -one.count * one.first.size_bytes)[:_ROWS]:
+        size = f"{match.first.size_bytes:,} B x{match.count}"
+        yield f"  {match.how}: {size}, {names[0]} {match.first.place}, {names[1]} {match.second.place}"
+    if len(matches) > _ROWS:
+        yield f"  and {len(matches) - _ROWS} more"
 
 
 def _table(rows: Sequence[Difference], names: tuple[str, str]) -> list[str]:

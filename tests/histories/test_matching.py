@@ -1,0 +1,82 @@
+"""Which requests of two histories are the same: file and line first, then the function, then the size."""
+
+import pytest
+
+from pytest_membudget.errors import UsageMistake
+from pytest_membudget.histories.comparison import Allocation, sides
+from pytest_membudget.histories.matching import BY_FUNCTION, BY_SIZE, Match, matched
+from pytest_membudget.histories.reading import window_from
+from pytest_membudget.histories.text import comparison_lines
+from tests.histories.test_comparison import LINE, MIB, snapshot
+
+HERE = Allocation("m/model.py:5", 20, "m/model.py forward")
+MOVED = Allocation("m/model.py:9", 20, "m/model.py forward")
+ELSEWHERE = Allocation("m/loss.py:3", 20, "m/loss.py loss")
+LARGER = Allocation("m/loss.py:3", 30, "m/loss.py loss")
+
+
+def test_the_line_comes_before_the_order_and_the_size():
+    """Both have a request of 20 bytes at line 5; that another of 20 bytes comes first changes nothing."""
+    found = matched({ELSEWHERE: 1, HERE: 1}, {HERE: 1, MOVED: 1})
+
+    assert found.matches == (Match(ELSEWHERE, MOVED, 1, BY_SIZE),)
+    assert (found.first, found.second) == ({}, {})
+
+
+def test_the_function_comes_before_the_size():
+    found = matched({ELSEWHERE: 1, HERE: 1}, {MOVED: 1, Allocation("m/other.py:1", 20, "m/other.py f"): 1})
+
+    assert [(match.first, match.how) for match in found.matches] == [
+        (HERE, BY_FUNCTION),
+        (ELSEWHERE, BY_SIZE),
+    ]
+
+
+def test_what_is_of_no_size_of_the_other_is_left():
+    found = matched({HERE: 3, LARGER: 1}, {MOVED: 2})
+
+    assert found.matches == (Match(HERE, MOVED, 2, BY_FUNCTION),)
+    assert found.first == {HERE: 1, LARGER: 1}
+    assert found.second == {}
+
+
+def test_the_text_says_what_was_matched_by_size_alone():
+    other = [{"filename": "/r/m/loss.py", "line": 3, "name": "loss"}]
+    moved = [{"filename": "/r/m/model.py", "line": 9, "name": "forward"}]
+    first = snapshot((20, LINE, False), (30, other, False))
+    second = snapshot((20, moved, False), (30, LINE, False))
+
+    lines = list(comparison_lines(*sides(first, second), ("recorded", "virtual")))
+
+    by_function = "  equal by function: 20,971,520 B x1, recorded m/model.py:5, virtual m/model.py:9"
+    assert by_function in lines
+    assert "  equal by size: 31,457,280 B x1, recorded m/loss.py:3, virtual m/model.py:5" in lines
+    assert "Asked for: the same in both." in lines
+
+
+# A window
+
+
+def test_a_window_begins_with_an_event():
+    """Events 0 and 1 are those of the first request, of 20 MiB."""
+    whole = snapshot((20, LINE, False), (30, LINE, False))
+
+    window = window_from(whole, "2", "a.pickle")
+
+    side, _ = sides(window, window)
+    assert side.requests == {Allocation("m/model.py:5", 30 * MIB): 1}
+
+
+def test_a_window_begins_with_a_text_of_the_users():
+    whole = snapshot((20, LINE, False), (30, LINE, False))
+    named = type(whole)(whole.history, whole.frames, ("", "", "step 1", "step 1"))
+
+    assert window_from(named, "step 1", "a.pickle").history.events == whole.history.events[2:]
+
+
+@pytest.mark.parametrize("start", ["4", "step 2"])
+def test_an_event_that_is_not_there_is_refused(start):
+    whole = snapshot((20, LINE, False), (30, LINE, False))
+
+    with pytest.raises(UsageMistake, match=f"a.pickle has no event '{start}': write a number from 0 to 3"):
+        window_from(whole, start, "a.pickle")
