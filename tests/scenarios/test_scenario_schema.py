@@ -21,6 +21,7 @@ EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"
 ELSEWHERE = {
     jobs.Adapter: {"is_dora": "kind", "number_type": "type"},
     jobs.Job: {
+        "cublas_workspace_config": "environment",
         "task": "generate",
         "generation": "generate",
         "adapter": "method",

@@ -151,7 +151,7 @@ def _workspaces(job: Job) -> tuple[Term, ...]:
     """One of the thread that runs forward, in training another of the one that runs backward."""
     capability = find_gpu(job.gpu).capability if job.gpu else _CAPABILITY
     count = 2 if job.task == "train" else 1
-    size_bytes = cublas_workspace_bytes(capability, _TORCH) * count
+    size_bytes = cublas_workspace_bytes(capability, _TORCH, job.cublas_workspace_config) * count
     return (Term(WORKSPACES, "cuBLAS", size_bytes, "a thread", "CublasHandlePool.cpp", count),)
 
 

@@ -219,6 +219,8 @@ class Job:
     """``zero_grad(set_to_none=True)``, torch's default; False: gradients stay from the first step on."""
     expandable_segments: bool = False
     """``PYTORCH_ALLOC_CONF=expandable_segments:True``: what is reserved follows it."""
+    cublas_workspace_config: str | None = None
+    """CUBLAS_WORKSPACE_CONFIG of its processes, as ``:4096:8``; None: not set."""
     compiled: frozenset[Compiled] = frozenset()
     """What ``torch.compile`` has been given, a layer or the loss at a time (the whole model alike)."""
     megatron: MegatronOptions | None = None

@@ -15,6 +15,7 @@ from ..formulas.job import Adapter, Degrees, Generation, Job
 from ..user_input.fields import read_fields
 from ..user_input.mistakes import Mistakes
 from .bases import base_of
+from .environment import with_environment
 from .grid import Point, Written
 from .models import ModelReader
 from .rules import check_job
@@ -103,7 +104,7 @@ class ScenarioReader:
         if "teacher" in values:
             teacher = self._models.model_of("teacher", (), written)
             changes |= {"teacher": teacher, "teacher_type": values["teacher"].get("type")}
-        return replace(job, **changes)
+        return with_environment(replace(job, **changes), written)
 
 
 def _adapter(values: Mapping[str, Any], written: Written) -> Adapter | None:

@@ -133,6 +133,12 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "false, as torch has it",
         ),
         Field(
+            "environment",
+            TABLE,
+            "Environment variables of the job, as `{PYTORCH_ALLOC_CONF: 'expandable_segments:True', "
+            "CUBLAS_WORKSPACE_CONFIG: ':4096:8'}`; those of the session are not read.",
+        ),
+        Field(
             "generate",
             GENERATE,
             "Inference in training's place: a prompt, then tokens one by one.",
