@@ -104,6 +104,14 @@ def test_fsdps_root_holds_embedding_and_head_whole():
         assert not [term for term in moment(figure, name).terms if term.name == "gathered parameters"]
 
 
+@pytest.mark.parametrize(("installed", "said"), [("2.13.0+cpu", 0), ("2.15.0", 1), ("", 0)])
+def test_another_torch_than_the_formulas_is_named(monkeypatch, installed, said):
+    monkeypatch.setattr("pytest_membudget.formulas.estimate.installed_torch", lambda: installed)
+    [figure] = estimate(Job(LLAMA))
+
+    assert str(figure).count("rules of torch 2.13") == said
+
+
 def test_ddp_has_all_gradients_once_more():
     """reducer.cpp: buckets of all gradients, unless gradients are views of them."""
     ddp = Job(

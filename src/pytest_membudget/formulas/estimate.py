@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 
 from ..caveats import FORMULA, HOW, LEAST, Caveat, caveats_of
 from ..components import COLLECTIVES, INPUTS, WORKSPACES
@@ -31,6 +32,7 @@ from .terms import Term
 
 #: The release whose workspaces are reckoned: sizes are the same from 2.12 to 2.14.
 _TORCH = (2, 13)
+_SAME_RULES = ("2.12.", "2.13.")
 #: Where no card is named: the common data-centre card's.
 _CAPABILITY = (9, 0)
 _SHARDS_STATES = ("zero1", "zero2")
@@ -205,7 +207,21 @@ def _caveats(stage: Stage) -> tuple[Caveat, ...]:
         found.append("no card named: cuBLAS workspaces as on an H100")
     gathers = "ZeRO 3 gathers layer by layer as FSDP2 does; DeepSpeed's own prefetching takes more"
     least = [gathers] if job.data_parallel.kind == "zero3" else []
+    installed = installed_torch()
+    if installed and not installed.startswith(_SAME_RULES):
+        found.append(
+            f"rules of torch 2.13 (accuracy.md lists what differs), and torch {installed} is installed"
+        )
     return (*caveats_of(HOW, found), *caveats_of(LEAST, least), *caveats_of(FORMULA, missing))
+
+
+@cache
+def installed_torch() -> str:
+    """The version of the installed torch, without importing it; nothing where there is none."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return ""
 
 
 def _check(job: Job) -> None:
