@@ -83,6 +83,14 @@ def test_pytorchs_allocator_reports_what_it_gives_and_takes_back(stand_in, bytes
     assert stand_in(reports_of, bytes_, unlimited=True) == 2
 
 
+def first_of_a_process():
+    return list(torch.zeros(0, 3).cuda().shape)
+
+
+def test_an_empty_tensor_may_come_before_all_allocations(trace):
+    assert trace(first_of_a_process).value == [0, 3]
+
+
 def profiled():
     with torch.profiler.profile(profile_memory=True) as profile:
         kept = torch.empty(2**22, dtype=torch.uint8, device="cuda")

@@ -30,10 +30,11 @@ class FollowedMemory:
 
     def follow(self, address: int, size_bytes: int) -> None:
         """Something is known of these bytes, which begin where their storage does."""
+        if not address:  # an empty tensor: PyTorch may have allocated nothing yet
+            return
         if not self._reports.value:
             raise RuntimeError("PyTorch's allocator reports no allocations to the stand-in")
-        if address:
-            self._follow(address, size_bytes)
+        self._follow(address, size_bytes)
 
     def forget_given(self) -> None:
         """Forget what was given to somebody else, or written to, until now; where ``given`` is not 0."""
