@@ -14,9 +14,7 @@ BODIES = """
 
     import pytest
     from holding import hold
-
-    #: Seconds that a body takes which has a fifth of a processor, as on a busy machine.
-    LONG = 9
+    from seconds import LONG
 
     def work(seconds):
         end = time.process_time() + seconds
@@ -54,6 +52,8 @@ BODIES = """
         while True:
             pass
     """
+#: What a body takes that has a fifth of a processor, as on a busy machine: more than the limit, in seconds.
+SECONDS = f"LONG = {LIMIT + 2}\n"
 FOR_EVER = {
     "test_locks_itself_out": "of processor time in them: it waits",
     "test_polls": "of processor time in them: it waits",
@@ -63,9 +63,12 @@ FOR_EVER = {
 
 @pytest.fixture(scope="module")
 def run(session_of, both_ways):
-    table = {"pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 1\n"}
-    option = f"--membudget-timeout={LIMIT}"
-    return session_of({"test_bodies.py": BODIES, **table}, "--membudget", option, *both_ways)
+    files = {
+        "test_bodies.py": BODIES,
+        "seconds.py": SECONDS,
+        "pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 1\n",
+    }
+    return session_of(files, "--membudget", f"--membudget-timeout={LIMIT}", *both_ways)
 
 
 @pytest.mark.parametrize("name", ["test_has_a_fifth_of_a_processor", "test_waits_for_its_compile_workers"])
