@@ -130,6 +130,11 @@ def caveats_of(kind: Kind, texts: Iterable[str]) -> list[Caveat]:
     return [Caveat(kind, text) for text in texts]
 
 
+def texts_of(caveats: Iterable[Caveat], *, missing: bool) -> tuple[str, ...]:
+    """The lines of *Not modelled*, where ``missing``, or of *Taken for granted*."""
+    return tuple(one.text for one in caveats if one.kind.is_missing == missing)
+
+
 def caveats_in(data: Mapping[str, Any]) -> tuple[Caveat, ...]:
     """The caveats of a figure's JSON; of an earlier version's, which has only their lines."""
     written = data.get("caveats")

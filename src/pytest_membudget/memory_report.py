@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .caveats import Caveat, caveats_in
+from .caveats import Caveat, caveats_in, texts_of
 from .components import COMPONENTS
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -130,12 +130,12 @@ class MemoryReport:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The lines of *Taken for granted*: answers given to reads of data, and what else was assumed."""
-        return tuple(one.text for one in self.caveats if not one.kind.is_missing)
+        return texts_of(self.caveats, missing=False)
 
     @property
     def not_modelled(self) -> tuple[str, ...]:
         """The lines of *Not modelled*."""
-        return tuple(one.text for one in self.caveats if one.kind.is_missing)
+        return texts_of(self.caveats, missing=True)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -182,8 +182,8 @@ def _caveats_json(caveats: Iterable[Caveat]) -> dict[str, Any]:
     """Each of them, and their lines by what they are about, as reports had them first."""
     found = list(caveats)
     return {
-        "assumptions": [one.text for one in found if not one.kind.is_missing],
-        "not_modelled": [one.text for one in found if one.kind.is_missing],
+        "assumptions": list(texts_of(found, missing=False)),
+        "not_modelled": list(texts_of(found, missing=True)),
         "caveats": [one.to_json() for one in found],
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .. import components
-from ..caveats import HOW, LEAST, Caveat
+from ..caveats import HOW, LEAST, Caveat, texts_of
 from ..memory_report import Holder, MemoryReport, PeakBytes
 from ..units import MIB
 from .moments import Moment, peak_of
@@ -37,7 +37,7 @@ class RankFigure:
     @property
     def not_modelled(self) -> tuple[str, ...]:
         """The lines on what the formulas leave out."""
-        return tuple(one.text for one in self.caveats if one.kind.is_missing)
+        return texts_of(self.caveats, missing=True)
 
     @property
     def peak(self) -> Moment:
