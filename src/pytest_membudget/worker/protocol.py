@@ -12,7 +12,7 @@ from typing import Any, Final
 #: The event by which a worker shows, now and then, that it runs tests and looks after them.
 RUNNING: Final = "running"
 #: Seconds between two of them.
-SIGN_INTERVAL: Final = 10.0
+_INTERVAL: Final = 10.0
 
 
 class Channel:
@@ -53,3 +53,17 @@ class Channel:
         """Close both ends."""
         for fd in (self.read_fd, self.write_fd):
             os.close(fd)
+
+
+class RunningSigns:
+    """Lets the session know, now and then, that tests run, whose time limits are kept here."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._next = time.monotonic() + _INTERVAL
+
+    def give(self) -> None:
+        """A sign, if it is time for one. ``BrokenPipeError`` if the session is gone."""
+        if time.monotonic() >= self._next:
+            self._channel.send({"event": RUNNING})
+            self._next = time.monotonic() + _INTERVAL

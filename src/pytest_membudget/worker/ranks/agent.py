@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import threading
-import time
 import traceback
 import uuid
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..process_end import leave
-from ..protocol import RUNNING, SIGN_INTERVAL, Channel
+from ..protocol import Channel, RunningSigns
 from ..time_limit import LONGEST
 from .rank_answers import combined
 from .rank_files import rank_arguments
@@ -99,15 +99,14 @@ def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[st
 
 def _watch(watch: RankWatch, channel: Channel, over: threading.Event, folder: Path) -> None:
     """End all ranks when one has failed, or when the session is gone; until it is over."""
-    sign_at = time.monotonic() + SIGN_INTERVAL
+    signs = RunningSigns(channel)
     while not over.wait(_INTERVAL):
         if is_session_gone(channel):
             watch.end_all()
             shutil.rmtree(folder, ignore_errors=True)  # for a session that was killed
             leave(1)
-        if time.monotonic() > sign_at:
-            channel.send({"event": RUNNING})
-            sign_at = time.monotonic() + SIGN_INTERVAL
+        with contextlib.suppress(BrokenPipeError):  # the next look sees that the session is gone
+            signs.give()
         if watch.look():
             watch.end_all()
             break

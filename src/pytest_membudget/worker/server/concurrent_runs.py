@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import resource
 import selectors
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any
 
 from ...budgets.verdict import FIGURES
 from ...hardware.host_capacity import free_bytes
-from ..protocol import RUNNING, SIGN_INTERVAL, Channel
+from ..protocol import Channel, RunningSigns
 from .child_process import Child, SessionGone
 
 #: Host memory that one more child must find free, at the least.
@@ -61,7 +60,7 @@ class ConcurrentRuns:
         self._running: list[_Run] = []
         self._has_one_alone = False
         self._is_over = False
-        self._sign_at = time.monotonic() + SIGN_INTERVAL
+        self._signs = RunningSigns(channel)
 
     def serve(self) -> None:
         """Until the session says no more, or an answer is the last that this process can give.
@@ -73,7 +72,8 @@ class ConcurrentRuns:
                 self._start_more()
                 self._wait()
                 self._finish()
-                self._give_sign()
+                if self._running:
+                    self._signs.give()
         except BrokenPipeError:
             raise SessionGone from None
         finally:
@@ -123,12 +123,6 @@ class ConcurrentRuns:
             ready = selector.select(min((run.child.wait_seconds() for run in self._running), default=None))
         if any(key.fd == self._channel.read_fd for key, _ in ready):
             self._receive()
-
-    def _give_sign(self) -> None:
-        """Let the session know that tests run; their time limits are kept here."""
-        if self._running and time.monotonic() >= self._sign_at:
-            self._channel.send({"event": RUNNING})
-            self._sign_at = time.monotonic() + SIGN_INTERVAL
 
     def _receive(self) -> None:
         """All that the session has sent by now."""
