@@ -15,7 +15,8 @@ from pytest_membudget.caveats import KINDS
 from pytest_membudget.comparison import comparing
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
-from pytest_membudget.reporting import command, figures, json_file, junit
+from pytest_membudget.reporting import command, figures
+from pytest_membudget.reporting.files import json_file, junit
 from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison
 from pytest_membudget.results.test_result import TestResult
 from pytest_membudget.scenarios import schema

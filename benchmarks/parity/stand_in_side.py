@@ -10,7 +10,7 @@ from pytest_membudget.devices.stand_in.after_fork import allow_cuda_after_fork
 from pytest_membudget.devices.stand_in.host.tensors import HostTensors
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.devices.stand_in.values.values import Values
-from pytest_membudget.tracking.source import users_source
+from pytest_membudget.tracking.running_code.source import users_source
 
 from .recording import Event
 

@@ -20,7 +20,7 @@ from pytest_membudget.cache.session_facts import (
     torch_facts,
 )
 from pytest_membudget.cache.states import States
-from pytest_membudget.comparison.foreign_imports import VARIABLE
+from pytest_membudget.comparison.base.foreign_imports import VARIABLE
 from pytest_membudget.worker.client.order import STAND_IN, VIRTUAL, Order
 
 NAMES = Names("/project")

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.base import Base, Facts
+from pytest_membudget.comparison.base.base import Base, Facts
 from pytest_membudget.comparison.comparing import Comparing, Plan
-from pytest_membudget.reporting.json_file import installed_distributions
+from pytest_membudget.reporting.files.json_file import installed_distributions
 from pytest_membudget.results.test_result import TestResult
 
 

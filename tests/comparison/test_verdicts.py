@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.base import Facts
+from pytest_membudget.comparison.base.base import Facts
 from pytest_membudget.comparison.verdicts import compared, with_waiver
 from pytest_membudget.results.comparison import growth_text
 

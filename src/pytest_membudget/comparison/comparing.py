@@ -13,11 +13,11 @@ from ..errors import UsageMistake
 from ..results.comparison import ComparedSession, versions_text
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
-from .base import Base, base_of_document, base_of_run, own_facts
-from .base_run import BaseRun, Invocation
-from .exchange import Exchange
-from .git import OPTION, BaseCommit, find_base
-from .head_run import head_of
+from .base.base import Base, base_of_document, base_of_run, own_facts
+from .base.exchange import Exchange
+from .base.git import OPTION, BaseCommit, find_base
+from .base.head_run import head_of
+from .base.run import BaseRun, Invocation
 from .strictness import strictly
 from .verdicts import compared, with_waiver
 from .waivers import unused_waivers, waiver_for

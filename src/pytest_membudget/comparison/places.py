@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..tracking.source import PACKAGE_FOLDERS
+from ..tracking.running_code.source import PACKAGE_FOLDERS
 
 #: The folder that this package is in: the tool is not part of the checkout, even inside of it.
 _OURS = str(Path(__file__).resolve().parents[2])

@@ -32,7 +32,7 @@ from ..results.comparison import (
 )
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
-from .base import Facts
+from .base.base import Facts
 from .findings import findings, input_factor
 
 #: A test that takes less by more than this share of its base's figure could have a tighter budget.

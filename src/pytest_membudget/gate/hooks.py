@@ -12,9 +12,9 @@ import pytest
 from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
-from ..comparison.base_run import Invocation
+from ..comparison.base.head_run import is_whole, lists_removed, requested_files
+from ..comparison.base.run import Invocation
 from ..comparison.comparing import Comparing, Plan, comparison_notices
-from ..comparison.head_run import is_whole, lists_removed, requested_files
 from ..names import BASE, MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.failure import failure_text

@@ -52,7 +52,7 @@ class Summary:
 
     def write_report(self, folder: Path, compared: ComparedSession | None, *, is_given: bool) -> None:
         """Write ``folder``/report.json, or say why that cannot be; ``is_given``: nothing was checked."""
-        from ..reporting.json_file import write_report
+        from ..reporting.files.json_file import write_report
 
         try:
             path = write_report(

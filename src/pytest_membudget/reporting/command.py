@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ..errors import UsageMistake
 from ..units import MIB
-from . import junit, markdown, metrics
-from .annotations import code_quality, workflow_commands
 from .document import MOST_FILE_BYTES, Document, read_document
+from .files import junit, markdown, metrics
+from .files.annotations import code_quality, workflow_commands
 from .status import is_notable
 
 #: A command line or a report that cannot be used, as argparse has it.
@@ -27,7 +27,7 @@ def _markdown(document: Document, options: argparse.Namespace) -> str:
 
 
 def _html(document: Document, options: argparse.Namespace) -> str:
-    from .page import page  # its libraries are an extra
+    from .files.page import page  # its libraries are an extra
 
     return page(document)
 

@@ -15,7 +15,7 @@ from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver, Versio
 from ..results.test_result import TestResult
 from ..units import MIB
 from ..user_input.kinds import FLAG, Choice, number, whole
-from .json_file import SCHEMA_VERSION
+from .files.json_file import SCHEMA_VERSION
 from .schema import MOST_BYTES, Keys, ListOf, MapOf, Maybe, Misfit, Of, Shape, Text
 
 #: A report of a thousand tests with timelines; one that is larger is refused before it is read.

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ..errors import UsageMistake
 from ..user_input.kinds import Choice, Value
-from .escaping import visible
+from .files.escaping import visible
 
 #: The largest size in bytes: what PyTorch's ``int64_t`` holds.
 MOST_BYTES = 2**63 - 1

@@ -15,8 +15,8 @@ import torch
 from .. import components
 from ..allocator.recording import RecordingAllocator
 from .record import Record
+from .running_code.source import SourceFinder, is_own
 from .snapshot import Frames, RecordedRun, RequestDetails, snapshot_of
-from .source import SourceFinder, is_own
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
-from .replaced import Replacement
+from .running_code.replaced import Replacement
 from .tensor_parts import owners, scales
 
 

@@ -14,7 +14,7 @@ from ..units import MIB
 from .host import HostLedger
 from .ledger import Ledger, Peak
 from .record import Record
-from .source import shown_path
+from .running_code.source import shown_path
 from .timeline import Lives
 
 #: Characters of a source line that are kept: it is known by fewer.

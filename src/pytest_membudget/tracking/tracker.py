@@ -14,11 +14,11 @@ from .. import components
 from .host import HostLedger
 from .ledger import Ledger
 from .live_sightings import LiveSightings
-from .modules import ModuleStack
 from .record import Phase, Record
 from .roles import RoleBook
-from .source import SourceFinder
-from .streams import StreamChoice
+from .running_code.modules import ModuleStack
+from .running_code.source import SourceFinder
+from .running_code.streams import StreamChoice
 from .tensor_parts import owners, owns_storage, sparse_parts
 
 _graph_task = torch._C._current_graph_task_id

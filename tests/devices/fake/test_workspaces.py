@@ -7,7 +7,7 @@ from pytest_membudget.allocator import CachingAllocator
 from pytest_membudget.devices.fake.charges import on_cuda
 from pytest_membudget.devices.fake.workspaces import Workspaces, takes_lt
 from pytest_membudget.tracking.ledger import Ledger
-from pytest_membudget.tracking.source import SourceFinder
+from pytest_membudget.tracking.running_code.source import SourceFinder
 from pytest_membudget.tracking.tracker import Tracker
 
 MIB = 2**20

@@ -10,7 +10,7 @@ from torch import nn
 
 from pytest_membudget.devices.fake.private import torch_release
 from pytest_membudget.devices.real.compiled_calls import CompiledCalls, Follower
-from pytest_membudget.tracking.modules import ModuleStack
+from pytest_membudget.tracking.running_code.modules import ModuleStack
 
 
 class Model(nn.Module):

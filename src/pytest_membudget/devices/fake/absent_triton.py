@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from ...tracking.source import shown_path
+from ...tracking.running_code.source import shown_path
 
 ABSENT = (
     "{package} looks for Triton ({place}), which is not installed here and comes with PyTorch's CUDA builds: "

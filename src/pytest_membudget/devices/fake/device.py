@@ -18,7 +18,7 @@ from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.ledger import Ledger
 from ...tracking.recording import Recording, stack_book
-from ...tracking.source import users_source
+from ...tracking.running_code.source import users_source
 from ...tracking.summary import host_report, memory_report
 from ...tracking.timeline import Lives
 from ...tracking.tracker import Tracker

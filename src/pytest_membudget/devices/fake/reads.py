@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...assumptions import told_value
 from ...caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, Kind
-from ...tracking.source import SourceFinder, shown_path
+from ...tracking.running_code.source import SourceFinder, shown_path
 from ...units import times_text
 from .known_values import KnownValues, Scalar, plausible
 from .on_host import NotKnown, OnHost

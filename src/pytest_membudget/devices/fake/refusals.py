@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import (
 )
 
 from ...errors import NotAvailable
-from ...tracking.source import SourceFinder, users_source
+from ...tracking.running_code.source import SourceFinder, users_source
 
 #: What fake tensors raise and real ones do not.
 _ONLY_IN_A_TRACE: Final = (

@@ -15,7 +15,7 @@ import torch
 
 from ...assumptions import told
 from ...caveats import DRAWN, WORST_CASE, Caveat, Kind
-from ...tracking.source import SourceFinder, shown_path
+from ...tracking.running_code.source import SourceFinder, shown_path
 from ...units import times_text
 from .extension_torchvision import TORCHVISION_BOUNDS
 from .known_shapes import Rule, Shape

@@ -11,7 +11,7 @@ import torch
 
 from ...caveats import OPERATOR, Caveat
 from ...hardware.gpus import Gpu
-from ...tracking.source import shown_path
+from ...tracking.running_code.source import shown_path
 from ...units import gib_text
 from .kernel_bounds import BOUNDS, Unmodelled, none_known
 from .kernel_layouts import Args

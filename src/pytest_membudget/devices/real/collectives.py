@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ...tracking.source import SourceFinder
+from ...tracking.running_code.source import SourceFinder
 from ..fake.cluster.keepers import is_keepers
 
 #: Devices whose tensors the process groups of a rank serve.

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...tracking.compiled_code import module_of, optimizers_of, plain_environment
-from ...tracking.replaced import Replacement
+from ...tracking.running_code.compiled_code import module_of, optimizers_of, plain_environment
+from ...tracking.running_code.replaced import Replacement
 from ..fake.private import check_parts
 
 #: (module, attribute path, what it is for): see ``devices/fake/private.py``.

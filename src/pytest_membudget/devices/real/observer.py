@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...tracking.modules import ModuleStack
 from ...tracking.record import Phase
-from ...tracking.replaced import Replacement
 from ...tracking.roles import RoleBook
-from ...tracking.source import SourceFinder
+from ...tracking.running_code.modules import ModuleStack
+from ...tracking.running_code.replaced import Replacement
+from ...tracking.running_code.source import SourceFinder
 from ...tracking.tracker import NO_GRAPH_TASK, running_phase
 from .backward_modules import BackwardModules
 from .compiled_calls import COMPILED_CALLS, Follower

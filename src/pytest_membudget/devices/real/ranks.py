@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...tracking.source import SourceFinder
+from ...tracking.running_code.source import SourceFinder
 from .collectives import CollectiveCalls, note_tensors
 from .gathered import install_gathered
 from .observer import Observer

@@ -14,8 +14,8 @@ from ...allocator.device_memory import segment_addresses
 from ...errors import UsageMistake
 from ...histories.reading import Frames, snapshot_from
 from ...tracking.ledger import Ledger
-from ...tracking.replaced import Replacement
-from ...tracking.source import SourceFinder, users_source
+from ...tracking.running_code.replaced import Replacement
+from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from ..fake.private import torch_release
 from .observer import Observer

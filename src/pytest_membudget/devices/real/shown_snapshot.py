@@ -12,7 +12,7 @@ from ...histories.reading import Frames
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.recording import named_frame
-from ...tracking.source import SourceFinder, is_own
+from ...tracking.running_code.source import SourceFinder, is_own
 from .origins import requesting_function
 from .sightings import State
 

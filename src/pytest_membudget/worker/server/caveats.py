@@ -14,7 +14,7 @@ import torch
 from ...cache.probes import Silence, watch_processes
 from ...caveats import FREE_MEMORY, OUT_OF_MEMORY, PROCESS, TOOL, Caveat
 from ...hardware.gpus import Gpu
-from ...tracking.source import shown_path, users_source
+from ...tracking.running_code.source import shown_path, users_source
 from ...units import times_text
 
 #: What the interpreter raises where a process is started (audit events of subprocess, os and pty, 3.14).

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import (
 
 from ...devices.fake.shape_bounds import what_to_write
 from ...errors import MembudgetError
-from ...tracking.source import users_source
+from ...tracking.running_code.source import users_source
 
 #: What a trace cannot do; no fault of the test's, so no failure that an xfail mark may expect.
 _OURS = (

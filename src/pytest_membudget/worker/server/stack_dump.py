@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...tracking.source import shown_path, users_source
+from ...tracking.running_code.source import shown_path, users_source
 from ..time_limit import Overrun
 
 #: Asks a process for its stack. By a signal: pytest's own use of faulthandler's timer undoes any other.

@@ -15,7 +15,7 @@ def installed():
     """The host's tensors, followed from here on."""
     from pytest_membudget.devices.stand_in.host.tensors import HostTensors
     from pytest_membudget.devices.stand_in.values.values import Values
-    from pytest_membudget.tracking.source import users_source
+    from pytest_membudget.tracking.running_code.source import users_source
 
     tensors = HostTensors(Values(users_source()).following)
     tensors.install()

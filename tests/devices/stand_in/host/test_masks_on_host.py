@@ -15,7 +15,7 @@ def followed():
 
     from pytest_membudget.devices.stand_in.host.tensors import HostTensors
     from pytest_membudget.devices.stand_in.values.values import Values
-    from pytest_membudget.tracking.source import users_source
+    from pytest_membudget.tracking.running_code.source import users_source
 
     values = Values(users_source())
     host = HostTensors(values.following)

@@ -12,7 +12,7 @@ def run(path, name, args, told):
     from pytest_membudget.devices.stand_in.ranks.followed_numbers import FollowedNumbers
     from pytest_membudget.devices.stand_in.ranks.ranks import StandInRanks
     from pytest_membudget.devices.stand_in.values.values import Values
-    from pytest_membudget.tracking.source import users_source
+    from pytest_membudget.tracking.running_code.source import users_source
 
     values = Values(users_source())  # kept: it follows as long as it lives
     HostTensors(values.following).install()

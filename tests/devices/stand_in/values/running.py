@@ -9,7 +9,7 @@ import torch
 
 from pytest_membudget.devices.stand_in.host.tensors import HostTensors
 from pytest_membudget.devices.stand_in.values.values import Values
-from pytest_membudget.tracking.source import users_source
+from pytest_membudget.tracking.running_code.source import users_source
 
 
 def run_following(path, name, args):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from types import FrameType
 
-from ....tracking.source import SourceFinder
+from ....tracking.running_code.source import SourceFinder
 from ..device_query import called_by_engine
 
 _KEEPERS = tuple(

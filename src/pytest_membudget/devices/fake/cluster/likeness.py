@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from ....caveats import HOW, OTHER_RANKS, Caveat
-from ....tracking.source import SourceFinder, shown_path
+from ....tracking.running_code.source import SourceFinder, shown_path
 from ..after_import import after_import
 from ..ordinal import Place
 from .rank_reads import RankReads

@@ -16,7 +16,7 @@ import torch
 from torch.nn.utils import rnn
 
 from ....caveats import Caveat
-from ....tracking.source import SourceFinder, shown_path
+from ....tracking.running_code.source import SourceFinder, shown_path
 from ...fake.reads import kind_of_read
 from ..values.following import Following
 from .memory import Hollow

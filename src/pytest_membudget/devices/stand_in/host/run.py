@@ -18,7 +18,7 @@ from ....tracking.ledger import Ledger
 from ....tracking.live_sightings import LiveSightings
 from ....tracking.record import Record
 from ....tracking.roles import RoleBook
-from ....tracking.source import users_source
+from ....tracking.running_code.source import users_source
 from ....tracking.summary import host_report
 from ....tracking.tensor_parts import owns_storage
 from ....tracking.tracker import Tracker

@@ -8,7 +8,7 @@ import torch
 
 from ....caveats import Caveat
 from ....memory_report import MemoryReport
-from ....tracking.source import users_source
+from ....tracking.running_code.source import users_source
 from ..values.following import Following
 from .hollow import HollowTensors
 from .reads import HostReads

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ....tracking.source import SourceFinder
+from ....tracking.running_code.source import SourceFinder
 from ...fake.cluster.alike_values import alike_results
 from ...fake.cluster.broadcasts import Broadcasts
 from ...fake.cluster.groups import Groups

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from ....caveats import Caveat
-from ....tracking.source import SourceFinder
+from ....tracking.running_code.source import SourceFinder
 from ...fake.after_import import after_import
 from ...fake.cluster.broadcasts import Broadcasts
 from ...fake.cluster.groups import Group

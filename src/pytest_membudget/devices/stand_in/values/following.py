@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ....tracking.source import SourceFinder
+from ....tracking.running_code.source import SourceFinder
 from ...fake.known_shapes import Shape
 from ...fake.known_values import KnownValues, Scalar
 from ...fake.reads import Reads

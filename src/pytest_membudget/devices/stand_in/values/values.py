@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ....caveats import Caveat
-from ....tracking.source import SourceFinder
+from ....tracking.running_code.source import SourceFinder
 from ...fake.one_hot import OneHot
 from ...fake.reads import install_isclose
 from ...fake.refusals import note_untraceable, refused

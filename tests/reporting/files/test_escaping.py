@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_membudget.reporting.escaping import (
+from pytest_membudget.reporting.files.escaping import (
     command_data,
     command_property,
     html_code,

@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 #: What is installed lies below one of these, also where it lies in a checkout's own virtual environment.
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
 _STEPS = os.path.join(_PACKAGE, "steps", "")
 
 

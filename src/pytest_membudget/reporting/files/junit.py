@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from .causes import cause_text, change_lines
-from .document import Document
-from .figures import PREFIX, figures
-from .status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
+from ..causes import cause_text, change_lines
+from ..document import Document
+from ..figures import PREFIX, figures
+from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 
 #: Holders or findings that the text of a failure names.
 _CAUSES = 10

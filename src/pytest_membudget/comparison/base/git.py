@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import UsageMistake
+from ...errors import UsageMistake
 
 OPTION = "--membudget-compare"
 #: Seconds for a question, and for writing a commit's files.

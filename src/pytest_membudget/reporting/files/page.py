@@ -8,24 +8,15 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
-from ..components import COMPONENTS
-from ..errors import UsageMistake
-from ..memory_report import Timeline
-from ..results.comparison import ELSEWHERE
-from ..units import gib_text
-from .document import Document
+from ...components import COMPONENTS
+from ...errors import UsageMistake
+from ...memory_report import Timeline
+from ...results.comparison import ELSEWHERE
+from ...units import gib_text
+from ..document import Document
+from ..marks import legend
+from ..status import FAILURE, ReportedTest, causes, explained, headline, place_in, reported_tests, to_do
 from .escaping import script_json
-from .marks import legend
-from .status import (
-    FAILURE,
-    ReportedTest,
-    causes,
-    explained,
-    headline,
-    place_in,
-    reported_tests,
-    to_do,
-)
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"
 #: Holders and findings that a test's tables name.

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from ..budgets.node_ids import nodeid_of
-from ..names import BASE, GATE, MARKER
-from ..worker.process_end import leave
-from ..worker.protocol import Channel
-from ..worker.server.session_options import disable_side_effects
+from ...budgets.node_ids import nodeid_of
+from ...names import BASE, GATE, MARKER
+from ...worker.process_end import leave
+from ...worker.protocol import Channel
+from ...worker.server.session_options import disable_side_effects
 from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .places import import_roots
+from ..places import import_roots
 
 
 def is_whole(config: pytest.Config) -> bool:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_membudget.reporting.markdown import markdown
+from pytest_membudget.reporting.files.markdown import markdown
 
 GIB = 2**30
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_membudget.reporting.annotations import code_quality, workflow_commands
+from pytest_membudget.reporting.files.annotations import code_quality, workflow_commands
 
 GIB = 2**30
 

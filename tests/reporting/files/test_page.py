@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.reporting.page import page
+from pytest_membudget.reporting.files.page import page
 
 GIB = 2**30
 MIB = 2**20

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 
-from pytest_membudget.reporting.metrics import bencher, open_metrics, smaller_is_better
+from pytest_membudget.reporting.files.metrics import bencher, open_metrics, smaller_is_better
 
 
 def test_smaller_is_better_has_the_peak_of_each_test(document, row, over):

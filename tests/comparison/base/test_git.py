@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from pytest_membudget.comparison.git import add_worktree, find_base, remove_worktree, submodules_in
+from pytest_membudget.comparison.base.git import add_worktree, find_base, remove_worktree, submodules_in
 from pytest_membudget.errors import UsageMistake
 
 

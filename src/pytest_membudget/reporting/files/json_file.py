@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from ..allocator.settings import VARIABLES
-from ..results.comparison import ComparedSession
-from ..results.test_result import TestResult
+from ... import __version__
+from ...allocator.settings import VARIABLES
+from ...results.comparison import ComparedSession
+from ...results.test_result import TestResult
 
 #: The only one there has been.
 SCHEMA_VERSION = 1

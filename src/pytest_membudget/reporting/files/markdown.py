@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from ..errors import UsageMistake
-from ..memory_report import MemoryReport
-from ..results.comparison import versions_text
-from ..units import gib_text
-from .causes import cause_text, signed_growth
-from .document import Document
+from ...errors import UsageMistake
+from ...memory_report import MemoryReport
+from ...results.comparison import versions_text
+from ...units import gib_text
+from ..causes import cause_text, signed_growth
+from ..document import Document
+from ..marks import legend
+from ..status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
 from .escaping import html_code, markdown_block, markdown_code
-from .marks import legend
-from .status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
 COMMENT_LIMIT = 65_536

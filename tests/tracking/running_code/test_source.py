@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pytest_membudget.tracking.source import SourceFinder, shown_path
+from pytest_membudget.tracking.running_code.source import SourceFinder, shown_path
 
 STANDARD_LIBRARY = "/usr/lib/python3.12"
 

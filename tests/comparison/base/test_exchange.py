@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pytest_membudget.comparison.exchange import Exchange
+from pytest_membudget.comparison.base.exchange import Exchange
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .places import foreign_modules
+from ..places import foreign_modules
 
 #: The environment variable with the head's checkout, and the folder to report to. A worker has its session's
 #: command line and environment, and nothing else.

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..reporting.document import Document
-from ..reporting.json_file import alloc_conf_of, installed_distributions, installed_version
-from ..results.comparison import VersionChange
-from ..results.test_result import TestResult
+from ...reporting.document import Document
+from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
+from ...results.comparison import VersionChange
+from ...results.test_result import TestResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..results.comparison import SHRUNK
-from .causes import cause_text
-from .document import Document
-from .escaping import command_data, command_property
-from .status import (
+from ...results.comparison import SHRUNK
+from ..causes import cause_text
+from ..document import Document
+from ..status import (
     FAILURE,
     NOTICE,
     WARNING,
@@ -24,6 +23,7 @@ from .status import (
     reported_tests,
     to_do,
 )
+from .escaping import command_data, command_property
 
 #: GitHub shows this many annotations of a level for a step, and hides the rest silently.
 _MOST = 10

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..worker.client.process_start import start_process
-from ..worker.protocol import Channel
+from ...worker.client.process_start import start_process
+from ...worker.protocol import Channel
+from ..places import Places
 from .exchange import Exchange
 from .foreign_imports import VARIABLE
 from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
-from .places import Places
 
-_PROCESS = "pytest_membudget.comparison.base_process"
-_PLUGIN = "pytest_membudget.comparison.foreign_imports"
+_PROCESS = "pytest_membudget.comparison.base.process"
+_PLUGIN = "pytest_membudget.comparison.base.foreign_imports"
 
 
 @dataclass(frozen=True, slots=True)
