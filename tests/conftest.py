@@ -17,7 +17,7 @@ from pytest_membudget.devices.stand_in.building import CannotBuild, built_librar
 from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 from tests.warm_python import WORKER, WarmPython
 
-pytest_plugins = "pytester"
+pytest_plugins = ["pytester", "tests.report_fixtures"]
 
 #: Variables of the session that runs these tests, which the sessions in them must not see. Without bytecode
 #: each of them would compile the plugin, as no installed one does.

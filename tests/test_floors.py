@@ -39,8 +39,8 @@ FLOORS = [
     ["worker"],
     ["reporting"],
     ["comparison", "scenarios", "testing"],
-    ["gate"],
-    ["plugin"],
+    ["gate", "commands"],
+    ["plugin", "__main__"],
 ]
 
 # For the user's tests to call: ordinary PyTorch that knows nothing of ours, and nothing of ours knows it.

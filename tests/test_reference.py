@@ -12,10 +12,12 @@ from pytest_membudget.budgets.budget import ARGUMENTS, SIGNATURE, Budget
 from pytest_membudget.budgets.custom_gpus import CARD
 from pytest_membudget.budgets.settings import SETTINGS, WAIVER
 from pytest_membudget.caveats import KINDS
+from pytest_membudget.commands import report
+from pytest_membudget.commands.main import parser
 from pytest_membudget.comparison import comparing
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
-from pytest_membudget.reporting import command, figures
+from pytest_membudget.reporting import figures
 from pytest_membudget.reporting.files import json_file, junit
 from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison
 from pytest_membudget.results.test_result import TestResult
@@ -221,18 +223,17 @@ def test_properties_that_the_junit_format_adds():
     assert all(f"`membudget.{name}`" in section("Properties in JUnit files") for name in more)
 
 
-def test_options_of_membudget_report():
-    parser = command._parser()
-    [commands] = [action for action in parser._actions if action.dest != "help"]
-    found = {
-        name
-        for action in commands.choices["report"]._actions
-        for name in action.option_strings
-        if action.dest != "help"
-    }
+def test_subcommands_of_membudget():
+    [commands] = [action for action in parser()._actions if action.dest == "command"]
 
-    assert documented("membudget report") == found
-    assert documented("Formats") == set(command._WRITERS)
+    assert documented("The command membudget") == set(commands.choices)
+    for name, command in commands.choices.items():
+        options = {option for action in command._actions for option in action.option_strings}
+        assert documented(f"membudget {name}") == options - {"-h", "--help"}, name
+
+
+def test_formats_of_membudget_report():
+    assert documented("Formats") == set(report.WRITERS)
 
 
 # Names

@@ -4,7 +4,7 @@ import pickle
 
 from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.histories.__main__ import main
+from pytest_membudget.commands.main import main
 from pytest_membudget.histories.comparison import Allocation, differences, sides
 from pytest_membudget.histories.reading import Snapshot
 
@@ -107,7 +107,7 @@ def _whole(mib):
 
 
 def test_the_command_tells_peaks_ratio_and_rows(tmp_path, capsys):
-    status = main([written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
+    status = main(["histories", written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
 
     said = capsys.readouterr().out
     assert status == 0
@@ -118,13 +118,13 @@ def test_the_command_tells_peaks_ratio_and_rows(tmp_path, capsys):
 
 
 def test_the_command_says_when_there_is_no_difference(tmp_path, capsys):
-    main([written(tmp_path / "a", 20), written(tmp_path / "b", 20)])
+    main(["histories", written(tmp_path / "a", 20), written(tmp_path / "b", 20)])
 
     assert "Asked for: the same in both." in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path, capsys):
-    assert main([str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
+    assert main(["histories", str(tmp_path / "none"), written(tmp_path / "b", 20)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

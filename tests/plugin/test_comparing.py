@@ -351,7 +351,7 @@ def test_the_report_can_be_read_by_the_command_that_renders_it(run):
         [
             sys.executable,
             "-m",
-            "pytest_membudget.reporting",
+            "pytest_membudget",
             "report",
             str(run.report_path),
             "--format=markdown",

@@ -118,7 +118,7 @@ def shell(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     python = f'PYTHONPATH={SOURCES} exec {sys.executable} "$@"'
-    _program(programs / "membudget", f'set -- -m pytest_membudget.reporting "$@"\n{python}')
+    _program(programs / "membudget", f'set -- -m pytest_membudget "$@"\n{python}')
     _program(
         programs / "python",
         'if [ "$1 $2" = "-m pytest" ]; then\n'

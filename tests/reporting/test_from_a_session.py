@@ -46,7 +46,7 @@ def written(run):
     """``written("junit")`` is the report in a format."""
 
     def write(output_format):
-        command = [sys.executable, "-m", "pytest_membudget.reporting", "report", str(run.report_path)]
+        command = [sys.executable, "-m", "pytest_membudget", "report", str(run.report_path)]
         done = subprocess.run(
             [*command, f"--format={output_format}"],
             cwd=run.folder,

@@ -1,4 +1,4 @@
-"""The command: what it needs, where it writes, what it says."""
+"""``membudget report``: what it needs, where it writes, what it says."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget.reporting.command import main
+from pytest_membudget.commands.main import main
 
 SOURCES = Path(pytest_membudget.__file__).parent.parent
 
@@ -43,7 +43,7 @@ def written(raw, over, tmp_path):
 def test_it_imports_neither_torch_nor_pytest_nor_anything_installed(written, output_format):
     code = (
         "import sys; before = set(sys.modules)\n"
-        "from pytest_membudget.reporting.command import main\n"
+        "from pytest_membudget.commands.main import main\n"
         f"assert main(['report', 'report.json', '--format={output_format}', '--output=out']) == 0\n"
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(sorted(new - set(sys.stdlib_module_names)))\n"
@@ -56,7 +56,7 @@ def test_the_page_imports_neither_torch_nor_pytest(written):
     for name in ("plotly", "jinja2"):
         pytest.importorskip(name, reason="the extra html is not installed")
     code = (
-        "import sys\nfrom pytest_membudget.reporting.command import main\n"
+        "import sys\nfrom pytest_membudget.commands.main import main\n"
         "assert main(['report', 'report.json', '--format=html', '--output=out']) == 0\n"
         "print({'torch', 'pytest', 'numpy', 'pandas'} & set(sys.modules))\n"
     )
@@ -65,7 +65,7 @@ def test_the_page_imports_neither_torch_nor_pytest(written):
 
 
 def test_it_runs_as_a_module(written):
-    run = python(written, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=github")
+    run = python(written, "-m", "pytest_membudget", "report", "report.json", "--format=github")
     assert run.returncode == 0
     assert run.stdout.startswith("::error file=tests/test_memory.py,line=12,")
 
@@ -74,7 +74,7 @@ def test_it_writes_to_a_file_in_a_new_folder(written):
     run = python(
         written,
         "-m",
-        "pytest_membudget.reporting",
+        "pytest_membudget",
         "report",
         "report.json",
         "--format=junit",
@@ -101,7 +101,7 @@ def test_output_is_utf8_whatever_the_locale(raw, row, tmp_path):
         "PYTHONIOENCODING": "ascii",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "pytest_membudget.reporting", "report", "report.json", "--format=markdown"],
+        [sys.executable, "-m", "pytest_membudget", "report", "report.json", "--format=markdown"],
         cwd=tmp_path, env=environment, capture_output=True, timeout=60,
     )  # fmt: skip
     assert "größe" in done.stdout.decode("utf-8")
@@ -129,7 +129,6 @@ def test_options_reach_the_format(command, raw, over):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "required"),
         (["report"], "required"),
         (["report", "x.json"], "--format"),
         (["report", "x.json", "--format=pdf"], "invalid choice"),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import UsageMistake
+from ..reporting.document import MOST_FILE_BYTES, Document, read_document
+from ..reporting.files import junit, markdown, metrics
+from ..reporting.files.annotations import code_quality, workflow_commands
+from ..reporting.status import is_notable
 from ..units import MIB
-from .document import MOST_FILE_BYTES, Document, read_document
-from .files import junit, markdown, metrics
-from .files.annotations import code_quality, workflow_commands
-from .status import is_notable
-
-#: A command line or a report that cannot be used, as argparse has it.
-_UNUSABLE = 2
+from .arguments import Subcommands, at_least_one
 
 Writer = Callable[[Document, argparse.Namespace], str]
 
@@ -27,12 +25,12 @@ def _markdown(document: Document, options: argparse.Namespace) -> str:
 
 
 def _html(document: Document, options: argparse.Namespace) -> str:
-    from .files.page import page  # its libraries are an extra
+    from ..reporting.files.page import page  # its libraries are an extra
 
     return page(document)
 
 
-_WRITERS: dict[str, Writer] = {
+WRITERS: dict[str, Writer] = {
     "markdown": _markdown,
     "html": _html,
     "junit": lambda document, options: junit.junit(document),
@@ -44,40 +42,27 @@ _WRITERS: dict[str, Writer] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. 0: it was written, whatever the report says; 2: it could not be."""
-    options = _parser().parse_args(arguments)
-    try:
-        document = read_document(options.report, options.max_mib * MIB)
-        text = _WRITERS[options.format](document, options)
-        _write(text, options.output)
-    except UsageMistake as error:
-        print(f"membudget: {error}", file=sys.stderr)
-        return _UNUSABLE
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="membudget", description="Reports of GPU-memory budgets.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def add_to(commands: Subcommands) -> None:
+    """Add the subcommand ``report``."""
     report = commands.add_parser(
         "report",
         help="write a report.json in another format",
         description="Write a report.json in another format. The report is checked first.",
     )
+    report.set_defaults(run=_run)
     report.add_argument("report", type=Path, metavar="report.json", help="what --membudget-report wrote")
-    report.add_argument("--format", required=True, choices=list(_WRITERS))
+    report.add_argument("--format", required=True, choices=list(WRITERS))
     report.add_argument("--output", type=Path, help="the file to write; standard output without")
     report.add_argument(
         "--max-mib",
-        type=_at_least_one,
+        type=at_least_one,
         default=MOST_FILE_BYTES // MIB,
         help="refuse a larger report (default %(default)s)",
     )
     only_markdown = report.add_argument_group("markdown")
     only_markdown.add_argument(
         "--limit",
-        type=_at_least_one,
+        type=at_least_one,
         default=markdown.COMMENT_LIMIT,
         help="bytes to stay below (default %(default)s, a comment; a job summary may have 1048576)",
     )
@@ -94,13 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     only_github.add_argument(
         "--prefix", default="", help="the way to that folder from the root of the repository"
     )
-    return parser
 
 
-def _at_least_one(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return int(text)
+def _run(options: argparse.Namespace) -> int:
+    """Write the report; the exit status is 0 whatever its verdicts are."""
+    document = read_document(options.report, options.max_mib * MIB)
+    _write(WRITERS[options.format](document, options), options.output)
+    return 0
 
 
 def _word(text: str) -> str:

@@ -158,7 +158,7 @@ def document(raw):
 @pytest.fixture
 def command(tmp_path, capsysbinary):
     """``command(report, "--format=junit")`` runs the command: its status, output and errors."""
-    from pytest_membudget.reporting.command import main
+    from pytest_membudget.commands.main import main
 
     def run(report, *arguments):
         path = tmp_path / "report.json"

@@ -1,0 +1,39 @@
+"""The command line of ``membudget``."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pytest_membudget
+from pytest_membudget.commands.main import main
+
+SOURCES = Path(pytest_membudget.__file__).parent.parent
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [([], "required: COMMAND"), (["repotr"], "invalid choice: 'repotr'")],
+)
+def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_used_has_status_2(tmp_path, capsys):
+    assert main(["report", str(tmp_path / "none.json"), "--format=junit"]) == 2
+    assert capsys.readouterr().err.startswith("membudget: ")
+
+
+def test_the_module_form_and_the_version():
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest_membudget", "--version"],
+        env={"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (run.returncode, run.stdout) == (0, f"pytest-membudget {pytest_membudget.__version__}\n")
