@@ -71,7 +71,7 @@ def test_ends_of_ranges_are_within(given):
         ({"routing": "equal"}, ValueError, "write assume(routing='balanced')"),
         ({"routing": 0.5}, ValueError, "routing=0.5"),
         ({"value": "one"}, ValueError, "a bool, an int or a float; write assume(value=0.0)"),
-        ({"value": None, "routing": None}, TypeError, "was told nothing"),
+        ({"value": None, "routing": None}, TypeError, "has no argument"),
         ({}, TypeError, "assume(true_fraction=0.15) or assume(routing='balanced')"),
         ({"count": 3}, TypeError, "count"),
     ],

@@ -1,7 +1,7 @@
-"""What a test tells of data that an estimate cannot know: ``with pytest_membudget.assume(...)``.
+"""``pytest_membudget.assume``: what a test assumes of data that an estimate cannot know.
 
-Nothing here imports torch, or anything of ours: test code may call it in any process. Outside an estimate
-nobody asks what was told, and a run on a GPU has real data.
+It imports neither torch nor the rest of this package, so tests may call it in any process. Outside of an
+estimate it has no effect: a run on a GPU has real data.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Literal
 Number = bool | int | float
 Routing = Literal["worst", "balanced"] | float
 
-#: What is told, the innermost last: one list for the process, since a backward may run in another thread.
+#: Active assumptions, the innermost last. One list for the process: a backward may run in another thread.
 _told: list[Mapping[str, Any]] = []
 
 
 class Assumption(contextlib.ContextDecorator):
-    """What ``assume`` gives: a ``with`` block's, or a decorator's."""
+    """The value of ``assume``: a context manager and a decorator."""
 
     def __init__(self, told: Mapping[str, Any]) -> None:
         self._told = told
@@ -29,7 +29,7 @@ class Assumption(contextlib.ContextDecorator):
 
     def __exit__(self, *error: object) -> None:
         _told.reverse()
-        _told.remove(self._told)  # the innermost of those that are alike
+        _told.remove(self._told)  # the innermost of equal ones
         _told.reverse()
 
 
@@ -42,10 +42,10 @@ def assume(
     routing: Routing | None = None,
     value: Number | None = None,
 ) -> Assumption:
-    """Tell an estimate what data will be like, for the code inside ``with``; put backward inside too.
+    """Assume properties of data, for the code inside ``with``; put backward inside too.
 
-    Data that follows from the program is computed, whatever is told. Blocks nest: the innermost that tells
-    an argument counts.
+    Data that the program itself determines is computed, whatever is assumed. Blocks nest: for each argument,
+    the innermost block that has it counts.
 
     - ``true_fraction``: of a mask, the share that is true, 0 to 1 (untold: all of it). Boolean indexing,
       ``nonzero``, ``torch.where(mask)``, ``masked_select``, ``argwhere``.
@@ -71,7 +71,7 @@ def assume(
     given = {name: one for name, one in told.items() if one is not None}
     if not given:
         raise TypeError(
-            "assume() was told nothing: write what it is to take for granted, as in "
+            "assume() has no argument: write what to assume, as in "
             "assume(true_fraction=0.15) or assume(routing='balanced')"
         )
     return Assumption(given)

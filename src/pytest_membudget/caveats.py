@@ -1,4 +1,4 @@
-"""Caveat: one thing that a figure rests on or leaves out, and whether a budget counts as checked with it."""
+"""Caveat: an assumption of a figure, or memory missing in it; and whether its budget counts as checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words for what holds memory, in the order in which reports show them."""
+"""Components: what memory is for (parameters, activations, ...), in the order of reports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TENSOR_COMPONENTS: Final = (
     WORKSPACES,
     UNATTRIBUTED,
 )
-"""What was asked of the allocator."""
+"""Components of what was requested from the allocator."""
 
 COMPONENTS: Final = (*TENSOR_COMPONENTS, ROUNDING, CACHED, CONTEXT, NCCL)
 """All of them: requests, then what turns requests into allocated, reserved and device memory."""

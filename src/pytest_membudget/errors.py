@@ -11,11 +11,11 @@ from __future__ import annotations
 
 
 class MembudgetError(Exception):
-    """Whatever goes wrong in this package on purpose."""
+    """Base class of the errors of this package."""
 
 
 class UsageMistake(MembudgetError):  # noqa: N818 (its public name)
-    """A value cannot be used as it is written; the text says where it stands and what to write."""
+    """A value cannot be used as it is written; the message says where, and what to write instead."""
 
 
 class NotAvailable(MembudgetError):  # noqa: N818 (its public name)
@@ -23,7 +23,7 @@ class NotAvailable(MembudgetError):  # noqa: N818 (its public name)
 
 
 class UnsupportedTorch(MembudgetError):  # noqa: N818 (its public name)
-    """This torch lacks something that the virtual device stands on, so no figure can be trusted."""
+    """This torch lacks something that the virtual device needs, so no figure can be trusted."""
 
 
 class WorkerFailure(MembudgetError):  # noqa: N818 (its public name)

@@ -14,13 +14,13 @@ _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 def module_pattern(module: str | None) -> str | None:
-    """``layers.3.mlp`` and ``layers.*.mlp`` are of one kind: that of the second."""
+    """``module`` with its numbers replaced: ``layers.3.mlp`` is ``layers.*.mlp``."""
     return _NUMBER.sub("*", module) if module is not None else None
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Storages of one kind that were alive at the peak."""
+    """Storages with the same component, module, line and operator that were alive at the peak."""
 
     bytes: int
     """Bytes asked for, all of them together."""
@@ -28,12 +28,12 @@ class Holder:
     """How many storages."""
     component: str
     module: str | None
-    """Path of the nn.Module they belong to or were made in; ``*`` stands for several numbers."""
+    """Path of the nn.Module they belong to or were made in; ``*`` replaces numbers."""
     location: str | None
     """``file:line`` of the user's code that was running."""
     operator: str
     source: str | None = None
-    """The text of that line: by it the line is known again where it has moved."""
+    """The text of that line, which identifies it if it has moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class PeakBytes:
     active_bytes: int
     reserved_bytes: int
     device_bytes: int
-    """Reserved, the CUDA context and what NCCL takes; only the first is the allocator's."""
+    """Reserved memory, the CUDA context and NCCL's memory; only the first is the allocator's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """What was asked of the allocator over a run, by component; moments count births and deaths of storages.
+    """Requested memory over a run, by component. A moment is an allocation or a free, by its number.
 
     From ``moments[i]`` up to the next, each component's bytes differ by at most ``within_bytes`` from
-    ``components[name][i]``. These are what was held at one moment between the two, that of the most.
+    ``components[name][i]``, which are those of the largest moment between the two.
     """
 
     moments: tuple[int, ...]
@@ -100,36 +100,36 @@ class MemoryReport:
     rank: int = 0
     host: MemoryReport | None = None
     caveats: tuple[Caveat, ...] = ()
-    """What it rests on and what it leaves out."""
+    """Its assumptions, and memory that it leaves out."""
     seconds: float = 0.0
     timeline: Timeline | None = None
-    """Memory over the run, where a report was asked for."""
+    """Memory over the run, if a report was requested."""
     device: str = ""
     """What it was run on: ``stand-in``, ``fake`` or ``cuda``; empty where nothing was run."""
 
     @property
     def peak_bytes(self) -> int:
-        """The peak of the metric that the budget is held to."""
+        """The peak of the budget's metric."""
         return int(getattr(self.peak, f"{self.metric}_bytes"))
 
     @property
     def bound_bytes(self) -> int:
-        """What of the metric is missing at most, of all that is not modelled and has a bound.
+        """An upper bound of memory that is not modelled and has a bound, in the budget's metric.
 
-        Kernels run one after the other, so that of allocated memory only the largest bound counts at once;
-        what the allocator has reserved for one of them it may keep for the next.
+        Kernels run one after the other, so of allocated memory only the largest bound counts; the allocator
+        may keep what it has reserved for each.
         """
         bounds = [one.bound_bytes for one in self.caveats if one.bound_bytes is not None]
         return max(bounds, default=0) if self.metric == "allocated" else sum(bounds)
 
     @property
     def most_bytes(self) -> int:
-        """The peak with what may be missing of it: what budgets are held to."""
+        """The peak plus ``bound_bytes``, which is compared with the budget."""
         return self.peak_bytes + self.bound_bytes
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The lines of *Taken for granted*: answers given to reads of data, and what else was assumed."""
+        """The lines of *Taken for granted*: values that reads of data were assumed to give, and others."""
         return texts_of(self.caveats, missing=False)
 
     @property
@@ -179,7 +179,7 @@ def with_caveats(report: Mapping[str, Any], caveats: Iterable[Caveat]) -> dict[s
 
 
 def _caveats_json(caveats: Iterable[Caveat]) -> dict[str, Any]:
-    """Each of them, and their lines by what they are about, as reports had them first."""
+    """``caveats`` and, for readers of earlier versions, their lines in two lists."""
     found = list(caveats)
     return {
         "assumptions": list(texts_of(found, missing=False)),

@@ -1,4 +1,4 @@
-"""The names by which pytest knows this package: its marker, its plugins, and the words that options take."""
+"""Names that pytest and the user see: the marker, the plugins, and the values of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exceptions by which a marked test ends, as pytest sees them."""
+"""The exceptions that end a marked test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class BudgetExceeded(pytest.fail.Exception):  # type: ignore[name-defined, misc]
 
 
 class BudgetUnchecked(pytest.fail.Exception):  # type: ignore[name-defined, misc] # as above
-    """The test's budget could not be held against any figure; never a pass."""
+    """The test's budget could not be checked; never a pass."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, pytrace=False)
@@ -22,5 +22,5 @@ class BudgetUnchecked(pytest.fail.Exception):  # type: ignore[name-defined, misc
 class BodyNotRun(Exception):  # noqa: N818 - it is no error
     """Ends setup and call of a marked test without running anything: it passes on its estimate.
 
-    Never seen by a user: the report is made as of a phase that passed.
+    Users never see it: the phase is reported as passed.
     """

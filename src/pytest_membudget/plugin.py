@@ -1,4 +1,4 @@
-"""pytest's entry point: options, the marker, and the choice between gate and skip."""
+"""pytest's entry point: registers options and the marker, and the gate if ``--membudget`` is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options, all of the group ``membudget``; each defaults to None so that settings can speak."""
+    """Options, all of the group ``membudget``; each defaults to None, so that settings apply."""
     group = parser.getgroup("membudget", "GPU memory budgets")
     group.addoption(
         "--membudget",
@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _number(written: str) -> float | str:
-    """The number that was written; other texts are refused with the settings."""
+    """``text`` as a number; other texts are reported with the settings' mistakes."""
     try:
         return float(written)
     except ValueError:
@@ -158,7 +158,7 @@ def _gate_of(config: pytest.Config) -> Gate:
 
 
 def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:
-    """Pass the user's cards to this process and its workers, until the session ends."""
+    """Add the custom GPUs to the catalogue of this process and its workers, until the session ends."""
     from .budgets.custom_gpus import custom_gpus
     from .hardware.gpus import CUSTOM_GPUS
 

@@ -1,6 +1,6 @@
-"""Estimates that a test gives, in place of a worker's: for tests of conftests and plugins. Starts no torch.
+"""Gives sessions of tests their estimates without a worker or torch: for tests of conftests and plugins.
 
-A session uses them if its command line names this module and its root conftest gives them::
+A session uses them if its command line names this module and its root conftest has them::
 
     # conftest.py of the session that is tested
     from pytest_membudget.testing import GivenEstimates, takes
@@ -56,13 +56,13 @@ __all__ = [
 
 #: The plugin that a session's command line names.
 MODULE: Final = __name__
-#: What every figure says of itself.
+#: The caveat of every figure.
 _NOT_CHECKED = f"given by {MODULE}: nothing was run"
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What becomes of a test; the functions of this module make it."""
+    """The given outcome of a test; the functions of this module make it."""
 
     answer: Callable[[Budget, str], dict[str, Any]]
     """A worker's answer for a budget; ``traced`` or ``measured``."""
@@ -97,7 +97,7 @@ def out_of_memory(operator: str = "aten::empty", where: str = "test_it.py:1") ->
 
 
 def raises(text: str) -> Given:
-    """The test's own code raises; ``text`` is what the exception says, as ``"ValueError: no such size"``."""
+    """The test's own code raises; ``text`` is the exception's line, as ``"ValueError: no such size"``."""
     return _fixed(outcome="error", reason=text, raised=True)
 
 
@@ -140,12 +140,12 @@ class GivenEstimates(Estimator):
         measured: Mapping[str, Given] | None = None,
         card: str = "a given card",
     ) -> None:
-        """``measured``: what is measured, by node id, on the card that is called ``card``."""
+        """``measured``: measurements by node id; ``card``: the card's name."""
         self._estimates = estimates
         self.measurer: Estimator = _GivenMeasurements(measured or {}, card)
 
     def estimate(self, test: MarkedTest) -> Estimate:
-        """What was given for ``test``."""
+        """The given estimate of ``test``."""
         assert test.budget is not None
         given = self._estimates.get(test.nodeid)
         if given is None:
@@ -181,7 +181,7 @@ class GivenDevice:
 class _Hooks:
     @pytest.hookspec(firstresult=True)
     def pytest_membudget_estimates(self, config: pytest.Config) -> GivenEstimates | GivenDevice | None:
-        """What the session uses in place of workers; the root conftest or a plugin gives it."""
+        """The estimates or the device of the session; a hook of the root conftest or of a plugin."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -190,7 +190,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def given_to(config: pytest.Config, args: Sequence[str]) -> GivenEstimates | GivenDevice | None:
-    """What the session of ``config`` uses in place of workers; None where it uses workers.
+    """The given estimates or device of the session of ``config``; None if it uses workers.
 
     ``args``: its command line. Raises ``UsageMistake`` where that does not name this module, or where nothing
     is given.

@@ -23,7 +23,7 @@ def bytes_of_gib(gib: float) -> int:
 
 
 def gib_text(size_bytes: int) -> str:
-    """``size_bytes`` for people: GiB, with finer units where GiB would show no digits.
+    """``size_bytes`` as text in GiB, in smaller units if GiB would show no digits.
 
     >>> gib_text(13314398618)
     '12.40 GiB'
@@ -42,7 +42,7 @@ def gib_text(size_bytes: int) -> str:
 
 
 def times_text(count: int) -> str:
-    """How often, for people.
+    """``count`` as text.
 
     >>> times_text(1), times_text(3)
     ('once', '3 times')

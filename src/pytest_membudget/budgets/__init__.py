@@ -1,1 +1,1 @@
-"""What a test may take: the marker, settings, limits on growth and verdicts."""
+"""Budgets: the marker, the settings, limits on growth, and verdicts."""

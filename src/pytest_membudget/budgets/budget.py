@@ -1,4 +1,4 @@
-"""Budget: what a test may take, as its marker says; each argument is declared here."""
+"""Budget: the arguments of ``mem_budget``. Each argument is a field, declared here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..user_input.kinds import Choice, Numbers, Parsed, is_text, number, text, w
 from .growth import parse_growth
 
 GIB: Final = number(40, unit="GiB")
-#: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a slip.
+#: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a typo.
 _MOST_GPUS: Final = 65_536
 
 
@@ -50,7 +50,7 @@ GROWTH: Final = Parsed("share, size or both", _growth)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one test: ``gib``, ``gpu``, ``host_gib``, ``components`` or ``max_growth`` at least."""
+    """The limits of one test; ``gib``, ``gpu``, ``host_gib``, ``components`` or ``max_growth`` is set."""
 
     gib: float | None = described(
         GIB,
@@ -103,20 +103,20 @@ class Budget:
 
     @property
     def limits_card(self) -> bool:
-        """Whether it limits what is on a GPU; else it is of host memory alone."""
+        """Whether it limits GPU memory; False for a budget of host memory alone."""
         if self.gib is not None or self.gpu is not None or self.components:
             return True
         return self.max_growth is not None and self.host_gib is None
 
     @property
     def is_of_growth_alone(self) -> bool:
-        """Whether nothing but a comparison with a base checks it."""
+        """Whether ``max_growth`` is the only limit, which needs a base to compare with."""
         limits = self.gib is not None or self.gpu is not None or self.host_gib is not None
         return self.max_growth is not None and not limits and not self.components
 
     @property
     def named_ranks(self) -> tuple[int, ...] | None:
-        """The ranks that ``ranks`` names, in order; None where it is all of them."""
+        """The ranks that ``ranks`` names, in order; None for all."""
         if self.ranks in (None, "all"):
             return None
         if self.ranks in ("first", "last"):
@@ -142,7 +142,7 @@ class Budget:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Budget:
-        """The inverse of ``to_json``, but for the scenario, which reports do not have."""
+        """The inverse of ``to_json``, without the scenario, which reports do not have."""
         return cls(**{name: value for name, value in data.items() if name in cls.__slots__})
 
 

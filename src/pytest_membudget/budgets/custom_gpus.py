@@ -1,4 +1,4 @@
-"""Cards of the user's own: ``[tool.membudget] gpus_file`` and ``gpus``, checked."""
+"""Custom GPUs: reads and checks ``[tool.membudget] gpus_file`` and ``gpus``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ CARD: Final = Table(
 
 
 def custom_gpus(pyproject: Path) -> str:
-    """The user's cards as ``hardware.gpus.CUSTOM_GPUS`` has them; empty where there are none.
+    """The custom GPUs for ``hardware.gpus.CUSTOM_GPUS``; empty if there are none.
 
     Raises ``UsageMistake`` with every mistake, its file and line.
     """
@@ -83,7 +83,7 @@ def custom_gpus(pyproject: Path) -> str:
 
 
 def _tables(pyproject: Path, mistakes: Mistakes) -> Iterator[tuple[Node, str]]:
-    """The tables of cards, each with a card at least, and what messages write before a card's name."""
+    """The tables of cards, none of them empty, with the prefix of a card's name in messages."""
     settings = settings_table(pyproject).value
     if "gpus_file" in settings:
         written = SETTINGS.by_name["gpus_file"].kind.read(settings["gpus_file"], "gpus_file", mistakes)
@@ -97,7 +97,7 @@ def _from_file(path: Path, shown: str) -> Node:
     node = read_yaml(path, shown)
     if node is None:
         raise UsageMistake(f"{shown}: the file is empty; write cards: {{MY-CARD: {{total_bytes: ...}}}}")
-    if isinstance(node.value, dict) and set(node.value) == {"cards"}:  # as the package's own file has it
+    if isinstance(node.value, dict) and set(node.value) == {"cards"}:  # as in our gpus.yaml
         node = node.value["cards"]
     return node
 
@@ -110,7 +110,7 @@ def _checked(node: Node, name: str, prefix: str, mistakes: Mistakes) -> Iterator
 
 
 def _entry(values: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
-    """A card as the catalogue has it: a context that is measured was measured somewhere."""
+    """``node`` as a card of the catalogue. A CUDA context marked as measured needs its source."""
     if values.get("context_confidence") != "measured" or values.get("contexts"):
         return values
     return {**values, "contexts": [{"mib": values["context_bytes"] // MIB, "source": node.place}]}
@@ -119,7 +119,7 @@ def _entry(values: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
 def _names_are_free(
     entries: Mapping[str, Mapping[str, Any]], places: Mapping[str, Node], mistakes: Mistakes
 ) -> None:
-    """No name may mean two cards; a card of the catalogue's name takes its place."""
+    """Report names that would mean two cards; a custom card may replace the catalogue's of its name."""
     own = {normalised_name(name) for name in entries}
     taken = {
         normalised_name(known): gpu.name

@@ -13,13 +13,13 @@ _PERCENT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What may be added to a base figure: a share of it and a size on top."""
+    """Growth that is allowed over a base figure: a share of it plus a size."""
 
     percent: float = 0.0
     size_bytes: int = 0
 
     def allowed_bytes(self, base_bytes: int) -> int:
-        """The bytes that may come on top of ``base_bytes``."""
+        """The bytes that may be added to ``base_bytes``."""
         return math.floor(base_bytes * self.percent / 100) + self.size_bytes
 
 

@@ -1,4 +1,4 @@
-"""What limits the metric of a budget: its ``gib``, or the memory of the card that it names."""
+"""The limit of a budget in bytes: its ``gib``, or the memory of the card that it names."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from .budget import Budget
 
 
 def limit_of(budget: Budget) -> int | None:
-    """What the budget's metric is limited to on each GPU, in bytes; None where nothing limits it."""
+    """The limit of the budget's metric on each GPU, in bytes; None without one."""
     return budget.limit_bytes if budget.gib is not None else capacity_of(budget)
 
 
 def capacity_of(budget: Budget) -> int | None:
-    """What the named card can hold of the budget's metric, in bytes; None where no card is named.
+    """The memory of the named card for the budget's metric, in bytes; None if no card is named.
 
-    ``device`` has the CUDA context in it, the other metrics leave room for it.
+    The metric ``device`` includes the CUDA context; for the others it is subtracted.
     """
     if budget.gpu is None:
         return None

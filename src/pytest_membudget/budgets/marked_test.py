@@ -1,4 +1,4 @@
-"""MarkedTest: a test with a budget, as its mark declares it."""
+"""MarkedTest: a test with a budget; its node id, its mark's file and line, its budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .budget import Budget
 
 @dataclass(frozen=True, slots=True)
 class MarkedTest:
-    """A test with a budget: what identifies it, the place of its mark, and the mark's arguments."""
+    """A test with a budget. ``budget`` is None and ``mistake`` set if the mark cannot be used."""
 
     nodeid: str
     key: str
@@ -17,10 +17,10 @@ class MarkedTest:
     path: str
     """The file that the worker collects, absolute."""
     file: str
-    """Of the mark, relative to pytest's root folder."""
+    """The file of the mark, relative to pytest's root folder."""
     line: int
     budget: Budget | None
-    """None where the mark has a mistake."""
+    """None if the mark has a mistake."""
     mistake: str = ""
     """What is wrong with the mark, and what to write instead."""
     has_body: bool = True

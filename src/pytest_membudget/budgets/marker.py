@@ -1,4 +1,4 @@
-"""From ``mem_budget`` marks to a Budget, each value checked."""
+"""Makes a ``Budget`` of a test's ``mem_budget`` marks, and checks their values."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_budget(
 
 
 def _by_name(value: Any) -> str:
-    """The argument that ``value`` was meant for, in a form that is taken."""
+    """The keyword argument that a positional ``value`` was probably meant for, as it is written."""
     if not isinstance(value, str):
         is_size = type(value) in (int, float) and 0 < value < math.inf
         return f"gib={value!r}" if is_size else "gib=40"
@@ -67,7 +67,7 @@ def _by_name(value: Any) -> str:
 
 
 def _node(value: Any, place: str) -> Node:
-    """``value`` of an argument, and all that is in it, at ``place``: the mark as written."""
+    """``value`` of an argument as a node at ``place``, the mark as written; also what it contains."""
     if isinstance(value, Mapping):
         value = {key: _node(child, place) for key, child in value.items()}
     elif isinstance(value, (list, tuple)):
@@ -76,17 +76,17 @@ def _node(value: Any, place: str) -> Node:
 
 
 def _raise_first(mistakes: Mistakes) -> None:
-    """A verdict's reason is one line."""
+    """``text`` in one line, as the reason of a verdict is."""
     if mistakes:
         raise UsageMistake(mistakes.lines[0])
 
 
 def check_budget(budget: Budget, written: Mapping[str, Node], place: Node, mistakes: Mistakes) -> None:
-    """Note which of ``budget``'s fields contradict each other, or limit nothing.
+    """Collect fields of ``budget`` that contradict each other or limit nothing.
 
     ``written`` are the fields that the user has written at ``place``, without the settings' defaults.
     """
-    # growth that the settings allow is no limit of this test's
+    # max_growth of the settings does not limit this test
     limits = budget if "max_growth" in written else replace(budget, max_growth=None)
     if not limits.limits_card and limits.host_gib is None:
         remedy = f"{place.example('gib', 40)}, or {place.example('gpu', 'H100-80GB')}"

@@ -1,4 +1,4 @@
-"""The line of a ``mem_budget`` mark in the source."""
+"""Finds the line of a ``mem_budget`` mark in the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test is called: for people, and the same in every process of a session."""
+"""Node ids, keys that are the same in every process of a session, and file names made of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 #: Characters of a node id that a file's name keeps; file systems allow 255 bytes with the suffix.
 _NAME_LENGTH = 100
-#: Digits of the node id's hash: that of two among a million tests are the same in 1 of 500 sessions.
+#: Digits of the node id's hash: among a million tests, two have the same in 1 of 500 sessions.
 _HASH_DIGITS = 12
 
 
 def nodeid_of(item: pytest.Item) -> str:
-    """The node id of ``item`` as pytest makes it: ``--dist loadgroup`` writes the group's name behind it."""
+    """The node id of ``item`` as pytest makes it, without the group that ``--dist loadgroup`` appends."""
     if not item.config.getoption("loadgroup", False):
         return item.nodeid
     marks = item.iter_markers("xdist_group")
@@ -24,9 +24,9 @@ def nodeid_of(item: pytest.Item) -> str:
 
 
 def key_of(item: pytest.Item) -> str:
-    """The file of ``item`` and its names in it, from the outside in.
+    """The file of ``item``, then its classes and its name, from the outside in.
 
-    A node id will not do: outside of the root folder it depends on the arguments of the session.
+    A node id does not identify it: for files outside the root folder it depends on the command line.
     """
     chain = item.listchain()
     files = [place for place, node in enumerate(chain) if isinstance(node, pytest.File)]
@@ -35,16 +35,16 @@ def key_of(item: pytest.Item) -> str:
 
 
 def name_of_rank(path: str, rank: int) -> str:
-    """The file of ``rank`` where each of several ranks writes its own ``path``."""
+    """``path`` with the number of ``rank``, where each rank writes a file."""
     stem, suffix = os.path.splitext(path)
     return f"{stem}-rank{rank}{suffix}"
 
 
 def file_name_of(nodeid: str) -> str:
-    """A file's name for the test ``nodeid``, without a suffix: for any file system, no other test's.
+    """A file name for the test ``nodeid``, without a suffix; unique, and valid on any file system.
 
-    Its hash makes it so: what is not a letter, a digit, ``_`` or ``-`` becomes a ``-``, and long ids are
-    cut at their beginning, where the folders are.
+    Characters other than letters, digits, ``_`` and ``-`` become ``-``; long ids are cut at their
+    beginning, where the folders are; a hash makes the name unique.
     """
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", nodeid)[-_NAME_LENGTH:].strip("-")
     digest = hashlib.sha256(nodeid.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]

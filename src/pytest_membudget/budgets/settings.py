@@ -32,9 +32,9 @@ TABLE: Final = "[tool.membudget]"
 _SYNTAX: Final = replace(TOML, before=f"{TABLE} ")
 _OPTION: Final = Syntax("--membudget-{}={}", "{}={}", str)
 
-#: The card that is modelled where none is named. Its size limits nothing then.
+#: The card that is modelled if none is named; its size then limits nothing.
 DEFAULT_GPU: Final = "H100-80GB"
-#: Seconds after which the worker gives an item up.
+#: Seconds after which the worker stops a test.
 DEFAULT_TIMEOUT: Final = 300.0
 
 
@@ -72,11 +72,11 @@ class Waiver:
         return bytes_of_gib(self.ceiling_gib)
 
     def covers(self, nodeid: str) -> bool:
-        """Whether it is for the test ``nodeid``; brackets of parameters are literal."""
+        """Whether it applies to the test ``nodeid``; brackets of parameters are literal."""
         return nodeid == self.test or fnmatch.fnmatchcase(nodeid, self.test.replace("[", "[[]"))
 
     def has_expired(self, today: datetime.date) -> bool:
-        """Whether its last day is over."""
+        """Whether its last day has passed."""
         return today > self.expires
 
 
@@ -104,7 +104,7 @@ class Settings:
     )
     timeout: float = described(
         number(300, unit="seconds"),
-        "Processor time that one test may take to be estimated, and to be measured.",
+        "Seconds of processor time for the estimate of one test, and for its measurement.",
         default=DEFAULT_TIMEOUT,
     )
     processes: int | None = described(
@@ -114,13 +114,13 @@ class Settings:
         without="as many as there are processors for the session",
     )
     device: str = described(
-        Choice(DEVICES), "What estimates are made on; `auto`: the stand-in wherever it can run.", default=AUTO
+        Choice(DEVICES), "The device of estimates; `auto`: the stand-in wherever it can run.", default=AUTO
     )
     measure: str = described(
         Choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", default=AUTO
     )
     cache: str = described(
-        Choice(CACHES), "Whether estimates of earlier sessions are used; `refresh`: only kept.", default=ON
+        Choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", default=ON
     )
     strict: bool = described(
         FLAG, "Budgets that were not checked, or not all of them, are failures.", default=False

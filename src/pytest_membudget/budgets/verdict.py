@@ -1,4 +1,4 @@
-"""A budget and what was found out: within or not, and why."""
+"""Verdict: compares a test's reports with its budget; within, over, error or skipped, and why."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OVER = "over"
 ERROR = "error"
 SKIPPED = "skipped"
 
-#: Outcomes of a worker's answer that are a figure: the same whatever runs at the same time.
+#: Outcomes of a worker's answer that have a figure; other tests that run at the same time do not change it.
 FIGURES = ("traced", "out_of_memory")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``within``, ``over``, ``error`` (no figure could be had) or ``skipped``, with the reason in a line."""
+    """``within``, ``over``, ``error`` (there is no figure) or ``skipped``, with the reason in one line."""
 
     name: str
     reason: str
     rank: int | None = None
-    """Of several ranks the one that it is about."""
+    """Of several ranks, the one that decides the verdict."""
 
 
 def judge(
@@ -35,13 +35,12 @@ def judge(
     capacity_bytes: int | None,
     machine: Machine | None = None,
 ) -> Verdict:
-    """Hold every report to ``budget``; the worst decides.
+    """Compare every report with ``budget``; the worst decides.
 
-    ``capacity_bytes`` is what the named card can hold of the budget's metric: all of its memory for
-    ``device``, without the context for the others; the budget where no ``gib`` is given. What is not modelled
-    counts with its bound, where it has one. ``machine`` is the
-    one that ``host_gib`` is held to. No report, or one in which nothing was allocated, is an error: a budget
-    that checked nothing never passes.
+    ``capacity_bytes``: the memory of the named card for the budget's metric (all of it for ``device``, less
+    the CUDA context for the others); it is the limit if no ``gib`` is given. Memory that is not modelled
+    counts with its bound, if it has one. ``machine``: compared with ``host_gib``. No report, or one in which
+    nothing was allocated, is an error: a budget that checked nothing never passes.
     """
     limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_bytes
     unchecked = _unchecked(budget, reports, machine)
@@ -57,7 +56,7 @@ def judge(
 
 
 def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None) -> str | None:
-    """Why a part of ``budget`` would be held to nothing."""
+    """Why a part of ``budget`` has nothing to check; None if every part has."""
     if not reports:
         return "no estimate: nothing was checked"
     if budget.limits_card and all(report.peak.allocated_bytes == 0 for report in reports):
@@ -80,7 +79,7 @@ def _bound_text(report: MemoryReport) -> str:
 
 
 def _component_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
-    """Of the components over their budgets the first one, where it is largest."""
+    """The first component over its budget, on the rank where it is largest."""
     for component, gib in budget.components.items():
         worst = max(reports, key=lambda report: report.components[component])
         excess_bytes = worst.components[component] - bytes_of_gib(gib)

@@ -1,4 +1,4 @@
-"""``membudget report``: a report.json in another format. Needs neither torch nor pytest nor the tests."""
+"""``membudget report``: a report.json in another format. Imports neither torch nor pytest."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Head against base: what has grown, where, and whether that is allowed."""
+"""Compares head and base: what has grown, where, and whether that is allowed."""

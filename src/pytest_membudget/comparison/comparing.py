@@ -1,4 +1,4 @@
-"""A session's comparison: with a git reference, a stored report, or waivers alone."""
+"""Compares the results of a session with a git reference or a stored report, and applies waivers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .verdicts import compared, with_waiver
 from .waivers import unused_waivers, waiver_for
 
 _SUFFIX = ".json"
-#: Seconds that a base's session gets on top of the time limits of its tests.
+#: Seconds for the base's session in addition to the time limits of its tests.
 _START = 120.0
-#: Distributions in other versions than at the base that a summary names.
+#: Distributions with other versions than at the base: most that the summary names.
 _VERSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be compared with."""
+    """What the session is compared with."""
 
     text: str = ""
-    """As it was asked for; empty: waivers alone."""
+    """The text of ``--membudget-compare``; empty if there are waivers alone."""
     stored: Base | None = None
     commit: BaseCommit | None = None
     waivers: tuple[Waiver, ...] = ()
@@ -46,7 +46,7 @@ class Plan:
 
 
 def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, ...]) -> Plan:
-    """The plan for ``--membudget-compare=text``, given in the folder ``start`` to a session in ``root``.
+    """The plan for ``--membudget-compare=text``; ``start``: the folder of the command line.
 
     Raises ``UsageMistake`` with what to do: no such report or reference, or none that can be used.
     """
@@ -69,7 +69,7 @@ def _stored(path: Path) -> Base:
 
 
 class Comparing:
-    """Compares results with the base; the process that started the base's run ends it too."""
+    """Compares results with the base. The process that starts the base's run also ends it."""
 
     def __init__(
         self, plan: Plan, invocation: Invocation, timeout: float, *, shared: str | None, is_owner: bool
@@ -97,11 +97,11 @@ class Comparing:
         self._tests = len(selected)
         if self.plan.commit is None or self._exchange is None or not selected:
             return
-        if self._exchange.folder.is_dir():  # which a worker on another machine does not see
+        if self._exchange.folder.is_dir():  # a worker on another machine does not see the folder
             self._exchange.write_head(head_of(selected, collected, self.plan.commit.top))
 
     def begin(self, files: Sequence[str] | None) -> None:
-        """Start the base's run of ``files``, None for all; only its owner has one to start."""
+        """Start the base's run of ``files``, None for all; nothing in processes that do not own it."""
         head = self._exchange.head() if self._exchange is not None else None
         if self._run is not None and head is not None:
             self._tests = len(head["selected"])
@@ -121,13 +121,13 @@ class Comparing:
         return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
 
     def strictly(self, result: TestResult) -> TestResult:
-        """``result`` as ``--membudget-strict`` has it: an error where it would pass unchecked."""
+        """``result`` with ``--membudget-strict`` applied: an error if it would pass unchecked."""
         return strictly(result, waiver_for(result.nodeid, self.plan.waivers), self._today)
 
     def session(
         self, results: Sequence[TestResult], *, is_whole: bool, lists_removed: bool
     ) -> ComparedSession | None:
-        """What was compared in the whole session; None without a base and waivers."""
+        """The comparison of the whole session; None without a base and waivers."""
         if not self.plan.is_on and not self.plan.waivers:
             return None
         commit = self.plan.commit
@@ -157,7 +157,7 @@ class Comparing:
         return self._base
 
     def _base_so_far(self) -> Base:
-        """What is known of the base; a session that is interrupted does not wait for the rest."""
+        """The base's results; an interrupted session does not wait for them."""
         if self._base is not None or self._exchange is None:
             return self._base or Base()
         result = self._exchange.result()

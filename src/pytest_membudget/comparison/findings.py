@@ -1,4 +1,4 @@
-"""Why a test takes more or less than at its base: the few rows that explain the difference."""
+"""Findings: the few changes that explain why a test takes more or less than at the base."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from ..memory_report import MemoryReport, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
 from .matching import Pair, matching_of
 
-#: Rows that a reader takes in at a glance; what they leave unexplained of the growth; and what is too
-#: little of it for a row. All three are choices of presentation.
+#: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
+#: small for a row. All three are choices of presentation.
 MOST_ROWS = 6
 _UNEXPLAINED = 0.1
 _NEGLIGIBLE = 0.005
-#: Two factors that differ by less are one: kernels round sizes up.
+#: Factors that differ by less are the same: kernels round sizes up.
 _ROUNDING = 0.01
-#: What is in proportion to the samples, or to a power of their number.
+#: Components that grow with the number of samples, or with a power of it.
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
 
 
 def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
     """The rows that explain the growth from the figure ``base`` to ``head``, its causes first.
 
-    Their bytes add up to it, but for a tenth at most. None where both take the same: holders may have other
-    names then, but that is no finding.
+    Their bytes add up to 90% of it or more. Empty if both take the same: only names of holders differ then.
     """
     growth_bytes = head.peak_bytes - base.peak_bytes
     if not growth_bytes:
@@ -47,8 +46,8 @@ def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
 def input_factor(head: MemoryReport, base: MemoryReport) -> float | None:
     """How many times as large all inputs are, where that explains the growth; else None.
 
-    What is computed from them is then larger by the same factor, or by its square: attention's scores in
-    terms of the length of a sequence.
+    What is computed from them is then larger by the same factor, or by its square: attention's scores, by the
+    length of the sequence.
     """
     pairs = [
         (pair.head, pair.base)
@@ -126,29 +125,29 @@ def _cancelling(changes: Sequence[Change]) -> tuple[list[Change], list[tuple[Cha
 
 
 def _with_others(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
-    """The largest of ``changes``, and what they leave."""
+    """The largest of ``changes``, and the sum of the others."""
     rows = sorted(changes, key=lambda one: -abs(one.bytes))[: MOST_ROWS - 1]
     rest = growth_bytes - sum(row.bytes for row in rows)
     return [*_causes_first(rows, growth_bytes), *([Change(rest, OTHERS, ELSEWHERE)] if rest else [])]
 
 
 def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
-    """The largest first; of growth what is more before what is less, and the other way round."""
+    """The largest first; changes with the growth's sign before those with the other."""
     return sorted(rows, key=lambda row: ((row.bytes > 0) != (growth_bytes > 0), -abs(row.bytes)))
 
 
 def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:
-    """One change for all with the same ``key``, at the line of the largest."""
+    """One change for all with the same ``key``, with the line of the largest."""
     groups: dict[Hashable, list[Change]] = defaultdict(list)
     for change in changes:
-        # what no holder names is of no line
+        # memory that no holder names has no line
         groups[change.component if change.module == ELSEWHERE else key(change)].append(change)
     return [_summed(group) if len(group) > 1 else group[0] for group in groups.values()]
 
 
 def _summed(group: Sequence[Change]) -> Change:
     size = sum(change.bytes for change in group)
-    # what has grown has its reason where most was added
+    # the line that added most is the likely reason
     leads = [change for change in group if (change.bytes > 0) == (size > 0)] or list(group)
     lead = max(leads, key=lambda change: abs(change.bytes))
     notable = [change for change in group if abs(change.bytes) >= abs(lead.bytes) * _NEGLIGIBLE]
@@ -164,7 +163,7 @@ def _summed(group: Sequence[Change]) -> Change:
 
 
 def _workspaces(change: Change) -> Hashable:
-    """All workspaces are one: cuBLAS makes its own where the first product of a stream happens to be."""
+    """Without the line, for workspaces: cuBLAS allocates its own at the first product of a stream."""
     return WORKSPACES if change.component == WORKSPACES else id(change)
 
 

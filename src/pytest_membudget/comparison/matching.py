@@ -1,4 +1,4 @@
-"""Which holders of head and base are the same memory, though lines have moved and names have changed."""
+"""Matches the holders of head and base, where lines have moved and names have changed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from ..memory_report import Holder, MemoryReport, module_pattern
 
 _NAME = re.compile(r"[^\W\d]\w*")
-#: A holder that is new in a list of the largest may have been too small for the other list. One that is
-#: larger than this times what that list leaves out is taken for new.
+#: A holder that only one list of the largest has may have been too small for the other list. It counts as
+#: new if it is larger than this times what the other list leaves out.
 _GROWTH_OF_UNLISTED = 2
 
 
@@ -29,7 +29,7 @@ class Pair:
 
     @property
     def holder(self) -> Holder:
-        """The head's holder of what is new or more, the base's of what is less or gone."""
+        """The head's holder if it is new or has grown, else the base's."""
         holder = self.base if self.head is None or (self.bytes < 0 and self.base) else self.head
         assert holder is not None
         return holder
@@ -40,9 +40,9 @@ class Matching:
     """The holders of two reports, matched."""
 
     pairs: tuple[Pair, ...]
-    """Without those that make up for each other."""
+    """Without pairs that cancel each other."""
     rest: Mapping[str, int]
-    """Head minus base of each component, bytes, that no pair accounts for."""
+    """Head minus base of each component, in bytes, that no pair accounts for."""
 
 
 _Key = Callable[[Holder], Hashable | None]
@@ -69,7 +69,7 @@ def matching_of(head: MemoryReport, base: MemoryReport) -> Matching:
 
 
 def _may_be_unlisted(pair: Pair, head: MemoryReport, base: MemoryReport) -> bool:
-    """Whether the side without ``pair`` may have it: reports name the largest holders only."""
+    """Whether the other side may have the holder too: reports name only the largest."""
     if pair.head is not None and pair.base is not None:
         return False
     other = base if pair.base is None else head
@@ -97,7 +97,7 @@ def _line_in_another_file(holder: Holder) -> Hashable | None:
 
 
 def _same_text(holder: Holder) -> Hashable | None:
-    """A module that has another name."""
+    """The key that finds a renamed module."""
     return (holder.component, holder.operator, holder.source) if holder.source else None
 
 
@@ -106,7 +106,7 @@ def _same_location(holder: Holder) -> Hashable:
 
 
 def _line_of_any_component(holder: Holder) -> Hashable | None:
-    """A parameter that was frozen, an activation that backward does not need any more."""
+    """The key that finds memory of another component: a parameter that was frozen, for example."""
     text = holder.source or holder.location
     return (holder.operator, _file(holder), text) if text else None
 
@@ -122,18 +122,18 @@ def _same_module(holder: Holder) -> Hashable | None:
 
 
 def _module_in_file(holder: Holder) -> Hashable | None:
-    """A line that was written anew, in the same module and file."""
+    """The key that finds a rewritten line, in the same module and file."""
     return (*_place(holder), _file(holder)) if holder.location is not None else None
 
 
-#: The same whatever their sizes, the surest first. What one of them has matched is not looked at again.
+#: Keys that match holders of any size, the surest first. A matched holder is not matched again.
 _SAME: tuple[_Key, ...] = (_same_line, _line_in_another_file, _same_text, _same_location)
-#: The same where one has as many bytes more as the other has less.
+#: Keys that match two holders if one has grown by as many bytes as the other has shrunk.
 _EQUAL: tuple[_Key, ...] = (_line_of_any_component, _text_in_other_names, _same_module)
 
 
 def _joined(pairs: list[Pair], key: _Key, order: Callable[[Pair], int]) -> list[Pair]:
-    """``pairs``; what is new and what is gone are one pair where ``key`` finds both, in ``order``."""
+    """``pairs``, with new and removed holders that have the same ``key`` joined, in ``order``."""
     gone = _by([pair for pair in pairs if pair.head is None], key)
     found: list[Pair] = []
     joined: set[int] = set()
@@ -145,7 +145,7 @@ def _joined(pairs: list[Pair], key: _Key, order: Callable[[Pair], int]) -> list[
 
 
 def _in_order(new: list[Pair], old: list[Pair], order: Callable[[Pair], int]) -> Iterable[tuple[Pair, Pair]]:
-    """One of each in ``order``; where one side has more, first those of one size."""
+    """Pairs of one of each side in ``order``; if one side has more, those of equal size first."""
     new, old = sorted(new, key=order), sorted(old, key=order)
     if len(new) != len(old):
         for pair in list(new):
@@ -158,7 +158,7 @@ def _in_order(new: list[Pair], old: list[Pair], order: Callable[[Pair], int]) ->
 
 
 def _without_equal(pairs: list[Pair], key: _Key) -> list[Pair]:
-    """``pairs`` without two of them whose bytes make up for each other, where ``key`` finds both."""
+    """``pairs`` without two that have the same ``key`` and whose bytes cancel."""
     gone: set[int] = set()
     for some in _by([pair for pair in pairs if pair.bytes], key).values():
         by_bytes: dict[int, list[Pair]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Paths and modules of the head's checkout, and the same in the base's."""
+"""Translates paths of the head's checkout to the base's, and finds modules imported from it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from typing import Any
 
 from ..tracking.running_code.source import PACKAGE_FOLDERS
 
-#: The folder that this package is in: the tool is not part of the checkout, even inside of it.
+#: The folder of this package, which is not part of the checkout, even if it is installed inside of it.
 _OURS = str(Path(__file__).resolve().parents[2])
-#: Modules by which setuptools finds what is installed editable; each has the packages' folders.
+#: Modules of setuptools' editable installs; each has a mapping of packages to folders.
 _EDITABLE = "__editable__"
 
 
 class Places:
-    """Paths of the checkout at ``head`` as those of the one at ``base``."""
+    """Translates paths of the checkout at ``head`` to the checkout at ``base``."""
 
     def __init__(self, head: str, base: str) -> None:
         self._head = os.path.realpath(head)
         self._base = base
 
     def at_base(self, path: str) -> str:
-        """``path`` at the base; itself where it is none of the checkout's."""
+        """``path`` at the base; unchanged if it is not in the checkout."""
         real = os.path.realpath(path)
         if not is_within(real, self._head) or is_installed(real, self._head) or real == _OURS:
             return path
         return os.path.normpath(os.path.join(self._base, os.path.relpath(real, self._head)))
 
     def argument(self, text: str) -> str:
-        """An argument of the command line: absolute paths in it are those of the base."""
+        """An argument of the command line with its absolute paths at the base."""
         for head in dict.fromkeys((self._head, os.path.abspath(self._head))):
             if text == head:
                 return self._base
@@ -83,7 +83,7 @@ def _roots_of(module: ModuleType | None) -> list[str]:
 
 
 def _editable_roots(mapping: Any) -> list[str]:
-    """Folders in which an editable package lies under its own name."""
+    """The parent folders of editable packages that have the name of their folder."""
     if not isinstance(mapping, Mapping):
         return []
     found = []

@@ -1,4 +1,4 @@
-"""``--membudget-strict``: what would end green, and was not checked, is an error that says what to do."""
+"""``--membudget-strict``: a test that would pass and was not checked is an error that says what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..budgets.verdict import ERROR, SKIPPED, WITHIN
 from ..results.comparison import NOT_COMPARABLE, STILL_OVER, UNCHANGED, WAIVED, Comparison
 from ..results.test_result import TestResult
 
-#: What is said of one test at most; report.json has the rest.
+#: Most reasons that one test's message has; report.json has the rest.
 _MOST: Final = 20
 _SKIP_REMEDY: Final = "let it run: without a GPU a test with a budget runs on a device that is not there"
 _LAST: Final = (
@@ -28,14 +28,14 @@ class Unchecked(NamedTuple):
 
 
 def unchecked_in(result: TestResult) -> list[Unchecked]:
-    """What was not checked of ``result``, though it does not fail without ``--membudget-strict``."""
+    """What was not checked of ``result``, although it passes without ``--membudget-strict``."""
     return list(_found(result))
 
 
 def _found(result: TestResult) -> Iterator[Unchecked]:
     if result.verdict == SKIPPED:
         yield Unchecked(result.reason, _SKIP_REMEDY)
-    elif result.verdict == ERROR and result.raised:  # which an xfail mark may expect
+    elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
         yield Unchecked(result.reason, "let the test run to its end")
     elif result.verdict == WITHIN or result.status == STILL_OVER:
         for caveat in result.unchecked_caveats:
@@ -47,7 +47,7 @@ def _found(result: TestResult) -> Iterator[Unchecked]:
 
 
 def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) -> TestResult:
-    """``result`` under ``--membudget-strict``; ``waiver``: the test's, which excuses what is not checked."""
+    """``result`` with ``--membudget-strict`` applied. The test's ``waiver`` excuses what is not checked."""
     found = unchecked_in(result)
     if not found:
         return result

@@ -1,4 +1,4 @@
-"""The verdict of a comparison: what has changed of one test since its base, and whether that is allowed."""
+"""Compares one test with the base: what has changed, and whether that is allowed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from ..units import GIB, gib_text
 from .base.base import Facts
 from .findings import findings, input_factor
 
-#: A test that takes less by more than this share of its base's figure could have a tighter budget.
+#: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
 _SHRUNK_SHARE = 0.01
-#: Digits of a suggested budget: enough that one step is a tenth of it at most.
+#: Digits of a suggested budget: one step is a tenth of it at most.
 _DIGITS = 2
-#: Distributions in other versions that a test names; the session's comparison has all.
+#: Distributions with other versions: most that a test names; the session's comparison has all.
 _VERSIONS = 5
 #: The devices of estimates, as messages name them.
 _DEVICES: Final = {FAKE: "fake tensors", STAND_IN: "the stand-in"}
@@ -50,7 +50,7 @@ def compared(
 ) -> Comparison:
     """``head`` compared with ``base``, the result of the same test there, if it has one.
 
-    ``facts``: what the head's figures and the base's were made with. ``trouble``: why there is no base's.
+    ``facts``: what the figures of head and base were made with. ``trouble``: why the base has no figure.
     """
     figure = _figures(head)[-1] if _figures(head) else None
     head_bytes = figure.peak_bytes if figure is not None else None
@@ -116,7 +116,7 @@ def _judged(
 
 
 def _limit(allowed: Growth | None, is_over: bool, base_bytes: int) -> int | None:
-    """The growth that is allowed; None for any. A test that is over budget already may not grow."""
+    """The growth that is allowed; None for any. A test over its budget may not grow."""
     if allowed is not None:
         return allowed.allowed_bytes(base_bytes)
     return 0 if is_over else None
@@ -135,7 +135,7 @@ def _allowed(text: str, written: str | None) -> str:
 def with_waiver(
     comparison: Comparison | None, head: TestResult, waiver: Waiver | None, today: datetime.date
 ) -> Comparison | None:
-    """``comparison`` with ``waiver`` applied, which matters only where the test would fail or is over."""
+    """``comparison`` with ``waiver`` applied; it changes only tests that would fail or are over."""
     fails = comparison is not None and comparison.status in (NEW_OVER, GROWN, STILL_OVER)
     if waiver is None or not (fails or head.verdict == OVER):
         return comparison
@@ -155,7 +155,7 @@ def with_waiver(
 
 
 def _tighter(head: TestResult, figure: MemoryReport) -> float | None:
-    """The budget of two digits that would be enough, if it is less than the one there is."""
+    """A budget of two digits that would be enough; None if the present one is no larger."""
     gib = head.budget.gib if head.budget is not None else None
     peak = figure.peak_bytes / GIB
     if gib is None or not peak:
@@ -181,7 +181,7 @@ def _comparable(
         return f"at the base it {what}: {base.reason}"
     heads = {figure.kind: figure for figure in _figures(head)}
     bases = {figure.kind: figure for figure in _figures(base)}
-    # what was measured is the truth, where both were
+    # measurements, if both sides have one
     kinds = [kind for kind in ("measured", *heads) if kind in heads and kind in bases]
     if not heads and not bases:
         return "neither takes memory on a GPU, which is what is compared"
@@ -226,7 +226,7 @@ def _maker_differs(
 
 
 def _device_of(figure: MemoryReport) -> str:
-    """What an estimate was made on; reports that do not say are from versions with fake tensors alone."""
+    """The device of an estimate; reports without one are from versions that had only fake tensors."""
     name = figure.device or (FAKE if figure.kind == "traced" else "")
     return _DEVICES.get(name, "")
 

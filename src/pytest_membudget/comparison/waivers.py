@@ -1,4 +1,4 @@
-"""Which waiver a test has, and which waivers no test needs."""
+"""Finds the waiver of a test, and waivers that no test needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .strictness import unchecked_in
 
 
 def waiver_for(nodeid: str, waivers: Iterable[Waiver]) -> Waiver | None:
-    """The waiver of the test ``nodeid``: of several that which names it plainly, then the last to expire."""
+    """The waiver of the test ``nodeid``: an exact name before a pattern, then the last to expire."""
     covering = [waiver for waiver in waivers if waiver.covers(nodeid)]
     return max(covering, key=lambda waiver: (waiver.test == nodeid, waiver.expires), default=None)
 
@@ -22,7 +22,7 @@ def unused_waivers(
 ) -> tuple[UnusedWaiver, ...]:
     """The waivers that no test needed, each with the reason.
 
-    ``is_whole``: every test was run; a subset says nothing about waivers for tests that it has not run.
+    ``is_whole``: all tests were run; otherwise waivers of tests that were not run are not reported.
     """
     results = list(results)
     found = []

@@ -1,1 +1,1 @@
-"""What an estimate of a test is, and the one contract of all ways to make one."""
+"""``Estimate``, and ``Estimator``: the contract of all ways to make one."""

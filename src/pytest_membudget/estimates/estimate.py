@@ -1,4 +1,4 @@
-"""Estimate: what is known of one test before it passes or fails."""
+"""Estimate: the reports of one test's ranks and the verdict of its budget."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Estimate:
 
     verdict: Verdict
     budget: Budget | None = None
-    """None where it cannot be read."""
+    """None if it cannot be read."""
     reports: tuple[MemoryReport, ...] = ()
     """One a rank."""
     details: str = ""
-    """More than a line on why there is no figure."""
+    """Further lines on why there is no figure."""
     raised: bool = False
     """The test's own code raised."""
     properties: tuple[tuple[str, Any], ...] = ()
-    """What the test has recorded."""
+    """Properties that the test recorded with ``record_property``."""
     snapshot: str | None = None
     """The path of its memory snapshot, relative to the report's folder."""
     snapshot_error: str = ""
     """Why its snapshot could not be written."""
     host_bytes: int | None = None
-    """Host memory of the machine whose ranks hold most of it; None where nothing is known of it."""
+    """Host memory of the machine whose ranks hold most of it; None if it is not known."""
     cached: bool = False
-    """All of it is an earlier session's."""
+    """Whether all of it comes from the cache."""
     measured_on: str | None = None
     """The name of the card, if it was measured."""
 

@@ -20,14 +20,14 @@ class NotEstimated(MembudgetError):  # noqa: N818 - nothing is wrong
 
 
 class Estimator(Protocol):
-    """One way to find out what marked tests take; ``estimate`` alone has to be written."""
+    """One way to estimate marked tests; subclasses must implement ``estimate`` only."""
 
     def expect(self, test: MarkedTest) -> None:
-        """Begin with ``test`` if there is room: ``estimate`` will be called for it, in the order of these."""
+        """Begin with ``test`` if there is room. ``estimate`` is called later, in the same order."""
         return
 
     def estimate(self, test: MarkedTest) -> Estimate:
-        """What ``test`` takes, judged by its budget.
+        """The estimate of ``test``, with the verdict of its budget.
 
         Raises ``NotEstimated`` where this way is not for it, and ``MembudgetError`` for a budget that cannot
         be checked as it is written.
@@ -36,21 +36,21 @@ class Estimator(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why estimates could not be kept for later sessions; empty if they could."""
+        """Why estimates could not be cached; empty if they could."""
         return ""
 
     @property
     def not_cached(self) -> dict[str, str]:
-        """Why single estimates cannot be cached, by test."""
+        """Why single estimates cannot be cached, by node id."""
         return {}
 
     def collect(self, files: Sequence[str]) -> None:
-        """See which tests ``files`` have where CUDA is; ``uncollected`` has those with budgets."""
+        """Collect ``files`` with CUDA available; ``uncollected`` returns tests that only that finds."""
         return
 
     @property
     def uncollected(self) -> list[str]:
-        """Tests with budgets that exist where CUDA is, and not in this session: it cannot fail them."""
+        """Tests with budgets that are collected only where CUDA is available, so that none can fail here."""
         return []
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class Optimizer:
 
     name: str = "adamw"
     """adamw, adam, nadam, radam, adamax, adadelta, adagrad, asgd, rmsprop, rprop, sgd, adafactor, lion, muon.
-    Muon is for matrices of hidden layers alone; the rest has AdamW beside it."""
+    Muon is for matrices of hidden layers alone; AdamW updates the rest."""
     implementation: Literal["foreach", "fused", "loop"] | None = None
     """None: the optimizer's own default on CUDA: foreach where torch has it as one, a loop else."""
     library: Literal["torch", "transformers", "bitsandbytes", "torchao", "megatron"] = "torch"

@@ -1,4 +1,4 @@
-"""The estimators of a session: which of them a test is given to. The gate knows no other module of theirs."""
+"""Chooses the estimator for each test of a session. The gate imports no other module of the estimators."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 
 
 class Estimators(NamedTuple):
-    """Those of one session."""
+    """The estimators of one session."""
 
     estimator: Estimator
     measurer: Estimator
 
 
-#: The estimators for the tests with bodies in these files, and what the session has collected.
+#: Makes the estimators of tests with a body, from their files and what the session has collected.
 Begin = Callable[[Sequence[str], Collected], Estimators]
 
 
 @dataclass(frozen=True, slots=True)
 class EstimatorChoice:
-    """The way in which a session estimates, known before its tests are."""
+    """How a session estimates its tests; decided before they are collected."""
 
     header: str
-    """What the session's header says of it."""
+    """The line in the session's header."""
     begin: Begin
     """The estimators of the session."""
     is_given: bool = False
-    """Figures are given by a test of this gate, so that nothing is checked."""
+    """Estimates come from ``pytest_membudget.testing``, so nothing is checked."""
 
 
 def choose_estimators(
     config: pytest.Config, settings: Settings, args: Sequence[str], start_dir: str, report_folder: Path | None
 ) -> EstimatorChoice:
-    """The way of the session of ``config``; its command line ``args`` was given in ``start_dir``.
+    """How the session of ``config`` estimates. ``args``: its command line, given in ``start_dir``.
 
-    ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` where the
-    device that is asked for cannot be had.
+    ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` if the
+    requested device is not available.
     """
     given = given_to(config, args)
     if isinstance(given, GivenEstimates):
@@ -93,7 +93,7 @@ def choose_estimators(
 
 
 class _ByKind(Estimator):
-    """Formulas for scenarios, another estimator for tests with a body."""
+    """Estimates scenarios by formulas, and tests with a body by another estimator."""
 
     def __init__(self, bodies: Estimator, settings: Settings) -> None:
         self._bodies = bodies
@@ -135,7 +135,7 @@ class _ByKind(Estimator):
         return AnalyticEstimator(self._settings.marker_defaults())
 
     def _analytic(self, test: MarkedTest) -> tuple[MemoryReport, ...]:
-        """The figure of the scenario that the budget names; none where it names none."""
+        """The report of the scenario that the budget names; empty if it names none."""
         if test.budget is None or test.budget.scenario is None:
             return ()
         from ..scenarios.estimating import analytic_reports

@@ -48,14 +48,14 @@ _LATE = (
 
 
 class Gate:
-    """Marked tests run nothing in the user's process: they pass or fail by their estimates."""
+    """Passes or fails marked tests by their estimates; their bodies do not run in the user's process."""
 
     def __init__(
         self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan
     ) -> None:
-        """``plan``: what is to be compared with.
+        """``plan``: what results are compared with.
 
-        Raises ``UsageMistake`` where the device that is asked for cannot be had.
+        Raises ``UsageMistake`` if the requested device is not available.
         """
         self._config = config
         self._settings = settings
@@ -72,17 +72,17 @@ class Gate:
         )
         compares = plan.is_on or config.pluginmanager.hasplugin(BASE)
         self._session = BudgetSession(settings, self._choice.begin, self._comparing, compares=compares)
-        #: all tests with budgets, those too that are left out
+        #: node ids of all tests with budgets, deselected ones included
         self._collected: dict[str, None] = {}
-        #: all tests, those too that are left out
+        #: node ids of all tests, deselected ones included
         self._items: list[pytest.Item] = []
-        #: files with marks that may be under a condition
+        #: files whose marks may be applied conditionally
         self._may_hide: list[str] = []
-        #: tests with budgets that exist where CUDA is, and not here
+        #: tests with budgets that are collected only where CUDA is available
         self._uncollected: dict[str, None] = {}
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
-        #: what has become of the marked tests, from here or from xdist workers
+        #: results of the marked tests, from this process or from xdist workers
         self.results = self._session.results
         self._silent_workers = 0
         self._has_plan = False
@@ -91,20 +91,20 @@ class Gate:
             self._summary.add(f"membudget: {self._choice.header}", is_bad=True)
 
     def pytest_report_header(self) -> str:
-        """One line: what is modelled."""
+        """One line in the header: device, card and options."""
         plan = self._comparing.plan
         base = plan.commit.shown if plan.commit is not None else plan.text
         strict = "; strict: what is not checked fails" if self._settings.strict else ""
         return f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Know the tests that there are, whatever is chosen of them."""
+        """Record all tests, before deselection."""
         self._items.append(item)
         if is_marked(item):
             self._collected[nodeid_of(item)] = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Report a file that skips itself; know those whose marks may be under a condition."""
+        """Report a file that skips itself; record files whose marks may be applied conditionally."""
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if report.failed or "::" in report.nodeid or not path.is_file():
             return
@@ -162,7 +162,7 @@ class Gate:
     # Not tryfirst: skip and xfail marks are looked at before, fixtures are set up after.
     @pytest.hookimpl()
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """No fixture of a marked test is set up here: they are for the worker."""
+        """Set up no fixture of a marked test: the worker does that."""
         if is_marked(item):
             item.stash[_RESULT] = self._session.result_of(item)
             raise BodyNotRun
@@ -184,7 +184,7 @@ class Gate:
 
     @pytest.hookimpl(trylast=True, specname="pytest_runtest_call")
     def pytest_membudget_late_mark(self, item: pytest.Item) -> None:
-        """A test that was run here, and has a mark now, has escaped."""
+        """Fail a test that was marked while it ran: its budget was not checked."""
         if is_marked(item) and _RESULT not in item.stash:
             item.stash[_RESULT] = result = self._session.without_estimate(item, ERROR, _LATE)
             raise BudgetUnchecked(failure_text(result))
@@ -193,7 +193,7 @@ class Gate:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A phase that was left out has passed; the report of a failure points at the mark."""
+        """Report a phase that was not run as passed; point the report of a failure at the mark."""
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
         self._refuse_skip(item, call)
@@ -209,7 +209,7 @@ class Gate:
         return report
 
     def _refuse_skip(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Under ``--membudget-strict`` a test that pytest skips has failed, as one that was called."""
+        """Under ``--membudget-strict``, fail a marked test that pytest skips."""
         if not self._settings.strict or call.when != "setup" or call.excinfo is None or not is_marked(item):
             return
         reason = reason_of_skip(call.excinfo.value)
@@ -223,7 +223,7 @@ class Gate:
             call.when = "call"
 
     def _result_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
-        """The result of a test that has ended before it could be estimated."""
+        """Record a test that ended before it could be estimated."""
         if report.skipped:
             reason = unchecked_text(item, skip_text(report))
             return self._session.strict(self._session.without_estimate(item, SKIPPED, reason))
@@ -231,41 +231,41 @@ class Gate:
         return self._session.without_estimate(item, ERROR, reason)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Gather the results, from here and from xdist workers."""
+        """Collect results, from this process and from xdist workers."""
         result = result_in(report)
         if result is not None:
             self.results.settled(result, expected=is_expected(report))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Send an xdist worker the command line, which it does not know, and where to find the base."""
+        """Send an xdist worker the controller's command line and the folder of the base's results."""
         send_start(node, replace(self._start, base=self._comparing.folder))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
-        """An xdist worker has reported what runs: the base's run may begin."""
+        """Start the base's run: an xdist worker has reported which tests run."""
         self._comparing.begin(requested_files(self._config))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """An xdist worker has ended: these tests were to run."""
+        """Collect what an xdist worker reports at its end: the tests that were to run."""
         end = end_of(node)
         if end is None:
             self._silent_workers += 1
         else:
             self.results.plan(end.planned)
-            self._has_plan = True  # of all workers: they have collected the same tests
+            self._has_plan = True  # once for all workers, which collect the same tests
             self._summary.add_cache_trouble(end.cache_trouble)
             self._summary.add_not_cached(end.not_cached)
             self._uncollected.update(dict.fromkeys(end.uncollected))
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
-        """No pytest-timeout for a test that does not run here: the worker has a time limit of its own."""
+        """Disable pytest-timeout for tests that do not run here: the worker has its time limit."""
         return True if is_marked(item) else None
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """End the worker, see that no budget was forgotten, and write the report."""
+        """Close the workers, fail budgets without a result, and write the report."""
         self.end_workers()
         if self._is_worker:
             own = self._session
@@ -292,12 +292,12 @@ class Gate:
         self._session.close()
 
     def pytest_unconfigure(self) -> None:
-        """A session that has not been finished has a base's run perhaps."""
+        """Close the base's run, also of a session that did not finish."""
         self._session.close()
         self._comparing.close()
 
     def _refuse_forgotten(self, session: pytest.Session) -> None:
-        """A session that was not interrupted and has not failed has run every budget, or it fails now."""
+        """Fail the session if a budget has no result, unless it was interrupted or has failed."""
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
         texts = [f"{file}: {reason}" for file, reason in self.results.refused_modules().items()]
@@ -311,11 +311,11 @@ class Gate:
             for nodeid in self._uncollected
         ]
         if self._silent_workers and not self._has_plan:
-            texts.append("an xdist worker ended without a word on the budgets that it was to check")
+            texts.append("an xdist worker ended without reporting its budgets")
         if texts:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._summary.add(*texts, is_bad=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The budgets' own section."""
+        """Print the section of the budgets."""
         self._summary.print_to(terminalreporter)

@@ -47,13 +47,13 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
         budget = read_budget(marks, settings.marker_defaults())
     except MembudgetError as error:
         mistake = f"{file}:{line}: {error}"
-    except Exception as error:  # a value that no comparison works with; it must not end the session
+    except Exception as error:  # a value that cannot be compared (an array); it must not end the session
         mistake = unreadable(file, line, error)
     return MarkedTest(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake)
 
 
 def unreadable(file: str, line: int, error: Exception) -> str:
-    """What to say of a mark at ``file:line`` with values that raise ``error`` when they are used."""
+    """The message for a mark at ``file:line`` whose values raise ``error`` when they are used."""
     return (
         f"{file}:{line}: the budget could not be checked ({type(error).__name__}: {error}); "
         "write plain numbers and texts in the mark, as in mem_budget(gib=40)"

@@ -1,4 +1,4 @@
-"""Progress while tests are estimated: a line rewritten on a terminal, a line now and then elsewhere."""
+"""Progress while tests are estimated: one line, rewritten on a terminal, else printed every ten seconds."""
 
 from __future__ import annotations
 

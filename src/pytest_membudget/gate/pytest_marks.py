@@ -1,4 +1,4 @@
-"""What pytest's own marks say of a test before it runs: that it is skipped, or expected to fail."""
+"""Evaluates pytest's skip and xfail marks of a test that does not run here."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-#: What a test that waits for a GPU need not wait for.
+#: What to do about a skip mark that requires a GPU.
 _REMEDY = (
-    "if that waits for a GPU, take it off: without one, a test with a budget runs on a virtual one, in a "
+    "if the mark requires a GPU, remove it: without one, a test with a budget runs on a virtual one, in a "
     "process where torch.cuda.is_available() is True"
 )
 
 
 def skip_reason(item: pytest.Item) -> str | None:
-    """Why a mark is certain to skip ``item``; None if none is, or only pytest knows."""
+    """Why a mark is certain to skip ``item``; None if none does, or only pytest can evaluate it."""
     for mark in item.iter_markers("skip"):
         return str(mark.kwargs.get("reason") or (mark.args[0] if mark.args else "unconditional skip"))
     for mark in item.iter_markers("skipif"):
@@ -34,7 +34,7 @@ def unchecked_text(item: pytest.Item, reason: str) -> str:
 
 
 def expects_failure(item: pytest.Item, error: type[BaseException]) -> bool:
-    """Whether a mark expects ``item`` to end by ``error``; what only pytest knows is not expected."""
+    """Whether an xfail mark expects ``error``; a mark that only pytest can evaluate does not count."""
     for mark in _xfail_marks(item):
         raises = mark.kwargs.get("raises")
         kinds = raises if isinstance(raises, tuple) else (raises,)

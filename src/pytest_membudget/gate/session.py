@@ -26,7 +26,7 @@ from .pytest_marks import expects_failure, skip_reason, unchecked_text
 from .session_results import SessionResults
 from .test_reports import error_for, may_be_expected
 
-#: Called before each estimate with its number, how many there are, and the test.
+#: Called before each estimate with its number, the number of estimates, and the test.
 Progress = Callable[[int, int, str], None]
 
 #: Why a scenario is not measured: it has no body that could run.
@@ -38,12 +38,12 @@ _NOT_COMPARED = (
     "or write gib=... too"
 )
 
-#: At the test itself, not under its name: two tests may have the same.
+#: Key of the item's stash, not a dictionary by node id: two tests may have the same node id.
 _RESULT = pytest.StashKey[TestResult]()
 
 
 class BudgetSession:
-    """The budgets of one session, and what was found out about them."""
+    """The marked tests of one session and their results."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class BudgetSession:
         self._comparing = comparing
         self._compares = compares
         self._estimators: Estimators | None = None
-        #: files that have marks, and no test with a budget
+        #: files that contain marks, and no test with a budget
         self._hiding: list[str] = []
-        #: what has become of the marked tests, from here or from xdist workers
+        #: results of the marked tests, from this process or from xdist workers
         self.results = SessionResults()
 
     def plan(
         self, items: Sequence[pytest.Item], collected: Sequence[pytest.Item], may_hide: Sequence[str]
     ) -> list[pytest.Item]:
-        """The marked ones of ``items``, those that will run.
+        """Register ``items``, the tests that will run; those with a mark are estimated.
 
-        ``collected``: all tests of whole files. ``may_hide``: those of these files whose marks may be under a
-        condition.
+        ``collected``: all tests of whole files. ``may_hide``: files of these whose marks may be applied
+        conditionally.
         """
         marked = [item for item in items if is_marked(item)]
         with_bodies = dict.fromkeys(str(item.path) for item in marked if has_body(item))
@@ -88,19 +88,19 @@ class BudgetSession:
         return marked
 
     def look_for_hidden(self) -> None:
-        """Collect files where CUDA is that have marks, and no test with a budget here."""
+        """Collect files with CUDA available that contain marks, and no test with a budget here."""
         if self._hiding:
             self._estimator.collect(self._hiding)
 
     def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
-        """Estimate ``items`` in their order; as many at once as there is room for."""
+        """Estimate ``items`` in order, several at once if the machine has room."""
         self._expect(items)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
             self.results.estimated(self.result_of(item))
 
     def result_of(self, item: pytest.Item) -> TestResult:
-        """The result of ``item``; it is estimated now if it has not been."""
+        """The result of ``item``, which is estimated now if it was not before."""
         result = item.stash.get(_RESULT, None)
         if result is None:
             result = item.stash[_RESULT] = self._estimated(item)
@@ -112,11 +112,11 @@ class BudgetSession:
         return self.strict(self._comparing.compare(result))
 
     def strict(self, result: TestResult) -> TestResult:
-        """``result`` as the session has it: under ``--membudget-strict`` what passes unchecked fails."""
+        """``result`` with ``--membudget-strict`` applied: what passes unchecked fails."""
         return self._comparing.strictly(result) if self._settings.strict else result
 
     def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
-        """Under ``--collect-only`` there will be no reports: what marks say of ``items`` is all there is."""
+        """Record results from the skip and xfail marks: under ``--collect-only`` there are no reports."""
         for item in items:
             skipped = skip_reason(item)
             if skipped is not None:
@@ -147,7 +147,7 @@ class BudgetSession:
         return with_measurement(result, found.verdict, found.details, found.reports, found.measured_on)
 
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
-        """The result of a test that is not going to be estimated: ``error`` or ``skipped``, and why."""
+        """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""
         test = marked_test(item, self._settings)
         return _result(test, Estimate(Verdict(verdict, reason), test.budget))
 
@@ -176,7 +176,7 @@ class BudgetSession:
 
     @property
     def uncollected(self) -> list[str]:
-        """Tests with budgets that exist where CUDA is, and not in this session."""
+        """Tests with budgets that are collected only where CUDA is available."""
         return self._estimators.estimator.uncollected if self._estimators is not None else []
 
     def close(self) -> None:
@@ -191,7 +191,7 @@ class BudgetSession:
 
     @property
     def not_cached(self) -> dict[str, str]:
-        """Why single estimates cannot be cached, by test."""
+        """Why single estimates cannot be cached, by node id."""
         return self._estimator.not_cached if self._estimators is not None else {}
 
     def _estimated(self, item: pytest.Item) -> TestResult:
@@ -204,13 +204,13 @@ class BudgetSession:
             return _result(test, self._estimator.estimate(test))
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"
-        except Exception as error:  # a value that cannot be worked with; it must not end the session
+        except Exception as error:  # a value that cannot be compared (an array); it must not end the session
             reason = unreadable(test.file, test.line, error)
         return _result(test, Estimate(Verdict(ERROR, reason)))
 
 
 def _result(test: MarkedTest, estimate: Estimate) -> TestResult:
-    """What is known of ``test`` once it is estimated, or cannot be."""
+    """The result of ``test``: its estimate, or why there is none."""
     return TestResult(
         nodeid=test.nodeid,
         file=test.file,

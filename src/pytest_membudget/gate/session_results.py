@@ -1,4 +1,4 @@
-"""Which budgets a session had to check, and what became of each."""
+"""Results of the marked tests of a session, and which tests have no result yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_RUN = "not run"
 
 
 class SessionResults:
-    """The results by test, and the tests that have none yet."""
+    """Results by node id, and the node ids without one."""
 
     def __init__(self) -> None:
         self._results: dict[str, TestResult] = {}
@@ -22,31 +22,31 @@ class SessionResults:
         self._modules: dict[str, str] = {}
 
     def plan(self, nodeids: Iterable[str]) -> None:
-        """These tests have budgets and are going to run."""
+        """Record tests with budgets that will run."""
         self._planned.update(dict.fromkeys(nodeids))
 
     def estimated(self, result: TestResult) -> None:
-        """The estimate is known; the test has not run yet."""
+        """Record the estimate of a test that has not passed or failed yet."""
         self._results[result.nodeid] = result
 
     def settled(self, result: TestResult, *, expected: bool) -> None:
-        """The test has passed or failed; ``expected``: an xfail mark expects the failure."""
+        """Record that the test has passed or failed. ``expected``: an xfail mark expects the failure."""
         self._results[result.nodeid] = replace(result, expected=expected)
         self._settled.add(result.nodeid)
 
     def in_order(self) -> list[TestResult]:
-        """The results in the order of the session; with pytest-xdist they arrive in another."""
+        """The results in collection order; with pytest-xdist they arrive in another."""
         known = self._results
         return [known[nodeid] for nodeid in {**self._planned, **known} if nodeid in known]
 
     def module_skipped(self, result: TestResult) -> None:
-        """A whole file with budgets was skipped when it was imported; ``result`` fails if that does."""
+        """Record a file with budgets that skips itself on import; ``result`` says whether that fails."""
         self._modules[result.nodeid] = result.reason
         if result.verdict == ERROR:
             self.settled(result, expected=False)
 
     def refused_modules(self) -> dict[str, str]:
-        """Of skipped files those that fail, and why."""
+        """Skipped files that fail the session, with the reason."""
         return {nodeid: why for nodeid, why in self._modules.items() if nodeid in self._results}
 
     def failing(self) -> list[TestResult]:
@@ -58,21 +58,21 @@ class SessionResults:
         ]
 
     def planned(self) -> list[str]:
-        """The tests that have budgets and were going to run."""
+        """Node ids of the tests with budgets that were to run."""
         return list(self._planned)
 
     def not_run(self) -> list[str]:
-        """The tests that were to run and have neither passed nor failed nor been skipped."""
+        """Node ids of the tests that were to run and have neither passed, failed nor been skipped."""
         return [nodeid for nodeid in self._planned if nodeid not in self._settled]
 
     def unchecked(self) -> dict[str, str]:
-        """Why a budget was not checked though nothing failed, by test or file."""
+        """Why a budget was not checked although nothing failed, by node id or file."""
         skipped = {
             nodeid: result.reason for nodeid, result in self._results.items() if result.verdict == SKIPPED
         }
         return {**skipped, **self._modules}
 
     def notes(self) -> dict[str, str]:
-        """What there is to say of a verdict, by test."""
+        """Notes on verdicts, by node id."""
         expected = [nodeid for nodeid, result in self._results.items() if result.expected]
         return {**dict.fromkeys(self.not_run(), NOT_RUN), **dict.fromkeys(expected, EXPECTED)}

@@ -16,12 +16,12 @@ from .session_results import SessionResults
 
 
 class Summary:
-    """What a session reports when all tests are done."""
+    """The output of a session when all tests are done."""
 
     def __init__(
         self, config: pytest.Config, settings: Settings, results: SessionResults, *, is_listing: bool
     ) -> None:
-        """``is_listing``: nothing runs, so that failures have no other place than the summary."""
+        """``is_listing``: no test runs, so failures are shown in the summary only."""
         self._config = config
         self._settings = settings
         self._results = results
@@ -30,28 +30,28 @@ class Summary:
         self._not_cached: dict[str, str] = {}
 
     def add(self, *texts: str, is_bad: bool = False) -> None:
-        """Let the summary end with ``texts``, each once; ``is_bad`` in red, and without a terminal too."""
+        """Add ``texts`` to the end of the summary, each once. ``is_bad``: in red, also without a terminal."""
         notices = [(text, is_bad) for text in texts]
         self._notices += [notice for notice in notices if notice not in self._notices]
 
     def add_cache_trouble(self, trouble: str) -> None:
-        """Say why estimates could not be kept; of several xdist workers one says it."""
+        """Report why estimates could not be cached; of several xdist workers, one reports it."""
         if trouble:
             self.add(f"membudget: estimates could not be kept for later sessions: {trouble}")
 
     def add_not_cached(self, reasons: Mapping[str, str]) -> None:
-        """Say which tests are estimated in every session, and why."""
+        """Report which tests cannot be cached, and why."""
         self._not_cached.update(reasons)
 
     def print_without_terminal(self) -> None:
-        """What is bad, where there is no summary."""
+        """Print the bad notices where there is no summary."""
         if not self._config.pluginmanager.hasplugin("terminalreporter"):
             for text, is_bad in self._notices:
                 if is_bad:
                     print(text, file=sys.stderr)
 
     def write_report(self, folder: Path, compared: ComparedSession | None, *, is_given: bool) -> None:
-        """Write ``folder``/report.json, or say why that cannot be; ``is_given``: nothing was checked."""
+        """Write ``folder``/report.json, or report why not. ``is_given``: estimates were given."""
         from ..reporting.files.json_file import write_report
 
         try:
@@ -74,7 +74,7 @@ class Summary:
                 self.add(text, is_bad=True)
 
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
-        """The table, and where nothing runs the failures, which have no other place there."""
+        """The table; where no test runs, also the failures."""
         from ..reporting.agreement import disagreements
         from ..reporting.console import summary_lines
 
@@ -98,7 +98,7 @@ class Summary:
 
 
 def _not_cached_lines(reasons: Mapping[str, str]) -> Iterator[str]:
-    """A line a reason, with the first of its tests."""
+    """One line for each reason, with the first of its tests."""
     for reason, count in sorted(Counter(reasons.values()).items()):
         first = min(test for test, why in reasons.items() if why == reason)
         more = f" and {count - 1} more" if count > 1 else ""

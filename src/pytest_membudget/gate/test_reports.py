@@ -1,4 +1,4 @@
-"""What pytest's reports of a marked test's phases say, and what they are made to say."""
+"""Reads and changes pytest's reports of the phases of a marked test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RESULT = "membudget_result"
 
 @contextmanager
 def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Let pytest itself report a budget's failure: custom items may only know their own failures."""
+    """Make ``item`` report a budget's failure as pytest does: custom items may know only their own errors."""
     error = call.excinfo.value if call.excinfo is not None else None
     is_ours = isinstance(error, (BudgetExceeded, BudgetUnchecked)) and not isinstance(item, pytest.Function)
     if is_ours:
@@ -33,25 +33,25 @@ def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Non
 
 
 def attach_result(report: pytest.TestReport, result: TestResult) -> None:
-    """Let ``report`` carry ``result``."""
-    # one value that pytest-xdist cannot send (a number of NumPy's in a mark) would end its worker in silence
+    """Attach ``result`` to ``report``."""
+    # a value that pytest-xdist cannot send (a NumPy number in a mark) would end its worker silently
     setattr(report, _RESULT, json.loads(json.dumps(result.to_json())))
 
 
 def result_in(report: pytest.TestReport) -> TestResult | None:
-    """The result that ``report`` carries."""
+    """The result attached to ``report``."""
     written = getattr(report, _RESULT, None)
     return TestResult.from_json(written) if written is not None else None
 
 
 def hand_over_properties(item: pytest.Item, result: TestResult) -> None:
-    """Give ``item`` its figures and what its body recorded in the worker, once however often it is rerun."""
+    """Add the figures and the body's recorded properties to ``item``, once even if it is rerun."""
     recorded = [*((name, value) for name, value in result.properties), *figures(result)]
     item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
 
 
 def is_expected(report: pytest.TestReport) -> bool:
-    """Whether an xfail mark has taken the failure for what was to come."""
+    """Whether an xfail mark has turned the failure into an expected one."""
     return hasattr(report, "wasxfail")
 
 
@@ -65,14 +65,14 @@ def skip_text(report: pytest.CollectReport | pytest.TestReport) -> str:
 
 
 def reason_of_skip(error: BaseException) -> str | None:
-    """Why ``error`` lets nothing run, of a skip or of ``xfail(run=False)``; None for any other."""
+    """The reason of a skip or an ``xfail(run=False)``; None for any other ``error``."""
     if isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)):
         return str(error.msg)
     return None
 
 
 def excinfo_of(error: BaseException) -> pytest.ExceptionInfo[BaseException]:
-    """``error`` as pytest has one that was raised."""
+    """``error`` as pytest's ``ExceptionInfo``."""
     try:
         raise error
     except type(error):
@@ -89,7 +89,7 @@ def failure_line(report: pytest.TestReport) -> str:
 def finish_report(
     item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, result: TestResult
 ) -> None:
-    """Point ``report`` at the mark, and let no xfail mark swallow an unchecked budget."""
+    """Point ``report`` at the mark; an xfail mark does not hide an unchecked budget."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, (BudgetExceeded, BudgetUnchecked)):
         if not may_be_expected(result):
@@ -103,7 +103,7 @@ def finish_report(
 
 
 def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """A budget that was held against nothing is no expected failure: only the body's own errors are."""
+    """Undo an xfail mark that has expected an unchecked budget: only the body's errors can be expected."""
     if hasattr(report, "wasxfail") and call.excinfo is not None:
         del report.wasxfail
         report.outcome = "failed"
@@ -111,12 +111,12 @@ def _refuse_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
 
 
 def may_be_expected(result: TestResult) -> bool:
-    """Whether an xfail mark may expect the failure: it is over its budget, or its own code has raised."""
+    """Whether an xfail mark may expect the failure: over the budget, or the body raised."""
     return result.verdict != ERROR or (result.raised and result.without_strict is None)
 
 
 def error_for(result: TestResult) -> type[BudgetExceeded] | type[BudgetUnchecked] | None:
-    """The exception that the test of ``result`` ends by."""
+    """The exception that ends the test of ``result``."""
     if result.exceeds:
         return BudgetExceeded
     return BudgetUnchecked if result.verdict == ERROR else None

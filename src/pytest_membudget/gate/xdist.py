@@ -1,4 +1,4 @@
-"""What pytest-xdist's controller sends its workers when they start, and they send it when they end."""
+"""Messages between pytest-xdist's controller and its workers, at the workers' start and end."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import Any
 
 import pytest
 
-#: The key of ours in a worker's input and output.
+#: Our key in ``workerinput`` and ``workeroutput``.
 _OURS = "membudget"
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How the session was started; a worker knows it from its controller alone."""
+    """How the session was started; the controller sends it to its workers."""
 
     args: list[str]
     """pytest's command line."""
     dir: str
-    """The folder that it was given in."""
+    """The folder in which pytest was started."""
     base: str | None = None
-    """The folder of what is known of the base of a comparison."""
+    """The folder of the base's results."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What a worker knows at its end, and its controller needs."""
+    """What a worker sends to its controller at its end."""
 
     planned: list[str]
-    """The tests with budgets that were to run."""
+    """Node ids of the tests with budgets that were to run."""
     cache_trouble: str
     """Why estimates could not be kept; empty if they could."""
     not_cached: dict[str, str]
-    """Why single estimates cannot be cached, by test."""
+    """Why single estimates cannot be cached, by node id."""
     uncollected: list[str]
-    """Tests with budgets that exist where CUDA is, and not in this session."""
+    """Tests with budgets that are collected only where CUDA is available."""
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -43,7 +43,7 @@ def is_worker(config: pytest.Config) -> bool:
 
 
 def is_first(config: pytest.Config) -> bool:
-    """Whether what is done once for all workers is done in the session of ``config``; also one alone."""
+    """Whether this is the process that acts for all: the first worker, or a session without xdist."""
     return bool(getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0")
 
 
@@ -57,16 +57,16 @@ def start_of(config: pytest.Config) -> Start:
 
 
 def send_start(node: Any, start: Start) -> None:
-    """Let the worker ``node`` know ``start``."""
+    """Send ``start`` to the worker ``node``."""
     node.workerinput[_OURS] = asdict(start)
 
 
 def send_end(config: pytest.Config, end: End) -> None:
-    """Let the controller know ``end``."""
+    """Send ``end`` to the controller."""
     config.workeroutput[_OURS] = asdict(end)  # type: ignore[attr-defined]
 
 
 def end_of(node: Any) -> End | None:
-    """What the worker ``node`` has sent at its end; None if it has ended without that."""
+    """What the worker ``node`` sent at its end; None if it crashed."""
     sent = (getattr(node, "workeroutput", None) or {}).get(_OURS)
     return End(**sent) if sent is not None else None

@@ -1,1 +1,1 @@
-"""Rows of report.json in, text out."""
+"""Shows results: the terminal summary and the messages of failures."""

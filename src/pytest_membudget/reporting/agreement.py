@@ -1,4 +1,4 @@
-"""The analytic, estimated and measured figures of one test next to each other, and which of them disagree."""
+"""Compares the analytic, estimated and measured figures of one test, and reports which disagree."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 
 _WIDTH = 20
-#: Components that a disagreement names.
+#: Components that the line of a disagreement names.
 _NAMED = 3
 
 
 def figures_table(row: TestResult) -> list[str]:
-    """The figures of ``row`` by component, at least two, and the ratio of each to the next."""
+    """A table of ``row``'s figures by component, at least two, and the ratio of each to the next."""
     analytic, both = row.scenario_figure, row.estimate_and_measurement
     estimate = both[0] if both is not None else row.estimate_of_verdict
     figures = [one for one in (analytic, estimate, both[1] if both is not None else None) if one is not None]
@@ -46,14 +46,14 @@ def _sizes_line(name: str, sizes: list[int], ratios: list[str]) -> str:
 
 
 def _line(name: str, cells: list[str], ratios: list[str], widths: list[str]) -> str:
-    """``ratios`` under their headings, ``widths``."""
+    """``ratios`` as a line of the table, each under its heading."""
     line = f"  {name:<{_WIDTH}}" + "".join(f" {cell:>12}" for cell in cells)
     line += "".join(f"{text:>{len(head) + 2}}" for text, head in zip(ratios, widths, strict=True))
     return line.rstrip()
 
 
 def disagreements(row: TestResult, most: float) -> list[str]:
-    """A line on each two figures of ``row`` that differ by more than the fraction ``most``."""
+    """A line for each two figures of ``row`` that differ by more than the fraction ``most``."""
     both, analytic, traced = row.estimate_and_measurement, row.scenario_figure, row.estimate_of_verdict
     pairs = [("estimate", "measured", "the estimate", *both)] if both is not None else []
     if analytic is not None and traced is not None:
@@ -70,7 +70,7 @@ def disagreements(row: TestResult, most: float) -> list[str]:
 
 
 def _differences(one: MemoryReport, other: MemoryReport) -> str:
-    """The components that ``one`` has most more or less of than ``other``."""
+    """The components in which ``one`` and ``other`` differ most."""
     differences = {
         name: one.components.get(name, 0) - other.components.get(name, 0)
         for name in {**one.components, **other.components}

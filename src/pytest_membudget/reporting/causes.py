@@ -1,4 +1,4 @@
-"""What explains a figure or a change, in words: a holder, or a row of the comparison with the base."""
+"""Text for causes of a figure or a change: a holder, or a finding of the comparison with the base."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison
 from ..units import gib_text
 
 Cause = Holder | Change
-#: Makes text that came from code safe for a format.
+#: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
 
 
@@ -20,20 +20,20 @@ def signed_size(size_bytes: int) -> str:
 
 
 def signed_growth(comparison: Comparison) -> str:
-    """The growth since the base, and its share of what the test took there."""
+    """The growth since the base, and its share of the base's figure."""
     growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
     share = f" ({growth_bytes / base_bytes:+.1%})" if growth_bytes and base_bytes else ""
     return f"{signed_size(growth_bytes)}{share}"
 
 
 def cause_text(cause: Cause, code: Code) -> str:
-    """The size of ``cause``, and what it is; ``code`` wraps what came from code."""
+    """The size of ``cause`` and its description; ``code`` escapes text that came from code."""
     size = signed_size(cause.bytes) if isinstance(cause, Change) else gib_text(cause.bytes)
     return f"{size} {described(cause, code)}"
 
 
 def described(cause: Cause, code: Code) -> str:
-    """What ``cause`` is, without its size."""
+    """The description of ``cause``, without its size."""
     if isinstance(cause, Change) and cause.component == OTHERS:
         return "in smaller changes"
     of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""
@@ -54,7 +54,7 @@ def _where(cause: Cause, code: Code) -> str:
 
 
 def _moved(change: Change, code: Code) -> str:
-    """The line now and, where it was another, at the base."""
+    """The line now, and at the base if it was another."""
     location, before = change.location, change.base_location
     if not location and before:
         return f"no longer at {code(before)}"
@@ -73,7 +73,7 @@ def change_lines(comparison: Comparison) -> list[str]:
 
 
 def input_text(comparison: Comparison) -> str:
-    """What to say where larger inputs explain the growth; empty where they do not."""
+    """The sentence for growth that larger inputs explain; empty if they do not."""
     factor = comparison.input_factor
     if factor is None:
         return ""

@@ -1,4 +1,4 @@
-"""The summary of a session: a table of the budgets and a line of counts."""
+"""The terminal summary of a session: a table of the budgets and a line of counts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def summary_lines(
 ) -> Iterator[str]:
     """The table of ``rows``, what changed in tests that pass, those not checked and why, then the counts.
 
-    ``notes`` say more of the verdicts of single tests; ``not_run`` tests were to run and have not.
+    ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not.
     """
     if rows:
-        from tabulate import tabulate  # only sessions with budgets pay for it
+        from tabulate import tabulate  # imported only in sessions with budgets
 
         cells = [_cells(row, notes.get(row.nodeid)) for row in rows]
         headers = [
@@ -41,15 +41,15 @@ def summary_lines(
     yield _counts(rows, unchecked, not_run)
 
 
-#: Columns that are there where a test has something to say in them.
+#: Columns that are shown only if a test has a value in them.
 _OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
-#: Tests that pass whose changes are listed, those that changed most.
+#: Most passing tests whose changes are listed, the largest first.
 _CHANGED = 10
 _TEXTS = ("test", "rank", "largest component", "verdict")
 
 
 def _cells(row: TestResult, note: str | None) -> dict[str, str]:
-    """The row of ``row`` by the columns' names; of several ranks that of the one that takes most."""
+    """The cells of ``row`` by column; of several ranks, those of the rank that takes most."""
     limit, estimate = row.limit_bytes, row.worst_estimate
     peak = estimate.peak_bytes if estimate is not None else 0
     return {
@@ -68,7 +68,7 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
 
 
 def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
-    """Why tests that pass take more or less than at the base: growth that is allowed, and what has shrunk."""
+    """Lines on tests that pass and take more or less than at the base."""
     found = [
         (row, row.comparison)
         for row in rows
@@ -87,14 +87,14 @@ def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
 
 
 def _verdict(row: TestResult, note: str | None) -> str:
-    """The verdict, what has become of the test since the base if that is anything, and a note."""
+    """The verdict, in brackets the change since the base and a note, if there are any."""
     said = [word for word in (row.status, note) if word and word != UNCHANGED]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
     return f"{verdict} ({', '.join(said)})" if said else verdict
 
 
 def _since_base(row: TestResult) -> dict[str, str]:
-    """What the test took at the base, and what it takes more; with how much of that where it is not zero."""
+    """The base's figure and the growth since, with its percentage if it is not zero."""
     comparison = row.comparison
     if comparison is None or comparison.base_bytes is None:
         return {"base": "-", "growth": "-"}
@@ -102,7 +102,7 @@ def _since_base(row: TestResult) -> dict[str, str]:
 
 
 def _analytic(row: TestResult) -> str:
-    """The figure of the scenario that the test names, and its ratio to the test's own estimate."""
+    """The figure of the scenario that the test names, and its ratio to the test's estimate."""
     figure, estimate = row.scenario_figure, row.estimate_of_verdict
     if figure is None or estimate is None or not estimate.peak_bytes:
         return "-"
@@ -117,7 +117,7 @@ def _measured_cells(row: TestResult) -> dict[str, str]:
 
 
 def _host(row: TestResult) -> str:
-    """Of tests with a budget for it the host memory of the machine that holds most."""
+    """The host memory of the machine that holds most, for tests with a budget for it."""
     budget_gib = row.budget.host_gib if row.budget is not None else None
     if budget_gib is None:
         return "-"
@@ -130,21 +130,21 @@ def _largest(estimate: MemoryReport) -> str:
 
 
 def _gib(size_bytes: int | None) -> str:
-    """GiB, so that a column can be read at a glance; finer units where those would show no digits."""
+    """In GiB, so that sizes of a column compare; in smaller units if GiB would show no digits."""
     if size_bytes is None:
         return "-"
     return gib_text(size_bytes) if size_bytes < GIB / 100 else f"{size_bytes / GIB:.2f} GiB"
 
 
 def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
-    """How many were measured, and of those that were within why the others were not."""
+    """How many tests were measured, and why the others within their budgets were not."""
     measured = sum(bool(row.measurements) for row in rows)
     reasons = Counter(row.not_measured for row in rows if row.not_measured)
     return [f"{measured} measured", *(f"{count} not measured ({why})" for why, count in reasons.items())]
 
 
 def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
-    """Counts by status, and of tests with ``max_growth`` that were not compared."""
+    """Counts by comparison status, and how many tests with ``max_growth`` were not compared."""
     statuses = Counter(_status_word(row) for row in rows if row.status is not None)
     known = [row for row in rows if row.verdict in ("within", "over") and _allows_growth(row)]
     idle = sum(row.status is None for row in known)
@@ -153,13 +153,13 @@ def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
 
 
 def _is_allowed(row: TestResult) -> bool:
-    """Whether it has grown as its mark allows."""
+    """Whether it has grown by no more than its mark allows."""
     comparison = row.comparison
     return comparison is not None and comparison.status == UNCHANGED and comparison.growth_bytes > 0
 
 
 def _status_word(row: TestResult) -> str | None:
-    """The status; growth that the mark allows is not called unchanged."""
+    """The status in words; growth that the mark allows is not shown as unchanged."""
     return "grown and allowed" if _is_allowed(row) else row.status
 
 

@@ -1,4 +1,4 @@
-"""report.json read as data from somebody else: checked, cleaned, and complete, or a clear error."""
+"""Document: report.json, read as untrusted data and checked against its schema."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..user_input.kinds import FLAG, Choice, number, whole
 from .files.json_file import SCHEMA_VERSION
 from .schema import MOST_BYTES, Keys, ListOf, MapOf, Maybe, Misfit, Of, Shape, Text
 
-#: A report of a thousand tests with timelines; one that is larger is refused before it is read.
+#: A report of a thousand tests with timelines is smaller; a larger file is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
 
 
@@ -30,12 +30,12 @@ class Document:
     tool_version: str | None = None
     torch_version: str | None = None
     alloc_conf: str | None = None
-    """The allocator's settings; None where the report does not name them."""
+    """The allocator's settings; None if the report does not have them."""
     git_head: str | None = None
     git_dirty: bool | None = None
     """Tracked files differed from the commit."""
     distributions: Mapping[str, str] | None = None
-    """Versions of what was installed, by name; None where the report does not name them."""
+    """Versions of installed distributions, by name; None if the report does not have them."""
     comparison: ComparedSession | None = None
 
 
@@ -154,7 +154,7 @@ _ROW = Keys(
 
 
 def _named(key: str) -> Shape:
-    """A text, or an object that has it under ``key``, with a reason perhaps."""
+    """A text, or an object that has the text under ``key`` and may have a reason."""
     full = Keys({key: Text(10_000)}, {"reason": (_LINES, str)})
 
     def shape(value: object, path: str) -> Any:
@@ -197,7 +197,7 @@ _DOCUMENT = Keys(
 
 
 def read_document(path: Path, most_bytes: int = MOST_FILE_BYTES) -> Document:
-    """The report at ``path``: every key is there, every text can be shown. Raises ``UsageMistake``."""
+    """The report at ``path``, with all keys, and texts that are safe to print. Raises ``UsageMistake``."""
     try:
         with path.open("rb") as file:
             data = file.read(most_bytes + 1)
@@ -269,7 +269,7 @@ def _decoded(data: bytes) -> object:
         raise UsageMistake("is nested far deeper than a report is") from None
     except json.JSONDecodeError as error:
         raise UsageMistake(f"is not JSON: {error.msg}, line {error.lineno}") from None
-    except ValueError:  # a number of more digits than Python reads
+    except ValueError:  # a number with more digits than Python reads
         raise UsageMistake("is not JSON that can be read: it has a number of thousands of digits") from None
 
 
@@ -293,7 +293,7 @@ def _check_figure(figure: Mapping[str, Any], path: str) -> None:
 
 
 def _check_timeline(timeline: dict[str, Any], path: str) -> int:
-    """The number of the point that is the peak."""
+    """The index of the peak's point."""
     moments = timeline["moments"]
     if any(after <= before for before, after in pairwise(moments)):
         raise Misfit(f"{path}.moments", "must rise from each to the next", moments)

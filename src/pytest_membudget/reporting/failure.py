@@ -1,4 +1,4 @@
-"""The text of a failed test: the verdict first, then what holds the memory."""
+"""The message of a failed test: the verdict first, then what holds the memory."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ..units import gib_text
 from .agreement import figures_table
 from .causes import change_lines, signed_size
 
-#: Holders that a failure names; report.json has more.
+#: Most holders that a failure lists; report.json has more.
 _TOP = 10
 _WIDTH = 20
-#: Ranks whose totals are listed, those that take most.
+#: Most ranks whose totals are listed, the largest first.
 _RANKS = 16
 _ANALYTIC = "analytic"
 _SCENARIO_FILES = (".yaml", ".yml")
-#: Arguments of the mark that are left out.
+#: Arguments of the mark that are not shown.
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 
 def failure_text(row: TestResult) -> str:
-    """Why ``row``'s test fails, for a person who did not write it."""
+    """Why ``row``'s test fails, for a reader who did not write it."""
     lines = [row.reason_line]
     if row.verdict == "over" and row.reason_line != row.reason:
         lines.append(row.reason)
-    if row.budget is not None:  # else the reason is what is wrong with the mark, and where it is
+    if row.budget is not None:  # otherwise the reason names the mark and its line
         lines.append(f"{row.file}:{row.line}: {_budget_text(row)}")
     if row.details:
         lines += ["", row.details]
@@ -51,7 +51,7 @@ def failure_text(row: TestResult) -> str:
 
 
 def _knobs(row: TestResult, estimate: MemoryReport) -> list[str]:
-    """What could make a traced test fit; a scenario's own figures are in its details."""
+    """Changes that would reduce the memory of a traced test; a scenario has its own in its details."""
     if row.verdict != "over" or estimate.kind != "traced":
         return []
     savings = savings_of(estimate)
@@ -60,7 +60,7 @@ def _knobs(row: TestResult, estimate: MemoryReport) -> list[str]:
 
 
 def _since_base(row: TestResult) -> list[str]:
-    """What has changed since the base, where that is known."""
+    """What has changed since the base; empty if that is not known."""
     comparison = row.comparison
     if comparison is None or comparison.base_bytes is None:
         return []
@@ -74,7 +74,7 @@ def _since_base(row: TestResult) -> list[str]:
 
 
 def _budget_text(row: TestResult) -> str:
-    """The budget as its mark says it, or as its scenario file does."""
+    """The budget as it is written in the mark or the scenario file."""
     budget = row.budget.to_json() if row.budget is not None else {}
     written = [pair for pair in budget.items() if pair[1] and pair not in _DEFAULTS]
     if row.file.endswith(_SCENARIO_FILES):
@@ -83,12 +83,12 @@ def _budget_text(row: TestResult) -> str:
 
 
 def _is_about_host(row: TestResult) -> bool:
-    """Whether host memory is what the budget limits; a model that is built there is of no interest else."""
+    """Whether the budget limits host memory; otherwise host memory is shown in one line."""
     return row.budget is not None and row.budget.host_gib is not None
 
 
 def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:
-    """The components of one rank, and those of its host memory in a second column if that is asked for."""
+    """The components of one rank; with ``shows_host``, those of its host memory in a second column."""
     total, host = estimate.peak_bytes, estimate.host if shows_host else None
     of_all = f" of {gpus}" if gpus > 1 else ""
     head = f"Peak {estimate.metric} ({estimate.kind}, rank {estimate.rank}{of_all}):"
@@ -107,7 +107,7 @@ def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[
 
 
 def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
-    """The totals of all ranks that there are figures of, the largest first."""
+    """The totals of all ranks that have a figure, the largest first."""
     if gpus == 1:
         return []
     largest = sorted(reports, key=lambda report: (-report.peak_bytes, report.rank))
@@ -151,7 +151,7 @@ def _holders(estimate: MemoryReport, title: str = "What holds it:") -> list[str]
 
 
 def _term(holder: Holder) -> str:
-    """One of an analytic figure's terms: how its bytes come about, and where that is written."""
+    """A term of an analytic figure: its bytes, formula and source."""
     times = f" x{holder.count}" if holder.count > 1 else ""
     formula = f" = {holder.operator}" if holder.operator else ""
     source = f"  ({holder.location})" if holder.location else ""

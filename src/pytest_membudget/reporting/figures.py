@@ -1,4 +1,4 @@
-"""A test's figures as names and plain values, as JUnit files have properties."""
+"""A test's figures as names with plain values, for the properties of JUnit files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ..results.test_result import TestResult
 
-#: The prefix of all names: tests record properties too.
+#: The prefix of all names; tests record properties of the same files.
 PREFIX = "membudget."
 
 
 def figures(row: TestResult) -> Iterator[tuple[str, int | str]]:
-    """The budget, and of the ranks that take most the peaks and components; bytes but for the metric."""
+    """The budget, and peaks and components of the rank that takes most; in bytes, except the metric."""
     if row.limit_bytes is not None:
         yield f"{PREFIX}budget_bytes", row.limit_bytes
     for word, figure in (("estimated", row.worst_estimate), ("measured", row.worst_measurement)):

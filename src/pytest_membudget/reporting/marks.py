@@ -1,4 +1,4 @@
-"""Words on tests within their budgets, for every report: an asterisk, and a figure under 1%."""
+"""Footnotes on tests within their budgets, for every format: the asterisk, and figures under 1%."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SMALL: Final = "is it what you train?"
 
 
 def legend(results: Iterable[TestResult]) -> Iterator[str]:
-    """The line below a table whose verdicts have asterisks; none without one."""
+    """The line below a table that explains its asterisks; empty if there are none."""
     marked = [result for result in results if result.mark]
     if not marked:
         return
@@ -23,7 +23,7 @@ def legend(results: Iterable[TestResult]) -> Iterator[str]:
 
 
 def small_line(results: Iterable[TestResult]) -> Iterator[str]:
-    """The line on tests that take next to nothing of their budgets; none without one."""
+    """The line on tests that take under 1% of their budgets; empty if there are none."""
     small = [result.nodeid for result in results if result.is_small]
     if small:
         more = f" and {len(small) - 1} more" if len(small) > 1 else ""

@@ -1,8 +1,8 @@
-"""Shapes that values out of a foreign JSON file must have; what does not fit is named by its key path.
+"""Shapes: checks for the values of an untrusted JSON file; errors name the key path.
 
-Single values are of the kinds that users write. Tables and lists are not read as ``user_input.nodes``: these
-would take three times the time and 210 MiB for a report of 21 MiB, keys of later versions are not mistakes,
-and a report has key paths instead of lines.
+Single values are checked by ``user_input.kinds``. Tables and lists are not read as ``user_input.nodes``,
+which take three times as long and 210 MiB for a report of 21 MiB; keys of later versions are not mistakes,
+and errors name key paths instead of lines.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _SHOWN = 60
 
 
 class Misfit(UsageMistake):
-    """A value that is not what its key promises; the message begins with the key path."""
+    """A value does not have the shape of its key; the message begins with the key path."""
 
     def __init__(self, path: str, wanted: str, value: object) -> None:
         super().__init__(f"{path or 'the document'}: {wanted}, and is {_shown(value)}")
 
 
 class Shape(Protocol):
-    """Takes a value and its key path, and gives what is known of it then, cleaned. Raises ``Misfit``."""
+    """Checks a value at a key path and returns it, cleaned. Raises ``Misfit``."""
 
     def __call__(self, value: object, path: str) -> Any: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text; control characters in it are made visible."""
+    """A text; its control characters are escaped."""
 
     longest: int = 2000
     pattern: str = ""
@@ -46,7 +46,7 @@ class Text:
     """Whether it may have several lines."""
 
     def __call__(self, value: object, path: str) -> str:
-        """The text as it may be shown."""
+        """The text with control characters escaped."""
         if not isinstance(value, str):
             raise Misfit(path, self.wanted, value)
         if len(value) > self.longest:
@@ -58,7 +58,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """A value of a kind that users write too."""
+    """A value of a kind of ``user_input``."""
 
     kind: Value | Choice
 
@@ -71,7 +71,7 @@ class Of:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """Null, or what ``inner`` is."""
+    """Null, or a value of shape ``inner``."""
 
     inner: Shape
 
@@ -114,11 +114,11 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """An object with named keys. Others are left out: later versions may have more."""
+    """An object with named keys. Other keys are dropped: later versions may have more."""
 
     required: Mapping[str, Shape]
     optional: Mapping[str, tuple[Shape, Callable[[], Any]]] = field(default_factory=dict)
-    """With the value of a missing one."""
+    """Keys that may be missing, with the value they get then."""
 
     def __call__(self, value: object, path: str) -> dict[str, Any]:
         """The object with every named key."""
@@ -135,14 +135,14 @@ class Keys:
 
 
 def key_path(path: str, key: str) -> str:
-    """The path of ``key`` in the object at ``path``; keys that are no words are quoted."""
+    """The path of ``key`` in the object at ``path``; keys that are no identifiers are quoted."""
     shown = _shortened(visible(key))
     step = shown if re.fullmatch(r"\w+", shown) else f'["{shown}"]'
     return f"{path}.{step}" if path and not step.startswith("[") else f"{path}{step}"
 
 
 class _Missing:
-    """Stands for a key that is not there."""
+    """The value of a key that is not there."""
 
     def __repr__(self) -> str:
         return "missing"

@@ -1,4 +1,4 @@
-"""The status of each test of a report: what fails, what has changed, what to do first; for every format."""
+"""The status of each test of a report, for every format: fails, changed or unchanged, and what to do."""
 
 from __future__ import annotations
 
@@ -63,29 +63,29 @@ class ReportedTest:
 
     @property
     def status(self) -> str | None:
-        """What its comparison found; None without one."""
+        """The status of its comparison; None without one."""
         return self.result.status
 
     @property
     def peak_bytes(self) -> int | None:
-        """The peak of the test's figure."""
+        """The peak of the test's figure, in bytes."""
         return self.result.figure.peak_bytes if self.result.figure is not None else None
 
     @property
     def excess_bytes(self) -> int:
-        """What the peak has over the budget; 0 if it is within, or if there is none."""
+        """By how many bytes the peak is over the budget; 0 if it is within, or if there is none."""
         limit = self.result.limit_bytes
         return max(0, (self.peak_bytes or 0) - limit) if limit is not None else 0
 
     @property
     def growth_bytes(self) -> int:
-        """What it has grown by since the base."""
+        """By how many bytes it has grown since the base."""
         comparison = self.result.comparison
         return comparison.growth_bytes if comparison is not None else 0
 
     @property
     def is_listed(self) -> bool:
-        """Whether a reader has to see it; the others are folded away."""
+        """Whether it is shown unfolded: it fails or has changed."""
         return self.level != FINE
 
 
@@ -96,7 +96,7 @@ def reported_tests(document: Document) -> list[ReportedTest]:
 
 
 def is_notable(document: Document) -> bool:
-    """Whether there is anything in ``document`` that a reader has to see."""
+    """Whether any test of ``document`` fails or has changed."""
     compared = document.comparison
     if compared is not None and (compared.removed or compared.unused_waivers):
         return True
@@ -121,7 +121,7 @@ def _weight(one: ReportedTest) -> int:
 
 
 def headline(found: Sequence[ReportedTest]) -> str:
-    """The verdict on all of them in a line: how many fail, and by what."""
+    """One line for all tests: how many fail, by status."""
     if not found:
         return "no test has a memory budget"
     failing = _counted([one for one in found if one.level == FAILURE])
@@ -138,7 +138,7 @@ def _counted(some: Sequence[ReportedTest]) -> str:
 
 
 def explained(one: ReportedTest, code: Code) -> str:
-    """The status of one test in sentences; ``code`` wraps what came from code."""
+    """The status of one test in sentences; ``code`` escapes text that came from code."""
     result, status = one.result, one.status
     said = [text for text in (_budget_text(one, code), _growth_text(one, code)) if text]
     reason = result.comparison.reason if result.comparison is not None else ""
@@ -159,7 +159,7 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
     takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
     if one.excess_bytes and limit is not None:
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
-    if one.result.verdict == "over":  # by a component, the host or another figure
+    if one.result.verdict == "over":  # over by a component, by host memory or by another figure
         return f"{takes}: {code(one.result.reason)}."
     small = f" That is under 1%: {SMALL}" if one.result.is_small else ""
     return f"{takes} of its budget of {gib_text(limit)}.{small}" if limit is not None else f"{takes}."
@@ -180,7 +180,7 @@ def _growth_text(one: ReportedTest, code: Code) -> str:
 
 
 def to_do(one: ReportedTest, code: Code) -> str:
-    """What to do about one test; empty if nothing."""
+    """What to do about one test; empty if nothing has to be done."""
     result, status = one.result, one.status
     if one.level == FINE:
         return ""
@@ -213,7 +213,7 @@ def _place_of(one: ReportedTest, code: Code) -> str:
 
 
 def causes(one: ReportedTest, most: int) -> list[Cause]:
-    """What explains it, the cause first: what has changed since the base, else what holds the peak."""
+    """The causes, the largest first: changes since the base, else the holders of the peak."""
     comparison = one.result.comparison
     if comparison is not None and comparison.findings:
         return list(comparison.findings[:most])
@@ -221,7 +221,7 @@ def causes(one: ReportedTest, most: int) -> list[Cause]:
 
 
 def place_in(location: str | None) -> tuple[str, int] | None:
-    """File and line of ``src/model.py:41``; None for anything that is no relative path with a line."""
+    """File and line of ``src/model.py:41``; None for a text that is no relative path with a line."""
     file, _, line = (location or "").rpartition(":")
     if not file or not (line.isascii() and line.isdecimal()) or len(line) > 9:
         return None

@@ -1,1 +1,1 @@
-"""The result of one test: budget, figures, verdict, and its comparison with the base. One JSON form."""
+"""The result of one test: budget, figures, verdict, and its comparison with the base. In and out of JSON."""

@@ -1,4 +1,4 @@
-"""Comparison: one test against the base, and what was compared in a whole session. JSON in and out."""
+"""Comparison: one test compared with the base; ComparedSession: what a whole session compared."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ STATUSES: Final = (
     EXPIRED,
 )
 FAILING: Final = (GROWN, EXPIRED)
-"""With these a test within its budget fails."""
+"""Statuses that fail a test within its budget."""
 EXCUSING: Final = (STILL_OVER, WAIVED)
-"""With these a test over its budget passes."""
+"""Statuses that pass a test over its budget."""
 
 
 ELSEWHERE: Final = "elsewhere"
-"""The module of a change that none of the holders in the reports accounts for."""
+"""The module of a change that no holder of the reports accounts for."""
 OTHERS: Final = "others"
-"""The component of a change that sums what the rows before it leave out."""
+"""The component of a change that sums all smaller ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Change:
     """Head minus base, of all its lines."""
     component: str
     module: str | None = None
-    """None too where the lines are of several."""
+    """None also if the lines belong to several modules."""
     location: str | None = None
     """``file:line`` at the head; of several lines that of the largest change."""
     base_location: str | None = None
     operator: str | None = None
-    """None too where there are several."""
+    """None also if there are several operators."""
     lines: int = 1
     """How many lines have changed, without negligible ones; an operator outside of lines counts as one."""
     largest_bytes: int | None = None
@@ -94,7 +94,7 @@ class Comparison:
     growth_bytes: int = 0
     """Head minus base; 0 where they cannot be compared."""
     suggested_gib: float | None = None
-    """A budget that would be enough, where the test has shrunk."""
+    """A budget in GiB that would be enough, if the test has shrunk."""
     findings: tuple[Change, ...] = ()
     """What explains the growth, the largest first."""
     base_components: Mapping[str, int] | None = None
@@ -102,8 +102,8 @@ class Comparison:
     input_factor: float | None = None
     """How many times as large the inputs are, where that explains the growth."""
     distributions: tuple[VersionChange, ...] = ()
-    """Installed in other versions than at the base, where the test has grown or shrunk: first those that own
-    the findings' lines. A few of them: ``ComparedSession`` has all."""
+    """Distributions with other versions than at the base, if the test has grown or shrunk. A few at most,
+    those with lines of ``findings`` first: ``ComparedSession`` has all."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -153,14 +153,14 @@ class ComparedSession:
     """What was compared in a whole session."""
 
     ref: str | None = None
-    """The base as the user named it; empty where there are waivers alone."""
+    """The base as the user named it; empty if there are waivers alone."""
     commit: str | None = None
     """The base's commit, where it is of git."""
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
     unused_waivers: tuple[UnusedWaiver, ...] = ()
     distributions: tuple[VersionChange, ...] = ()
-    """Installed in other versions than at the base; empty too where the base does not name its own."""
+    """Distributions with other versions than at the base; empty also if the base does not name its own."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""

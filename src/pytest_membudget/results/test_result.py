@@ -1,4 +1,4 @@
-"""TestResult: what is known of one test with a budget. A row of report.json is its JSON form."""
+"""TestResult: budget, figures and verdict of one test; in JSON, a row of report.json."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
 from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison, versions_text
 
-#: A figure that is less than this part of its budget is next to nothing.
+#: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """One test: its budget, its figures and the verdict. Steps of a session return new values of it."""
+    """One test: its budget, figures and verdict. Immutable: measuring and comparing return new values."""
 
-    #: not a test, though pytest would take its name for one
+    #: pytest would collect the class for its name
     __test__: ClassVar[bool] = False
 
     nodeid: str
     file: str
-    """Of the mark, relative to pytest's root folder."""
+    """The file of the mark, relative to pytest's root folder."""
     line: int
     verdict: str
     """``within``, ``over``, ``error`` or ``skipped``."""
     reason: str
-    """Of the verdict, in one line."""
+    """The reason of the verdict, in one line."""
     budget: Budget | None = None
-    """None where the mark has a mistake."""
+    """None if the mark has a mistake."""
     limit_bytes: int | None = None
-    """What the budget's metric is limited to, on each GPU; None where nothing limits it."""
+    """The limit of the budget's metric on each GPU; None without one."""
     details: str = ""
-    """More lines on the reason."""
+    """Further lines on the reason."""
     raised: bool = False
-    """There is no figure because the test's own code raised."""
+    """Whether there is no figure because the test's own code raised."""
     rank: int | None = None
-    """Of several ranks the one that decides the verdict."""
+    """Of several ranks, the one that decides the verdict."""
     host_bytes: int | None = None
-    """Host memory of the machine whose ranks hold most of it; None where nothing is known of it."""
+    """Host memory of the machine whose ranks hold most of it; None if it is not known."""
     cached: bool = False
-    """The estimate was made in an earlier session."""
+    """Whether the estimate comes from the cache."""
     estimates: tuple[MemoryReport, ...] = ()
-    """Of each rank; then those of the scenario that the budget names."""
+    """Reports of the ranks, then those of the scenario that the budget names."""
     measurements: tuple[MemoryReport, ...] = ()
     not_measured: str = ""
     """Why it was not measured."""
     measured_on: str | None = None
     """The name of the card."""
     properties: tuple[tuple[str, Any], ...] = ()
-    """What the test has recorded with ``record_property``."""
+    """Properties that the test recorded with ``record_property``."""
     snapshot: str | None = None
     """The path of its memory snapshot, relative to the report's folder."""
     snapshot_error: str = ""
     """Why the snapshot could not be written."""
     expected: bool = False
-    """The test has failed, and its xfail mark expects that."""
+    """Whether the test has failed and its xfail mark expects that."""
     comparison: Comparison | None = None
-    """With the same test at the base; None where nothing was compared."""
+    """The comparison with the base; None if nothing was compared."""
     without_strict: str | None = None
-    """The verdict without ``--membudget-strict``, which has made it an error; None where it has not."""
+    """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
 
     @property
     def status(self) -> str | None:
-        """What the comparison found, in a word; None where nothing was compared."""
+        """The status of the comparison; None if nothing was compared."""
         return self.comparison.status if self.comparison is not None else None
 
     @property
@@ -98,25 +98,25 @@ class TestResult:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What the verdict rests on, each once: the estimates', unless the budget was measured."""
+        """The caveats of the verdict, each once: the estimates', unless the budget was measured."""
         holds_host = self.budget is not None and self.budget.host_gib is not None  # which is not measured
         reports = self.own_estimates if holds_host or not self.measurements else self.measurements
         return tuple(dict.fromkeys(caveat for report in reports for caveat in report.caveats))
 
     @property
     def unchecked_caveats(self) -> tuple[Caveat, ...]:
-        """Of these the ones that ``--membudget-strict`` fails."""
+        """The caveats that ``--membudget-strict`` fails."""
         return tuple(caveat for caveat in self.caveats if caveat.level == UNCHECKED)
 
     @property
     def mark(self) -> str:
-        """An asterisk where the test is within its budget, on an estimate that is not all computed."""
+        """An asterisk if the test is within its budget and its estimate has caveats that count."""
         rests = any(caveat.level != METHOD for caveat in self.caveats)
         return "*" if self.verdict == WITHIN and rests else ""
 
     @property
     def is_small(self) -> bool:
-        """Whether it is within its budget and takes under 1% of that: it may not run what it is for."""
+        """Whether it is within its budget and takes under 1% of it: it may not run what it is for."""
         figure, limit = self.figure, self.limit_bytes
         if self.verdict != WITHIN or figure is None or limit is None:
             return False

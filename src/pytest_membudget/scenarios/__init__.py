@@ -1,1 +1,1 @@
-"""``*.membudget.yaml``: budgets of models and clusters that are not run, computed from formulas."""
+"""``*.membudget.yaml``: budgets of training jobs that are not run, computed from formulas."""

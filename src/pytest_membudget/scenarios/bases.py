@@ -1,4 +1,4 @@
-"""What a job is before the scenario's own fields: the defaults of the implementation that runs it."""
+"""Default jobs: what the implementation of a model runs by default, before the scenario's fields apply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .models import ModelReader, megatron_arguments, source_of
 
 MEGATRON, TORCHTITAN = "megatron", "torchtitan"
 
-#: What Megatron-LM calls a scenario's fields.
+#: Megatron-LM's names of a scenario's fields.
 _ARGUMENTS = {
     "micro_batch": "micro-batch-size",
     "sequence": "seq-length",
@@ -27,7 +27,7 @@ _ARGUMENTS = {
     "expert_tensor_parallel_degree": "expert-tensor-parallel-size",
     "sequence_parallel": "sequence-parallel",
 }
-#: How Megatron-LM is run where there are none of its arguments, over its own defaults.
+#: Megatron-LM's options if a scenario gives none of its arguments; they replace its parser's defaults.
 _USUAL = {
     "bf16": True,
     "use-distributed-optimizer": True,
@@ -64,7 +64,7 @@ def base_of(reader: ModelReader, written: Written) -> Job | None:
 
 
 def _has_model_arguments(others: Node, written: Written) -> bool:
-    """Whether they say what ``model`` says: nothing would read them."""
+    """Whether the arguments only describe ``model``, so that nothing else would read them."""
     found = sorted(megatron_arguments(others).keys() & OF_THE_MODEL - OF_THE_JOB)
     if found:
         written.refuse(MEGATRON, f"{found[0]} is the model's, which model: says; leave it out here")
@@ -87,7 +87,7 @@ def _gpus(arguments: Mapping[str, Any], values: Mapping[str, Any]) -> int:
     product = 1
     for name in ("tensor-model-parallel-size", "context-parallel-size", "pipeline-model-parallel-size"):
         written = str(arguments.get(name, 1))
-        product *= int(written) if written.isdecimal() else 1  # its reader refuses what is no number
+        product *= int(written) if written.isdecimal() else 1  # its reader reports values that are no numbers
     for name in _DATA_RANKS:
         product *= max(1, values.get(name, 1))
     return product
@@ -106,7 +106,7 @@ def _torchtitan(model: Model, values: Mapping[str, Any]) -> Job:
     policy = "fsdp" if shards or takes_rest else "autocast"
     return Job(
         model,
-        implementation=TORCHTITAN,  # type: ignore[arg-type] # one of its words
+        implementation=TORCHTITAN,  # type: ignore[arg-type] # one of its values
         precision=Precision(policy, "fp32", "bf16", reduce="fp32"),  # type: ignore[arg-type] # the same
         data_parallel=DataParallel(wraps_ends=True),
     )

@@ -1,4 +1,4 @@
-"""What a scenario's environment variables change of its job."""
+"""Applies a scenario's environment variables to its job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELD, _CUBLAS = "environment", "CUBLAS_WORKSPACE_CONFIG"
 
 
 def with_environment(job: Job, written: Written) -> Job:
-    """``job`` with the variables of the scenario; those that nothing reads are mistakes."""
+    """``job`` with the scenario's environment variables; unknown variables are mistakes."""
     if _FIELD not in written.values:
         return job
     for name, value in written.values[_FIELD].plain.items():

@@ -1,4 +1,4 @@
-"""The estimate of a scenario that is a test, and the figures of one that a marked test names."""
+"""Estimates scenarios: those that are tests, and those that a marked test names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .items import ScenarioTest
 from .jobs import Scenario, ScenarioReader
 from .reading import read_entries
 
-#: Jobs whose figures one process keeps: scenarios that differ in their budgets alone share one.
+#: Jobs whose figures a process keeps: scenarios that differ only in their budgets share them.
 _KEPT = 1024
 #: Over-budget scenarios of a file that list what reduces memory: each takes some thirty estimates.
 _ADVISED = 20
@@ -40,7 +40,7 @@ class AnalyticEstimator(Estimator):
     """Estimates scenarios by formulas, in the session's own process."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
-        """``defaults``: of budgets, as the settings have them."""
+        """``defaults``: the settings' defaults of budgets."""
         self._defaults = defaults
 
     def estimate(self, test: MarkedTest) -> Estimate:
@@ -60,7 +60,7 @@ def estimate_point(point: Point, reader: ScenarioReader, defaults: Mapping[str, 
         reports = _reports(scenario.job, budget.metric)
     except MembudgetError as error:
         return Estimate(Verdict(ERROR, f"{point.node.place}: {error}"), budget)
-    except Exception as error:  # a defect of the formulas costs one test its figure, not the session
+    except Exception as error:  # a defect of a formula fails one test, not the session
         what = f"{point.node.place}: the formulas failed: {type(error).__name__}: {error}"
         return Estimate(Verdict(ERROR, what), details=traceback.format_exc())
     machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
@@ -74,7 +74,7 @@ def estimate_point(point: Point, reader: ScenarioReader, defaults: Mapping[str, 
 
 
 def _what_now(scenario: Scenario) -> str:
-    """What would make it fit, each change with its figure."""
+    """Changes that would make it fit, each with its figure."""
     job, budget = scenario.job, scenario.budget
     limit_bytes = limit_of(budget)
     if limit_bytes is None:
@@ -83,7 +83,7 @@ def _what_now(scenario: Scenario) -> str:
     def peak_of(changed: Job) -> int:
         try:
             return max(report.peak_bytes for report in _reports(changed, budget.metric))
-        except UsageMistake:  # not with this model or layout
+        except UsageMistake:  # not possible with this model or layout
             return sys.maxsize
 
     knobs = knobs_for(job, limit_bytes, peak_of)

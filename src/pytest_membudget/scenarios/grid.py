@@ -1,4 +1,4 @@
-"""A budget's grid expanded: one scenario a point, each with an id that can be selected by ``-k``."""
+"""Expands the grid of a budget: one scenario for each point, with an id that ``-k`` can select."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..user_input.nodes import Node
 from .reading import Entry, over
 from .schema import GRID, NOT_IN_A_GRID, SCENARIO
 
-#: Tests that one grid may make: more are a mistake.
+#: Most tests of one grid; more are a mistake.
 _MOST = 10_000
 
 
@@ -31,18 +31,18 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A point whose fields are read, and what is wrong with them."""
+    """Reads the fields of a point, and collects mistakes."""
 
     point: Point
     values: Mapping[str, Any]
     mistakes: Mistakes
 
     def of(self, names: Iterable[str]) -> dict[str, Any]:
-        """Those of the fields ``names`` that are written."""
+        """Which of the fields ``names`` are written."""
         return {name: self.values[name] for name in names if name in self.values}
 
     def refuse(self, name: str, what: str) -> None:
-        """Note what is wrong with the field ``name``, at the budget where arguments brought its value."""
+        """Report the field ``name``; at the budget, if framework arguments have set its value."""
         self.mistakes.add(self.point.fields.get(name, self.point.node), f"{name}: {what}")
 
 
@@ -55,7 +55,7 @@ class _Axis:
 
 
 def points_of(entry: Entry) -> list[Point]:
-    """The points of ``entry``: itself where it has no grid, or one that cannot be expanded."""
+    """The points of ``entry``; ``entry`` itself if it has no grid, or one that cannot be expanded."""
     fields = {name: node for name, node in entry.fields.items() if name != GRID.name}
     grid = entry.fields.get(GRID.name)
     if grid is None or entry.mistakes:
@@ -103,7 +103,7 @@ def _axes(grid: Node, mistakes: Mistakes) -> list[_Axis]:
 
 
 def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
-    """``path`` must be one of a scenario's fields, or a key of a table that someone else checks."""
+    """Check that ``path`` is a field of a scenario, or a key of a table that another module checks."""
     kind: object = SCENARIO
     prefix = ""
     for name in path.split("."):
@@ -124,7 +124,7 @@ def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
 
 
 def _check_files(axes: Iterable[_Axis], fields: Mapping[str, Node], grid: Node, mistakes: Mistakes) -> None:
-    """Keys of a configuration vary where it is written out, not where its file is named."""
+    """Refuse to vary keys of a configuration that is named by its file; it must be written out."""
     for path in (path for axis in axes for path in axis.paths):
         model, _, key = path.partition(".config.")
         value = fields[model].value if key and model in fields else None
@@ -177,14 +177,14 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
 
 
 def _opened(below: Node | None) -> dict[str, Node]:
-    """The keys of a table that someone else checks; a flavor of torchtitan is one of them."""
+    """The keys of a table that another module checks; torchtitan's flavor is one."""
     if below is None or below.value is None:
         return {}
     return dict(below.value) if isinstance(below.value, dict) else {"flavor": below}
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """The last name of each path where no other path has the same, else the path."""
+    """The last name of each path; the whole path if two have the same last name."""
     lasts = [path.rpartition(".")[2] for path in paths]
     return {path: last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)}
 

@@ -33,7 +33,7 @@ class ScenarioFile(pytest.File):
     """One ``*.membudget.yaml``."""
 
     def collect(self) -> Iterator[ScenarioItem]:
-        """Its tests. A file that is no YAML, or none of budgets, fails here; a bad budget fails as a test."""
+        """Its tests. A file that is not YAML or has no budgets fails here; a bad budget fails its test."""
         from .grid import points_of
         from .reading import read_entries
 
@@ -52,14 +52,14 @@ class ScenarioFile(pytest.File):
 
     @cached_property
     def reader(self) -> ScenarioReader:
-        """What makes jobs of its budgets."""
+        """Makes jobs of the file's budgets."""
         from .jobs import ScenarioReader
 
         return ScenarioReader(Path(self.path).parent)
 
 
 class ScenarioItem(pytest.Item):
-    """One budget at one point of its grid. It has no body: it passes or fails by its estimate."""
+    """One budget at one point of its grid. It has no body, and passes or fails by its estimate."""
 
     def __init__(self, *, point: Point, **rest: Any) -> None:
         super().__init__(**rest)
@@ -67,12 +67,12 @@ class ScenarioItem(pytest.Item):
         self.add_marker(getattr(pytest.mark, MARKER)())
 
     def runtest(self) -> None:
-        """Never reached with the gate, which knows the verdict."""
+        """Never called: the gate passes or fails it by its estimate."""
         pytest.skip("is an analytic budget; run pytest with --membudget to check it")
 
     @property
     def marked_test(self) -> ScenarioTest:
-        """It as the gate knows tests with budgets; its own budget is read when it is estimated."""
+        """The ``MarkedTest`` of this item; its budget is read when it is estimated."""
         assert isinstance(self.parent, ScenarioFile)
         return ScenarioTest(
             nodeid=nodeid_of(self),

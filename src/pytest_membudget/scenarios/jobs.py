@@ -1,4 +1,4 @@
-"""From a scenario's fields to the job that the formulas compute, and to the budget it is held to."""
+"""Makes jobs for the formulas, and budgets, of the fields of scenarios."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .models import ModelReader
 from .rules import check_job
 from .schema import SCENARIO
 
-#: Fields of a job that scenarios have under the same name, and no table of their own.
+#: Fields of a job that scenarios have under the same name, outside of tables.
 _SAME = (
     *("implementation", "attention", "micro_batch", "sequence", "source_sequence", "accumulation"),
     *("zeroes_to_none", "expandable_segments"),
 )
 #: Tables of a scenario that are one of a job's parts, field by field.
 _PARTS = ("optimizer", "precision", "checkpointing", "loss", "data_parallel")
-#: Fields of a scenario that are the budget's, under the same name.
+#: Fields of a scenario that a budget has under the same name.
 _OF_THE_BUDGET = ("gib", "gpu", "metric", "components", "host_gib", "reason")
 #: Pieces of a chunked loss: torchtune's ``num_output_chunks`` (torchtune/modules/loss, v0.6.1).
 _CHUNKS = 8
@@ -48,7 +48,7 @@ _REST = -1
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What one test of a scenario file asks for."""
+    """One test of a scenario file: its job and its budget."""
 
     job: Job
     budget: Budget
@@ -60,11 +60,11 @@ class ScenarioReader:
     def __init__(self, folder: Path) -> None:
         """``folder``: where the file lies; its paths begin there."""
         self._models = ModelReader(folder)
-        #: scenarios of the file whose failures list what reduces memory
+        #: how many failures of the file have listed changes that reduce memory
         self.advised = 0
 
     def read(self, point: Point, defaults: Mapping[str, Any]) -> Scenario:
-        """The scenario of ``point``; ``defaults`` are the budget's, of the settings.
+        """The scenario of ``point``. ``defaults``: the settings' defaults of budgets.
 
         Raises ``UsageMistake`` with a line for each mistake: file, line and what to write.
         """
@@ -128,7 +128,7 @@ def _adapter(values: Mapping[str, Any], written: Written) -> Adapter | None:
 
 
 def _degrees(job: Job, written: Written) -> Degrees:
-    """The degrees as written; a shard degree that is not written takes the GPUs that are left."""
+    """The degrees as written; a shard degree that is not written is what the other degrees leave."""
     own = written.of(Degrees.__slots__)
     degrees = replace(job.degrees, **{name: value for name, value in own.items() if value != _REST})
     gpus = written.values.get("gpus")

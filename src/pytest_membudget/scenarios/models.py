@@ -1,4 +1,4 @@
-"""The model that a scenario names: a configuration, a framework's arguments, or a shape."""
+"""Reads the model of a scenario: a configuration, a framework's arguments, or a shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..user_input.nodes import Node
 from .grid import Written
 from .parts import MODEL
 
-#: Files that one process keeps read.
+#: Files whose contents a process keeps.
 _KEPT = 256
 
 #: Names and values of Megatron's arguments.
@@ -74,18 +74,18 @@ class ModelReader:
 
 
 def source_of(values: Mapping[str, Any]) -> str:
-    """Which of the fields of ``model`` is written."""
+    """The field of ``model`` that is written."""
     [source] = [name for name in MODEL.one_of if name in values]
     return source
 
 
 def megatron_arguments(node: Node) -> dict[str, Any]:
-    """Arguments by the names that Megatron's command line has them under, without its dashes."""
+    """Arguments by their names on Megatron's command line, without dashes."""
     return {key.removeprefix("--").replace("_", "-"): value for key, value in node.plain.items()}
 
 
 def _changed(path: Path) -> int | None:
-    """When ``path`` was written last: a file that has changed is read again."""
+    """The modification time of ``path``: a file that has changed is read again."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

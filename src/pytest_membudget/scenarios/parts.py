@@ -10,9 +10,9 @@ from ..user_input.fields import Field, Table
 from ..user_input.kinds import FLAG, TABLE, Choice, ListOf, number, text, text_or_table, whole
 from ..user_input.mistakes import Kind
 
-#: Number types by the one name that files use.
+#: Number types by the name that scenario files use.
 NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")
-#: Of all libraries; which of them has which is checked where a job is made.
+#: Algorithms of all libraries; ``jobs`` checks which library has which.
 OPTIMIZERS: Final = (
     *("adamw", "adam", "nadam", "radam", "adamax", "adadelta", "adagrad", "asgd", "rmsprop", "rprop", "sgd"),
     *("adafactor", "lion", "muon"),
@@ -21,7 +21,7 @@ OPTIMIZERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FieldsOf:
-    """Makes fields of a file of those of ``description``, a dataclass: their types are the kinds."""
+    """Makes fields of a scenario file of the fields of ``description``, a dataclass, by their types."""
 
     description: type
 
@@ -41,7 +41,7 @@ class FieldsOf:
         return Field(name, kind or self.kind(name, example), doc, default, also_called=also_called)
 
     def kind(self, name: str, example: int = 1) -> Kind:
-        """What the type of the field ``name`` takes, None apart; a text is a number type."""
+        """The kind of the field ``name`` by its type, without None; a text is a number type."""
         hint = get_type_hints(self.description)[name]
         [hint] = [part for part in get_args(hint) if part is not type(None)] if _is_union(hint) else [hint]
         if get_origin(hint) is Literal:
@@ -141,7 +141,7 @@ OPTIMIZER: Final = Table(
     (
         _optimizer(
             "name",
-            "The algorithm. Muon is for the matrices of hidden layers alone; the rest has AdamW beside it.",
+            "The algorithm. Muon is for the matrices of hidden layers alone; AdamW updates the rest.",
             kind=Choice(OPTIMIZERS),
         ),
         _optimizer(

@@ -1,4 +1,4 @@
-"""A scenario file's budgets as they are written, each over the file's defaults."""
+"""Reads the budgets of a scenario file, each combined with the file's defaults."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Entry:
     node: Node
     fields: Mapping[str, Node]
     mistakes: tuple[str, ...] = ()
-    """What is wrong with it already."""
+    """Mistakes found so far."""
 
 
 def read_entries(path: Path, shown: str) -> list[Entry]:
     """The budgets of the file ``path``, which messages call ``shown``, in their order.
 
-    Raises ``UsageMistake`` for what is no file of budgets at all; what is wrong with one budget is in it.
+    Raises ``UsageMistake`` for a file without budgets; mistakes in one budget are kept with its entry.
     """
     root = read_yaml(path, shown)
     if root is None or root.value is None:
@@ -105,7 +105,7 @@ def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> Entry:
 
 
 def merged(table: Table, below: Mapping[str, Node], above: Mapping[str, Node]) -> dict[str, Node]:
-    """The fields of ``above`` over those of ``below``: tables key by key, null leaves a field out."""
+    """The fields of ``below`` overridden by those of ``above``: tables by key; null removes a field."""
     result = dict(below)
     for name, node in above.items():
         if node.value is None:
@@ -118,7 +118,7 @@ def merged(table: Table, below: Mapping[str, Node], above: Mapping[str, Node]) -
 
 
 def over(kind: object, below: Node, above: Node) -> Node:
-    """``above`` where both are tables put key by key over ``below``, else ``above`` alone."""
+    """``below`` overridden by ``above``: by key if both are tables, else ``above`` alone."""
     if not isinstance(kind, Table) or kind.is_whole or not isinstance(above.value, dict):
         return above
     under = kind.opened(below)

@@ -1,4 +1,4 @@
-"""What fields must be to each other, so that a job can run at all."""
+"""Rules between the fields of a scenario: combinations that no job can run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .grid import Written
 
 
 def check_job(job: Job, written: Written) -> None:
-    """Note what cannot run, at the field that is to blame."""
+    """Report combinations that cannot run, at the field that has to change."""
     for name, what in (
         *_of_the_layout(job),
         *_of_the_experts(job),

@@ -1,8 +1,8 @@
 """The fields of a scenario, each with its type, default and meaning.
 
 The checks, the JSON Schema that editors read (``membudget.schema.json``) and the tables of
-``docs/scenarios.md`` are made of it. ``python -m
-pytest_membudget.scenarios.schema`` writes the JSON Schema anew.
+``docs/scenarios.md`` are generated from it. ``python -m
+pytest_membudget.scenarios.schema`` writes the JSON Schema.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _degree = FieldsOf(Degrees)
 
 
 def _shared(*names: str) -> tuple[Field, ...]:
-    """Fields that the marker has too."""
+    """Fields that the marker also has."""
     return tuple(ARGUMENTS.by_name[name] for name in names)
 
 
-#: Fields by what they are about, in the order of the docs.
+#: Groups of fields, in the order of the docs.
 GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The budget": (
         Field("name", text("llama3-8b"), "What the test is called; each name once a file.", required=True),
@@ -255,7 +255,7 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as its file has it."""
+    """The text of the schema's file."""
     return json.dumps(scenario_schema(), indent=1) + "\n"
 
 

@@ -1,1 +1,1 @@
-"""The base of a comparison: which commit, its files, the process that estimates it, what it found."""
+"""The base of a comparison: its commit, its worktree, the process that estimates it, its results."""

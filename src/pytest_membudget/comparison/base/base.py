@@ -1,4 +1,4 @@
-"""What is known of the base of a comparison."""
+"""Base: the results that a session is compared with, from a run or from a stored report."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ...results.test_result import TestResult
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a report was made with; None where it does not say."""
+    """What figures were made with; None if the report does not say."""
 
     torch: str | None = None
     alloc_conf: str | None = None
-    """The allocator's settings as the environment has them; empty for none."""
+    """The allocator's settings in the environment; empty for none."""
     distributions: Mapping[str, str] | None = None
-    """The versions of what is installed, by name."""
+    """The versions of installed distributions, by name."""
 
     def version_changes(self, head: Facts) -> tuple[VersionChange, ...]:
-        """What ``head`` has installed in other versions; nothing where one of both does not say."""
+        """Distributions that ``head`` has in other versions; empty if one of the two does not say."""
         ours, theirs = head.distributions, self.distributions
         if ours is None or theirs is None:
             return ()
@@ -37,19 +37,19 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The base's results by node id, and what is missing of it."""
+    """The base's results by node id, and what could not be collected."""
 
     results: Mapping[str, TestResult] = field(default_factory=dict)
     facts: Facts = Facts()
     trouble: str = ""
-    """Why nothing can be compared with it, in a line; empty if something can."""
+    """Why nothing can be compared with it, in one line; else empty."""
     errors: Mapping[str, str] = field(default_factory=dict)
     """Why files or folders of its tests could not be collected, by node id."""
     removed: tuple[str, ...] = ()
-    """Tests with budgets there that the head does not have."""
+    """Node ids of the base's tests with budgets that the head does not have."""
 
     def trouble_of(self, nodeid: str) -> str:
-        """Why the test ``nodeid`` cannot be looked for there; empty if it can."""
+        """Why it is not known whether the base has the test ``nodeid``; empty if it is."""
         if self.trouble:
             return self.trouble
         for path, reason in self.errors.items():
@@ -59,7 +59,7 @@ class Base:
 
 
 def base_of_run(result: Mapping[str, Any]) -> Base:
-    """The base as its run reported it."""
+    """The base of a run's result."""
     if result.get("trouble"):
         return Base(trouble=f"the base could not be estimated: {result['trouble']}")
     if result["foreign"]:
@@ -77,7 +77,7 @@ def base_of_run(result: Mapping[str, Any]) -> Base:
 
 
 def base_of_document(document: Document) -> Base:
-    """The base that a stored report is."""
+    """The base of a stored report."""
     return Base(
         results={result.nodeid: result for result in document.tests},
         facts=Facts(document.torch_version, document.alloc_conf, document.distributions),
@@ -85,5 +85,5 @@ def base_of_document(document: Document) -> Base:
 
 
 def own_facts() -> Facts:
-    """What this session's figures are made with."""
+    """What the figures of this session are made with."""
     return Facts(installed_version("torch"), alloc_conf_of(os.environ), installed_distributions())

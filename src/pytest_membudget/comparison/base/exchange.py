@@ -1,4 +1,4 @@
-"""The folder in which the processes of a session exchange what concerns the base."""
+"""Exchange: files by which the session, its xdist workers and the base's process exchange results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Exchange:
     folder: Path
 
     def write_head(self, head: dict[str, Any]) -> None:
-        """Write what the head's session runs; every worker of pytest-xdist writes the same."""
+        """Write what the head's session runs; every xdist worker writes the same."""
         self._write(_HEAD, head)
 
     def head(self) -> dict[str, Any] | None:
-        """What ``write_head`` wrote, if it has."""
+        """What ``write_head`` wrote; None if there is none yet."""
         return self._read(_HEAD)
 
     def write_result(self, result: dict[str, Any]) -> None:
@@ -41,15 +41,15 @@ class Exchange:
         self._write(_RESULT, result)
 
     def result(self) -> dict[str, Any] | None:
-        """What ``write_result`` wrote, if it has."""
+        """What ``write_result`` wrote; None if there is none yet."""
         return self._read(_RESULT)
 
     def output(self) -> IO[bytes]:
-        """A new file for what the base's run prints."""
+        """A new file for the output of the base's run."""
         return (self.folder / _OUTPUT).open("wb")
 
     def complaint(self) -> str:
-        """Why there is no result: the output's first line with an error of pytest's, else its last."""
+        """Why there is no result: the output's first line with an error of pytest, else its last line."""
         try:
             with (self.folder / _OUTPUT).open("rb") as file:
                 text = file.read(_OUTPUT_BYTES).decode(errors="replace")
@@ -61,7 +61,7 @@ class Exchange:
 
     @contextmanager
     def held(self) -> Iterator[IO[bytes]]:
-        """A lock that lives as long as a process has this file open."""
+        """A file lock; the kernel releases it when its process ends."""
         with (self.folder / _ALIVE).open("wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
@@ -76,7 +76,7 @@ class Exchange:
         deadline = time.monotonic() + seconds
         while (result := self.result()) is None:
             if self._has_ended() or time.monotonic() > deadline:
-                return self.result()  # it may have come in between
+                return self.result()  # it may have been written in between
             time.sleep(_INTERVAL)
         return result
 
@@ -86,7 +86,7 @@ class Exchange:
         try:
             with (self.folder / _ALIVE).open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:  # it is held, or has not been made yet
+        except OSError:  # locked, or not there yet
             return False
         return True
 

@@ -14,25 +14,25 @@ import pytest
 
 from ..places import foreign_modules
 
-#: The environment variable with the head's checkout, and the folder to report to. A worker has its session's
-#: command line and environment, and nothing else.
+#: The environment variable with the head's checkout and the folder of the reports: a worker gets its
+#: session's command line and environment, and nothing else.
 VARIABLE = "MEMBUDGET_FOREIGN_IMPORTS"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """The test files have been imported."""
+    """Report after the test files were imported."""
     write_imports()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
-    """A test's body has imported what it needs."""
+    """Report after a test's body has run, which may import more."""
     write_imports()
 
 
 def write_imports() -> None:
-    """Write which of this process's modules are the head's, if any are."""
+    """Write the modules of this process that are from the head's checkout, if any."""
     written = os.environ.get(VARIABLE)
     if written is None:
         return
@@ -44,7 +44,7 @@ def write_imports() -> None:
 
 
 def found_imports(folder: Path) -> dict[str, str]:
-    """What the base's processes have written to ``folder``, together: files by the names of modules."""
+    """All modules that the base's processes have reported to ``folder``: names with their files."""
     found: dict[str, str] = {}
     for path in sorted(folder.glob("foreign-*.json")):
         found.update(json.loads(path.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Git: which commit is the base, and its files in a worktree."""
+"""Git commands: finds the base's commit, and adds and removes its worktree."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from ...errors import UsageMistake
 
 OPTION = "--membudget-compare"
-#: Seconds for a question, and for writing a commit's files.
+#: Seconds for a query, and for checking out a commit.
 _QUESTION, _CHECKOUT = 60.0, 600.0
-#: What git sets for the hooks that it runs: with these it would look at another repository, or index.
+#: Variables that git sets for its hooks: with them it would use another repository, or index.
 #: ``git rev-parse --local-env-vars``, git 2.39.
 _LOCAL = (
     *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
@@ -31,7 +31,7 @@ class BaseCommit:
     top: Path
     """The folder of the user's checkout."""
     ref: str
-    """As it was asked for."""
+    """The reference as the user wrote it."""
     commit: str
 
     @property
@@ -66,10 +66,10 @@ def find_base(folder: Path, ref: str) -> BaseCommit:
 
 
 def add_worktree(base: BaseCommit, path: Path) -> None:
-    """Write the files of ``base`` to ``path``. Raises ``OSError`` with git's own words."""
+    """Check out ``base`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
     done = _ask(
         base.top,
-        # the user's hooks are for the user's checkout
+        # the user's hooks must not run here
         *("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", "--quiet"),
         *(str(path), base.commit),
         timeout=_CHECKOUT,
@@ -79,7 +79,7 @@ def add_worktree(base: BaseCommit, path: Path) -> None:
 
 
 def remove_worktree(top: Path, path: Path) -> None:
-    """Remove what ``add_worktree`` made, and what git knows of it; no other worktree's entry."""
+    """Remove the worktree at ``path`` and git's entry for it; other worktrees stay."""
     shutil.rmtree(path, ignore_errors=True)
     _ask(top, "worktree", "remove", "--force", "--force", str(path))
 

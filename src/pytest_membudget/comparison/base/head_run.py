@@ -1,4 +1,4 @@
-"""What the head's session runs, for the run of its base."""
+"""HeadRun: the tests that the head's session runs, which the base's run repeats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..places import import_roots
 
 
 def is_whole(config: pytest.Config) -> bool:
-    """Whether the session runs all tests: one without a result does not exist then."""
+    """Whether the session runs all tests, so that a test without a result does not exist."""
     option = config.option
     chosen = any(
         getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise")
@@ -24,7 +24,7 @@ def is_whole(config: pytest.Config) -> bool:
 
 
 def head_of(selected: Iterable[str], collected: Iterable[str], top: Path) -> dict[str, Any]:
-    """The tests with budgets that run, all that were collected, and where their code came from."""
+    """The tests with budgets that run, all tests that were collected, and the folders of their code."""
     return {
         "selected": list(selected),
         "collected": list(collected),
@@ -44,7 +44,7 @@ def requested_files(config: pytest.Config) -> list[str] | None:
 def lists_removed(config: pytest.Config) -> bool:
     """Whether a test of the base that this session has not collected has been removed.
 
-    Not where only single tests were requested, or those that failed last.
+    False if only single tests were requested, or those that failed last.
     """
     names_single_tests = any("::" in arg for arg in config.args)
     return not names_single_tests and not getattr(config.option, "lf", False)

@@ -1,6 +1,6 @@
 """The process that estimates the base: pytest in the base's checkout, with the base's own code.
 
-It stays until its session ends it, and where that is killed it removes what is left.
+It runs until its session ends it; if the session is killed, it removes the worktree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree
 
-#: Options that choose tests: as the head's session was given them.
+#: Options that choose tests: repeated from the head's command line.
 _CHOICE = ("keyword", "markexpr", "deselect")
 
 
@@ -54,11 +54,11 @@ def _run(order: Mapping[str, Any]) -> int:
     os.chdir(order["dir"])
     plugin = BasePlugin(order)
     status = pytest.main(list(order["args"]), plugins=[plugin])
-    return int(status)  # it came to no result: its session reports what was printed
+    return int(status)  # no result: the session reports the output
 
 
 class BasePlugin:
-    """Collects what the head's session was asked for, estimates what the head runs, and leaves."""
+    """Collects the files of the head's command line, estimates what the head runs, and ends."""
 
     #: pluggy registers the object under this name
     __name__ = BASE
@@ -74,7 +74,7 @@ class BasePlugin:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
-        """Before plugins that begin as early as this."""
+        """Prepare before other plugins that begin as early as this."""
         self._silence(early_config.known_args_namespace)
         return (yield)
 
@@ -88,25 +88,25 @@ class BasePlugin:
         return config
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Node ids as they are before plugins write into them."""
+        """Record node ids before plugins change them."""
         item.stash[_NODEID] = nodeid_of(item)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep what the head runs; what it does not know at all has been removed."""
+        """Deselect what the head does not run; record tests that the head has removed."""
         named = [(item, item.stash.get(_NODEID, item.nodeid)) for item in items]
         marked = [nodeid for item, nodeid in named if item.get_closest_marker(MARKER) is not None]
         self._removed = [nodeid for nodeid in marked if nodeid not in self._known]
         items[:] = [item for item, nodeid in named if nodeid in self._selected]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember why a file or folder could not be collected."""
+        """Record why a file or folder could not be collected."""
         if report.failed:
             self._errors[report.nodeid] = _cause(report.longreprtext)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """All is estimated: write the result and wait; this process ends with the head's session."""
+        """Write the result and wait; this process ends with the head's session."""
         gate: Any = session.config.pluginmanager.getplugin(GATE)
         gate.end_workers()
         write_imports()
@@ -130,7 +130,7 @@ class BasePlugin:
             "membudget": True,
             "membudget_compare": None,
             "membudget_measure": "off",
-            "membudget_strict": False,  # what is not all checked is compared all the same
+            "membudget_strict": False,  # compared even if it is not fully checked
             "membudget_report": option.membudget_report and os.path.join(self._scratch, "report"),
         }
         for name, value in {**chosen, **ours}.items():

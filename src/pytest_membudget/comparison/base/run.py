@@ -1,4 +1,4 @@
-"""The run of the base of a git reference, in a worktree."""
+"""BaseRun: estimates the base of a git reference in another process and a worktree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLUGIN = "pytest_membudget.comparison.base.foreign_imports"
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The head's session: what is repeated at the base."""
+    """The command line of the head's session, which is repeated at the base."""
 
     args: Sequence[str]
     dir: str
@@ -44,7 +44,7 @@ class BaseRun:
         self._invocation = invocation
         self.folder = Path(tempfile.mkdtemp(prefix="membudget-base-"))
         self.exchange = Exchange(self.folder)
-        # with the checkout's name: tools name things after their folder
+        # named as the checkout: tools use the folder's name
         self._worktree = self.folder / "worktree" / base.top.name
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None

@@ -1,1 +1,1 @@
-"""report.json, and the files that are made of it: Markdown, HTML, JUnit, annotations, metrics."""
+"""Writes report.json, and converts it to Markdown, HTML, JUnit, annotations and metrics."""

@@ -1,4 +1,4 @@
-"""A report as annotations of lines: GitHub's workflow commands, and GitLab's findings of code quality."""
+"""A report as annotations of source lines: GitHub's workflow commands, GitLab's code quality."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _text(one: ReportedTest) -> str:
 
 
 def _limited(some: list[_Annotation], level: str, prefix: str) -> list[str]:
-    """The first of ``some``; one that says how many more there are takes the last place."""
+    """The first of ``some``; if some are left out, the last place says how many."""
     if len(some) <= _MOST:
         return [_line(one, prefix) for one in some]
     shown = [_line(one, prefix) for one in some[: _MOST - 1]]
@@ -91,7 +91,7 @@ def _line(one: _Annotation, prefix: str) -> str:
 def code_quality(document: Document) -> str:
     """GitLab's JSON of code quality: one entry for each test that fails or is over since before.
 
-    The fingerprint is of the file, the test and the rule: it stays when lines move and figures change.
+    The fingerprint is a hash of file, test and rule, so that it stays when lines move and figures change.
     """
     return (
         json.dumps([_entry(one) for one in reported_tests(document) if one.level in _SEVERITIES], indent=1)

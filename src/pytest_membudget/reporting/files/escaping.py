@@ -1,4 +1,4 @@
-"""Text that came from code, made safe for the format that it is put into."""
+"""Escapes text that came from code, for each format."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import unicodedata
 #: has no way to write some of them), line and paragraph separators.
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _MARKDOWN = re.compile(r"[^A-Za-z0-9 /-]")
-#: What ends a cell of a table or a code span.
+#: Characters that end a table's cell or a code span.
 _NOT_IN_TABLES = re.compile(r"[|`]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """``text`` with hidden characters written out as ``\\x1b``; with ``lines`` newlines and tabs stay."""
+    """``text`` with control characters written as ``\\x1b``; with ``lines``, newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
     kept = "\n\t" if lines else ""
@@ -38,8 +38,8 @@ def _written(char: str) -> str:
 def markdown_code(text: str) -> str:
     """``text`` as inline code, in a table too: nothing in it is markup, a link, a mention or a cell's end.
 
-    GitHub looks for mentions and links outside of code alone. Backticks would do if tables had not a rule of
-    their own for ``|``; such texts are written as character references.
+    GitHub looks for mentions and links outside of code alone. Backticks are not enough in tables, which
+    have another rule for ``|``: such texts are written as character references.
     """
     flat = " ".join(text.split())
     if not flat:
@@ -50,7 +50,7 @@ def markdown_code(text: str) -> str:
 
 
 def html_code(text: str) -> str:
-    """``text`` as inline code where Markdown is inside HTML, and backticks are only backticks."""
+    """``text`` as inline code inside HTML, where Markdown's backticks have no meaning."""
     return f"<code>{_MARKDOWN.sub(_reference, ' '.join(text.split()))}</code>"
 
 
@@ -68,7 +68,7 @@ def markdown_block(text: str) -> str:
 def command_data(text: str) -> str:
     """``text`` as the message of a workflow command of GitHub.
 
-    As the runner's own toolkit does (actions/toolkit, packages/core/src/command.ts).
+    As the runner's toolkit escapes it (actions/toolkit, packages/core/src/command.ts).
     """
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
@@ -79,7 +79,7 @@ def command_property(text: str) -> str:
 
 
 def script_json(value: object) -> str:
-    """``value`` as JSON inside a script element, which ``</script>`` or a comment in a text must not end."""
+    """``value`` as JSON inside a script element; ``</script>`` and comments in it are escaped."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -1,4 +1,4 @@
-"""Writes report.json: every result, and the versions that they were made with."""
+"""Writes report.json: all results, and the versions that they were made with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...allocator.settings import VARIABLES
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
 
-#: The only one there has been.
+#: The first and only version so far.
 SCHEMA_VERSION = 1
 
 
@@ -32,7 +32,7 @@ def write_report(
 ) -> Path:
     """Write ``folder``/report.json; the folder is made if need be. Raises ``OSError``.
 
-    ``comparison``: that with the base as a whole. ``testing``: figures are given by
+    ``comparison``: of the whole session with the base. ``testing``: estimates were given by
     ``pytest_membudget.testing``. ``strict``: what was not checked is a failure.
     """
     document: dict[str, Any] = {
@@ -58,7 +58,7 @@ def write_report(
 
 
 def _write(path: Path, text: str) -> None:
-    """The whole of ``text`` at ``path``, or nothing: what an earlier session wrote is not this one's."""
+    """Write ``text`` to ``path`` atomically; after an error, no file of an earlier session is left."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         unfinished.write_text(text, encoding="utf-8")
@@ -71,9 +71,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def git_facts(root: Path) -> dict[str, Any]:
-    """The commit that ``root`` is at, and whether tracked files differ; None where git does not know.
+    """The commit of ``root``, and whether tracked files are modified; None outside of git.
 
-    Not those that git does not know: reports and caches would make every second run dirty.
+    Untracked files do not count: reports and caches would make every second run dirty.
     """
     head = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no")
@@ -91,16 +91,16 @@ def _git(root: Path, *args: str) -> str | None:
 
 
 def alloc_conf_of(environment: Mapping[str, str]) -> str:
-    """The allocator's settings as PyTorch would read them; empty for none."""
+    """The allocator's settings in ``environ``, by PyTorch's rules; empty for none."""
     return next((environment[name] for name in VARIABLES if environment.get(name)), "")
 
 
 @functools.cache
 def installed_distributions() -> Mapping[str, str]:
-    """The versions of what is installed, by name; of two in one name that which is imported."""
+    """The versions of installed distributions, by name; of two with one name, the one that is imported."""
     found: dict[str, str] = {}
     for one in metadata.distributions():
-        # an installation that was interrupted leaves one without a name
+        # an interrupted installation leaves one without a name
         if one.name:
             found.setdefault(one.name, one.version)
     return dict(sorted(found.items()))

@@ -10,7 +10,7 @@ from ..document import Document
 from ..figures import PREFIX, figures
 from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 
-#: Holders or findings that the text of a failure names.
+#: Most holders or findings that the text of a failure lists.
 _CAUSES = 10
 
 

@@ -17,11 +17,11 @@ from .escaping import html_code, markdown_block, markdown_code
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
 COMMENT_LIMIT = 65_536
-#: The holders or findings that a test's own part names.
+#: Most holders or findings that the section of a test lists.
 _CAUSES = 5
-#: Failures that are shown in full: more would push the table out of sight.
+#: Most failures that are shown in full: the table should stay in sight.
 _IN_FULL = 3
-#: Distributions in other versions than at the base that are named.
+#: Distributions with other versions than at the base: most that are named.
 _VERSIONS = 10
 _LONGEST_DETAILS = 4000
 _LONGEST_REASON = 200
@@ -33,8 +33,8 @@ _ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
 def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = "") -> str:
     """The report in at most ``limit`` bytes of UTF-8, which are at least as many as its characters.
 
-    The verdict and what to do come first; what is left out is counted. ``marker`` names the comment in a
-    hidden first line, by which it is found again. Raises ``UsageMistake`` for a limit that leaves no room.
+    The verdict and what to do come first; parts that do not fit are counted. ``marker``: a name in a hidden
+    first line, by which a comment is found again. Raises ``UsageMistake`` for a limit that leaves no room.
     """
     found = reported_tests(document)
     base = _base_line(document)
@@ -60,7 +60,7 @@ def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = ""
 
 
 class _Parts:
-    """The parts of a text that fit into ``room`` bytes, and the number of those left out."""
+    """Collects the parts of a text that fit into ``room`` bytes, and counts those left out."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -104,7 +104,7 @@ def _base_line(document: Document) -> str:
 
 
 def _foot(document: Document) -> str:
-    """What it was made with. Short, whatever the report says."""
+    """The versions that the report was made with, cut to a fixed length."""
     tool, torch = document.tool_version, document.torch_version
     parts = [f"pytest-membudget {markdown_code(tool[:40])}"] if tool else ["pytest-membudget"]
     parts += [f"torch {markdown_code(torch[:40])}"] if torch else []
@@ -136,7 +136,7 @@ def _is_change(one: ReportedTest) -> bool:
 
 
 def _add_table(parts: _Parts, some: Sequence[ReportedTest], title: str = "") -> None:
-    """A table of ``some``, with as many rows as fit and the number of the others."""
+    """A table of ``some``: as many rows as fit, and how many are left out."""
     if not some:
         return
     rows = [_row(one) for one in some]
@@ -194,7 +194,7 @@ def _largest(figure: MemoryReport | None) -> str:
 
 
 def _why(one: ReportedTest) -> str:
-    """One test's own folded part: what changed or what holds the peak, and the text of an error."""
+    """The folded section of one test: its changes or holders, and the text of an error."""
     found = causes(one, _CAUSES)
     listed = [f"- {cause_text(cause, markdown_code)}" for cause in found]
     body = ["\n".join(listed)] if listed else []

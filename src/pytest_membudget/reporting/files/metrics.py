@@ -1,4 +1,4 @@
-"""A report for services that follow figures over time: GitLab, github-action-benchmark and Bencher."""
+"""A report as metrics over time, for GitLab, github-action-benchmark and Bencher."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _figures(document: Document) -> Iterator[tuple[TestResult, MemoryReport]]:
 
 
 def _name(nodeid: str) -> str:
-    """``nodeid``; a longer one than services take ends in a digest."""
+    """``nodeid``; one that is too long for services is cut and ends in a digest."""
     if len(nodeid) <= _LONGEST_NAME:
         return nodeid
     digest = hashlib.sha256(nodeid.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A report as one HTML file: charts of memory over the step, drawn by plotly.js, and no network."""
+"""A report as one HTML file with charts of memory over the step, drawn by plotly.js without network."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..status import FAILURE, ReportedTest, causes, explained, headline, place_i
 from .escaping import script_json
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"
-#: Holders and findings that a test's tables name.
+#: Most holders and findings that the tables of a test have.
 _CAUSES = 40
-#: Budgets so much larger than the peak would press the chart flat.
+#: A budget so many times larger than the peak is not drawn: the chart would be flat.
 _FAR = 2.5
 #: Paul Tol's schemes bright and light (personal.sron.nl/~pault, version 3.2): distinguishable by most
 #: eyes, on a light and on a dark page.
@@ -73,18 +73,18 @@ def _asset(name: str) -> str:
 
 
 def _hash(script: str) -> str:
-    """What a Content-Security-Policy names a script by: no other one runs then."""
+    """The hash of a script for a Content-Security-Policy, under which no other script runs."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _timeline(one: ReportedTest) -> Timeline | None:
-    """The timeline of the figure shown; a measurement has none, and the estimate's is shown."""
+    """The timeline of the figure that is shown; for a measurement, which has none, the estimate's."""
     figures = [figure for figure in (one.result.figure, *one.result.estimates) if figure is not None]
     return next((figure.timeline for figure in figures if figure.timeline is not None), None)
 
 
 def _charts(one: ReportedTest, number: int) -> Iterator[dict[str, Any]]:
-    """The chart that report.js draws; nothing without a timeline."""
+    """The chart that report.js draws, if there is a timeline."""
     timeline = _timeline(one) if one.result.figure is not None else None
     if timeline is not None:
         yield _chart(one, timeline, number)
@@ -113,7 +113,7 @@ def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]
 
 
 def _base_line(base: Timeline, last: int) -> dict[str, Any]:
-    """The base's total, stretched to the head's length: its moments are others."""
+    """The base's total, scaled to the length of the head's timeline."""
     stretch = last / max(1, base.moments[-1])
     return {
         "moments": [moment * stretch for moment in base.moments],
@@ -122,7 +122,7 @@ def _base_line(base: Timeline, last: int) -> dict[str, Any]:
 
 
 def _test(one: ReportedTest, number: int) -> dict[str, Any]:
-    """What the template shows of one test; it escapes every text itself."""
+    """The variables of the template for one test; the template escapes all texts."""
     result, figure = one.result, one.result.figure
     findings = result.comparison.findings if result.comparison is not None else ()
     place = place_in(f"{result.file}:{result.line}")
@@ -147,7 +147,7 @@ def _test(one: ReportedTest, number: int) -> dict[str, Any]:
 
 
 def _components(one: ReportedTest) -> list[dict[str, Any]]:
-    """The components at the peak, with those of the base where they are known."""
+    """The components at the peak, with those of the base if they are known."""
     if one.result.figure is None:
         return []
     head: Mapping[str, int] = one.result.figure.components
