@@ -150,13 +150,19 @@ class Ledger:
         forward made is an activation if it was still alive when a backward began, or when the outermost
         module call that made it returned; else a temporary. A parameter that no gradient reached and
         no optimizer holds, in a test that trains, is a frozen one: a teacher run under ``no_grad``.
-        What is made of gradients for the optimizer's step is a temporary.
+        What is made of gradients for the optimizer's step is a temporary. A copy of a parameter or a
+        buffer is one too, and has no gradient.
         """
         is_parameter = record.role == components.PARAMETERS
         if is_parameter and not record.trained and _outlived_next_mark(record, self.marks[:1]):
             return components.FROZEN_PARAMETERS
         if record.role is not None:
             return record.role
+        kept = record.copied.role if record.copied is not None else None
+        if kept == components.BUFFERS:
+            return kept
+        if kept in (components.PARAMETERS, components.FROZEN_PARAMETERS):
+            return components.FROZEN_PARAMETERS if self.marks else components.PARAMETERS
         if record.phase in (Phase.FORWARD, Phase.RECOMPUTE) and not record.for_update:
             if record.from_inputs:
                 return components.INPUTS

@@ -40,3 +40,9 @@ class LiveSightings:
         if has_gradient(self._find(leaf), is_parameter=is_parameter):
             self.note_trained(leaf)
             self.note(gradient, components.GRADIENTS, name)
+
+    def note_copy(self, source: torch.Tensor, copy: torch.Tensor) -> None:
+        """``copy`` has the values of ``source``."""
+        original, record = self._find(source), self._find(copy)
+        if original is not None and record is not None:
+            record.note_copy(original)

@@ -46,6 +46,7 @@ class Record:
         "block",
         "code",
         "collective",
+        "copied",
         "death",
         "for_update",
         "from_inputs",
@@ -83,6 +84,8 @@ class Record:
         #: a component, once seen in that role, and the name of the parameter or buffer it belongs to
         self.role: str | None = None
         self.name: str | None = None
+        #: the storage whose values it was given, outside modules; of a copy's copy the first
+        self.copied: Record | None = None
         #: a collective has used it
         self.collective = False
         #: a parameter that a gradient reached or that an optimizer holds
@@ -98,6 +101,11 @@ class Record:
             self.role = role
         if name is not None and (self.name is None or len(name) > len(self.name)):
             self.name = name
+
+    def note_copy(self, source: Record) -> None:
+        """The storage was given the values of ``source``'s."""
+        if self.phase is Phase.FORWARD and self.module is None and self is not source:
+            self.copied = source.copied or source
 
 
 def has_gradient(leaf: Record | None, *, is_parameter: bool) -> bool:

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .. import components
+from .parameter_copies import follow_copies
 from .running_code.replaced import Replacement
 from .tensor_parts import owners, scales
 
@@ -33,6 +34,9 @@ class Sightings(Protocol):
         self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
     ) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``leaf``, a leaf of the graph."""
+
+    def note_copy(self, source: torch.Tensor, copy: torch.Tensor) -> None:
+        """``copy`` has the values of ``source``."""
 
 
 class RoleBook:
@@ -64,6 +68,7 @@ class RoleBook:
             register_optimizer_step_post_hook(self._step_ended),
             Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
             Replacement(torch.utils, "swap_tensors", self._swapping),
+            *follow_copies(self._copied),
         ]
 
     def remove(self) -> None:
@@ -185,6 +190,13 @@ class RoleBook:
                     continue
                 label = f"{name}.{key}" if name else key
                 self._note(tensor, components.OPTIMIZER_STATES, label)
+
+    def _copied(self, source: torch.Tensor, copy: torch.Tensor) -> None:
+        if source.device != copy.device or not self._sightings.concerns(copy):
+            return
+        for original, part in zip(owners(source), owners(copy), strict=False):
+            self._sightings.note_copy(original, part)
+        self._changed()
 
     def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         if self._sightings.concerns(tensor):

@@ -112,6 +112,18 @@ def clipped():
     return kept
 
 
+def averaged():
+    model = Net().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    average = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    for _ in range(2):
+        model(torch.randn(256, 512, device="cuda")).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        for name, value in model.state_dict().items():
+            average[name].lerp_(value, 0.01)
+
+
 def without_modules():
     weights = [torch.randn(512, 512, device="cuda", requires_grad=True) for _ in range(3)]
     optimizer = torch.optim.AdamW(weights)
@@ -148,6 +160,7 @@ def measured(name):
         stepped_in_backward,
         accumulated,
         clipped,
+        averaged,
         without_modules,
     ],
     ids=lambda f: f.__name__,

@@ -115,6 +115,10 @@ class _Played:
             record.collective = True
             if sighting.role:
                 record.note_role(sighting.role)
+        elif sighting.what == "copy":
+            source = self.ledger.live.get(sighting.leaf_address)
+            if source is not None:
+                record.note_copy(source)
         elif sighting.what == "role":
             record.note_role(sighting.role, sighting.name)
         else:

@@ -65,7 +65,7 @@ class StateLog:
         self.enter(self.states[-1])
 
 
-What = Literal["role", "trained", "gradient", "collective", "mark", "root call ended"]
+What = Literal["role", "trained", "gradient", "collective", "copy", "mark", "root call ended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Sighting:
     role: str = ""
     name: str | None = None
     leaf_address: int = 0
-    """Of the storage that a gradient belongs to."""
+    """Of the storage that a gradient belongs to, or that was copied."""
     is_parameter: bool = False
     number: int = 0
     """Of the root call."""
@@ -126,6 +126,11 @@ class LateSightings:
             leaf_address = self._address_of(leaf) if _on_cuda(leaf) else 0
             address = self._address_of(gradient)
             self._keep("gradient", address, components.GRADIENTS, name, leaf_address, is_parameter)
+
+    def note_copy(self, source: torch.Tensor, copy: torch.Tensor) -> None:
+        """``copy`` has the values of ``source``."""
+        if _on_cuda(source) and _on_cuda(copy):
+            self._keep("copy", self._address_of(copy), leaf_address=self._address_of(source))
 
     def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
         """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
