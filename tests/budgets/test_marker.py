@@ -167,20 +167,6 @@ def test_an_unknown_argument_of_a_mark_further_out_is_refused_too():
     assert "there is no argument vram" in refusal_of(UsageMistake, {"gib": 4}, {"vram": 40})
 
 
-@pytest.mark.parametrize(
-    ("mark", "written"),
-    [
-        ({}, "mem_budget()"),
-        ({"reason": "later"}, "mem_budget(reason='later')"),
-        ({"gib": None, "gpus": 1}, "mem_budget(gpus=1)"),
-        ({"metric": "reserved"}, "mem_budget(metric='reserved')"),
-    ],
-)
-def test_a_mark_that_limits_nothing_is_refused(mark, written):
-    text = refusal_of(UsageMistake, mark)
-    assert text.startswith(f"{written}: this limits nothing; write gib=40, or gpu='H100-80GB'")
-
-
 @pytest.mark.parametrize("name", ["gib", "host_gib"])
 @pytest.mark.parametrize("value", ["40", True, [40], {"activations": 4}, 4 + 0j])
 def test_a_size_that_is_no_number_is_refused(name, value):
@@ -398,15 +384,10 @@ def test_the_closest_growth_wins_over_the_settings():
     assert read({"gib": 1}, max_growth="9%").max_growth == "9%"
 
 
-def test_growth_alone_is_a_budget_and_is_known_as_one():
-    assert read({"max_growth": "2%"}).is_of_growth_alone
-    assert not read({"gib": 1, "max_growth": "2%"}).is_of_growth_alone
-    assert not read({"gib": 1}).is_of_growth_alone
-
-
-def test_growth_of_the_settings_is_no_limit_of_a_mark_without_any():
-    text = refusal_of(UsageMistake, {"reason": "x"}, max_growth="9%")
-    assert "this limits nothing" in text
+def test_a_budget_of_host_memory_alone_is_not_of_the_card():
+    assert read({}).is_of_card
+    assert read({"host_gib": 1, "components": {"activations": 1}}).is_of_card
+    assert not read({"host_gib": 1}).is_of_card
 
 
 def test_a_mark_that_cannot_be_used_is_an_error_of_this_package():

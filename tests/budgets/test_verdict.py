@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.budgets.verdict import ERROR, OVER, WITHIN, Verdict, judge
+from pytest_membudget.budgets.verdict import ERROR, OVER, WITHIN, Verdict, judge, suggested_gib
 from pytest_membudget.components import COMPONENTS
 from pytest_membudget.hardware.machines import Machine
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
@@ -209,3 +209,27 @@ def test_with_a_budget_of_host_memory_alone_nothing_need_be_on_the_card():
 
 def test_host_memory_does_not_check_the_cards_budget():
     assert judge(Budget(gib=40, host_gib=150), [report(0)], None, held(75 * GIB)).name == ERROR
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "gib"),
+    [
+        (0, 0),
+        (1, 9.4e-10),
+        (10 * GIB, 10),
+        (10 * GIB + 1, 11),
+        (int(74.67 * GIB), 75),
+        (int(0.0123 * GIB), 0.013),
+    ],
+)
+def test_the_suggested_budget_has_two_digits_and_is_enough(size_bytes, gib):
+    assert suggested_gib(size_bytes) == gib  # 1 / 2**30 is 9.31e-10
+
+
+def test_without_a_limit_the_verdict_says_what_to_write_on_the_rank_that_takes_most():
+    reports = [report(GIB), report(3 * GIB // 2, rank=1)]
+
+    verdict = judge(Budget(gpus=2), reports, None)
+
+    assert (verdict.name, verdict.rank) == ("unset", 1)
+    assert verdict.reason == "rank 1 of 2: takes 1.50 GiB, and nothing limits it; write gib=1.5"

@@ -27,11 +27,17 @@ CONFTEST = """
         "test_unchecked_and_expected": error("could not be traced"),
         "test_more_on_cuda": takes(1),
         "test_a_little_more_on_cuda": takes(1),
+        "test_growth_alone": takes(1),
+        "test_bare": takes(3.125, activations=3),
+        "test_bare_raises": raises("AssertionError: 2 > 1"),
+        "test_bare_takes_nothing": takes(0),
     }
     MEASURED = {
         "test_within": takes(1),
         "test_more_on_cuda": takes(3),
         "test_a_little_more_on_cuda": takes(1.25),
+        "test_bare": takes(3.25),
+        "test_growth_alone": takes(1),
     }
 
 
@@ -86,6 +92,15 @@ BUDGETS = """
     @pytest.mark.mem_budget(max_growth="1%")
     def test_growth_alone(): ...
 
+    @pytest.mark.mem_budget
+    def test_bare(): ...
+
+    @pytest.mark.mem_budget
+    def test_bare_raises(): ...
+
+    @pytest.mark.mem_budget(gpus=1, metric="allocated")
+    def test_bare_takes_nothing(): ...
+
     @pytest.mark.xfail
     @pytest.mark.mem_budget(gib=2)
     def test_over_and_expected(): ...
@@ -116,8 +131,10 @@ FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
 
-PASSED = {"test_within", "test_a_little_more_on_cuda", "test_nothing_ran_here"}
-SKIPPED = {"test_skips_itself", "test_growth_alone"}
+#: Without a limit; pytest's reports have no word for them but that they have not failed.
+UNSET = {"test_bare", "test_growth_alone"}
+PASSED = {"test_within", "test_a_little_more_on_cuda", "test_nothing_ran_here"} | UNSET
+SKIPPED = {"test_skips_itself"}
 XFAILED = {"test_over_and_expected", "test_raises_and_expected"}
 #: With an estimate that is over, or out of memory on its card.
 OVER = {"test_over", "test_component", "test_out_of_memory", "test_over_and_another_expected"}
@@ -125,6 +142,8 @@ OVER = {"test_over", "test_component", "test_out_of_memory", "test_over_and_anot
 UNCHECKED = {
     "test_lost",
     "test_raises",
+    "test_bare_raises",
+    "test_bare_takes_nothing",
     "test_unchecked",
     "test_nothing_on_cuda",
     "test_malformed",
@@ -166,6 +185,17 @@ def test_skips_are_skips_and_are_told_as_unchecked(run):
     assert {nodeid.rpartition("::")[2] for nodeid in told} == SKIPPED
 
 
+def test_a_test_without_a_limit_is_counted_as_unset_and_says_what_to_write(run):
+    assert {name for name, row in run.rows.items() if row["verdict"] == "unset"} == UNSET
+    # the next figure of two digits
+    bare = "measured on CUDA: takes 3.25 GiB, and nothing limits it; write gib=3.3"
+    assert f"unset: test_budgets.py::test_bare: {bare}" in run.summary
+    assert "max_growth='1%' alone checks nothing without a base" in run.rows["test_growth_alone"]["reason"]
+    assert ", 2 unset" in run.lines[-1]
+    [verdict] = run.cases["test_bare"].findall("properties/property[@name='membudget.verdict']")
+    assert verdict.get("value") == "unset"
+
+
 def test_xfail_expects_an_exceeded_budget_and_an_error_of_the_body_and_nothing_else(run):
     assert {name for name, outcome in run.outcomes.items() if outcome == "xfailed"} == XFAILED
 
@@ -196,14 +226,15 @@ def counts(run):
 
 
 def test_the_counts_are_of_what_they_say(run):
-    # over: four, the one that xfail expects, the one that was measured over; 7 errors, one expected
+    # over: four, the one that xfail expects, the one that was measured over; 9 errors, one expected
     assert counts(run) == [
-        "8 estimated (2 within",
-        "6 over)",
-        "7 without an estimate",
-        "3 measured",
+        "10 estimated (2 within",
+        "6 over",
+        "2 unset)",
+        "9 without an estimate",
+        "5 measured",
         "5 not measured (over budget already)",
-        "2 unchecked",
+        "1 unchecked",
     ]
 
 

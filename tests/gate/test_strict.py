@@ -24,6 +24,8 @@ FILES = {
             "test_skips_itself": skips("too slow"),
             "test_waived": takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")]),
             "test_waived_too_low": takes(1, caveats=[Caveat(LIBRARY, "cufftXtMakePlanMany")]),
+            "test_bare": takes(1),
+            "test_growth_alone": takes(1),
             "test_measured": takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
         }
 
@@ -78,6 +80,8 @@ FILES = {
         def test_waived_skip(): ...
         @pytest.mark.mem_budget(max_growth="1%")
         def test_growth_alone(): ...
+        @pytest.mark.mem_budget
+        def test_bare(): ...
         @budget
         def test_waived(): ...
         @budget
@@ -115,6 +119,7 @@ NOT_CHECKED = {
     "test_skipif",
     "test_not_run",
     "test_growth_alone",
+    "test_bare",
     "test_waived_too_low",
 }
 OVER = {"test_over_by_its_bound", "test_over"}

@@ -4,7 +4,6 @@ import pytest
 
 #: Argument as written, and what the failure has to say besides it.
 MALFORMED = [
-    ("", "write gib=40"),
     ("40", "write mem_budget(gib=40)"),
     ("gib='40'", "write a finite number of GiB above 0, as in gib=40"),
     ("gib=True", "write a finite number of GiB above 0, as in gib=40"),

@@ -57,6 +57,13 @@ def test_a_component_over_its_budget_is_told_in_the_words_of_the_verdict(reporte
     assert explained(one, quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
 
 
+def test_a_test_without_a_limit_is_no_green_one_and_says_what_to_write(reported, row):
+    one = reported(row(verdict="unset", limit_bytes=None))
+    assert (one.level, one.word, one.is_listed) == ("warning", "unset", True)
+    assert explained(one, quoted) == "Takes 4.00 GiB. It has no limit."
+    assert to_do(one, quoted) == "Set a limit: write gib=4."
+
+
 def test_a_failure_that_is_expected_is_none(reported, over):
     one = reported(over(expected=True))
     assert (one.level, one.word) == ("fine", "over budget (expected)")
@@ -86,6 +93,8 @@ def test_a_budget_that_was_not_checked_fails(reported, row):
         ("shrunk", "over", "failure", "over budget"),
         ("waived", "error", "failure", "not checked"),
         ("unchanged", "skipped", "notice", "skipped"),
+        ("unchanged", "unset", "warning", "unset"),
+        ("waived", "unset", "notice", "waived"),
     ],
 )
 def test_a_status_beside_the_base(reported, row, over, comparison, status, verdict, level, word):

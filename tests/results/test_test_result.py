@@ -77,13 +77,29 @@ def test_the_worst_estimate_is_of_the_tests_own_and_of_no_scenario():
 
 
 @pytest.mark.parametrize(
-    ("budget", "verdict"), [(Budget(max_growth="1%"), "skipped"), (Budget(gib=1, max_growth="1%"), "within")]
+    ("comparison", "verdict", "reason"),
+    [
+        (Comparison("not-comparable", "no base"), "unset", "not compared: no base; why"),
+        (Comparison("new", "not there"), "unset", "not compared: not there; why"),
+        (Comparison("unchanged", base_bytes=1), "within", ""),
+        (Comparison("grown", base_bytes=1), "within", ""),
+        (None, "unset", "why"),
+    ],
 )
-def test_a_budget_of_growth_alone_that_cannot_be_compared_is_not_checked(budget, verdict):
-    compared = with_comparison(result(budget=budget), Comparison("not-comparable", "no base"))
+def test_a_comparison_is_all_that_checks_a_budget_of_growth_alone(comparison, verdict, reason):
+    compared = with_comparison(result(verdict="unset", budget=Budget(max_growth="1%")), comparison)
 
-    assert compared.verdict == verdict
-    assert compared.status == "not-comparable"
+    assert (compared.verdict, compared.reason) == (verdict, reason)
+    assert compared.exceeds == (comparison is not None and comparison.status == "grown")
+
+
+def test_a_test_without_any_limit_stays_so_whatever_the_comparison_finds():
+    assert (
+        with_comparison(
+            result(verdict="unset", budget=Budget()), Comparison("unchanged", base_bytes=1)
+        ).verdict
+        == "unset"
+    )
 
 
 def test_a_report_of_host_memory_has_no_host_of_its_own():

@@ -396,7 +396,6 @@ def test_the_settings_stand_under_what_is_not_written(folder):
 @pytest.mark.parametrize(
     ("gib", "told"),
     [
-        ("metric: reserved", "f.membudget.yaml:2: this limits nothing; write gib: 40, or gpu: H100-80GB"),
         ("gib: 1\ngpu: H200X", "f.membudget.yaml:4: gpu: H200X: 'H200X' is not in the catalogue"),
         (
             "gib: 1\ncomponents: {cached: 1}",

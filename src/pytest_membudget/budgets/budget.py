@@ -50,7 +50,7 @@ GROWTH: Final = Parsed("share, size or both", _growth)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of one test; ``gib``, ``gpu``, ``host_gib``, ``components`` or ``max_growth`` is set."""
+    """The limits of one test; without any the test is estimated, and counted as ``unset``."""
 
     gib: float | None = described(
         GIB,
@@ -102,17 +102,9 @@ class Budget:
         return bytes_of_gib(self.gib) if self.gib is not None else None
 
     @property
-    def limits_card(self) -> bool:
-        """Whether it limits GPU memory; False for a budget of host memory alone."""
-        if self.gib is not None or self.gpu is not None or self.components:
-            return True
-        return self.max_growth is not None and self.host_gib is None
-
-    @property
-    def is_of_growth_alone(self) -> bool:
-        """Whether ``max_growth`` is the only limit, which needs a base to compare with."""
-        limits = self.gib is not None or self.gpu is not None or self.host_gib is not None
-        return self.max_growth is not None and not limits and not self.components
+    def is_of_card(self) -> bool:
+        """Whether it is for what is on a GPU; else it is of host memory alone."""
+        return self.host_gib is None or self.gib is not None or self.gpu is not None or bool(self.components)
 
     @property
     def named_ranks(self) -> tuple[int, ...] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..components import METRICS_WITH
@@ -82,15 +81,10 @@ def _raise_first(mistakes: Mistakes) -> None:
 
 
 def check_budget(budget: Budget, written: Mapping[str, Node], place: Node, mistakes: Mistakes) -> None:
-    """Collect fields of ``budget`` that contradict each other or limit nothing.
+    """Collect fields of ``budget`` that contradict each other.
 
     ``written`` are the fields that the user has written at ``place``, without the settings' defaults.
     """
-    # max_growth of the settings does not limit this test
-    limits = budget if "max_growth" in written else replace(budget, max_growth=None)
-    if not limits.limits_card and limits.host_gib is None:
-        remedy = f"{place.example('gib', 40)}, or {place.example('gpu', 'H100-80GB')}"
-        mistakes.add(place, f"this limits nothing; write {remedy} for what that card can hold")
     for component, metrics in METRICS_WITH.items():
         if component in budget.components and budget.metric not in metrics:
             what = f"{component} is no part of {budget.metric} memory, so its budget would check nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,10 @@ from .budget import Budget
 
 WITHIN = "within"
 OVER = "over"
+UNSET = "unset"
 ERROR = "error"
 SKIPPED = "skipped"
+VERDICTS = (WITHIN, OVER, UNSET, ERROR, SKIPPED)
 
 #: Outcomes of a worker's answer that have a figure; other tests that run at the same time do not change it.
 FIGURES = ("traced", "out_of_memory")
@@ -21,7 +24,10 @@ FIGURES = ("traced", "out_of_memory")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``within``, ``over``, ``error`` (there is no figure) or ``skipped``, with the reason in one line."""
+    """One of ``VERDICTS``, with the reason in one line.
+
+    ``unset``: there is a figure, and no limit; ``error``: there is no figure.
+    """
 
     name: str
     reason: str
@@ -40,13 +46,16 @@ def judge(
     ``capacity_bytes``: the memory of the named card for the budget's metric (all of it for ``device``, less
     the CUDA context for the others); it is the limit if no ``gib`` is given. Memory that is not modelled
     counts with its bound, if it has one. ``machine``: compared with ``host_gib``. No report, or one in which
-    nothing was allocated, is an error: a budget that checked nothing never passes.
+    nothing was allocated, is an error: a budget that checked nothing never passes. Without a limit the
+    verdict is ``unset``.
     """
     limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_bytes
     unchecked = _unchecked(budget, reports, machine)
     if unchecked is not None:
         return Verdict(ERROR, unchecked)
     worst = max(reports, key=lambda report: report.most_bytes)
+    if limit_bytes is None and budget.host_gib is None and not budget.components:
+        return _of_rank(budget, worst, UNSET, _unset_text(budget, worst))
     if limit_bytes is not None and worst.most_bytes > limit_bytes:
         excess = gib_text(worst.most_bytes - limit_bytes)
         reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}{_bound_text(worst)}"
@@ -59,7 +68,7 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
     """Why a part of ``budget`` has nothing to check; None if every part has."""
     if not reports:
         return "no estimate: nothing was checked"
-    if budget.limits_card and all(report.peak.allocated_bytes == 0 for report in reports):
+    if budget.is_of_card and all(report.peak.allocated_bytes == 0 for report in reports):
         return (
             "the test allocated nothing on cuda, so its budget checked nothing; "
             "put the model and its inputs on device 'cuda'"
@@ -70,6 +79,25 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
             "offload to the host what it is for, or leave host_gib out"
         )
     return None
+
+
+def suggested_gib(size_bytes: int) -> float:
+    """A budget for a test that takes ``size_bytes``: the next GiB of two digits, at most a tenth more."""
+    if size_bytes <= 0:
+        return 0.0
+    step = 10.0 ** (math.floor(math.log10(size_bytes / GIB)) - 1)
+    return float(f"{math.ceil(size_bytes / GIB / step) * step:.12g}")
+
+
+def _unset_text(budget: Budget, worst: MemoryReport) -> str:
+    size = f"{gib_text(worst.peak_bytes)}{_bound_text(worst)}"
+    enough = suggested_gib(worst.most_bytes)
+    if budget.max_growth is None:
+        return f"takes {size}, and nothing limits it; write gib={enough:g}"
+    return (
+        f"takes {size}, and max_growth={budget.max_growth!r} alone checks nothing without a base; "
+        f"write gib={enough:g}, or run pytest with --membudget-compare=REF"
+    )
 
 
 def _bound_text(report: MemoryReport) -> str:

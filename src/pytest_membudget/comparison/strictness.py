@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from ..budgets.settings import TABLE, Waiver
-from ..budgets.verdict import ERROR, SKIPPED, WITHIN
+from ..budgets.verdict import ERROR, SKIPPED, UNSET, WITHIN
 from ..results.comparison import NOT_COMPARABLE, STILL_OVER, UNCHANGED, WAIVED, Comparison
 from ..results.test_result import TestResult
 
@@ -35,6 +35,8 @@ def unchecked_in(result: TestResult) -> list[Unchecked]:
 def _found(result: TestResult) -> Iterator[Unchecked]:
     if result.verdict == SKIPPED:
         yield Unchecked(result.reason, _SKIP_REMEDY)
+    elif result.verdict == UNSET:
+        yield Unchecked(result.reason, "set a limit in its mark")
     elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
         yield Unchecked(result.reason, "let the test run to its end")
     elif result.verdict == WITHIN or result.status == STILL_OVER:

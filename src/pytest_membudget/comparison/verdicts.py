@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Final
 from ..budgets.budget import Budget
 from ..budgets.growth import Growth, parse_growth
 from ..budgets.settings import Waiver
-from ..budgets.verdict import ERROR, OVER, SKIPPED
+from ..budgets.verdict import ERROR, OVER, SKIPPED, suggested_gib
 from ..memory_report import MemoryReport
 from ..names import FAKE, STAND_IN
 from ..results.comparison import (
@@ -31,14 +30,12 @@ from ..results.comparison import (
     growth_text,
 )
 from ..results.test_result import TestResult
-from ..units import GIB, gib_text
+from ..units import gib_text
 from .base.base import Facts
 from .findings import findings, input_factor
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
 _SHRUNK_SHARE = 0.01
-#: Digits of a suggested budget: one step is a tenth of it at most.
-_DIGITS = 2
 #: Distributions with other versions: most that a test names; the session's comparison has all.
 _VERSIONS = 5
 #: The devices of estimates, as messages name them.
@@ -155,14 +152,10 @@ def with_waiver(
 
 
 def _tighter(head: TestResult, figure: MemoryReport) -> float | None:
-    """A budget of two digits that would be enough; None if the present one is no larger."""
+    """A budget that would be enough; None if the present one is no larger."""
     gib = head.budget.gib if head.budget is not None else None
-    peak = figure.peak_bytes / GIB
-    if gib is None or not peak:
-        return None
-    step = 10.0 ** (math.floor(math.log10(peak)) + 1 - _DIGITS)
-    suggested = float(f"{math.ceil(peak / step) * step:.12g}")
-    return suggested if suggested < gib else None
+    suggested = suggested_gib(figure.peak_bytes)
+    return suggested if gib is not None and 0 < suggested < gib else None
 
 
 def _figures(result: TestResult) -> list[MemoryReport]:

@@ -15,7 +15,7 @@ from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base.head_run import is_whole, lists_removed, requested_files
 from ..comparison.base.run import Invocation
 from ..comparison.comparing import Comparing, Plan, comparison_notices
-from ..names import BASE, MARKER
+from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.failure import failure_text
 from ..results.test_result import TestResult
@@ -37,6 +37,7 @@ from .test_reports import (
     reason_of_skip,
     result_in,
     skip_text,
+    unset_status,
 )
 from .xdist import End, end_of, is_first, is_worker, send_end, send_start, start_of
 
@@ -70,8 +71,7 @@ class Gate:
             shared=start.base,
             is_owner=not self._is_worker,
         )
-        compares = plan.is_on or config.pluginmanager.hasplugin(BASE)
-        self._session = BudgetSession(settings, self._choice.begin, self._comparing, compares=compares)
+        self._session = BudgetSession(settings, self._choice.begin, self._comparing)
         #: node ids of all tests with budgets, deselected ones included
         self._collected: dict[str, None] = {}
         #: node ids of all tests, deselected ones included
@@ -229,6 +229,11 @@ class Gate:
             return self._session.strict(self._session.without_estimate(item, SKIPPED, reason))
         reason = f"it failed before it could be estimated: {failure_line(report)}"
         return self._session.without_estimate(item, ERROR, reason)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
+        """Tests without a limit have an outcome of their own: they have not failed, and passed nothing."""
+        return unset_status(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect results, from this process and from xdist workers."""

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from ..budgets.budget import Budget
 from ..budgets.limits import limit_of
 from ..budgets.marked_test import MarkedTest
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
-from ..budgets.verdict import ERROR, OVER, SKIPPED, WITHIN, Verdict
+from ..budgets.verdict import ERROR, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
 from ..estimates.estimate import Estimate
@@ -32,12 +31,6 @@ Progress = Callable[[int, int, str], None]
 #: Why a scenario is not measured: it has no body that could run.
 _ANALYTIC = "analytic scenario"
 
-#: Why a mark that limits growth alone checks nothing; never a pass.
-_NOT_COMPARED = (
-    "not compared: max_growth alone checks nothing without a base; run pytest with --membudget-compare=REF, "
-    "or write gib=... too"
-)
-
 #: Key of the item's stash, not a dictionary by node id: two tests may have the same node id.
 _RESULT = pytest.StashKey[TestResult]()
 
@@ -50,17 +43,11 @@ class BudgetSession:
         settings: Settings,
         begin: Begin,
         comparing: Comparing,
-        *,
-        compares: bool,
     ) -> None:
-        """``begin``: makes the estimators.
-
-        ``compares``: there is a base; without one a budget of growth alone is not checked.
-        """
+        """``begin``: makes the estimators."""
         self._settings = settings
         self._begin = begin
         self._comparing = comparing
-        self._compares = compares
         self._estimators: Estimators | None = None
         #: files that contain marks, and no test with a budget
         self._hiding: list[str] = []
@@ -128,7 +115,7 @@ class BudgetSession:
             self.results.settled(result, expected=error is not None and expects_failure(item, error))
 
     def _measured(self, item: pytest.Item, result: TestResult) -> TestResult:
-        if result.measurements or result.verdict not in (WITHIN, OVER):
+        if result.measurements or result.verdict not in (WITHIN, OVER, UNSET):
             return result
         test = marked_test(item, self._settings)
         if not test.has_body:
@@ -157,12 +144,8 @@ class BudgetSession:
                 continue
             test = marked_test(item, self._settings)
             with suppress(Exception):  # its result has the reason
-                if test.budget is not None and not self._is_unchecked(test.budget):
+                if test.budget is not None:
                     self._estimator.expect(test)
-
-    def _is_unchecked(self, budget: Budget) -> bool:
-        """Whether ``budget`` limits growth alone, and there is no base to compare with."""
-        return budget.is_of_growth_alone and not self._compares
 
     @property
     def _estimator(self) -> Estimator:
@@ -199,8 +182,6 @@ class BudgetSession:
         if test.mistake:
             return _result(test, Estimate(Verdict(ERROR, test.mistake)))
         try:
-            if test.budget is not None and self._is_unchecked(test.budget):
-                return _result(test, Estimate(Verdict(SKIPPED, _NOT_COMPARED), test.budget))
             return _result(test, self._estimator.estimate(test))
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"

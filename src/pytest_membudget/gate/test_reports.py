@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from ..budgets.verdict import ERROR, SKIPPED
+from ..budgets.verdict import ERROR, SKIPPED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
-from ..reporting.figures import figures
+from ..reporting.figures import PREFIX, figures
 from ..results.test_result import TestResult
 
 #: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.
@@ -47,7 +47,17 @@ def result_in(report: pytest.TestReport) -> TestResult | None:
 def hand_over_properties(item: pytest.Item, result: TestResult) -> None:
     """Add the figures and the body's recorded properties to ``item``, once even if it is rerun."""
     recorded = [*((name, value) for name, value in result.properties), *figures(result)]
+    if result.verdict == UNSET:  # pytest's JUnit file has it as passed
+        recorded.append((f"{PREFIX}verdict", UNSET))
     item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
+
+
+def unset_status(report: pytest.TestReport) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """Category, letter and word of a test without a limit, as pytest's terminal has them; None for others."""
+    written = getattr(report, _RESULT, None)
+    if written is None or written["verdict"] != UNSET or not report.passed or is_expected(report):
+        return None
+    return UNSET, "u", (UNSET.upper(), {"yellow": True})
 
 
 def is_expected(report: pytest.TestReport) -> bool:

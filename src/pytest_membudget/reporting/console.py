@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..budgets.verdict import UNSET
 from ..memory_report import MemoryReport
 from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, versions_text
 from ..results.test_result import TestResult
@@ -36,6 +37,11 @@ def summary_lines(
     yield from legend(rows)
     yield from small_line(rows)
     yield from _changed(rows)
+    unset = [row for row in rows if row.verdict == UNSET]
+    for row in unset[:_UNSET]:
+        yield f"unset: {row.nodeid}: {row.reason}"
+    if len(unset) > _UNSET:
+        yield f"and {len(unset) - _UNSET} more without a limit; report.json has all"
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
     yield _counts(rows, unchecked, not_run)
@@ -45,6 +51,8 @@ def summary_lines(
 _OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
 #: Most passing tests whose changes are listed, the largest first.
 _CHANGED = 10
+#: Tests without a limit that are listed with what to write.
+_UNSET = 20
 _TEXTS = ("test", "rank", "largest component", "verdict")
 
 
@@ -169,10 +177,11 @@ def _allows_growth(row: TestResult) -> bool:
 
 def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: int) -> str:
     verdicts = [row.verdict for row in rows]
-    within, over, failed = (verdicts.count(word) for word in ("within", "over", "error"))
+    within, over, unset, failed = (verdicts.count(word) for word in ("within", "over", "unset", "error"))
     cached = sum(row.cached for row in rows)
     kept = f", {cached} from cache" if cached else ""
-    parts = [f"{within + over} estimated ({within} within, {over} over{kept})"]
+    no_limit = f", {unset} unset" if unset else ""
+    parts = [f"{within + over + unset} estimated ({within} within, {over} over{no_limit}{kept})"]
     if failed:
         parts.append(f"{failed} without an estimate")
     parts += [*_compared_parts(rows), *_measured_parts(rows)]

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ..budgets.verdict import VERDICTS
 from ..components import METRICS, TENSOR_COMPONENTS
 from ..errors import UsageMistake
 from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver, VersionChange
@@ -135,7 +136,7 @@ _ROW = Keys(
         "nodeid": Text(10_000),
         "file": Text(1000),
         "line": Of(whole(0, most=10**9)),
-        "verdict": Of(Choice(("within", "over", "error", "skipped"))),
+        "verdict": Of(Choice(VERDICTS)),
         "reason": _LINES,
         "estimates": ListOf(_FIGURE),
     },
@@ -147,7 +148,7 @@ _ROW = Keys(
         "not_measured": (_LINES, str),
         "measured_on": _OPTIONAL_PLACE,
         "expected": (_FLAG, bool),
-        "without_strict": (Maybe(Of(Choice(("within", "over", "error", "skipped")))), _none),
+        "without_strict": (Maybe(Of(Choice(VERDICTS))), _none),
         "comparison": (Maybe(_COMPARISON), _none),
     },
 )

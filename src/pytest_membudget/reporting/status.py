@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..budgets.verdict import OVER, UNSET, WITHIN, suggested_gib
 from ..results.comparison import (
     EXPIRED,
     GROWN,
@@ -20,7 +20,7 @@ from ..results.comparison import (
     versions_text,
 )
 from ..results.test_result import TestResult
-from ..units import GIB, gib_text
+from ..units import gib_text
 from .causes import Cause, Code, input_text
 from .document import Document
 from .marks import SMALL
@@ -43,11 +43,12 @@ _BY_STATUS = {
 }
 _BY_VERDICT = {
     "over": (FAILURE, "over budget"),
+    "unset": (WARNING, "unset"),
     "error": (FAILURE, "not checked"),
     "skipped": (NOTICE, "skipped"),
     "within": (FINE, "within budget"),
 }
-#: Statuses that apply to tests over budget too.
+#: Statuses that apply to tests over budget, and without one, too.
 _KNOW_OVER = (NEW_OVER, GROWN, EXPIRED, STILL_OVER, WAIVED)
 
 
@@ -107,7 +108,7 @@ def _reported(result: TestResult) -> ReportedTest:
     verdict, comparison = result.verdict, result.comparison
     level, word = _BY_VERDICT[verdict]
     status = result.status
-    if status is not None and (verdict == "within" or (verdict == "over" and status in _KNOW_OVER)):
+    if status is not None and (verdict == WITHIN or (verdict in (OVER, UNSET) and status in _KNOW_OVER)):
         level, word = _BY_STATUS[status]
         if status == UNCHANGED and comparison is not None and comparison.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
@@ -146,6 +147,8 @@ def explained(one: ReportedTest, code: Code) -> str:
         said = [f"Its budget was not checked: {code(result.reason)}."]
     elif result.verdict == "skipped":
         said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
+    elif result.verdict == UNSET:
+        said.append("It has no limit.")
     elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
         said.append(f"{one.word.capitalize()}: {code(reason)}.")
     return " ".join(said)
@@ -188,6 +191,8 @@ def to_do(one: ReportedTest, code: Code) -> str:
         return " ".join(line.strip() for line in result.details.splitlines()[1:])
     if result.verdict == "error":
         return "Make its budget one that can be checked: a budget that was not is a failure."
+    if one.word == "unset":
+        return f"Set a limit: {_enough(one)}."
     if status == SHRUNK:
         suggested = result.comparison.suggested_gib if result.comparison is not None else None
         return f"The budget can be tightened to gib={suggested:g}." if suggested is not None else ""
@@ -203,7 +208,12 @@ def to_do(one: ReportedTest, code: Code) -> str:
 def _larger_budget(one: ReportedTest) -> str:
     if one.result.budget is None or one.result.budget.gib is None:
         return "name a larger card"
-    return f"write gib={math.ceil((one.peak_bytes or 0) / GIB * 10) / 10:g} with a reason"
+    return f"{_enough(one)} with a reason"
+
+
+def _enough(one: ReportedTest) -> str:
+    figure = one.result.figure
+    return f"write gib={suggested_gib(figure.most_bytes if figure is not None else 0):g}"
 
 
 def _place_of(one: ReportedTest, code: Code) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from ..budgets.budget import Budget
-from ..budgets.verdict import OVER, SKIPPED, WITHIN, Verdict
+from ..budgets.verdict import OVER, UNSET, WITHIN, Verdict
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
-from .comparison import EXCUSING, FAILING, GROWN, NOT_COMPARABLE, Comparison, versions_text
+from .comparison import EXCUSING, FAILING, GROWN, Comparison, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
@@ -28,7 +28,7 @@ class TestResult:
     """The file of the mark, relative to pytest's root folder."""
     line: int
     verdict: str
-    """``within``, ``over``, ``error`` or ``skipped``."""
+    """One of ``budgets.verdict.VERDICTS``."""
     reason: str
     """The reason of the verdict, in one line."""
     budget: Budget | None = None
@@ -220,22 +220,23 @@ _PLAIN = (
 def with_measurement(
     result: TestResult, verdict: Verdict, details: str, reports: Sequence[MemoryReport], card: str | None
 ) -> TestResult:
-    """``result`` with what was measured on ``card``; a verdict other than ``within`` replaces its own."""
+    """``result`` with what was measured on ``card``; its verdict replaces another one."""
     measured = replace(result, measurements=tuple(reports), measured_on=card)
-    if verdict.name == result.verdict:
+    if verdict.name == result.verdict != UNSET:
         return measured
     reason = f"measured on CUDA: {verdict.reason}"
     return replace(measured, verdict=verdict.name, reason=reason, details=details, rank=verdict.rank)
 
 
 def with_comparison(result: TestResult, comparison: Comparison | None) -> TestResult:
-    """``result`` with its comparison. A budget of growth alone that cannot be compared is not checked."""
+    """``result`` with its comparison, which is all that checks a budget of growth alone."""
     compared = replace(result, comparison=comparison)
-    if comparison is None or comparison.status != NOT_COMPARABLE:
+    limits_growth = result.budget is not None and result.budget.max_growth is not None
+    if comparison is None or result.verdict != UNSET or not limits_growth:
         return compared
-    if result.budget is None or not result.budget.is_of_growth_alone:
-        return compared
-    return replace(compared, verdict=SKIPPED, reason=f"not compared: {comparison.reason}")
+    if comparison.base_bytes is None:
+        return replace(compared, reason=f"not compared: {comparison.reason}; {result.reason}")
+    return replace(compared, verdict=WITHIN, reason="")
 
 
 def _reports(written: Sequence[Mapping[str, Any]]) -> tuple[MemoryReport, ...]:

@@ -14,11 +14,16 @@ def cases(text):
 
 
 def test_counts_and_order_are_those_of_the_report(document, row, over):
-    rows = [row("t.py::a"), over("t.py::b"), row("t.py::c", verdict="skipped", estimates=[])]
+    rows = [
+        row("t.py::a"),
+        over("t.py::b"),
+        row("t.py::c", verdict="skipped", estimates=[]),
+        row("t.py::d", verdict="unset"),
+    ]
     text = junit(document(*rows))
     suite = ElementTree.fromstring(text).find("testsuite")
-    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("3", "1", "1")
-    assert list(cases(text)) == ["a", "b", "c"]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "1", "2")
+    assert list(cases(text)) == ["a", "b", "c", "d"]
 
 
 def test_a_case_has_its_figures_as_properties(document, row):

@@ -10,6 +10,8 @@ from ..document import Document
 from ..figures import PREFIX, figures
 from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 
+#: Verdicts of tests that have neither passed nor failed.
+_SKIPPED = ("skipped", "unset")
 #: Most holders or findings that the text of a failure lists.
 _CAUSES = 10
 
@@ -24,7 +26,7 @@ def junit(document: Document) -> str:
         tests=str(len(ordered)),
         failures=str(sum(one.level == FAILURE for one in ordered)),
         errors="0",
-        skipped=str(sum(one.result.verdict == "skipped" for one in ordered)),
+        skipped=str(sum(one.result.verdict in _SKIPPED for one in ordered)),
     )
     for one in ordered:
         _add_case(suite, one)
@@ -48,7 +50,7 @@ def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
     if one.level == FAILURE:
         failure = ElementTree.SubElement(case, "failure", message=text, type=one.word)
         failure.text = "\n".join(_full(one, text))
-    elif result.verdict == "skipped":
+    elif result.verdict in _SKIPPED:
         ElementTree.SubElement(case, "skipped", message=result.reason)
     elif result.comparison is not None and result.comparison.findings:
         ElementTree.SubElement(case, "system-out").text = "\n".join([text, *change_lines(result.comparison)])

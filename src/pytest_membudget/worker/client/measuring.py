@@ -51,7 +51,7 @@ class MeasuringEstimator(Estimator):
         assert test.budget is not None
         if self._why_not is not None:
             raise NotEstimated(self._why_not)
-        if not test.budget.limits_card:
+        if not test.budget.is_of_card:
             raise NotEstimated("its budget is of host memory alone")
         budget = replace(test.budget, host_gib=None)
         try:
