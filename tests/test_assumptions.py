@@ -7,26 +7,26 @@ import pytest
 
 import pytest_membudget
 from pytest_membudget import assume
-from pytest_membudget.assumptions import told, told_value
+from pytest_membudget.assumptions import assumed, assumed_value
 
 
 def test_nothing_is_told_outside_a_block():
     with assume(true_fraction=0.5):
-        assert told("true_fraction") == 0.5
-    assert told("true_fraction") is None
+        assert assumed("true_fraction") == 0.5
+    assert assumed("true_fraction") is None
 
 
 def test_the_innermost_block_counts_argument_by_argument():
     with assume(true_fraction=0.5, bins=8):
         with assume(true_fraction=0.1):
-            assert (told("true_fraction"), told("bins")) == (0.1, 8)
-        assert told("true_fraction") == 0.5
+            assert (assumed("true_fraction"), assumed("bins")) == (0.1, 8)
+        assert assumed("true_fraction") == 0.5
 
 
 def test_a_block_ends_where_its_code_raises():
     with pytest.raises(KeyError), assume(bins=8):
         raise KeyError
-    assert told("bins") is None
+    assert assumed("bins") is None
 
 
 def test_it_is_a_decorator_and_a_block_that_can_be_entered_again():
@@ -34,26 +34,26 @@ def test_it_is_a_decorator_and_a_block_that_can_be_entered_again():
 
     @block
     def run(depth):
-        return told("routing") if depth == 0 else run(depth - 1)
+        return assumed("routing") if depth == 0 else run(depth - 1)
 
     assert run(2) == "balanced"
     with block, block:
-        assert told("routing") == "balanced"
-    assert told("routing") is None
+        assert assumed("routing") == "balanced"
+    assert assumed("routing") is None
 
 
 def test_values_are_told_by_their_type():
     with assume(value=False), assume(value=3), assume(value=0.5):
-        assert [told_value(kind) for kind in (bool, int, float)] == [False, 3, 0.5]
+        assert [assumed_value(kind) for kind in (bool, int, float)] == [False, 3, 0.5]
         with assume(value=4):
-            assert told_value(int) == 4
-    assert told_value(bool) is None
+            assert assumed_value(int) == 4
+    assert assumed_value(bool) is None
 
 
 @pytest.mark.parametrize("given", [{"true_fraction": 0}, {"true_fraction": 1}, {"repeats": 0}, {"bins": 1}])
 def test_ends_of_ranges_are_within(given):
     with assume(**given):
-        assert told(next(iter(given))) == next(iter(given.values()))
+        assert assumed(next(iter(given))) == next(iter(given.values()))
 
 
 @pytest.mark.parametrize(

@@ -15,22 +15,22 @@ Number = bool | int | float
 Routing = Literal["worst", "balanced"] | float
 
 #: Active assumptions, the innermost last. One list for the process: a backward may run in another thread.
-_told: list[Mapping[str, Any]] = []
+_active: list[Mapping[str, Any]] = []
 
 
 class Assumption(contextlib.ContextDecorator):
     """The value of ``assume``: a context manager and a decorator."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self._told = told
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
 
     def __enter__(self) -> None:
-        _told.append(self._told)
+        _active.append(self._values)
 
     def __exit__(self, *error: object) -> None:
-        _told.reverse()
-        _told.remove(self._told)  # the innermost of equal ones
-        _told.reverse()
+        _active.reverse()
+        _active.remove(self._values)  # the innermost of equal ones
+        _active.reverse()
 
 
 def assume(
@@ -47,20 +47,20 @@ def assume(
     Data that the program itself determines is computed, whatever is assumed. Blocks nest: for each argument,
     the innermost block that has it counts.
 
-    - ``true_fraction``: of a mask, the share that is true, 0 to 1 (untold: all of it). Boolean indexing,
+    - ``true_fraction``: of a mask, the share that is true, 0 to 1 (by default all of it). Boolean indexing,
       ``nonzero``, ``torch.where(mask)``, ``masked_select``, ``argwhere``.
-    - ``distinct_fraction``: of a tensor's elements, the share that ``unique`` keeps, 0 to 1 (untold: all).
-    - ``repeats``: how often ``repeat_interleave`` with a tensor repeats on average (untold: an error).
-    - ``bins``: the length of what ``bincount`` gives, and classes of ``one_hot`` (untold: ``minlength``, or
-      an error).
-    - ``routing``: how ``topk`` and ``argmax`` choose, of tokens and experts: ``"worst"`` (untold),
+    - ``distinct_fraction``: of a tensor's elements, the share that ``unique`` keeps, 0 to 1 (by default all).
+    - ``repeats``: how often ``repeat_interleave`` with a tensor repeats on average (by default an error).
+    - ``bins``: the length of what ``bincount`` gives, and classes of ``one_hot`` (by default
+      ``minlength``, or an error).
+    - ``routing``: how ``topk`` and ``argmax`` choose, of tokens and experts: ``"worst"`` (the default),
       ``"balanced"``, or the busiest expert's share over an equal one, 1 or more.
     - ``value``: what reads (``item()``, ``if tensor:``) of unknown data give: ``True`` or ``False`` for
-      booleans, an ``int`` for whole numbers, a ``float`` for the others (untold: ``False``, 1, 1.0).
+      booleans, an ``int`` for whole numbers, a ``float`` for the others (by default ``False``, 1, 1.0).
 
     Raises ``TypeError`` or ``ValueError`` for what cannot be meant.
     """
-    told = {
+    arguments = {
         "true_fraction": _share("true_fraction", true_fraction),
         "distinct_fraction": _share("distinct_fraction", distinct_fraction),
         "repeats": _at_least("repeats", repeats, 0),
@@ -68,7 +68,7 @@ def assume(
         "routing": _routing(routing),
         "value": _value(value),
     }
-    given = {name: one for name, one in told.items() if one is not None}
+    given = {name: one for name, one in arguments.items() if one is not None}
     if not given:
         raise TypeError(
             "assume() has no argument: write what to assume, as in "
@@ -77,14 +77,14 @@ def assume(
     return Assumption(given)
 
 
-def told(name: str) -> Any:
-    """What the innermost block that runs tells of ``name``, an argument of ``assume``; None if none does."""
-    return next((one[name] for one in reversed(_told) if name in one), None)
+def assumed(name: str) -> Any:
+    """The value of ``name``, an argument of ``assume``, in the innermost block that has it; else None."""
+    return next((one[name] for one in reversed(_active) if name in one), None)
 
 
-def told_value(kind: type) -> Any:
-    """What reads of ``kind`` (``bool``, ``int``, ``float``) were told to give; None if nothing."""
-    return next((one["value"] for one in reversed(_told) if type(one.get("value")) is kind), None)
+def assumed_value(kind: type) -> Any:
+    """The assumed value of reads of ``kind`` (``bool``, ``int``, ``float``); None if none is."""
+    return next((one["value"] for one in reversed(_active) if type(one.get("value")) is kind), None)
 
 
 def _share(name: str, value: Any) -> float | None:

@@ -95,7 +95,7 @@ def test_the_last_group_is_gathered_while_what_the_root_has_runs_backward(reshar
     group = replace(GROUP, reshards=reshards)
     blocks = sharded((Block("layers", linear(), 3), Block("head", linear())), (group, None), GROUP)
 
-    assert [sum(term.bytes for term in block.beside_backward) for block in blocks[-1:]] == [flat]
+    assert [sum(term.bytes for term in block.during_backward) for block in blocks[-1:]] == [flat]
 
 
 def test_gradients_reduced_in_another_type_are_cast():

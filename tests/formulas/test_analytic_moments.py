@@ -65,7 +65,7 @@ def test_shards_of_gradients():
         "layers",
         linear(100),
         3,
-        beside_backward=(Term(PARAMETERS, "gathered", 100),),
+        during_backward=(Term(PARAMETERS, "gathered", 100),),
         after_backward=(Term(TEMPORARIES, "reduced", 100),),
         shards=(Term(GRADIENTS, "w", 50),),
     )

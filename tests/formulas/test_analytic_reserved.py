@@ -30,9 +30,9 @@ from pytest_membudget.formulas.job import (
     Precision,
 )
 from pytest_membudget.formulas.moments import Moment
-from pytest_membudget.formulas.piles import Pile
 from pytest_membudget.formulas.tape import Operator, Tape, Tensor
 from pytest_membudget.formulas.tape_places import stranded_bytes
+from pytest_membudget.formulas.term_sums import TermSum
 from pytest_membudget.formulas.terms import Term
 
 CONFIG = Path(__file__).parents[2] / "examples" / "configs" / "llama-3-8b.json"
@@ -133,7 +133,7 @@ def test_what_is_not_replayed_has_the_formula(kind):
 def test_nothing_is_replayed_for_what_is_allocated():
     """It takes longer than all the rest."""
     asked = []
-    moments = (Moment("step", (Pile([Term("parameters", "w", 3 * 2**20)]),)),)
+    moments = (Moment("step", (TermSum([Term("parameters", "w", 3 * 2**20)]),)),)
     figure = RankFigure(0, 1, moments, replay=lambda: asked.append(True) or 8 * 2**20)
 
     assert report_of(figure).peak.reserved_bytes == 4 * 2**20

@@ -23,8 +23,8 @@ from pytest_membudget.formulas.job import (
     Precision,
 )
 from pytest_membudget.formulas.moments import Moment
-from pytest_membudget.formulas.piles import EMPTY, Pile
 from pytest_membudget.formulas.pipeline import stages_of
+from pytest_membudget.formulas.term_sums import EMPTY, TermSum
 from pytest_membudget.formulas.terms import Term
 from pytest_membudget.hardware.gpus import find_gpu
 
@@ -142,7 +142,7 @@ def test_what_is_kept_is_limited(monkeypatch):
 
 def test_a_pile_of_terms():
     terms = (Term("activations", "a", 700, count=2), Term("gradients", "b", 1, stream="own"))
-    pile = Pile(terms)
+    pile = TermSum(terms)
 
     assert pile.bytes == 701
     assert pile.allocated_by_stream == {"": 1024, "own": 512}
@@ -151,8 +151,11 @@ def test_a_pile_of_terms():
     assert pile.times(0) is EMPTY is pile.times(-1)
 
 
-def test_a_moment_is_its_piles():
-    first, second = Pile([Term("inputs", "a", 513)]), Pile([Term("inputs", "b", 1), Term("inputs", "c", 2)])
+def test_a_moment_is_its_sums():
+    first, second = (
+        TermSum([Term("inputs", "a", 513)]),
+        TermSum([Term("inputs", "b", 1), Term("inputs", "c", 2)]),
+    )
     moment = Moment("here", (first, EMPTY, second, first))
 
     assert [term.name for term in moment.terms] == ["a", "b", "c", "a"]

@@ -76,7 +76,7 @@ def test_the_worst_case_is_held_to_the_budget_and_listed(run):
     assert "Taken for granted" in run.text("test_bounded")
     assert (
         "model.py:4 takes sizes from unknown data with aten.nonzero.default (once): taken to be true "
-        "everywhere, the worst case (pytest_membudget.assume(true_fraction=...) tells otherwise)"
+        "everywhere, the worst case (pytest_membudget.assume(true_fraction=...) changes that)"
     ) in run.text("test_bounded")
 
 

@@ -14,8 +14,8 @@ class Ranks:
 
     def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
         self.asked = []
-        self.heard = {}
-        self._likeness = {
+        self.rank0_broadcasts = {}
+        self._identical_ranks = {
             "representatives": list(representatives),
             "rank_caveats": [Caveat(HOW, assumption).to_json()] if assumption else [],
         }
@@ -23,16 +23,16 @@ class Ranks:
         self._host = host or {}
         self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
 
-    def __call__(self, rank, heard):
+    def __call__(self, rank, rank0_broadcasts):
         self.asked.append(rank)
-        self.heard[rank] = heard
+        self.rank0_broadcasts[rank] = rank0_broadcasts
         answer = {
             "outcome": "traced",
             "report": self._report(rank),
             "device": "the virtual device",
             "properties": [["rank", rank]],
             "has_snapshot": rank != 5,
-            **(self._likeness if rank == 0 else {}),
+            **(self._identical_ranks if rank == 0 else {}),
         }
         return {**answer, **self._outcomes.get(rank, {})}
 
@@ -80,17 +80,20 @@ def test_ranks_that_are_named_are_asked_and_no_others():
 
 
 @pytest.mark.parametrize(
-    ("named", "heard"), [(None, {0: "", 7: "said"}), ([5, 0], {0: "", 5: "said"}), ([5, 6], {5: "", 6: ""})]
+    ("named", "rank0_broadcasts"),
+    [(None, {0: "", 7: "sent"}), ([5, 0], {0: "", 5: "sent"}), ([5, 6], {5: "", 6: ""})],
 )
-def test_the_others_hear_what_rank_0_said_if_it_is_among_those_that_run(named, heard):
-    ranks = Ranks(representatives=[7], rank_0={"said": "said"})
+def test_the_others_get_what_rank_0_broadcasts_if_it_runs(named, rank0_broadcasts):
+    ranks = Ranks(representatives=[7], rank_0={"broadcasts": "sent"})
     told = {}
 
     budget = Budget(gib=1, gpus=8, ranks=named)
-    answer_of_ranks(budget, ranks, lambda further, said: told.update(dict.fromkeys(further, said)))
+    answer_of_ranks(budget, ranks, lambda further, sent: told.update(dict.fromkeys(further, sent)))
 
-    assert ranks.heard == heard
-    assert told == ({rank: said for rank, said in heard.items() if rank} if 0 in heard else {})
+    assert ranks.rank0_broadcasts == rank0_broadcasts
+    assert told == (
+        {rank: sent for rank, sent in rank0_broadcasts.items() if rank} if 0 in rank0_broadcasts else {}
+    )
 
 
 def test_no_assumption_is_no_line():

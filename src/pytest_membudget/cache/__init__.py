@@ -1,1 +1,1 @@
-"""Estimates of earlier sessions, used again where nothing that they depend on has changed."""
+"""The cache of estimates: an estimate is reused unless something that it depends on has changed."""

@@ -1,4 +1,4 @@
-"""Who has called: the user's code, a library, pytest, this plugin, or an import."""
+"""Classifies the caller of a function: the user's code, a library, pytest, this plugin, or an import."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .paths import PACKAGE, installed_folders, is_below
 USER, LIBRARY, PYTEST, PLUGIN = "user", "library", "pytest", "this plugin"
 _STANDARD = "standard library"
 _HERE = os.path.dirname(os.path.abspath(__file__))
-#: How Python looks for modules and distributions.
+#: Modules by which Python finds modules and distributions.
 _SEARCHES = ("<frozen importlib", os.path.join("importlib", "metadata"))
-#: Functions of the standard library that hand on to their callers what they have found.
+#: Functions of the standard library that pass on to their callers what they have found.
 _HANDING_ON = ("stat", "lstat", "samefile", "_stat")
 
 
@@ -43,7 +43,7 @@ class Callers:
         return any(text in file for text in _SEARCHES)
 
     def function(self) -> str:
-        """The name of the function of the standard library that calls; empty if other code does."""
+        """The name of the calling function, if it is the standard library's; else empty."""
         for code in _codes():
             made_by_others = code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen ")
             if self._kind_of(code.co_filename) != _STANDARD or made_by_others:
@@ -53,13 +53,13 @@ class Callers:
         return ""
 
     def is_at_import(self) -> bool:
-        """Whether a module calls as it is imported."""
+        """Whether a module calls while it is imported."""
         return any(map(self._is_imported, _frames()))
 
     def is_installations(self, *, in_test: bool) -> bool:
         """Whether a library calls because it is imported, or a plugin at the start of the session.
 
-        So it does in every process. ``in_test``: then no plugin of pytest's has a reason to.
+        Such a call happens in every process. ``in_test``: while a test runs, which excludes pytest's plugins.
         """
         for frame in _frames():
             if self._is(frame, LIBRARY) and self._is_imported(frame):
@@ -69,12 +69,12 @@ class Callers:
         return not in_test
 
     def kind(self) -> str:
-        """Whose the innermost code is that is not the standard library's."""
+        """The owner of the innermost code outside the standard library."""
         frame = self.frame()
         return USER if frame is None else self._kind_of(frame.f_code.co_filename)
 
     def frame(self) -> FrameType | None:
-        """The innermost frame that is not the standard library's."""
+        """The innermost frame outside the standard library."""
         return next((frame for frame in _frames() if not self._is(frame, _STANDARD)), None)
 
     def _is_imported(self, frame: FrameType) -> bool:
@@ -98,7 +98,7 @@ class Callers:
             return _STANDARD
         if is_below(file, self._pytest):
             return PYTEST
-        if is_below(file, [_HERE]):  # wherever it is installed, it hands on what others ask for
+        if is_below(file, [_HERE]):  # wherever it is installed, it passes on what others request
             return _STANDARD
         if is_below(file, [PACKAGE]):
             return PLUGIN
@@ -115,5 +115,5 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _codes() -> Iterator[CodeType]:
-    """What is running, the innermost first, without our own."""
+    """The frames of the stack, the innermost first, without our own."""
     return (frame.f_code for frame in _frames() if not is_below(frame.f_code.co_filename, [_HERE]))

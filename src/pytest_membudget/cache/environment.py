@@ -1,4 +1,4 @@
-"""Environment variables: those that a process reads."""
+"""Records which environment variables a process reads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from .callers import LIBRARY, PYTEST, Callers
 
-#: Other in every run or process, and set by pytest and its plugins for whoever wants to know.
+#: Variables that differ in every run or process, set by pytest and its plugins.
 _EVERY_TIME = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
-#: Of this plugin's own: where estimates are kept, and whose base a session is.
+#: Variables of this plugin: the cache's folder, and the checkout that a session is the base of.
 SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_FOREIGN_IMPORTS")
 _NOT_NOTED = (*_EVERY_TIME, *SAYS_NOTHING)
 #: Bytes of an instruction or of an entry of its cache, in Python's bytecode.
@@ -21,9 +21,9 @@ _CODE_UNIT = 2
 
 
 class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
-    """``os.environ``, or ``os.environb``, that notes the names it is asked for.
+    """``os.environ``, or ``os.environb``, that records the names that are read.
 
-    Who copies all of it has asked for each, save libraries, which hand it on.
+    Copying all of it reads each name, except if a library does it, to pass it on.
     """
 
     _callers: Callers
@@ -45,7 +45,7 @@ class WatchedEnvironment(os._Environ):  # type: ignore[type-arg]
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """Within, it is Python's own, and nothing is noted: then every name in the sources counts as read."""
+        """A context with Python's own ``os.environ``: unrecorded, so all names in sources count as read."""
         self._was_unwatched = True
         watched = self.__class__
         self.__class__ = os._Environ  # type: ignore[assignment]
@@ -71,7 +71,7 @@ def _is_same(walk: tuple[int, int], place: tuple[int, int]) -> bool:
 
 
 def watch_environment(callers: Callers) -> dict[str, None]:
-    """Make ``os.environ`` note what is read of it; the names come into what this returns."""
+    """Make ``os.environ`` record the names that are read, in the returned object."""
     read: dict[str, None] = {}
     for environment in (os.environ, *([os.environb] if os.supports_bytes_environ else [])):
         environment.__class__ = WatchedEnvironment
@@ -80,17 +80,17 @@ def watch_environment(callers: Callers) -> dict[str, None]:
 
 
 def was_unwatched() -> bool:
-    """Whether variables may have been read that were not noted."""
+    """Whether variables may have been read without being recorded."""
     return bool(vars(os.environ).get("_was_unwatched"))
 
 
 def names_in(source: str) -> list[str]:
-    """What the text of a module may read: all its strings that can name variables, where it reads any."""
+    """Names that a module's source may read: its strings that can be variables, if it reads any variable."""
     if not any(word in source for word in ("environ", "getenv")):
         return []
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # not Python's, or of another Python
+    except (SyntaxError, ValueError):  # not Python, or for another Python
         return []
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return sorted({text for text in texts if isinstance(text, str) and text.isidentifier()})

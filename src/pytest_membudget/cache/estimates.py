@@ -1,4 +1,4 @@
-"""The cache of estimates as a session uses it: asked before a worker is, filled after one has answered."""
+"""The cache of estimates for one session: looked up before a worker runs a test, filled with its answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .store import Entry, Store
 
 
 class EstimateCache:
-    """Answers of workers, kept with what they depended on.
+    """Answers of workers, stored with what they depended on.
 
     Nothing here raises: a cache that cannot be read finds nothing, and one that cannot be written keeps
     nothing; ``trouble`` says why.
@@ -31,9 +31,9 @@ class EstimateCache:
         *,
         finds: bool = True,
     ) -> None:
-        """``facts``: what all estimates of the session depend on, asked for once.
+        """``facts``: what all estimates of the session depend on; called once.
 
-        ``finds``: if not, all are made anew, and kept.
+        ``finds``: False for ``refresh``, which makes all estimates again and stores them.
         """
         self._store = store
         self._names = Names(root)
@@ -42,17 +42,17 @@ class EstimateCache:
         self._finds = finds
         self._session: str | None = None
         self._has_kept = False
-        #: why nothing can be kept, for a person
+        #: why nothing can be stored, as text
         self.trouble = ""
-        #: why single estimates were not found, by test: for whoever wants to know
+        #: why single estimates were not found, by node id
         self.misses: dict[str, str] = {}
-        #: why single estimates cannot be kept, by test, for a person
+        #: why single estimates cannot be cached, by node id
         self.not_cached: dict[str, str] = {}
 
     def find(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The answer to ``request``, as a worker would give it now; None if that is not known.
+        """The cached answer to ``request``; None if there is none that is still valid.
 
-        The snapshot that it asks for is at its place then.
+        Its snapshot is then at the path that the request names.
         """
         if not self._finds:
             self.misses[request["key"]] = "all are made anew"
@@ -72,7 +72,7 @@ class EstimateCache:
         return None
 
     def keep(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-        """Keep a worker's ``answer`` to ``request``, if it is a figure and what it depended on is known."""
+        """Store a worker's ``answer`` to ``request``, if it is a figure and its dependencies are known."""
         seen = answer.get(SEEN)
         if seen is None or answer["outcome"] not in FIGURES or self.trouble:
             return
@@ -90,7 +90,7 @@ class EstimateCache:
             self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
     def close(self) -> None:
-        """Hold the cache to its size."""
+        """Remove old entries if the cache is over its size."""
         if self._has_kept:
             self._has_kept = False
             self._store.trim()
@@ -137,7 +137,7 @@ class EstimateCache:
 
 
 def _is_answer(answer: Any) -> bool:
-    """Whether ``answer`` is a figure as a worker gives it: its components add up."""
+    """Whether ``answer`` is a valid figure: its components add up."""
     try:
         if answer["outcome"] not in FIGURES:
             return False
@@ -159,6 +159,6 @@ def _replace(path: Path, data: bytes) -> None:
 
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:
-    """In a session that estimates a base of comparison the checkout that it is compared for."""
+    """In a session that estimates a base: the head's checkout, which the base must not use."""
     watched = environment.get("MEMBUDGET_FOREIGN_IMPORTS")
     return str(json.loads(watched)["head"]) if watched else None

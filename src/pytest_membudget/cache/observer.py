@@ -1,4 +1,4 @@
-"""What a worker's process reads: files, folders, modules and variables, seen as it reads them."""
+"""Observer: records the files, folders, modules and variables that a worker's process reads."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from .states import (
     importable,
 )
 
-#: Under this key a worker's answer has what was seen.
+#: The key of a worker's answer that has the observations.
 SEEN = "seen"
 
 Handler = Callable[[str, tuple[Any, ...]], None]
 
 #: Python's audit events that read nothing, or that come with others that are handled
-#: (docs.python.org/3/library/audit_events.html). All that are not named cannot be followed.
+#: (docs.python.org/3/library/audit_events.html). Other events make an estimate not cacheable.
 _HARMLESS = (
     "_thread.", "array.", "builtins.breakpoint", "builtins.id", "code.", "compile", "cpython.", "ctypes.",
     "exec", "fcntl.", "function.", "gc.", "glob.", "marshal.", "mmap.", "monitoring.", "object.", "os.chdir",
@@ -44,28 +44,28 @@ _HARMLESS = (
     "setopencodehook", "shutil.", "signal.", "socket.__new__", "socket.gethostname", "sqlite3.connect/handle",
     "sys.", "syslog.", "time.",
 )  # fmt: skip
-#: What these functions of the standard library use of ``os.stat``'s result; others may use all of it.
+#: The part of ``os.stat``'s result that these functions use; others may use all of it.
 _TYPE_ONLY = (
     "_fastcopy_sendfile", "_isdir", "_joinrealpath", "_lexists", "_samefile", "checkcache",
     "copyfile", "exists", "is_dir", "is_file", "is_symlink", "isdir", "isfile", "isjunction", "islink",
     "lexists", "realpath", "updatecache",
 )  # fmt: skip
 _USED = {**dict.fromkeys(_TYPE_ONLY, TYPE), "copymode": MODE, "getsize": CONTENT}
-#: Of what pytest looks for, these change what a test is.
+#: Files that pytest looks for and that can change a test.
 _PYTEST_LOOKS_FOR = ("conftest.py", "__init__.py")
 
 
 class Observer:
-    """Installed once, before anything is imported; a forked child goes on with what its parent has seen.
+    """Installed once, before anything is imported; forked children inherit what their parent has recorded.
 
-    It sees what goes through Python: files that native code opens by itself are not seen.
+    It records reads through Python; files that native code opens itself are not recorded.
     """
 
     def __init__(self, scratch: str) -> None:
-        """``scratch``: a folder of the worker's own."""
+        """``scratch``: the worker's temporary folder."""
         triton = os.environ.get("TRITON_CACHE_DIR")  # what is in it changes no figure
         self._outside = (*installed_folders(), *([triton] if triton else []))
-        #: what torch.compile keeps of earlier runs, which here compile nothing
+        #: the caches of torch.compile, which do not matter: nothing is compiled here
         self._inductors = os.path.join(tempfile.gettempdir(), "torchinductor_")
         self._callers = Callers()
         self._silence = Silence()
@@ -79,7 +79,7 @@ class Observer:
         self._in_test = False
 
     def install(self) -> None:
-        """From here on everything is seen."""
+        """Start recording."""
         self._variables = watch_environment(self._callers)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
@@ -120,11 +120,11 @@ class Observer:
         sys.addaudithook(hook)
 
     def begin(self) -> None:
-        """A test begins, in a process of its own."""
+        """A test begins, in its own process."""
         self._in_test = True
 
     def seen(self) -> dict[str, Any]:
-        """All of it, plain JSON types only; ``trouble`` says what could not be followed."""
+        """All observations, in plain JSON types; ``trouble``: why they are incomplete."""
         self._silence.now = True
         try:
             if any(
@@ -142,7 +142,7 @@ class Observer:
             self._silence.now = False
 
     def _named_variables(self) -> Iterator[str]:
-        """Those that the seen sources name, where reads were not noted."""
+        """The variables that recorded sources name, if reads were not recorded."""
         for path in self._paths[CONTENT] if was_unwatched() else ():
             if path.endswith(".py"):
                 with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
@@ -154,7 +154,7 @@ class Observer:
         self._silence.now = True
         try:
             handler(event, args)
-        except Exception as error:  # it must not become the test's; what it was about is not known then
+        except Exception as error:  # it must not fail the test; something was not recorded
             self._trouble[f"{event}: {type(error).__name__}"] = None
         finally:
             self._silence.now = False
@@ -166,7 +166,7 @@ class Observer:
     # Paths
 
     def _counted(self, path: str) -> str | None:
-        """``path``, or what a link there leads to that the process has made; None if it does not count."""
+        """``path``, or the target of a link that the process has made; None if it does not count."""
         plain = os.path.normpath(path)
         if is_below(plain, self._made):
             path = plain = os.path.realpath(path)
@@ -174,7 +174,7 @@ class Observer:
         return None if is_outside or is_below(plain, self._made) else path
 
     def _see(self, kind: str, path: str | None) -> None:
-        """What ``kind`` names of ``path`` is read: by pytest only code counts, and which files are tests."""
+        """Record a read of ``kind`` of ``path``. Of pytest's reads, code and names of test files count."""
         if path is None:
             return
         path = source_of(path) if path.endswith(".pyc") else path
@@ -184,13 +184,13 @@ class Observer:
             self._keep(TYPE, path)
 
     def _keep(self, kind: str, path: str) -> None:
-        """Its state before the program sees it; the first time counts."""
+        """Record the state of ``path`` before its first read."""
         counted = self._counted(path)
         if counted is not None and counted not in self._paths[kind]:
             self._paths[kind][counted] = self._states.of(kind, counted)
 
     def _asked(self, event: str, args: tuple[Any, ...]) -> None:
-        """``os.stat`` and its like are called."""
+        """Record a call of ``os.stat`` or a similar function."""
         given, named = args
         path = path_of(given[0] if given else named.get("path", named.get("fd")), named.get("dir_fd"))
         if event == "os.open":
@@ -203,7 +203,7 @@ class Observer:
                 self._see(kind, path)
 
     def _started(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._callers.function() != "_execute_child":  # that of ``subprocess``, which has an event
+        if self._callers.function() != "_execute_child":  # of ``subprocess``, which has an event
             self._lost("multiprocessing", args)
 
     def _opened(self, event: str, args: tuple[Any, ...]) -> None:
@@ -229,13 +229,13 @@ class Observer:
             self._create(path_of(args[0], args[2]))
 
     def _create(self, path: str | None) -> None:
-        """Something is made at ``path``, or else there is something: which it was counts."""
+        """Record whether something was at ``path`` before the process made it."""
         self._see(TYPE, path)
         if path is not None and not os.path.lexists(path):
             self._makes(path)
 
     def _makes(self, path: str | None) -> None:
-        """What is read there from now on is the program's own."""
+        """Ignore later reads at ``path``: the process has made it."""
         if path is not None and not is_below(path, self._made) and not os.path.isdir(path):
             folder, name = os.path.split(path)
             self._made.update({path: None, os.path.join(os.path.realpath(folder), name): None})
@@ -260,7 +260,7 @@ class Observer:
             self._lost(event, args)
 
     def _binds(self, event: str, args: tuple[Any, ...]) -> None:
-        """Nobody knows the port of a socket that a module opens and closes as it is imported."""
+        """Ignore a socket that a module opens and closes while it is imported: its port has no effect."""
         bound, address = args
         if self._callers.is_at_import() and isinstance(address, tuple) and address[1] == 0:
             self._bound.append(weakref.ref(bound))

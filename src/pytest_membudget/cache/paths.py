@@ -1,4 +1,4 @@
-"""Paths: which are those of installations, which have versions, and how the others are named in an entry."""
+"""Paths: which belong to installations, which are versioned, and how others are written in a cache entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 #: The session's root folder in an entry, so that another checkout finds it; ``{root-2}``: two folders above.
 _ROOT = "{root}"
 _AT_ROOT = re.compile(r"\{root(?:-(\d+))?\}")
-#: Not files: what the kernel reports.
+#: Folders of the kernel, which have no files.
 _KERNEL = ("/proc", "/sys", "/dev")
 #: The folder of this package.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -32,7 +32,7 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def path_of(path: Any, folder: int | None = None) -> str | None:
-    """The absolute path of ``path``, or of an open file, as seen from the open ``folder`` if there is one.
+    """The absolute path of ``path`` or of an open file; relative to the open ``folder`` if one is given.
 
     None for what has none: a pipe, a removed file. A ``..`` stays: after a link it is the folder above the
     link's target.
@@ -49,7 +49,7 @@ def path_of(path: Any, folder: int | None = None) -> str | None:
 
 
 def _path_of_descriptor(descriptor: int) -> str | None:
-    """The path of an open file; Linux says it."""
+    """The path of an open file, from ``/proc``."""
     try:
         path = os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
@@ -60,7 +60,7 @@ def _path_of_descriptor(descriptor: int) -> str | None:
 
 
 def source_of(path: str) -> str:
-    """The source of the bytecode at ``path``, that of pytest's own rewriting too."""
+    """The source of the bytecode at ``path``, also of modules that pytest rewrites."""
     folder, name = os.path.split(path)
     prefix = sys.pycache_prefix
     if prefix is not None and folder.startswith(prefix):
@@ -73,7 +73,7 @@ def source_of(path: str) -> str:
 
 
 class Names:
-    """Paths as they are written in an entry: what lies in the session's root folder is named from there."""
+    """Writes paths in cache entries, relative to the session's root folder where possible."""
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip(os.sep) or os.sep
@@ -83,7 +83,7 @@ class Names:
         return _ROOT + path[len(self._root) :] if is_below(path, [self._root]) else path
 
     def names(self, path: str) -> list[str]:
-        """All names of ``path``: a folder above the root folder, and what lies next to one, has two.
+        """All ways to write ``path``; two for folders above the root folder and their content.
 
         Code that looks for a file from folder to folder upwards finds another one in another checkout.
         """
@@ -108,15 +108,15 @@ class Names:
         return os.path.join(folder, name[match.end() + 1 :]) if name[match.end() :] else folder
 
     def text(self, text: str) -> str:
-        """``text`` with the root folder named wherever it occurs."""
+        """``text`` with the root folder replaced by its placeholder."""
         return text.replace(self._root, _ROOT) if len(self._root) > 1 else text
 
     def shown(self, text: str) -> str:
-        """``text`` for a person: paths in the root folder begin there."""
+        """``text`` for messages: paths in the root folder are relative to it."""
         return self.text(text).replace(_ROOT + os.sep, "")
 
     def plain(self, value: Any) -> Any:
-        """``value`` as JSON has it, with the root folder named in all texts; an object by its ``repr``."""
+        """``value`` in JSON types, with the root folder replaced in all texts; other objects by ``repr``."""
         if value is None or isinstance(value, (bool, int, float)):
             return value
         if isinstance(value, Mapping):

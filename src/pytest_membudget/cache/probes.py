@@ -1,4 +1,4 @@
-"""Reports of the functions that look at files, find modules or start processes without an audit event."""
+"""Wraps functions without an audit event that look at files, find modules or start processes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SUPPORTS: tuple[set[Any], ...] = (
 
 
 class Silence(threading.local):
-    """Whether what the running thread does is our own, and not reported."""
+    """Whether the running thread is inside our own code, whose calls are not reported."""
 
     now = False
 
 
 class _Probe:
-    """A function that reports its arguments, and is silent while it runs.
+    """A function that reports its arguments; calls inside of it are not reported.
 
-    No Python function: as a builtin, it has to stay itself where it is an attribute of a class
+    Not a Python function: like a builtin, it must not be bound when it is an attribute of a class
     (``pathlib`` of Python 3.10 calls ``os.stat`` so).
     """
 

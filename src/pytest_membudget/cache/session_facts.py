@@ -1,4 +1,4 @@
-"""What every estimate of a session depends on: the installation, this plugin, pytest's settings and ours."""
+"""Facts that every estimate of a session depends on: installed packages, this plugin, settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same parser under its earlier name
     import tomli as tomllib
 
-#: What Python, torch, CUDA, Hugging Face's libraries and this plugin read, wherever they do.
+#: Variables that Python, torch, CUDA, Hugging Face's libraries and this plugin read anywhere.
 PREFIXES = (
     "ACCELERATE_", "ATEN_", "BITSANDBYTES_", "BNB_", "CUBLAS", "CUDA", "CUDNN", "DS_", "FLASH_ATTENTION_",
     "HF_", "HUGGINGFACE_", "KMP_", "LC_", "LD_", "MEMBUDGET_", "MKL_", "NCCL_", "NVIDIA_", "NVTE_",
@@ -37,11 +37,11 @@ PREFIXES = (
     "TRITON_", "TRL_", "XFORMERS_",
 )  # fmt: skip
 NAMES = ("LANG", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
-#: Of an installed distribution these say which it is, and where from.
+#: Files that identify an installed distribution and its origin.
 _SAYING = ("RECORD", "METADATA", "PKG-INFO", "direct_url.json", "entry_points.txt")
 _DISTRIBUTIONS = (".dist-info", ".egg-info")
 _LINKS = (".pth", ".egg-link")
-#: pytest's and plugins' options that choose tests, or report on them, or are off in the worker.
+#: Options of pytest and plugins that select tests, report on them, or are off in the worker.
 _REPORTING = frozenset(
     {
         "allure_report_dir", "basetemp", "cacheclear", "cacheshow", "clean_alluredir", "code_highlight",
@@ -58,13 +58,13 @@ _REPORTING = frozenset(
         "usepdb_cls", "verbose", "version", "xmlpath", "xfail_tb",
     }
 )  # fmt: skip
-#: Other plugins' and our own options that only say what is done with an estimate.
+#: Options of other plugins and ours that only affect what is done with an estimate.
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 #: pytest-xdist adds it for its workers.
 _XDISTS_OWN = "no:terminal"
 
 
-#: Settings that say what is done with an estimate, not what it is; of ``device``, what came of it counts.
+#: Settings that only affect what is done with an estimate; of ``device``, the chosen device counts.
 _JUDGING = frozenset(
     {
         "measure",
@@ -81,7 +81,7 @@ _JUDGING = frozenset(
 
 
 class _Order(Protocol):
-    """What a worker is started for."""
+    """The order of a session's workers."""
 
     @property
     def gpu(self) -> str: ...
@@ -113,7 +113,7 @@ def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> Estima
 def session_facts(
     config: pytest.Config, settings: Settings, order: _Order, names: Names, states: States
 ) -> dict[str, Any]:
-    """All that is known before a test is run; plain JSON types."""
+    """All facts that are known before a test runs, in plain JSON types."""
     arguments = [os.path.normpath(str(arg).partition("::")[0]) for arg in config.args]
     return {
         "plugin": package_digest(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), states),
@@ -135,7 +135,7 @@ def session_facts(
 
 
 def counted_settings(settings: Settings, order: _Order) -> dict[str, Any]:
-    """Ours that may change a figure, and what tests find while they are imported."""
+    """Our settings that may change a figure, and what test modules find on import."""
     written = {field.name: getattr(settings, field.name) for field in fields(settings)}
     counted = {name: value for name, value in written.items() if name not in _JUDGING}
     return {"import_gpu": order.gpu, "device": order.device, "cards": order.cards, **counted}
@@ -155,7 +155,7 @@ def _ini_of(path: Path | None) -> dict[str, Any]:
 
 
 def listed_variables(environment: Mapping[str, str], names: Names) -> dict[str, str | None]:
-    """Digests of the variables that count whoever reads them."""
+    """Digests of the variables that count regardless of who reads them."""
     listed = [name for name in sorted(environment) if name.startswith(PREFIXES) or name in NAMES]
     return variables(environment, [name for name in listed if not name.startswith(SAYS_NOTHING)], names)
 
@@ -173,7 +173,7 @@ def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def package_digest(folder: str, states: States) -> str:
-    """A digest of all that is in the package in ``folder``, save bytecode."""
+    """A digest of the package in ``folder``, without bytecode."""
     found = {
         os.path.relpath(path, folder): states.of(CONTENT, path)
         for path in _files_below(folder)
@@ -183,7 +183,7 @@ def package_digest(folder: str, states: States) -> str:
 
 
 def torch_facts(states: States) -> list[str | None]:
-    """Where torch is, and a digest of the file that has its version, its commit and its CUDA."""
+    """The folder of torch, and a digest of the file with its version, commit and CUDA release."""
     spec = importlib.machinery.PathFinder.find_spec("torch")
     if spec is None or spec.origin is None:
         return [None]
@@ -192,7 +192,7 @@ def torch_facts(states: States) -> list[str | None]:
 
 
 def distributions(search: Sequence[str], names: Names) -> str:
-    """A digest of what is installed in the folders of ``search``: versions, files' hashes, links."""
+    """A digest of the distributions installed in ``search``: versions, hashes of files, links."""
     found: dict[str, str] = {}
     for folder in dict.fromkeys(search):
         for entry in _entries(folder):

@@ -1,4 +1,4 @@
-"""What an estimate depended on: the states of paths, modules and variables, and whether one has changed."""
+"""Dependencies of an estimate: states of paths, modules and variables, and whether one has changed."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 
 from .paths import Names, is_below
 
-#: What may be read of a path: whether it is a file or folder; mode and owner; all that ``os.stat`` says, but
-#: not the time of the last access; the content; where a link leads; names and types in a folder; and all that
-#: ``os.stat`` says of each.
+#: What may be read of a path: whether it is a file or folder; mode and owner; the result of ``os.stat``
+#: without the access time; the content; the target of a link; names and types in a folder; and the result of
+#: ``os.stat`` for each.
 TYPE, MODE, STATUS, CONTENT = "type", "mode", "status", "content"
 LINK, LISTING, DETAILS = "link", "listing", "details"
 KINDS = (TYPE, MODE, STATUS, CONTENT, LINK, LISTING, DETAILS)
 #: What an import may find: modules and packages; folders without ``__init__.py`` too.
 MODULES, NAMESPACES = "modules", "namespaces"
 ABSENT, FOLDER, SPECIAL = "absent", "folder", "special"
-#: Larger files, as checkpoints are, are identified by size and times: reading them would cost what is saved.
+#: Larger files, such as checkpoints, are identified by size and times: reading them takes too long.
 MOST_READ_BYTES = 64 * 2**20
 _DIGEST_BYTES = 20
 _SUFFIXES = importlib.machinery.all_suffixes()
 
 
-class NotCacheable(Exception):  # noqa: N818 - no error: it says why an estimate is made anew every time
-    """What an estimate depended on is not known well enough."""
+class NotCacheable(Exception):  # noqa: N818 - no error: it carries the reason why an estimate is not cached
+    """The dependencies of an estimate are not fully known."""
 
 
 def digest(data: bytes) -> str:
@@ -37,13 +37,13 @@ def digest(data: bytes) -> str:
 
 
 class States:
-    """States of paths; a content is read once for as long as the file stays the same."""
+    """States of paths; a file's content is read once unless the file changes."""
 
     def __init__(self) -> None:
         self._digests: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def of(self, kind: str, path: str) -> str:
-        """The state of what ``kind`` names of ``path``: a short text."""
+        """The state of ``kind`` of ``path``, a short text."""
         if kind == LINK:
             return os.readlink(path) if os.path.islink(path) else ""
         try:
@@ -100,7 +100,7 @@ def _details(entry: os.DirEntry[str], details: bool) -> list[Any]:
 
 
 def importable(kind: str, folder: str, name: str) -> str:
-    """What an import of ``name`` may find in ``folder``, by the ends of the paths."""
+    """The paths that an import of ``name`` may find in ``folder``, by their suffixes."""
     path = os.path.join(folder, name)
     ends = list(_SUFFIXES)
     if os.path.isdir(path):
@@ -109,7 +109,7 @@ def importable(kind: str, folder: str, name: str) -> str:
 
 
 def variables(environment: Mapping[str, str], listed: list[str], names: Names) -> dict[str, str | None]:
-    """Digests of the values of those ``listed``: values may be secrets. None for what is not set."""
+    """Digests of the values of the variables ``listed``, since values may be secrets; None if not set."""
     values = {name: environment.get(name) for name in listed}
     return {
         name: None
@@ -121,17 +121,17 @@ def variables(environment: Mapping[str, str], listed: list[str], names: Names) -
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where the states of now are found."""
+    """The current states of files, modules and variables."""
 
     names: Names
     states: States
     environment: Mapping[str, str]
     head: str | None = None
-    """The checkout that this session is the base for: nothing of it may be used here."""
+    """The head's checkout, if this session estimates a base: it must not use anything of it."""
 
 
 def dependencies_of(seen: Mapping[str, Any], world: World) -> dict[str, Any]:
-    """What an ``Observer`` has seen, as it can be looked at again. Raises ``NotCacheable``."""
+    """The dependencies that an ``Observer`` has recorded. Raises ``NotCacheable`` if they are incomplete."""
     if seen["trouble"]:
         raise NotCacheable(seen["trouble"])
     names, head, contents = world.names, world.head, seen["paths"][CONTENT]
@@ -164,7 +164,7 @@ def _named(states: Mapping[str, str], names: Names) -> dict[str, str]:
 
 
 def first_change(kept: Mapping[str, Any], world: World) -> str | None:
-    """The first thing found that is no longer as it was; None if all is the same."""
+    """The first dependency that has changed; None if none has."""
     return next(_changes(kept, world), None)
 
 

@@ -1,4 +1,4 @@
-"""Where estimates are kept: one file each, written by any number of processes."""
+"""The cache's folder: one file for each estimate, written by any number of processes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any
 from ..units import MIB
 from .states import digest
 
-#: A later form of what is kept gets another number, and finds nothing of this one.
+#: The version of the files' format; another version finds none of these files.
 FORMAT = 2
-#: Where estimates are kept; how much of them, in MiB.
+#: Environment variables: the cache's folder, and its size in MiB.
 FOLDER_VARIABLE = "MEMBUDGET_CACHE_DIR"
 SIZE_VARIABLE = "MEMBUDGET_CACHE_MIB"
 MOST_BYTES = 256 * MIB
-#: What is left when it was more.
+#: The share of the size that is left after a cleanup.
 _KEPT_SHARE = 0.8
-#: Of one test in one session's setting: as many states of the code.
+#: Most entries of one test in the same settings, for different states of the code.
 _MOST_STATES = 16
-#: An entry that is longer without its snapshot is none of ours; Llama 3 8B's has 60 kB.
+#: A longer entry (without its snapshot) is not ours; the entry of Llama 3 8B has 60 kB.
 _MOST_ENTRY_BYTES = 16 * MIB
 _SUFFIX = ".estimate"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """``MEMBUDGET_CACHE_DIR``, else a folder of ours where the platform keeps caches."""
+    """``MEMBUDGET_CACHE_DIR``, else our folder in the platform's cache folder."""
     named = environment.get(FOLDER_VARIABLE)
     if named:
         return Path(named).absolute()
@@ -42,14 +42,14 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def most_bytes(environment: Mapping[str, str]) -> int:
-    """How much is kept; a variable that is no number is as none."""
+    """The size of the cache in bytes; a variable that is not a number is ignored."""
     text = environment.get(SIZE_VARIABLE, "")
     return int(text) * MIB if text.isascii() and text.isdigit() else MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One kept estimate: what it depended on, the worker's answer, and where it lies."""
+    """One cached estimate: its dependencies, the worker's answer, and its path."""
 
     path: Path
     depends: Mapping[str, Any]
@@ -67,14 +67,14 @@ class Store:
         self._most_bytes = most
 
     def entries(self, key: str) -> Iterator[Entry]:
-        """What is kept under ``key``, the newest use first; what is damaged is left out."""
+        """The entries of ``key``, the most recently used first; damaged ones are left out."""
         for path in self._newest_first(key):
             entry = _read(path)
             if entry is not None:
                 yield entry
 
     def snapshot(self, entry: Entry) -> bytes | None:
-        """The snapshot of ``entry``; None if it is not there whole."""
+        """The snapshot of ``entry``; None if it is missing or damaged."""
         try:
             with entry.path.open("rb") as file:
                 file.readline()
@@ -84,14 +84,14 @@ class Store:
         return data if digest(data) == entry.snapshot else None
 
     def used(self, entry: Entry) -> None:
-        """Remember that ``entry`` was used now; where nothing can be written it is not remembered."""
+        """Record that ``entry`` was used now; ignored if the folder is not writable."""
         with contextlib.suppress(OSError):
             os.utime(entry.path)
 
     def keep(
         self, key: str, depends: Mapping[str, Any], answer: Mapping[str, Any], snapshot: bytes | None
     ) -> None:
-        """Keep ``answer``, in place of one that depended on the same."""
+        """Store ``answer``; it replaces one with the same dependencies."""
         folder = self._folder_of(key)
         folder.mkdir(parents=True, exist_ok=True)
         body = {
@@ -107,7 +107,7 @@ class Store:
             _remove(old)
 
     def trim(self) -> None:
-        """Remove what was not used for longest, if there is more than may be."""
+        """Remove the least recently used entries, if the cache is over its size."""
         found = sorted(self._sizes(), reverse=True)
         total_bytes = sum(size for _, size, _ in found)
         if total_bytes <= self._most_bytes:
@@ -119,7 +119,7 @@ class Store:
             total_bytes -= size
 
     def _sizes(self) -> Iterator[tuple[int, int, str]]:
-        """Use, size and path of all files; an unfinished one of a process that has died too."""
+        """Time of use, size and path of all files, including unfinished ones of processes that have died."""
         for folder, _, names in os.walk(self._folder):
             for name in names:
                 path = os.path.join(folder, name)
@@ -141,7 +141,7 @@ class Store:
 
 
 def _read(path: Path) -> Entry | None:
-    """The entry at ``path``; None if it is not as it was written."""
+    """The entry at ``path``; None if it is damaged."""
     try:
         with path.open("rb") as file:
             document = json.loads(file.readline(_MOST_ENTRY_BYTES))
@@ -159,7 +159,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """The whole of ``data`` at ``path``, or an ``OSError`` and what was there before."""
+    """Write ``data`` to ``path`` atomically; on ``OSError`` the earlier content stays."""
     handle, unfinished = tempfile.mkstemp(prefix=".", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

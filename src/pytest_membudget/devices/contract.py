@@ -45,11 +45,13 @@ class Device(ABC):
         return []
 
     @abstractmethod
-    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
-        """A test begins on ``gpu``; ``limited``: out of memory is raised where the card would.
+    def begin(
+        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, rank0_broadcasts: str = ""
+    ) -> None:
+        """Begin a test on ``gpu``. ``limited``: out of memory is raised where the card would.
 
-        With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun; ``heard`` is what
-        rank 0 has broadcast.
+        With a ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun;
+        ``rank0_broadcasts`` is the result of rank 0's ``broadcasts``.
         """
 
     def body_ended(self) -> None:  # noqa: B027 - a device may have nothing to do
@@ -67,7 +69,7 @@ class Device(ABC):
         """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
         return []
 
-    def said(self) -> str:
+    def broadcasts(self) -> str:
         """After rank 0's run: what it has broadcast to the other ranks."""
         return ""
 

@@ -174,13 +174,13 @@ def _with_buffers(
     gathered_next = () if before is None else (before.flat(),)
     waiting = () if after is None else after.reduced()
     if not block.saves:
-        return replace(block, beside_forward=(*block.beside_forward, group.parameters(), group.flat()))
+        return replace(block, during_forward=(*block.during_forward, group.parameters(), group.flat()))
     return replace(
         block,
         stays=(*block.stays, *stays),
         before_forward=(*group.gathering(), *_held_before(block, group, flat_before)),
-        beside_forward=(*block.beside_forward, *own, group.flat()),
-        beside_backward=(*block.beside_backward, *own, *gathered_next, *waiting),
+        during_forward=(*block.during_forward, *own, group.flat()),
+        during_backward=(*block.during_backward, *own, *gathered_next, *waiting),
         after_backward=(*block.after_backward, *gathered_next, *group.reduced(), *group.outputs()),
         shards=group.shards(),
     )
@@ -191,7 +191,7 @@ def _of_the_root(earlier: Sequence[tuple[Block, Group | None]], block: Block) ->
     group = next((other for one, other in reversed(earlier) if other is not None and one.saves), None)
     if group is None or not group.reshards or not block.saves:
         return block
-    return replace(block, beside_backward=(*block.beside_backward, group.flat()))
+    return replace(block, during_backward=(*block.during_backward, group.flat()))
 
 
 def _held_before(block: Block, group: Group, flat_before: Term | None) -> tuple[Term, ...]:

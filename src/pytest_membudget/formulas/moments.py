@@ -15,9 +15,9 @@ from functools import lru_cache
 from itertools import chain
 
 from ..components import GRADIENTS
-from .piles import Pile
 from .tape import Gradients, Pass, Tape, backward, forward, recomputed_backward
 from .tape_places import stranded_bytes
+from .term_sums import TermSum
 from .terms import Term
 
 
@@ -37,11 +37,11 @@ class Block:
     until_loss: tuple[Term, ...] = ()
     """What each of them leaves until all forward is over: autocast's copies of weights, where they are not
     saved."""
-    beside_forward: tuple[Term, ...] = ()
+    during_forward: tuple[Term, ...] = ()
     """There while one of them runs forward: gathered parameters."""
     before_forward: tuple[Term, ...] = ()
     """There just before one runs forward, and not in it: buffers of a gathering."""
-    beside_backward: tuple[Term, ...] = ()
+    during_backward: tuple[Term, ...] = ()
     after_backward: tuple[Term, ...] = ()
     """There at the end of one's backward beside its gradients: buffers of a reduction."""
     shards: tuple[Term, ...] | None = None
@@ -78,7 +78,7 @@ class Step:
 class Moment:
     """What is there at one moment that can be the peak: ``parts`` in their order."""
 
-    def __init__(self, name: str, parts: Iterable[Pile], stranded_bytes: int = 0) -> None:
+    def __init__(self, name: str, parts: Iterable[TermSum], stranded_bytes: int = 0) -> None:
         self.name = name
         #: what the computing stream's pool holds beside it that nothing fits into
         self.stranded_bytes = stranded_bytes
@@ -104,8 +104,8 @@ class Moment:
 def moments_of(step: Step) -> tuple[Moment, ...]:
     """The moments of ``step`` that can be its peak, in their order."""
     runs = [_run_of(block, step.gradients) for block in step.blocks]
-    base = Pile((*step.static, *step.held_gradients))
-    gathered, to_step, from_before = map(Pile, (step.gathered, step.kept_to_step, step.kept_from_before))
+    base = TermSum((*step.static, *step.held_gradients))
+    gathered, to_step, from_before = map(TermSum, (step.gathered, step.kept_to_step, step.kept_from_before))
     others = [run.left(run.block.count * (step.in_flight - 1)) for run in runs]
     whole = [run.made(run.block.count) for run in runs]
     shards = [run.kept(run.block.count) for run in runs]
@@ -114,8 +114,8 @@ def moments_of(step: Step) -> tuple[Moment, ...]:
         *_forward_moments(runs, (base, gathered, from_before, *others)),
         *_backward_moments(runs, (base, gathered, to_step, *others)),
         # what was gathered all along goes before its gradients are reduced (``post_backward``)
-        Moment("end of backward", (base, *whole, Pile(step.at_end), to_step)),
-        Moment("optimizer step", (base, *shards, to_step, Pile(step.optimizer_temporaries))),
+        Moment("end of backward", (base, *whole, TermSum(step.at_end), to_step)),
+        Moment("optimizer step", (base, *shards, to_step, TermSum(step.optimizer_temporaries))),
     )
 
 
@@ -134,17 +134,17 @@ class _Run:
         backward = _backward(block, self._gradients) if block.saves else None
         end = backward.end if backward is not None else ()
         self.has_backward = backward is not None
-        self.in_forward = Pile((*block.stays, *block.beside_forward, *forward.peak))
-        self.in_gathering = Pile(block.before_forward)
+        self.in_forward = TermSum((*block.stays, *block.during_forward, *forward.peak))
+        self.in_gathering = TermSum(block.before_forward)
         peak = backward.peak if backward is not None else ()
-        self.in_backward = Pile((*block.stays, *block.beside_backward, *peak))
+        self.in_backward = TermSum((*block.stays, *block.during_backward, *peak))
         #: at the end of its backward, where a reduction has buffers then
-        self.in_reduction = Pile((*block.after_backward, *end))
-        self.until_loss = Pile(block.until_loss)
-        self._left = Pile((*forward.end, *block.stays))
+        self.in_reduction = TermSum((*block.after_backward, *end))
+        self.until_loss = TermSum(block.until_loss)
+        self._left = TermSum((*forward.end, *block.stays))
         #: those that one backward makes and that are there at its end
-        self._own_gradients = Pile(term for term in end if term.component == GRADIENTS)
-        self._shards = self._own_gradients if block.shards is None else Pile(block.shards)
+        self._own_gradients = TermSum(term for term in end if term.component == GRADIENTS)
+        self._shards = self._own_gradients if block.shards is None else TermSum(block.shards)
 
     @property
     def stranded_bytes(self) -> int:
@@ -153,15 +153,15 @@ class _Run:
         is_followed = self.has_backward and block.count == 1 and block.checkpoint is None
         return _stranded(block.tape, self._gradients) if is_followed else 0
 
-    def left(self, count: int) -> Pile:
+    def left(self, count: int) -> TermSum:
         """What ``count`` of its forwards leave."""
         return self._left.times(count)
 
-    def made(self, count: int) -> Pile:
+    def made(self, count: int) -> TermSum:
         """The gradients that ``count`` of its backwards leave."""
         return (self._own_gradients if self.block.shards_at_end else self._shards).times(count)
 
-    def kept(self, count: int) -> Pile:
+    def kept(self, count: int) -> TermSum:
         """The gradients of ``count`` of them that the optimizer sees."""
         return self._shards.times(count)
 
@@ -172,9 +172,9 @@ def _run_of(block: Block, gradients: Gradients) -> _Run:
     return _Run(block, gradients)
 
 
-def _forward_moments(runs: Sequence[_Run], base: Sequence[Pile]) -> list[Moment]:
+def _forward_moments(runs: Sequence[_Run], base: Sequence[TermSum]) -> list[Moment]:
     found = []
-    left: list[Pile] = []
+    left: list[TermSum] = []
     for run in runs:
         count = run.block.count
         before = (run.left(count - 1), run.until_loss.times(count - 1))
@@ -185,10 +185,10 @@ def _forward_moments(runs: Sequence[_Run], base: Sequence[Pile]) -> list[Moment]
     return found
 
 
-def _backward_moments(runs: Sequence[_Run], base: Sequence[Pile]) -> list[Moment]:
+def _backward_moments(runs: Sequence[_Run], base: Sequence[TermSum]) -> list[Moment]:
     found = []
     left = [run.left(run.block.count) for run in runs]
-    gradients: list[Pile] = []
+    gradients: list[TermSum] = []
     for number in range(len(runs) - 1, -1, -1):
         run, block = runs[number], runs[number].block
         if not run.has_backward:

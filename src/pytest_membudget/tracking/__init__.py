@@ -1,1 +1,1 @@
-"""Storages into components, modules and source lines; the same for the virtual and the real device."""
+"""Attributes storages to components, modules and source lines, on virtual and real devices."""

@@ -9,7 +9,7 @@ from .ledger import Ledger
 
 
 class HostBlock:
-    """What one storage holds of the host."""
+    """The host memory of one storage."""
 
     __slots__ = ("is_pinned", "requested_bytes", "size_bytes")
 
@@ -61,7 +61,7 @@ class HostAllocator:
 
 
 class HostLedger(Ledger):
-    """The host's storages, with the clock and the marks of the device's ledger."""
+    """The ledger of host storages, with the clock and the marks of the device's ledger."""
 
     allocator: Any
 
@@ -75,7 +75,7 @@ class HostLedger(Ledger):
 
     @property
     def clock(self) -> int:
-        """Births, deaths and marks so far, the device's and the host's."""
+        """The number of births, deaths and marks so far, of the device and the host."""
         return self._device.clock
 
     @clock.setter
@@ -83,7 +83,7 @@ class HostLedger(Ledger):
         self._device.clock = now
 
     def pinned(self, key: int) -> None:
-        """The storage under ``key`` is of pinned memory."""
+        """Record that the storage under ``key`` has pinned memory."""
         record = self.live.get(key)
         if record is None or record.block.is_pinned:
             return
@@ -93,4 +93,4 @@ class HostLedger(Ledger):
         self.allocator.pins = True
         self.born(key, record)
         self.allocator.pins = False
-        record.birth = birth  # the same storage: where nothing was rounded the peak is as old as it is
+        record.birth = birth  # the same storage: without rounding, the peak keeps its time

@@ -1,4 +1,4 @@
-"""The live storages over time, those alive at each metric's peak, and the component of each."""
+"""Ledger: the live storages over time, those alive at each metric's peak, and their components."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Totals:
 
 
 class Peak:
-    """The moment at which one total was largest, and those storages alive then that have died since."""
+    """The moment at which one total was largest, and the storages alive then that have died since."""
 
     __slots__ = ("at", "died_since", "totals")
 
@@ -63,14 +63,14 @@ class Ledger:
         #: called with every record that has ended
         self.on_death: list[Callable[[Record], None]] = []
         self._turn = threading.RLock()
-        #: the thread that has the lock allocates or frees: deaths are queued meanwhile
+        #: held while a thread allocates or frees; deaths are queued meanwhile
         self._busy = False
         self._dead: deque[Record] = deque()
 
     def born(self, key: int, record: Record, stream: int = 0) -> None:
-        """A storage of ``record.requested_bytes`` now exists under ``key``.
+        """Record a new storage of ``record.requested_bytes`` under ``key``.
 
-        Raises the allocator's ``OutOfMemory`` where the device is full; nothing is recorded then.
+        Raises the allocator's ``OutOfMemory`` if the device is full; nothing is recorded then.
         """
         try:
             with self._turn:
@@ -96,15 +96,15 @@ class Ledger:
             self.reserved_peak.move(self.clock, self._totals())
 
     def died(self, key: int) -> None:
-        """The storage under ``key`` is gone."""
+        """Record that the storage under ``key`` is gone."""
         self._dead.append(self.live.pop(key))
         self._free_dead()
 
     def _free_dead(self) -> None:
-        """Free the blocks of queued deaths, unless the allocator is in use: its user does so then."""
+        """Free the blocks of queued deaths; if the allocator is in use, its user will do so."""
         while self._dead and not self._busy and self._turn.acquire(blocking=False):
             try:
-                if self._busy:  # another thread was, until this one had the lock; or this one, in a finalizer
+                if self._busy:  # it was in use by another thread before, or by this one, in a finalizer
                     return
                 self._busy = True
                 try:
@@ -127,12 +127,12 @@ class Ledger:
             call(record)
 
     def mark(self) -> None:
-        """What the forward saved is used from here on."""
+        """Record that the forward's saved tensors are used from here on."""
         self.clock += 1
         self.marks.append(self.clock)
 
     def end_root_call(self, number: int) -> None:
-        """The outermost module call ``number`` has returned."""
+        """Record that the outermost module call ``number`` has returned."""
         self.clock += 1
         self.root_call_ends[number] = self.clock
 
@@ -146,9 +146,9 @@ class Ledger:
     def component_of(self, record: Record) -> str:
         """The component that ``record`` belongs to.
 
-        A role that was seen (parameter, gradient, optimizer state, ...) decides. Without one, what the
+        A recorded role (parameter, gradient, optimizer state, ...) decides. Without one, a storage that the
         forward made is an activation if it was still alive when a backward began, or when the outermost
-        module call that made it returned; else a temporary. A parameter that no gradient reached and
+        module call that made it returned; else it is a temporary. A parameter that no gradient reached and
         no optimizer holds, in a test that trains, is a frozen one: a teacher run under ``no_grad``.
         What is made of gradients for the optimizer's step is a temporary. A copy of a parameter or a
         buffer is one too, and has no gradient.

@@ -1,4 +1,4 @@
-"""Roles noted at once, on the records of the storages that are alive."""
+"""Writes roles to the records of live storages, at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of one storage."""
+"""Record: one storage, its lifetime, origin and role."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from .. import components
 
-#: by role: which earlier roles it replaces. Parameters are frozen and thawed, a buffer or a plain tensor may
-#: become a parameter, and what a collective leaves in its buffer a gradient
+#: by role: the earlier roles that it replaces. Parameters are frozen and unfrozen, a buffer or a tensor may
+#: become a parameter, and a collective's buffer a gradient
 _REPLACED_ROLES = {
     components.PARAMETERS: (components.FROZEN_PARAMETERS, components.BUFFERS),
     components.FROZEN_PARAMETERS: (components.PARAMETERS, components.BUFFERS),
@@ -17,7 +17,7 @@ _REPLACED_ROLES = {
 
 
 class Phase(Enum):
-    """What the step was doing when a storage was born."""
+    """The phase of the step when a storage was allocated."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -36,7 +36,7 @@ class HasFile(Protocol):
 
 
 class Record:
-    """One storage: its block, when it lived, where it came from, and what is known of its role.
+    """One storage: its block, its lifetime, where it was allocated, and its role.
 
     Mutable: a storage's role is often known only after its birth, as a gradient's once it is accumulated.
     """
@@ -96,7 +96,7 @@ class Record:
         self.request = -1
 
     def note_role(self, role: str, name: str | None = None) -> None:
-        """The storage was seen in ``role``; of several names the longest, a whole path, is kept."""
+        """Set ``role``; of several names the longest, a whole path, is kept."""
         if self.role is None or self.role in _REPLACED_ROLES.get(role, ()):
             self.role = role
         if name is not None and (self.name is None or len(name) > len(self.name)):

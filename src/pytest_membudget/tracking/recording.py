@@ -1,4 +1,4 @@
-"""A run recorded for a snapshot: every allocation with its stack, operator, component and module."""
+"""Records a run for a snapshot: every allocation with its stack, operator, component and module."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Recording:
         return (operator,) if node is None else (operator, node)
 
     def stack_of(self, request: int) -> int:
-        """The number of its stack."""
+        """The number of the stack of a request."""
         return self._stacks[request]
 
     def frames_of_stack(self, stack: int) -> Frames:
@@ -95,7 +95,7 @@ class Recording:
         return self._book.frames(stack)
 
     def metadata_of(self, request: int) -> str:
-        """Component and module, as far as they are known."""
+        """Component and module of a request, as far as they are known."""
         parts = (self._components[request], self._modules[request])
         return ", ".join(part for part in parts if part)
 
@@ -109,7 +109,7 @@ class Recording:
         self._modules.append(record.module)
 
     def _ended(self, record: Record) -> None:
-        if record.request < 0:  # from before the recording
+        if record.request < 0:  # allocated before the recording
             return
         self._components[record.request] = self._ledger.component_of(record)
         self._modules[record.request] = record.name or record.module
@@ -150,7 +150,7 @@ _NOTHING = RequestDetails()
 
 
 def named_frame(name: str) -> dict[str, Any]:
-    """A frame of a snapshot that has a name alone: no line of a file."""
+    """A frame of a snapshot with a name and no source line."""
     return {"filename": _NO_FILE, "line": 0, "name": name}
 
 
@@ -193,7 +193,7 @@ class StackBook:
             codes.append(code)
             places.append(frame.f_lasti)
             frame = frame.f_back
-        # by identity, for code hashes all its content; the ones in the book are alive, so no other has theirs
+        # by identity, since hashing code hashes all its content; kept codes are alive, so ids are unique
         key = (tuple(map(id, codes)), tuple(places))
         number = self._numbers.get(key)
         if number is None:
@@ -202,7 +202,7 @@ class StackBook:
         return number
 
     def frames(self, number: int) -> list[dict[str, Any]]:
-        """A stack as a snapshot has it: ``filename``, ``line`` and ``name``, the innermost first.
+        """A stack in a snapshot's format: ``filename``, ``line`` and ``name``, the innermost first.
 
         Frames of this package and of pytest are left out; those of torch stay.
         """

@@ -1,4 +1,4 @@
-"""Parameters, buffers, gradients and optimizer states, as the running code shows them."""
+"""RoleBook: finds parameters, buffers, gradients and optimizer states by PyTorch's hooks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .tensor_parts import owners, scales
 
 
 class Sightings(Protocol):
-    """Where roles are noted: of storages that are followed, or to be looked up in a history afterwards."""
+    """Receives roles: for storages that are tracked now, or for a history that is joined later."""
 
     def concerns(self, tensor: torch.Tensor) -> bool:
-        """Whether ``tensor``, or what is inside of it, is of the kind that is noted here: most is not."""
+        """Whether the roles of ``tensor``, or of tensors inside of it, are recorded here."""
 
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        """``tensor``'s storage has this role; ``name`` is that of the parameter or buffer."""
+        """Record the role of ``tensor``'s storage; ``name``: of the parameter or buffer."""
 
     def note_trained(self, parameter: torch.Tensor) -> None:
         """A gradient has reached ``parameter``, or an optimizer holds it."""
@@ -59,7 +59,7 @@ class RoleBook:
         self.steps: list[int] = []
 
     def install(self) -> None:
-        """Start to follow the modules and optimizers of this process."""
+        """Install the hooks on modules and optimizers of this process."""
         hooks = nn.modules.module
         self._handles = [
             hooks.register_module_parameter_registration_hook(self._parameter_registered),
@@ -78,7 +78,7 @@ class RoleBook:
 
     @contextlib.contextmanager
     def paused(self, optimizers: Iterable[Optimizer]) -> Iterator[None]:
-        """Follow nothing but a step of each of ``optimizers``: a compiler would compile the hooks too."""
+        """A context without hooks, which compilers would compile; records only a step of ``optimizers``."""
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
@@ -93,14 +93,14 @@ class RoleBook:
                 self.install()
 
     def see_module(self, root: nn.Module) -> None:
-        """Note all parameters and buffers of ``root`` with their paths in it."""
+        """Record all parameters and buffers of ``root`` with their paths in it."""
         for name, parameter in root.named_parameters():
             self.see_parameter(parameter, name)
         for name, buffer in root.named_buffers():
             self._note(buffer, components.BUFFERS, name)
 
     def see_parameter(self, parameter: torch.Tensor, name: str | None = None) -> None:
-        """``parameter`` is one; ``name`` its path, or its own name where the path is not known yet."""
+        """Record a parameter; ``name``: its path, or its own name if the path is not known yet."""
         key = id(parameter)
         if key not in self._parameters:
             self._parameters[key] = weakref.KeyedRef(parameter, self._forget_one, key)
@@ -125,7 +125,7 @@ class RoleBook:
             self._sightings.note_gradient(leaf, part, name, is_parameter=is_parameter)
 
     def see_gradients(self) -> None:
-        """Note the ``.grad`` of every known parameter."""
+        """Record the ``.grad`` of every known parameter."""
         for reference in list(self._parameters.values()):
             parameter = reference()
             if parameter is not None and parameter.grad is not None:
@@ -166,7 +166,7 @@ class RoleBook:
         return load_state_dict
 
     def _swapping(self, swap: Any) -> Any:
-        """Without our weak references meanwhile: torch refuses to swap tensors that have any.
+        """A context without our weak references: torch refuses to swap tensors that have any.
 
         torchtune's and torchao's quantised weights take a parameter's place so, and ``nn.Module.to`` under
         ``torch.__future__.set_swap_module_params_on_conversion``.

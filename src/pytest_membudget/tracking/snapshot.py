@@ -1,4 +1,4 @@
-"""A recorded run in the format of ``torch.cuda.memory._snapshot``, as values of plain Python types.
+"""Writes a recorded run in the format of ``torch.cuda.memory._snapshot``, in plain Python types.
 
 The keys are those of ``torch/csrc/cuda/memory_snapshot.cpp`` (read in 2.13), so that PyTorch's viewer
 (pytorch.org/memory_viz) and ``torch/cuda/_memory_viz.py`` open what is made here as they open their own.
@@ -21,10 +21,10 @@ Frames = list[dict[str, Any]]
 """``{"filename", "line", "name"}``, the innermost first. Share lists and frames: a pickle has each once."""
 
 _TOP_ADDRESS: Final = 0x7F8000000000
-"""Where CUDA's address space on Linux x86-64 ends; the viewer's numbers are exact below 2**53."""
+"""The end of CUDA's address space on Linux x86-64; the viewer's numbers are exact below 2**53."""
 
 _DISTANCE_BYTES: Final = GIB
-"""Between ranges of addresses that do not touch."""
+"""The gap between ranges of addresses that do not touch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def segment_dict(
 
 
 def shorter_addresses(ranges: Iterable[tuple[int, int]]) -> Callable[[int], int]:
-    """From the model's addresses to ones that look like CUDA's.
+    """Maps the model's addresses to addresses like CUDA's.
 
     ``ranges`` are (address, bytes) of all memory that was ever held. Their order stays, and so do the
     distances within ranges that touch; the empty space between others shrinks.
@@ -167,7 +167,7 @@ def _settings(settings: AllocatorSettings, alloc_conf: str) -> dict[str, Any]:
         "max_split_size": -1 if limit_bytes is None else limit_bytes,
         "garbage_collection_threshold": settings.garbage_collection_threshold,
         "expandable_segments": settings.expandable_segments,
-        # of the host's memory and of locks: as they are by default
+        # settings of host memory and of locks, at their defaults
         "pinned_num_register_threads": 1,
         "release_lock_on_cudamalloc": False,
         "pinned_use_cuda_host_register": False,

@@ -1,4 +1,4 @@
-"""A ledger's MemoryReport: components, totals and holders at the peak."""
+"""Makes the MemoryReport of a ledger: components, totals and holders at the peak."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .record import Record
 from .running_code.source import shown_path
 from .timeline import Lives
 
-#: Characters of a source line that are kept: it is known by fewer.
+#: Most characters of a source line that are kept; fewer identify it.
 _LINE_LENGTH = 200
 
-#: Less than this on the host is not reported: step counters, token ids, masks.
+#: Less host memory is not reported: step counters, token ids, masks.
 OF_NOTE_BYTES = MIB
 _ONLY_TENSORS = Caveat(
-    HOW, "the host's memory is that of tensors: what Python, torch and the driver hold comes on top"
+    HOW, "host memory is that of tensors: memory of Python, torch and the driver is not included"
 )
 
 
@@ -51,7 +51,7 @@ def memory_report(
     peaks: PeakBytes | None = None,
     lives: Lives | None = None,
 ) -> MemoryReport:
-    """The figure of one rank: the peak of ``metric`` and who was alive then.
+    """The report of one rank: the peak of ``metric`` and the storages alive then.
 
     ``context_bytes`` and ``nccl_bytes``: what the CUDA context and NCCL take outside the allocator;
     ``host``: the rank's host memory; ``root``: the folder that paths are shown relative to. ``peaks``:
@@ -82,7 +82,7 @@ def memory_report(
 
 
 def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport | None:
-    """What the rank holds of the host at its peak there; None if that is less than ``OF_NOTE_BYTES``."""
+    """The rank's host memory at its own peak; None if it is less than ``OF_NOTE_BYTES``."""
     if ledger.allocated_peak.totals.allocated_bytes < OF_NOTE_BYTES:
         return None
     return memory_report(
@@ -143,7 +143,7 @@ def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Hol
 
 
 def _source_line(record: Record) -> str | None:
-    """The text of its line; None where there is no file to read it in."""
+    """The text of its line; None without a file."""
     if record.code is None:
         return None
     return linecache.getline(record.code.co_filename, record.line).strip()[:_LINE_LENGTH] or None

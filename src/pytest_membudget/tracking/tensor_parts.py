@@ -1,4 +1,4 @@
-"""The tensors inside wrappers (DTensor) and sparse tensors that own memory, and quantised weights' scales."""
+"""Finds the tensors that own memory inside wrappers (DTensor), sparse tensors and quantised weights."""
 
 from __future__ import annotations
 

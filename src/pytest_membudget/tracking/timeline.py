@@ -1,4 +1,4 @@
-"""Memory over a run, by component: the lives of all storages, at a few hundred moments."""
+"""Makes the timeline of a run: memory by component at a few hundred moments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..memory_report import Timeline
 from .ledger import Ledger
 from .record import Phase, Record
 
-#: Points of a timeline: a chart is about as wide, and report.json has one for each estimate.
+#: Most points of a timeline: about a chart's width; report.json has a timeline for each estimate.
 MOST_POINTS = 400
-#: Where more phases than this follow each other, a chart of them would show nothing.
+#: Most phases: a chart with more would be unreadable.
 _MOST_PHASES = 40
-#: The first try where not all points can stay: less than a pixel of a chart's height.
+#: The first tolerance if not all points fit: less than a pixel of a chart's height.
 _FINEST = 2000
-#: Halvings of the distance between a bound that is too narrow and one that is not.
+#: Bisections between a tolerance that is too small and one that is large enough.
 _REFINEMENTS = 3
 
 _KINDS = components.TENSOR_COMPONENTS
 _NUMBER_OF = {name: number for number, name in enumerate(_KINDS)}
 _PHASES = ("", *(phase.value for phase in Phase))
 _PHASE_NUMBERS = {Phase(value): number for number, value in enumerate(_PHASES) if number}
-#: what runs again inside a backward belongs to it
+#: recomputation inside a backward belongs to it
 _PHASE_NUMBERS[Phase.RECOMPUTE] = _PHASE_NUMBERS[Phase.BACKWARD]
 
 
@@ -44,7 +44,7 @@ class Lives:
         self._phases = bytearray()
 
     def timeline(self, peak_at: int) -> Timeline | None:
-        """The run so far; the moment ``peak_at`` is one of its points. None if nothing was allocated."""
+        """The timeline so far, with ``peak_at`` among its points. None if nothing was allocated."""
         if peak_at < 0:
             return None
         changes = _Changes(self._ledger.clock)
@@ -68,7 +68,7 @@ class Lives:
         self._phases.append(_PHASE_NUMBERS[record.phase])
 
     def _phase_changes(self) -> tuple[tuple[int, str], ...]:
-        """When each phase began; none where they change too often to be shown."""
+        """The beginnings of the phases; empty if they are too many to be shown."""
         at = bytearray(self._ledger.clock + 1)
         for birth, phase in zip(self._births, self._phases, strict=True):
             at[birth] = phase
@@ -82,7 +82,7 @@ class Lives:
 
 
 class _Changes:
-    """What each moment of a run changed: no two births or deaths have one moment."""
+    """The change at each moment of a run: one birth or death."""
 
     def __init__(self, last: int) -> None:
         self._last = last
@@ -90,12 +90,12 @@ class _Changes:
         self._bytes = array("q", bytes(8 * (last + 1)))
 
     def add(self, moment: int, kind: int, change_bytes: int) -> None:
-        """At ``moment`` the component of number ``kind`` grew by ``change_bytes``."""
+        """Record that the component of number ``kind`` grew by ``change_bytes`` at ``moment``."""
         self._kinds[moment] = kind
         self._bytes[moment] = change_bytes
 
     def timeline(self, peak_at: int, phases: tuple[tuple[int, str], ...]) -> Timeline:
-        """At most ``MOST_POINTS`` points; exact where that many are enough."""
+        """At most ``MOST_POINTS`` points; exact if so many are enough."""
         starts, within_bytes = self._closest(peak_at)
         values = list(self._values_at(self._shown(starts, peak_at)))
         named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}
@@ -103,7 +103,7 @@ class _Changes:
         return Timeline(tuple(starts), held, peak_at, within_bytes, phases)
 
     def _closest(self, peak_at: int) -> tuple[list[int], int]:
-        """Where stretches begin, and how far bytes range inside them: about as little as can be."""
+        """The beginnings of stretches, and the tolerance inside of them, close to the smallest possible."""
         starts = self._starts(peak_at, 0)
         too_little, within_bytes = 0, 0
         while starts is None:
@@ -126,7 +126,7 @@ class _Changes:
         return most
 
     def _starts(self, peak_at: int, within_bytes: int) -> list[int] | None:
-        """Where stretches begin inside which no component ranges over more; None if they are too many."""
+        """The beginnings of stretches in which no component varies by more; None if they are too many."""
         values, low, high = ([0] * len(_KINDS) for _ in range(3))
         starts = [0]
         for moment, (kind, change) in enumerate(zip(self._kinds, self._bytes, strict=True)):
@@ -147,7 +147,7 @@ class _Changes:
         return starts
 
     def _shown(self, starts: list[int], peak_at: int) -> list[int]:
-        """Of each stretch the moment at which most is held; of the peak's the peak."""
+        """The moment of each stretch with the largest total; the peak for its stretch."""
         shown = []
         total = 0
         for start, end in zip(starts, [*starts[1:], self._last + 1], strict=True):

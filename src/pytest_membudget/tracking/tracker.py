@@ -1,4 +1,4 @@
-"""Tracks the storages of a running step: where each is made, and its role."""
+"""Tracker: records each storage of a running step: where it is allocated, and its role."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class Tracker:
         self._on_device = on_device
         self.streams = StreamChoice()
         self._task = NO_GRAPH_TASK
-        #: time of the last backward's end; None once a module or an optimizer has run since
+        #: the time at which the last backward ended; None after a module or an optimizer has run
         self._backward_end: int | None = None
         self._deaths: dict[int, weakref.ref[Any]] = {}
-        #: of storages that were emptied, what they were
+        #: the records of storages that were emptied
         self._emptied: dict[int, Record] = {}
         #: called with every record before its block is allocated
         self.on_request: Callable[[Record], None] | None = None
 
     def install(self) -> None:
-        """Start following modules, parameters and optimizers."""
+        """Install the hooks on modules, parameters and optimizers."""
         self.modules.install()
         self.roles.install()
 
@@ -74,12 +74,12 @@ class Tracker:
 
     @contextlib.contextmanager
     def paused(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
-        """Follow nothing but a call of ``module`` and a step of ``optimizers``, each as a whole."""
+        """A context without hooks that records only a call of ``module`` and a step of ``optimizers``."""
         with self.modules.paused(module), self.roles.paused(optimizers):
             yield
 
     def begin_operator(self) -> None:
-        """An operator is about to run: determine the step's phase."""
+        """Determine the step's phase before an operator runs."""
         task, phase = _graph_task(), running_phase(self.roles, self.modules)
         if phase is Phase.OPTIMIZER:
             if self.phase is Phase.FORWARD:
@@ -96,7 +96,7 @@ class Tracker:
         self.phase = phase
 
     def saw(self, tensor: torch.Tensor, operator: str, inputs: Iterable[object]) -> None:
-        """``operator`` gave ``tensor``: record its storage if it is new.
+        """Record the storage of ``tensor``, a result of ``operator``, if it is new.
 
         Raises the allocator's ``OutOfMemory``.
         """
@@ -111,7 +111,7 @@ class Tracker:
             self._record(storage, key, operator, inputs)
 
     def saw_on_host(self, tensor: torch.Tensor, operator: str) -> None:
-        """``operator`` gave ``tensor``, which lies on the host: record its storage if it is new."""
+        """Record the storage of ``tensor``, a result of ``operator`` on the host, if it is new."""
         if tensor.layout is not torch.strided:
             for part in sparse_parts(tensor):
                 self.saw_on_host(part, operator)
@@ -125,15 +125,15 @@ class Tracker:
         self._at_end(storage, key, self.host.died)
 
     def pinned(self, tensor: torch.Tensor) -> None:
-        """``tensor``'s storage is of pinned host memory."""
+        """Record that ``tensor``'s storage is pinned host memory."""
         self.host.pinned(tensor.untyped_storage()._cdata)
 
     def resized(self, tensor: torch.Tensor, operator: str) -> None:
-        """``tensor``'s storage may have been given another size, or been replaced by another."""
+        """Update the record of ``tensor``'s storage after it may have been resized or replaced."""
         self.storage_resized(tensor.untyped_storage(), operator)
 
     def storage_resized(self, storage: torch.UntypedStorage, operator: str) -> None:
-        """``storage`` may have been given another size; emptied and filled again it keeps its role."""
+        """Update the record of ``storage`` after a resize; emptied and filled again, it keeps its role."""
         record = self.ledger.live.get(storage._cdata)
         size_bytes = storage.nbytes()
         if record is None:
@@ -154,11 +154,11 @@ class Tracker:
             self.ledger.died(-storage._cdata)
 
     def follows(self, storage: torch.UntypedStorage) -> bool:
-        """Whether ``storage`` is of the device, filled or empty."""
+        """Whether ``storage`` is on the device, filled or empty."""
         return storage._cdata in self.ledger.live or storage._cdata in self._emptied
 
     def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
-        """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
+        """Record that a collective uses ``tensor``; ``kept``: as a permanent buffer."""
         for part in owners(tensor):
             record = self.record_of(part)
             if record is not None:
@@ -167,20 +167,20 @@ class Tracker:
                     record.note_role(components.COLLECTIVES)
 
     def transient(self, size_bytes: int, operator: str, component: str) -> Record:
-        """Memory that an operator allocates in its kernel; the caller frees it with ``release``."""
+        """Allocate memory of a kernel of ``operator``; the caller frees it with ``release``."""
         record = self._new_record(size_bytes, operator)
         record.role = component
         self.ledger.born(id(record), record, self.streams.current())
         return record
 
     def pass_through(self, sizes_bytes: Iterable[int], operator: str) -> None:
-        """Memory that a kernel allocates all at once, and frees before it returns."""
+        """Allocate and free memory that a kernel holds until it returns."""
         with self.held(sizes_bytes, operator):
             pass
 
     @contextlib.contextmanager
     def held(self, sizes_bytes: Iterable[int], operator: str) -> Iterator[None]:
-        """Memory that a kernel holds while it allocates more."""
+        """A context with memory that a kernel holds while it allocates more."""
         records = [self.transient(size, operator, components.WORKSPACES) for size in sizes_bytes]
         yield
         for record in records:
@@ -191,13 +191,13 @@ class Tracker:
         self.ledger.died(id(record))
 
     def record_stream(self, tensor: torch.Tensor, stream: int) -> None:
-        """``stream`` uses ``tensor``'s memory too, which is freed once it is done."""
+        """Record that ``stream`` also uses ``tensor``'s memory, which is freed when it is done."""
         record = self.record_of(tensor)
         if record is not None:
             self.ledger.allocator.record_stream(record.block, stream)
 
     def record_of(self, tensor: torch.Tensor) -> Record | None:
-        """The record of ``tensor``'s storage, if it lies on the device."""
+        """The record of ``tensor``'s storage, if it is on the device."""
         return self.ledger.live.get(tensor.untyped_storage()._cdata)
 
     def _on_device_or_host(self, tensor: torch.Tensor) -> Record | None:
@@ -234,7 +234,7 @@ class Tracker:
         return record
 
     def _at_end(self, storage: Any, key: int, call: Callable[[int], object]) -> None:
-        """Once ``storage`` is gone, ``call`` with its key."""
+        """Call ``call`` with the key of ``storage`` once it is gone."""
         deaths = self._deaths
 
         def gone(reference: object) -> None:
@@ -261,10 +261,10 @@ class Tracker:
             record.role, record.name, record.collective = old.role, old.name, old.collective
 
     def _note_update(self) -> None:
-        """An optimizer's step begins: all made since the backward is for it, except for inputs."""
+        """Mark storages made since the backward, except inputs, as temporaries of the optimizer's step."""
         if self._backward_end is None:
             return
-        for record in reversed(self.ledger.live.values()):  # the youngest first
+        for record in reversed(self.ledger.live.values()):  # the newest first
             if record.birth <= self._backward_end:
                 break
             record.for_update = not record.from_inputs

@@ -1,1 +1,1 @@
-"""The worker: a child process that runs single tests of the user's session on a device."""
+"""The worker: a child process that runs single tests of the session on a device."""

@@ -1,4 +1,4 @@
-"""The worker process: its device first, then the user's session, then one test at a time."""
+"""Entry point of a worker process: installs the device, starts the session, serves requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(read_fd: int, write_fd: int) -> None:
     except BaseException as error:
         _fail(channel, f"{type(error).__name__} in the worker: {error}\n{traceback.format_exc()}")
     finally:
-        # a build without CUDA aborts at exit: the autograd engine started a thread for the virtual device
+        # builds without CUDA abort at exit: the autograd engine has a thread for the virtual device
         leave(status)
 
 
@@ -36,7 +36,7 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
     os.chdir(order["dir"])
     observer = _observer(order) if order.get("observes") else None
     try:
-        import torch  # noqa: F401 - a clear word on what is missing, before anything else needs it
+        import torch  # noqa: F401 - a clear message if torch is missing
     except Exception as error:
         what = f"torch cannot be imported ({type(error).__name__}: {error})"
         _fail(channel, f"{what}; install torch 2.11 or later: its CPU build is enough")
@@ -61,13 +61,13 @@ def _made(order: dict[str, Any]) -> Any:
     except (ImportError, AttributeError):
         from ..devices.fake.private import check_torch
 
-        check_torch()  # a torch that lacks what the device's modules import: say which one would do
+        check_torch()  # names a release of torch that has what the device imports
         raise
     return make(order)
 
 
 def _observer(order: dict[str, Any]) -> Any:
-    """What sees all that this process reads, from here on."""
+    """The observer of everything that this process reads from here on; None without a cache."""
     from ..cache.observer import Observer
 
     observer = Observer(order["scratch"])
@@ -91,7 +91,7 @@ def _run_session(channel: Channel, order: dict[str, Any], device: Device, observ
 
 
 def _fail(channel: Channel, reason: str) -> None:
-    flush_output()  # the other end reports the last of it
+    flush_output()  # the session reports the end of the output
     channel.send({"event": "failed", "reason": reason})
 
 

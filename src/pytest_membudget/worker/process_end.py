@@ -1,4 +1,4 @@
-"""How a process of ours ends: at once, whatever was done to it; and how one has ended, in words."""
+"""Ends this process immediately, and describes how another has ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def flush_output() -> None:
-    """Write out what was printed; a test may have closed the streams, or the session may be gone."""
+    """Flush the output; a test may have closed the streams, or the session may be gone."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -22,7 +22,7 @@ def flush_output() -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """End this process without anything that libraries and plugins have left to do at its end."""
+    """Exit immediately, without ``atexit`` handlers of libraries and plugins."""
     try:
         flush_output()
     finally:
@@ -30,7 +30,7 @@ def leave(status: int) -> NoReturn:
 
 
 def end_with_parent() -> None:
-    """Let the kernel end this process when its parent is gone, which could not end it any more: on Linux."""
+    """Have the kernel kill this process when its parent dies (Linux only)."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     except (AttributeError, OSError):
@@ -38,11 +38,11 @@ def end_with_parent() -> None:
 
 
 def end_text(returncode: int) -> str:
-    """As ``subprocess`` counts: minus the signal's number, or the exit status."""
+    """How a process ended; ``returncode`` as of ``subprocess``: the exit status, or minus the signal."""
     if returncode >= 0:
         return f"left with status {returncode}"
     try:
         name = signal.Signals(-returncode).name
-    except ValueError:  # the real-time ones have none
+    except ValueError:  # real-time signals have no name
         return f"was ended by signal {-returncode}"
     return f"was ended by signal {-returncode} ({name})"

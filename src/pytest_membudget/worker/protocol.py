@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: The event by which a worker shows, now and then, that it runs tests and looks after them.
+#: The event of a heartbeat: the worker runs tests and watches their time limits.
 RUNNING: Final = "running"
-#: Seconds between two of them.
+#: Seconds between two heartbeats.
 _INTERVAL: Final = 10.0
 
 
@@ -56,14 +56,14 @@ class Channel:
 
 
 class RunningSigns:
-    """Lets the session know, now and then, that tests run, whose time limits are kept here."""
+    """Sends heartbeats to the session while tests run; their time limits are checked here."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._next = time.monotonic() + _INTERVAL
 
     def give(self) -> None:
-        """A sign, if it is time for one. ``BrokenPipeError`` if the session is gone."""
+        """Send a heartbeat, if it is time for one. ``BrokenPipeError`` if the session is gone."""
         if time.monotonic() >= self._next:
             self._channel.send({"event": RUNNING})
             self._next = time.monotonic() + _INTERVAL

@@ -1,4 +1,4 @@
-"""Time limits that count the processor time of a process tree: a busy machine ends nothing that goes on."""
+"""Time limits by the processor time of a process tree, so that a busy machine does not end a running test."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-#: A process that has a smaller share of a processor, for as long as its limit, waits for something.
+#: A process with a smaller share of a processor, over its whole limit, is considered to be waiting.
 _LEAST_SHARE: Final = 0.05
-#: So a limit of one second is reached after at most as many seconds of the clock.
+#: A limit of one second is then reached after at most so many seconds of the clock.
 LONGEST: Final = 1 / _LEAST_SHARE
-#: Looks at a process within its limit: one takes milliseconds, as it reads the times of all processes.
+#: Checks of a process within its limit; each takes milliseconds, as it reads the times of all processes.
 _LOOKS: Final = 60
 _PROC: Final = "/proc"
 #: utime, stime, cutime and cstime are fields 14 to 17, of which the third is the first after the name.
@@ -27,15 +27,15 @@ class Overrun:
 
     limit: float
     processor_seconds: float | None
-    """What it has used, or what it has used while it waited; None where the system does not report it."""
+    """The processor time used, in all or while it waited; None if the system does not report it."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it uses hardly any processor time: it sleeps, or waits for a lock, a process, a file."""
+        """Whether it uses hardly any processor time: it sleeps, or waits for a lock, a process or a file."""
         return self.processor_seconds is not None and self.processor_seconds < self.limit
 
     def text(self, what: str = "finish", *, who: str = "it", at: str = "") -> str:
-        """That ``who`` did not ``what`` within the limit, and the line ``at`` which it was."""
+        """The message that ``who`` did not ``what`` within the limit, and at which line it was."""
         place = at and f", at {at}"
         if self.processor_seconds is None:
             return f"{who} did not {what} within {self.limit:g} s{place} ({_LIMIT})"
@@ -50,26 +50,26 @@ class Overrun:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a process has come in its time limit, after some looks at it."""
+    """How much of its time limit a process has used, by the checks so far."""
 
     limit: float
     counted: float
-    """Seconds that count: of each second of the clock what it had of a processor, at most all of it."""
+    """Seconds that count: the processor time used, at most one second for each second of the clock."""
     looked_at: float
     used: float | None
-    """Its processor time then; None where it is not known."""
+    """The processor time at the last check; None if it is not known."""
     marked_at: float
-    """When it had used the least share of its limit since the mark before: until then it did not wait."""
+    """The last time at which it was known not to be waiting."""
     marked: float
-    """What counted then."""
+    """``counted`` at that time."""
 
     @classmethod
     def begun(cls, limit: float, now: float) -> Progress:
-        """That of a process which begins ``now``: what it has used before is seen at the first look."""
+        """The state of a process that begins ``now``; the first check reads its earlier processor time."""
         return cls(limit, 0.0, now, None, now, 0.0)
 
     def after(self, now: float, used: float | None) -> Progress:
-        """``self`` after a look ``now``, when the processor time is ``used``; None where it is not known."""
+        """The state after a check ``now`` with processor time ``used``, None if it is not known."""
         more = elapsed = now - self.looked_at
         if used is not None:
             more = 0.0 if self.used is None else min(elapsed, max(0.0, used - self.used))
@@ -81,7 +81,7 @@ class Progress:
 
     @property
     def overrun(self) -> Overrun | None:
-        """That it is over its limit, in processor time or because it waits."""
+        """Why it is over its limit (processor time, or it waits); None if it is within."""
         if self.counted >= self.limit:
             return Overrun(self.limit, None if self.used is None else self.counted)
         if self.used is not None and self.looked_at - self.marked_at > self.limit:
@@ -90,20 +90,20 @@ class Progress:
 
 
 class Watch:
-    """Looks at a process, its group and all that it has started, now and then, until it is over its limit."""
+    """Checks a process, its group and its descendants regularly against a time limit."""
 
     def __init__(self, pid: Callable[[], int | None], limit: float) -> None:
-        """``pid``: of the process; None while it is not there, and the clock counts."""
+        """``pid``: of the process; None before it exists, while the clock counts."""
         self._pid = pid
         self._progress = Progress.begun(limit, time.monotonic())
 
     def wait_seconds(self) -> float:
-        """Seconds until the next look is of use."""
+        """Seconds until the next check."""
         progress = self._progress
         return max(0.0, progress.looked_at + progress.limit / _LOOKS - time.monotonic())
 
     def look(self) -> Overrun | None:
-        """Whether it is over its limit by now."""
+        """Why the process is over its limit; None if it is within."""
         if self.wait_seconds() == 0:
             pid = self._pid()
             used = processor_seconds(pid) if pid is not None else None
@@ -112,9 +112,9 @@ class Watch:
 
 
 def processor_seconds(pid: int) -> float | None:
-    """Of process ``pid``, its group and all that it has started, also what has ended and was waited for.
+    """Processor time of process ``pid``, its group and its descendants, including ended and reaped ones.
 
-    None where there is no ``/proc``: not on Linux. ``proc_pid_stat(5)``, man-pages 6.9.
+    None without ``/proc`` (not on Linux). ``proc_pid_stat(5)``, man-pages 6.9.
     """
     try:
         names = os.listdir(_PROC)
@@ -146,10 +146,10 @@ class _Stat(NamedTuple):
 
 
 def _stat(name: str) -> _Stat | None:
-    """That of process ``name``; None if it is gone."""
+    """The times of process ``name``; None if it is gone."""
     try:
         with open(f"{_PROC}/{name}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()  # a name in parentheses may have both
+            fields = file.read().rpartition(b")")[2].split()  # a process name may contain both
         times = sum(map(int, fields[_TIMES]))
         return _Stat(int(name), int(fields[1]), int(fields[2]), times / _TICKS)
     except (OSError, ValueError, IndexError):

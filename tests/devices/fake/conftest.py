@@ -25,7 +25,7 @@ class Traced:
         self.value = answer["value"]
         self.representatives = answer["representatives"]
         self.rank_assumption = answer["rank_assumption"]
-        self.said = answer["said"]
+        self.broadcasts = answer["broadcasts"]
         assert sum(self.report.components.values()) == self.report.peak_bytes
 
     def __getattr__(self, component):
@@ -83,7 +83,7 @@ def device_servers():
 def trace(device_servers):
     """``trace(body, *args, gpu=..., limited=..., metric=...)`` runs ``body`` on the virtual device.
 
-    With ``world_size`` as one ``rank`` of a virtual cluster, which has ``heard`` what rank 0 said.
+    With ``world_size`` as one ``rank`` of a virtual cluster, which has ``rank0_broadcasts`` what rank 0 said.
     ``workspaces_of``: a release of torch whose cuBLAS workspaces are taken in place of the installed one's.
     """
 
@@ -97,7 +97,7 @@ def trace(device_servers):
         rank=0,
         world_size=1,
         workspaces_of=None,
-        heard="",
+        rank0_broadcasts="",
     ):
         order = {
             "path": body.__code__.co_filename,
@@ -110,7 +110,7 @@ def trace(device_servers):
             "rank": rank,
             "world_size": world_size,
             "workspaces_of": workspaces_of,
-            "heard": heard,
+            "rank0_broadcasts": rank0_broadcasts,
         }
         server = device_servers.process_for(gpu, min(world_size, 8))
         server.stdin.write(json.dumps(order) + "\n")

@@ -57,7 +57,11 @@ def run(device, module, order):
     if order["workspaces_of"]:
         release = tuple(order["workspaces_of"])
         Workspaces.torch_version = property(lambda _: release, lambda _, installed: None)
-    ranks = {"rank": order["rank"], "world_size": order["world_size"], "heard": order["heard"]}
+    ranks = {
+        "rank": order["rank"],
+        "world_size": order["world_size"],
+        "rank0_broadcasts": order["rank0_broadcasts"],
+    }
     device.begin(find_gpu(order["gpu"]), limited=order["limited"], **ranks)
     value = getattr(module, order["name"])(*order["args"])
     report = device.end(metric=order["metric"], root=str(Path(order["path"]).parent))
@@ -66,7 +70,7 @@ def run(device, module, order):
         **answer,
         "representatives": device.representative_ranks(),
         "rank_assumption": "".join(one.text for one in device.rank_caveats()),
-        "said": device.said(),
+        "broadcasts": device.broadcasts(),
     }
 
 

@@ -55,4 +55,4 @@ def test_a_share_is_kept_if_that_is_told(trace):
     run = trace(kept, 0.1)
 
     assert run.value == [100, "torch.int64"]
-    assert "taken to be kept in 0.1 of it, as told" in run.report.assumptions[0]
+    assert "taken to be kept in 0.1 of it, by assume()" in run.report.assumptions[0]

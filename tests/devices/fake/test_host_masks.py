@@ -117,7 +117,7 @@ def test_its_size_can_be_told(trace, how, shape):
     traced = trace(selected, how, {"true_fraction": 0.25})
 
     assert traced.value == shape
-    assert "true in 0.25 of it, as told" in sizes_in(traced.report.assumptions)[0]
+    assert "true in 0.25 of it, by assume()" in sizes_in(traced.report.assumptions)[0]
 
 
 def listed():
@@ -130,7 +130,7 @@ def listed():
 
 def test_the_line_that_selects_is_listed_as_on_the_card_and_not_the_copy(trace):
     takes = "takes sizes from unknown data with aten.nonzero.default"
-    worst = "taken to be true everywhere, the worst case (pytest_membudget.assume(true_fraction=...) tells otherwise)"  # fmt: skip # noqa: E501
+    worst = "taken to be true everywhere, the worst case (pytest_membudget.assume(true_fraction=...) changes that)"  # fmt: skip # noqa: E501
 
     assert trace(listed).report.assumptions == (
         f"{here(listed, 4)} {takes} (3 times): {worst}",
@@ -267,7 +267,7 @@ def test_a_mask_that_is_read_is_a_list_of_flags(trace, told):
     assert [text.split(" ", 1)[0] for text in traced.report.assumptions] == [
         here(read_whole, line) for line in (4, 5, 6, 7)
     ]
-    assert all(f"taken to be {told}, as told" in text for text in traced.report.assumptions)
+    assert all(f"taken to be {told}, by assume()" in text for text in traced.report.assumptions)
 
 
 def completions():

@@ -197,7 +197,7 @@ def test_experts_tokens_are_the_same_however_they_are_told_apart(trace):
     assert line == (
         f"test_routing.py:{told_apart.__code__.co_firstlineno + 1} chooses 2 of 8 by unknown data with "
         "aten.topk.default, and sizes follow (once): taken to be the first 2 in all rows but 3 of 64, which "
-        "choose the others: the worst case (pytest_membudget.assume(routing=...) tells otherwise)"
+        "choose the others: the worst case (pytest_membudget.assume(routing=...) changes that)"
     )
 
 

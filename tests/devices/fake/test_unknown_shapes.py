@@ -89,7 +89,7 @@ def test_a_size_can_be_told(trace, how, told, shapes):
     traced = trace(selected, how, told)
 
     assert traced.value == shapes
-    assert "as told" in traced.report.assumptions[0]
+    assert "by assume()" in traced.report.assumptions[0]
 
 
 def listed():
@@ -104,8 +104,8 @@ def test_the_report_has_the_line_the_operator_and_what_to_write(trace):
     takes = "takes sizes from unknown data with aten.nonzero.default"
     assert trace(listed).report.assumptions == (
         f"{here(listed, 3)} {takes} (3 times): taken to be true everywhere, the worst case "
-        "(pytest_membudget.assume(true_fraction=...) tells otherwise)",
-        f"{here(listed, 5)} {takes} (once): taken to be true in 0.5 of it, as told",
+        "(pytest_membudget.assume(true_fraction=...) changes that)",
+        f"{here(listed, 5)} {takes} (once): taken to be true in 0.5 of it, by assume()",
     )
 
 
@@ -276,6 +276,6 @@ def test_reads_can_be_told_each_type_by_a_value_of_its_own(trace):
 
     assert traced.value == [0.0, True, 1, [0.0, 0.0], 1.0]
     assert (
-        f"{here(reads, 4)} reads a float32 value (once): taken to be 0.0, as told"
+        f"{here(reads, 4)} reads a float32 value (once): taken to be 0.0, by assume()"
         in traced.report.assumptions
     )

@@ -97,7 +97,7 @@ def test_micro_batches_in_flight_have_their_activations_each():
 def test_what_lies_beside_neighbouring_blocks_is_made_once():
     """100 while the layers run forward; then room for the gradients of y and of a weight."""
     beside = (Term(TEMPORARIES, "held", 100 * MIB),)
-    found = mib(SGD, step(Block("layers", layer(11), 2, beside_forward=beside)), [weight(11, count=2)])
+    found = mib(SGD, step(Block("layers", layer(11), 2, during_forward=beside)), [weight(11, count=2)])
 
     assert found == 2 * 12 + 3 * 30 + 100
 
@@ -107,7 +107,7 @@ def test_a_variable_that_has_the_embeddings_has_the_first_layers_input():
     lookup = Operator("embed", ("tokens",), (Tensor("embedded", 30 * MIB),))
     tokens = Tape((Tensor("tokens", 0),), (lookup,), ("embedded",))
     held = (Term(TEMPORARIES, "inputs_embeds", 30 * MIB),)
-    found = step(Block("embedding", tokens), Block("layers", layer(11), 2, beside_forward=held))
+    found = step(Block("embedding", tokens), Block("layers", layer(11), 2, during_forward=held))
 
     assert mib(SGD, found, [weight(11, count=2)]) == TWO_LAYERS
 

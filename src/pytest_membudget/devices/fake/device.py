@@ -176,19 +176,21 @@ class VirtualDevice(Device):
         """Device memory that was allocated while modules were imported, and is still held."""
         return self.ledger.allocator.allocated_bytes
 
-    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
+    def begin(
+        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, rank0_broadcasts: str = ""
+    ) -> None:
         """A test begins on ``gpu``; ``limited``: the allocator runs out of memory where the card would.
 
         What imports have allocated stays: it is there in any process that runs the test. With a
-        ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun, and rank 0 has ``said``
-        what is ``heard``.
+        ``world_size`` above 1 the process is ``rank`` of as many, as under torchrun; ``rank0_broadcasts``
+        is the result of rank 0's ``broadcasts``.
         """
         # PyTorch makes its pool of threads anew after a fork, at first use; two threads of the engine that
         # are first at once abort the process (pthreadpool, caffe2/utils/threadpool/pthreadpool-cpp.cc, 2.13)
         torch.set_num_threads(torch.get_num_threads())
         self.gpu = gpu
         if world_size > 1:
-            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode, heard)
+            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode, rank0_broadcasts)
             self._cluster.begin()
         self._limited = limited
         self._mode.charges.move_to(gpu)
@@ -200,9 +202,9 @@ class VirtualDevice(Device):
         """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
         return self._cluster.representative_ranks() if self._cluster is not None else []
 
-    def said(self) -> str:
-        """After rank 0's run: what it has told the other ranks."""
-        return self._cluster.said() if self._cluster is not None else ""
+    def broadcasts(self) -> str:
+        """After rank 0's run: what it has broadcast, as text."""
+        return self._cluster.broadcasts() if self._cluster is not None else ""
 
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are no representatives; none if there are none."""

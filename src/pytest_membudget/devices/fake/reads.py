@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ...assumptions import told_value
+from ...assumptions import assumed_value
 from ...caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, Kind
 from ...tracking.running_code.source import SourceFinder, shown_path
 from ...units import times_text
@@ -36,8 +36,8 @@ COUNTS = _COUNTS_TRUES | {
 }  # fmt: skip
 
 
-#: Values that are told of one line.
-_MOST_TOLD = 3
+#: Values of one line that a report lists.
+_MOST_VALUES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class Answers:
         return next(kind for kind in (SIZE_READ, READ, WORST_CASE, GIVEN) if kind in self._kinds)
 
     def __str__(self) -> str:
-        told = ", ".join(list(self.values)[:_MOST_TOLD])
-        more = len(self.values) - _MOST_TOLD
+        values = ", ".join(list(self.values)[:_MOST_VALUES])
+        more = len(self.values) - _MOST_VALUES
         others = f" and {more} other values" if more > 0 else ""
-        return f"({times_text(self.count)}): taken to be {told}{others}"
+        return f"({times_text(self.count)}): taken to be {values}{others}"
 
 
 class Reads:
@@ -144,7 +144,7 @@ class Reads:
         """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
         code, line = self.source.find(3) if self.source is not None else (None, 0)
         read = Read(code, line, str(dtype).removeprefix("torch."))
-        shown = f"{value}, as told" if kind is GIVEN else value
+        shown = f"{value}, by assume()" if kind is GIVEN else value
         self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
 
     def caveats(self, root: str) -> list[Caveat]:
@@ -173,11 +173,11 @@ class Reads:
             return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
         value, kind = self._counts.uniform(tensor), None
         if value is not None:
-            kind = WORST_CASE  # of a mask's trues, all of them or the share that was told
+            kind = WORST_CASE  # of a mask's trues, all of them or the assumed share
         else:
             value = plausible(tensor.dtype)
-            told = told_value(type(value))
-            value, kind = (value, None) if told is None else (told, GIVEN)
+            given = assumed_value(type(value))
+            value, kind = (value, None) if given is None else (given, GIVEN)
         made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
         return made.expand(tuple(tensor.shape)), kind
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...assumptions import told
+from ...assumptions import assumed
 from .kernel_layouts import argument
 
 aten = torch.ops.aten
@@ -50,7 +50,7 @@ class Chosen:
         self._options = source.numel() if self._dim is None else source.shape[self._dim]
         self._rows = source.numel() // max(self._options, 1)
         self._count = self.tensor.numel() // max(self._rows, 1)
-        self._how: str | float = told("routing") or "worst"
+        self._how: str | float = assumed("routing") or "worst"
 
     @property
     def is_followed(self) -> bool:
@@ -74,14 +74,14 @@ class Chosen:
         """What that is taken to be, for the report."""
         first = "the first" if self._count == 1 else f"the first {self._count}"
         if self._how == "balanced":
-            return "each as often as any other, as told"
+            return "each as often as any other, by assume()"
         if self._how == "worst":
             few = f"{spread_rows(self._rows, self._options, self._count)} of {self._rows}"
             return (
                 f"{first} in all rows but {few}, which choose the others: the worst case "
-                "(pytest_membudget.assume(routing=...) tells otherwise)"
+                "(pytest_membudget.assume(routing=...) changes that)"
             )
-        return f"{first}, and the last, in {self._how:g} times an equal share of the rows each, as told"
+        return f"{first}, and the last, in {self._how:g} times an equal share of the rows each, by assume()"
 
 
 def chosen(rows: int, options: int, count: int, how: str | float) -> torch.Tensor:

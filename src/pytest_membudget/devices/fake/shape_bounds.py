@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...assumptions import told
+from ...assumptions import assumed
 from .kernel_layouts import argument
 from .known_shapes import Shape
 
@@ -117,10 +117,10 @@ def _unique_dim(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
 def _bincount(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
     """(self, weights, minlength)."""
     weights, least = argument(args, kwargs, 1, "weights"), argument(args, kwargs, 2, "minlength", 0)
-    bins = told("bins")
+    bins = assumed("bins")
     if bins is None and not least:
         return None
-    taken = f"below {least}, its minlength" if bins is None else f"below {bins}, as told"
+    taken = f"below {least}, its minlength" if bins is None else f"below {bins}, by assume()"
     count = max(least, bins or 0)
     dtype = torch.long if weights is None else _dtype_of_weighted(weights)
     return Bound([Shape((count,), (1,), dtype)], taken)
@@ -133,11 +133,11 @@ def _dtype_of_weighted(weights: torch.Tensor) -> torch.dtype:
 
 def _repeat_interleave(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound | None:
     """``repeat_interleave.Tensor``: (repeats, output_size)."""
-    repeats, each = args[0], told("repeats")
+    repeats, each = args[0], assumed("repeats")
     if argument(args, kwargs, 1, "output_size") is not None or each is None:
         return None  # the fake kernel takes a size that is given
     count = math.ceil(each * repeats.numel())
-    return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average, as told")
+    return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average, by assume()")
 
 
 def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
@@ -149,10 +149,10 @@ def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
 
 def share_of(elements: int, name: str, worst: str, share: str) -> tuple[int, str]:
     """How many of ``elements`` there are at ``worst``, or by the share told as ``name``; and the text."""
-    fraction = told(name)
+    fraction = assumed(name)
     if fraction is None:
-        return elements, f"{worst}, the worst case (pytest_membudget.assume({name}=...) tells otherwise)"
-    return math.ceil(fraction * elements), f"{share} {fraction:.4g} of it, as told"
+        return elements, f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"
+    return math.ceil(fraction * elements), f"{share} {fraction:.4g} of it, by assume()"
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
@@ -161,15 +161,15 @@ def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 _REMEDIES: Mapping[Any, str] = {
     aten.repeat_interleave.Tensor: (
-        "Write output_size=... in repeat_interleave, or tell how often each is repeated on average: "
+        "Write output_size=... in repeat_interleave, or assume how often each is repeated on average: "
         "with pytest_membudget.assume(repeats=2.0)."
     ),
     aten.bincount.default: (
-        "Write minlength=... in bincount (its numbers are taken to be below that), or tell how many bins "
+        "Write minlength=... in bincount (its numbers are taken to be below that), or assume how many bins "
         "there are: with pytest_membudget.assume(bins=64)."
     ),
     torch.ops.aten.one_hot.default: (
-        "Write num_classes=... in one_hot, or tell how many there are: with pytest_membudget.assume(bins=10)."
+        "Write num_classes=... in one_hot, or assume their number: with pytest_membudget.assume(bins=10)."
     ),
 }
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...assumptions import told
+from ...assumptions import assumed
 from ...caveats import DRAWN, WORST_CASE, Caveat, Kind
 from ...tracking.running_code.source import SourceFinder, shown_path
 from ...units import times_text
@@ -83,9 +83,9 @@ class UnknownShapes:
             if values is not None:
                 self.supposed.use(tensor)
                 return int(values.max())
-        bins = told("bins")
+        bins = assumed("bins")
         if bins is not None:
-            self._list(operator, f"below {bins}, as told")
+            self._list(operator, f"below {bins}, by assume()")
         return None if bins is None else int(bins) - 1
 
     def caveats(self, root: str) -> list[Caveat]:

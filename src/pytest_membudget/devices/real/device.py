@@ -87,7 +87,7 @@ class CudaDevice(Device):
         limited: bool = False,
         rank: int = 0,
         world_size: int = 1,
-        heard: str = "",
+        rank0_broadcasts: str = "",
     ) -> None:
         """A test begins, and is recorded from here on at the latest.
 

@@ -75,7 +75,9 @@ class StandInDevice(Device):
         """What was refused in this process that a GPU would have done, each with its place."""
         return self._values.refused()
 
-    def begin(self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, heard: str = "") -> None:
+    def begin(
+        self, gpu: Gpu, *, limited: bool, rank: int = 0, world_size: int = 1, rank0_broadcasts: str = ""
+    ) -> None:
         """A test begins on ``gpu``; ``limited``: PyTorch runs out of memory where the card would."""
         self._limited = limited
         self._libraries.set_cards(cards_text(gpu, self._libraries.card_count(), unlimited=not limited))
@@ -93,7 +95,9 @@ class StandInDevice(Device):
             following = self._values.following
             numbers = FollowedNumbers(following.known, following.supposed)
             see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
-            self._ranks = StandInRanks(rank, world_size, self._run.source, note, heard, numbers, see_gradient)
+            self._ranks = StandInRanks(
+                rank, world_size, self._run.source, note, rank0_broadcasts, numbers, see_gradient
+            )
             self._ranks.begin()
 
     def body_ended(self) -> None:
@@ -136,9 +140,9 @@ class StandInDevice(Device):
         """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
         return self._ranks.representative_ranks() if self._ranks is not None else []
 
-    def said(self) -> str:
-        """After rank 0's run: what it has told the other ranks."""
-        return self._ranks.said() if self._ranks is not None else ""
+    def broadcasts(self) -> str:
+        """After rank 0's run: what it has broadcast, as text."""
+        return self._ranks.broadcasts() if self._ranks is not None else ""
 
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are no representatives; none if there are none."""

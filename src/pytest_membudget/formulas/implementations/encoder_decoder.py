@@ -58,7 +58,7 @@ def encoder_decoder_blocks(stage: Stage) -> tuple[Block, ...]:
     )
     left = _cross_bias(decoder, model.decoder) if is_checkpointed else ()
     return (
-        *(replace(block, beside_backward=(*block.beside_backward, *left)) for block in before),
+        *(replace(block, during_backward=(*block.during_backward, *left)) for block in before),
         *_stack(decoder, model.decoder, is_decoder=True, is_checkpointed=is_checkpointed),
         *loss_blocks(stage, decoder, _normed(model), upcasts=False),
     )
@@ -111,8 +111,8 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
                 part,
                 checkpoint,
                 stays=tuple(shared) if is_checkpointed and number == 0 else (),
-                beside_forward=() if is_checkpointed or number == 0 else (held,),
-                beside_backward=() if is_last else tuple(waiting),
+                during_forward=() if is_checkpointed or number == 0 else (held,),
+                during_backward=() if is_last else tuple(waiting),
             )
         )
     return blocks

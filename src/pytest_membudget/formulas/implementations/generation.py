@@ -74,7 +74,7 @@ def _pass(stage: Stage, setting: Setting, prefix: str) -> Iterator[Block]:
         name = f"{prefix}layers {number}" if number else f"{prefix}layers"
         own = _of_layer(setting, layer)
         tape = layer_tape(own, layer, style, is_causal=model.decoder.is_causal)
-        yield Block(name, tape, count, stays, saves=False, beside_forward=held)
+        yield Block(name, tape, count, stays, saves=False, during_forward=held)
     if stage.has_head and model.has_head:
         yield Block(f"{prefix}head", _head(setting, model, style), saves=False)
 
@@ -98,7 +98,7 @@ def _decoding(
     setting = replace(first, values={**first.values, **sizes})
     grown = tuple(_growth(stage, first, generation, prompt, whole))
     for block in _pass(stage, setting, "decoding "):
-        yield replace(block, beside_forward=(*block.beside_forward, *grown))
+        yield replace(block, during_forward=(*block.during_forward, *grown))
 
 
 def _growth(stage: Stage, first: Setting, generation: Generation, prompt: int, whole: int) -> Iterator[Term]:

@@ -121,7 +121,7 @@ def _distilled(stage: Stage, r: Recorder, hidden: Value, width: str, teacher: Se
     logits = logits_of(r, hidden, model, width, chunks)
     size = sum(r.bytes_of(part) for part in logits)
     held = Term(ACTIVATIONS, "student's logits", size, f"b*s*V*{logits[0].kind}")
-    between = [replace(block, beside_forward=(*block.beside_forward, held)) for block in teacher]
+    between = [replace(block, during_forward=(*block.during_forward, held)) for block in teacher]
     return [Block("head", r.tape(*logits)), *between, Block("loss", _distillation(stage, r, logits))]
 
 

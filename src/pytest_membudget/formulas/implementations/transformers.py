@@ -67,7 +67,7 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
             is_saved = is_saved or (first == 0 and _saves_input(tape))
             is_only = first + count == 1
             beside = () if (is_saved or is_only) and not job.model.positions else held
-            block = Block(name, tape, count, beside_forward=beside)
+            block = Block(name, tape, count, during_forward=beside)
             yield from checkpointed(block, job.checkpointing, first)
         first += count
 
@@ -93,7 +93,7 @@ def teacher_blocks(stage: Stage) -> tuple[Block, ...]:
             layer_tape(setting, layer, style, is_causal=is_causal),
             count,
             saves=False,
-            beside_forward=embeddings_held(setting, model),
+            during_forward=embeddings_held(setting, model),
         )
         for layer, count in model.decoder.groups
     ]

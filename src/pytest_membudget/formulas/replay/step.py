@@ -85,7 +85,7 @@ class _Replay:
         whole = groups or [None] * len(step.blocks)
         own = [group for group, block in zip(whole, step.blocks, strict=True) for _ in range(block.count)]
         self._sharded = Sharded(self._pool, own, root)
-        self._beside: dict[tuple[str, int], list[Held]] = {}
+        self._held_now: dict[tuple[str, int], list[Held]] = {}
         self._gradients: list[Held] = []
         self._kept: list[Held] = []
         self._threads: set[str] = set()
@@ -120,14 +120,14 @@ class _Replay:
         sharded.begin_forward()
         for number, block in enumerate(self._blocks):
             sharded.before_forward(number)
-            self._have_beside(block.beside_forward, stream)
+            self._hold_during(block.during_forward, stream)
             running = _Running(number, block, stays=pool.make_all(_own(block.stays)))
             stream = self._block_forward(running, stream)
             names = {term.name for term in block.until_loss}
             until_loss += [running.there.pop(name) for name in names if name in running.there]
             sharded.after_forward(number)
             found.append(running)
-        self._have_beside(())
+        self._hold_during(())
         pool.drop(stream)
         sharded.end_forward()
         pool.drop_all(until_loss)
@@ -164,13 +164,13 @@ class _Replay:
         waiting: list[Held] = []
         for running in reversed(found):
             sharded.before_backward(running.number)
-            self._have_beside(running.block.beside_backward)
+            self._hold_during(running.block.during_backward)
             incoming, made = self._block_backward(running, incoming, self._mode(running.block, is_first))
             pool.drop_all(running.stays)
             if running.block.shards is not None:
                 made = sharded.after_backward(running.number, made, stays=is_first)
             (self._gradients if is_first else waiting).extend(made)
-        self._have_beside(())
+        self._hold_during(())
         pool.drop_all((incoming, *waiting))
         self._gradients += sharded.end_backward(stays=is_first)
 
@@ -222,20 +222,20 @@ class _Replay:
                 self._pool.make(term.bytes // term.count)
         self._pool.run(events[number:], there)
 
-    def _have_beside(self, terms: Iterable[Term], stream: Held | None = None) -> None:
+    def _hold_during(self, terms: Iterable[Term], stream: Held | None = None) -> None:
         """What is there beside neighbouring blocks is made once; what is no more goes.
 
         A variable that has the embeddings, where nothing was added to them, has the ``stream`` itself.
         """
         wanted = {(term.name, term.bytes): term for term in _own(terms)}
-        if stream is not None and [name for name, _ in wanted] == [_EMBEDDINGS] and not self._beside:
+        if stream is not None and [name for name, _ in wanted] == [_EMBEDDINGS] and not self._held_now:
             stream.holders += 1
-            self._beside = {key: [stream] for key in wanted}
-        for key in [key for key in self._beside if key not in wanted]:
-            self._pool.drop_all(self._beside.pop(key))
+            self._held_now = {key: [stream] for key in wanted}
+        for key in [key for key in self._held_now if key not in wanted]:
+            self._pool.drop_all(self._held_now.pop(key))
         for key, term in wanted.items():
-            if key not in self._beside:
-                self._beside[key] = self._pool.make_all([term])
+            if key not in self._held_now:
+                self._held_now[key] = self._pool.make_all([term])
 
 
 def _own(terms: Iterable[Term]) -> list[Term]:

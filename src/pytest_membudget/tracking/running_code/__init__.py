@@ -1,1 +1,1 @@
-"""What of the code is running: its module, source line, stream, compiled function; and what is replaced."""
+"""The running code: its module, source line, stream and compiled function."""

@@ -1,4 +1,4 @@
-"""Compiled functions: the module and the optimizers that they belong to, and the environment they read."""
+"""Compiled functions: the module and the optimizers that they use, and the environment they read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def optimizers_of(function: Any) -> list[torch.optim.Optimizer]:
 
 
 def plain_environment() -> contextlib.AbstractContextManager[None]:
-    """A context in which ``os.environ`` is Python's own, though the cache of estimates watches its reads.
+    """A context with Python's own ``os.environ`` in place of the one that records reads for the cache.
 
     Dynamo traces code that reads variables, and breaks the graph at a class of this package.
     """

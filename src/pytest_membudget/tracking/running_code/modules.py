@@ -1,4 +1,4 @@
-"""Which nn.Module is running, by its path from the outermost one."""
+"""ModuleStack: which nn.Module is running, by its path from the outermost one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ModuleStack:
         on_root_end: Callable[[int], None],
         on_change: Callable[[], None] | None = None,
     ) -> None:
-        """``on_change``: called when another module runs, after the other two."""
+        """``on_change``: called when a module begins or ends, after the other two callbacks."""
         self._stack: list[nn.Module] = []
         self._names: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
         self._on_root_call = on_root_call
@@ -30,7 +30,7 @@ class ModuleStack:
         self._handles: list[Any] = []
 
     def install(self) -> None:
-        """Start to follow the modules of this process."""
+        """Install the hooks on the modules of this process."""
         hooks = torch.nn.modules.module
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter),
@@ -45,7 +45,7 @@ class ModuleStack:
 
     @contextlib.contextmanager
     def paused(self, module: nn.Module | None) -> Iterator[None]:
-        """Follow no call but one of ``module``, as a whole: a compiler would compile the hooks too."""
+        """A context without hooks, which compilers would compile; records only a call of ``module``."""
         handles, self._handles = self._handles, []
         for handle in handles:
             handle.remove()
@@ -70,11 +70,11 @@ class ModuleStack:
         return self._root_calls if self._stack else None
 
     def name_of(self, module: nn.Module) -> str:
-        """Path of ``module`` from the outermost module it was seen in; its class where it is that one."""
+        """Path of ``module`` in the outermost module that has it; the class name of the outermost itself."""
         return self._names.get(module) or type(module).__name__
 
     def name_children(self, root: nn.Module) -> None:
-        """Give every module below ``root`` its path, where it has none from a larger one."""
+        """Give every module below ``root`` its path, unless it has one from a larger module."""
         for name, module in root.named_modules():
             known = self._names.get(module)
             if name and (known is None or len(known) < len(name)):

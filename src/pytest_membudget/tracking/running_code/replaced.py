@@ -1,4 +1,4 @@
-"""Functions of torch that are replaced while a run is followed."""
+"""Replaces functions of torch while a run is recorded."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class Replacement:
-    """``owner.name`` is what ``wrap`` makes of the function that was there, until ``remove``.
+    """Replaces ``owner.name`` by ``wrap`` of the original, until ``remove``.
 
-    Several may replace one function, and be removed in any order; what others have put there since stays.
+    Several may replace one function and be removed in any order; later replacements by others stay.
     """
 
     def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -24,10 +24,10 @@ class Replacement:
         setattr(owner, name, self._function)
 
     def remove(self) -> None:
-        """Put the original back, as soon as no other replacement is above."""
+        """Restore the original, as soon as no other replacement wraps it."""
         self._is_removed = True
         current = getattr(self._owner, self._name)
-        # the identity is compared too: a wrapper of somebody else's has our attributes
+        # by identity too: somebody else's wrapper may copy our attributes
         while (top := getattr(current, "replacement", None)) and top._is_removed and top._function is current:
             current = top._original
             setattr(self._owner, self._name, current)

@@ -1,4 +1,4 @@
-"""The user's source line that is running."""
+"""SourceFinder: the line of the user's code that is running."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Iterable
 from types import CodeType, FrameType
 
-#: What is installed lies below one of these, also where it lies in a checkout's own virtual environment.
+#: Installed packages are below one of these folders, also in a virtual environment inside a checkout.
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
@@ -16,7 +16,7 @@ _STEPS = os.path.join(_PACKAGE, "steps", "")
 
 
 def is_own(filename: str) -> bool:
-    """Whether a file is this package's; its steps are the user's calls."""
+    """Whether a file is this package's, without ``steps``, which count as the user's code."""
     return filename.startswith(_PACKAGE) and not filename.startswith(_STEPS)
 
 
@@ -31,7 +31,7 @@ class SourceFinder:
         folders = (os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
         self._hidden = ("<", *folders)  # <string>, <frozen importlib._bootstrap>: code without a file
         self._standard_library = os.path.join(os.path.abspath(standard_library), "")
-        #: by a code's id, which stays its own while the entry holds it: the code, and the code to show
+        #: by a code's id, which is unique while the entry holds it: the code, and the code to show
         self._known: dict[int, tuple[CodeType, CodeType | None]] = {}
 
     def find(self, depth: int = 1) -> tuple[CodeType | None, int]:
@@ -49,28 +49,28 @@ class SourceFinder:
         return None, 0
 
     def found(self) -> list[CodeType]:
-        """The code of every line that was found so far."""
+        """The code of every line found so far."""
         return [shown for _, shown in self._known.values() if shown is not None]
 
     def shows(self, code: CodeType) -> bool:
-        """Whether ``code`` is the user's own or a library's of theirs."""
+        """Whether ``code`` is the user's or that of a library they use."""
         return self.shows_file(code.co_filename)
 
     def shows_file(self, name: str) -> bool:
-        """Whether the file of that name is the user's own or a library's of theirs."""
+        """Whether the file of that name is the user's or that of a library they use."""
         if name.startswith(self._hidden):
             return False
         return not name.startswith(self._standard_library) or any(part in name for part in PACKAGE_FOLDERS)
 
     def is_users(self, name: str) -> bool:
-        """Whether the file of that name is the user's own: no library's, and none of this package."""
+        """Whether the file of that name is the user's: not a library's and not this package's."""
         is_installed = any(part in name for part in PACKAGE_FOLDERS)
         return self.shows_file(name) and not is_installed and not name.startswith(_PACKAGE)
 
 
 def users_source() -> SourceFinder:
-    """Finds the user's lines in this environment."""
-    import _pytest  # here: reports use this module, and loading them imports no torch
+    """The source finder of this environment."""
+    import _pytest  # imported here: reports use this module without torch
     import pluggy
     import torch
 

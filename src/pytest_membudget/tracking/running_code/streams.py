@@ -1,4 +1,4 @@
-"""Which stream's memory an operator is given: the selected one, and in backward its forward's."""
+"""StreamChoice: the CUDA stream of the running operator; in backward, its forward's stream."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 _next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 _node = torch._C._current_autograd_node
-#: What a node has that is no operator's: AccumulateGrad (UINT64_MAX, torch/csrc/autograd/function.h, 2.13).
+#: The sequence number of nodes without operator: AccumulateGrad (UINT64_MAX, autograd/function.h, 2.13).
 _NO_NUMBER = 2**64 - 1
 
 
@@ -32,7 +32,7 @@ class StreamChoice:
         self._streams.append(stream)
 
     def current(self) -> int:
-        """The stream of what runs now."""
+        """The stream of the running code."""
         if self._selected or not self._streams:
             return self._selected
         node = _node()

@@ -1,1 +1,1 @@
-"""The side of the session: starts workers, asks them for estimates and measurements."""
+"""The session's side of the protocol: starts workers and sends them requests."""

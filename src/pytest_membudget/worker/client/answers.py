@@ -1,4 +1,4 @@
-"""What a worker is asked for a test, and what its answer makes of the test."""
+"""Makes requests to workers of tests, and estimates of their answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = dict[str, Any]
 
 
 def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> Request:
-    """What a worker is asked for ``test``; ``snapshot``: where to write its snapshot."""
+    """The request for ``test``; ``snapshot``: where to write its snapshot."""
     return {
         "key": test.key,
         "file": test.path,
@@ -33,25 +33,30 @@ def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: st
     }
 
 
-def of_rank(request: Request, rank: int, world_size: int, heard: str = "") -> Request:
-    """``request`` for one of several ranks; ``heard``: what rank 0 has broadcast."""
-    own = {**request, "rank": rank, "world_size": world_size, **({"heard": heard} if heard else {})}
+def of_rank(request: Request, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:
+    """``request`` for one of several ranks; ``rank0_broadcasts``: what rank 0 has broadcast."""
+    own = {
+        **request,
+        "rank": rank,
+        "world_size": world_size,
+        **({"rank0_broadcasts": rank0_broadcasts} if rank0_broadcasts else {}),
+    }
     if request["snapshot"] is not None:
         own["snapshot"] = name_of_rank(request["snapshot"], rank)
     return own
 
 
 def first_requests(request: Request, budget: Budget) -> list[Request]:
-    """What is asked first for ``request``: whether there will be more depends on the answers."""
+    """The first requests to send for ``request``; more may follow, depending on the answers."""
     if budget.gpus == 1:
         return [request]
     named = budget.named_ranks
-    ranks = [0] if named is None or 0 in named else named  # the others hear what rank 0 says
+    ranks = [0] if named is None or 0 in named else named  # the others need rank 0's broadcasts
     return [of_rank(request, rank, budget.gpus) for rank in ranks]
 
 
 def read_answer(budget: Budget, answer: Answer, snapshot: str | None = None) -> Estimate:
-    """A worker's answer as an estimate, or that of several ranks; of these the reports that count.
+    """A worker's answer as an estimate, or the answer of several ranks with the reports that count.
 
     ``snapshot``: the path of the snapshot, relative to the report's folder.
     """

@@ -1,4 +1,4 @@
-"""Talks to a worker process, which runs single tests: several of them at once where its order says so."""
+"""Worker: the session's connection to one worker process, which runs single tests, one or several at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .order import Order, worker_environment
 from .pending_requests import PendingRequests
 from .process_start import end_process, start_process, with_tail
 
-#: What a worker process runs.
+#: The module that a worker process runs.
 _WORKER = "pytest_membudget.worker.__main__"
-#: Seconds that the worker's own time limit gets to work before this side gives up on the worker.
+#: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
-#: The same of a start: torch's CUDA build is imported, on a busy host perhaps.
+#: The same for the start: importing a CUDA build of torch on a busy host takes long.
 _START_GRACE = 120.0
-#: Requests that a worker has besides those that it runs, so that it need not wait for the next.
+#: Requests sent in addition to the running ones, so that a worker need not wait for the next.
 _QUEUED = 2
 
 
@@ -32,9 +32,9 @@ class Worker:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._collecting = False
-        #: device memory that the test files hold since their import
+        #: device memory that was allocated when the test files were imported, in bytes
         self.imported_bytes = 0
-        #: what it says of its device
+        #: the properties of its device
         self.card: Mapping[str, Any] = {}
         #: the node ids of the tests with budgets that it has collected, by file and key
         self.marked: Mapping[str, Mapping[str, str]] = {}
@@ -43,7 +43,7 @@ class Worker:
         self._process, self._channel = start_process(
             _WORKER, self._output, worker_environment(order, self._scratch)
         )
-        #: the requests that it was sent and has not answered
+        #: requests that were sent and not answered yet
         self.pending = PendingRequests(self._channel)
         try:
             self._begin()
@@ -52,12 +52,12 @@ class Worker:
             raise
 
     def has_room(self) -> bool:
-        """Whether it runs several tests, and takes one more request now."""
+        """Whether it runs several tests and can be sent one more request now."""
         most = self._order.processes + _QUEUED if self._order.processes > 1 else 1
         return len(self.pending) < most and self.pending.has_room()
 
     def send(self, request: Request) -> None:
-        """Ask for the one test that ``request`` names. Raises ``WorkerFailure`` if the worker is lost."""
+        """Send ``request``, which names one test. Raises ``WorkerFailure`` if the worker is lost."""
         try:
             self.pending.send(request, timeout=self._order.timeout)
         except BrokenPipeError:
@@ -66,8 +66,8 @@ class Worker:
     def receive(self, awaited: Request) -> tuple[Request, Answer]:
         """The next answer, and the request that it is for: ``awaited`` or another one that was sent.
 
-        Raises ``WorkerFailure`` if the worker itself is lost: then start another one. So it must be after
-        any other exception, for answers are still to come.
+        Raises ``WorkerFailure`` if the worker is lost; then start another one. After any other exception
+        too, since answers are still to come.
         """
         while True:
             message = self._receive(f"estimating {awaited['key']}")
@@ -79,13 +79,13 @@ class Worker:
                 raise self._lost(f"the worker answered for {message.get('key')}, which it was not asked for")
 
     def close(self) -> None:
-        """End the process, whatever it does, and the tests that it runs."""
+        """Kill the process and the tests that it runs."""
         end_process(self._process, self._channel)
         self._output.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _begin(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # what it has said before it ended is read below
+        with contextlib.suppress(BrokenPipeError):  # messages that it sent before it ended are read below
             self._channel.send({**self._order.to_json(), "scratch": self._scratch})
         self._receive("starting the session", _START_GRACE)
         self._collecting = True
@@ -95,7 +95,7 @@ class Worker:
         self.marked = ready["marked"]
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
-        """What the process says next; it says something within the time limit of a test and ``grace``."""
+        """The next message, within the time limit of a test plus ``grace`` seconds."""
         try:
             message = next_message(self._channel, self._process.pid, self._order.timeout + grace)
         except Silent as silent:

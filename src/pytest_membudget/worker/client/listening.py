@@ -1,4 +1,4 @@
-"""Waits for what a process says next."""
+"""Waits for the next message of a process, within its time limit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ..protocol import RUNNING, Channel
 from ..time_limit import Overrun, Watch
 
 
-class Silent(Exception):  # noqa: N818 - it is what has happened
-    """A process has said nothing within its time limit."""
+class Silent(Exception):  # noqa: N818 - named for the event
+    """A process has sent no message within its time limit."""
 
     def __init__(self, overrun: Overrun) -> None:
         super().__init__(overrun)
@@ -17,9 +17,9 @@ class Silent(Exception):  # noqa: N818 - it is what has happened
 
 
 def next_message(channel: Channel, pid: int, limit: float) -> dict[str, Any] | None:
-    """What process ``pid`` says next; None if it has ended. Raises ``Silent`` where it is over ``limit``.
+    """The next message of process ``pid``; None if it has ended. Raises ``Silent`` if it is over ``limit``.
 
-    While it says that tests run, it is not: their own time limits are kept there.
+    A heartbeat starts the limit again: the worker enforces the time limits of its tests.
     """
     while True:
         message = _any_message(channel, Watch(lambda: pid, limit))

@@ -1,4 +1,4 @@
-"""Measures tests where CUDA is: the same worker as for estimates, on the real device."""
+"""The estimator that measures tests on a CUDA device, in the same worker as estimates."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .client import Worker
 from .order import CUDA, CUDA_GROUP, Order
 from .workers import Workers
 
-#: Drivers reserve more or less of the same card for themselves (see gpus.yaml).
+#: Drivers reserve different amounts of the same card for themselves (see gpus.yaml).
 _SAME_CARD = 0.97
 
 
 class MeasuringEstimator(Estimator):
-    """Asks workers on CUDA, and ranks. Raises ``NotEstimated`` where there is no card for a test."""
+    """Measures tests in workers with CUDA. Raises ``NotEstimated`` if no card fits the test."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class MeasuringEstimator(Estimator):
         self._card: Mapping[str, Any] | None = None
 
     def estimate(self, test: MarkedTest) -> Estimate:
-        """What ``test`` takes on a card; host memory is not measured."""
+        """The measurement of ``test`` on a card; host memory is not measured."""
         assert test.budget is not None
         if self._why_not is not None:
             raise NotEstimated(self._why_not)
@@ -72,18 +72,18 @@ class MeasuringEstimator(Estimator):
         return why_no_cuda(self._environment) if self._order.device == CUDA else None
 
     def _check_card(self, file: str, budget: Budget) -> None:
-        """Raise ``NotEstimated`` if ``budget`` cannot be measured here. Where no worker starts, it can."""
+        """Raise ``NotEstimated`` if ``budget`` cannot be measured here; not if no worker starts."""
         is_first = self._card is None
         card = self._ask_for_card(file)
         reason = _unfit(card, budget) if card else None
-        # imports may have allocated on the device, which others measure on next
+        # imports may have allocated on the device, on which other processes measure next
         if is_first and (reason is not None or budget.gpus > 1):
             self._workers.close()
         if reason is not None:
             raise NotEstimated(reason)
 
     def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
-        """What a worker says of the device; None if there is no worker, which the test reports."""
+        """The properties of the device; None if no worker starts, which the test reports."""
         if self._card is None:
             card = self._workers.card_for(file)
             if card is None or "outcome" in card:
@@ -104,14 +104,14 @@ class MeasuringEstimator(Estimator):
             return self._on_card(read_answer(budget, measure_ranks(self._order, budget.gpus, request)))
 
     def _on_card(self, estimate: Estimate) -> Estimate:
-        """``estimate`` with the name of the card, as the driver calls it, where it was asked."""
+        """``estimate`` with the driver's name of the card, if it is known."""
         name = (self._card or {}).get("name")
         return replace(estimate, measured_on=str(name) if name is not None else None)
 
 
 def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:
     """Why a budget cannot be measured on ``card``."""
-    if "outcome" in card:  # the process that asked the driver ended otherwise
+    if "outcome" in card:  # the process that queried the driver failed
         return f"no CUDA: the driver could not be asked: {card['reason'].splitlines()[0]}"
     count = card.get("count", 0)
     if count < 1:

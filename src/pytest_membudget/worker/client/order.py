@@ -1,4 +1,4 @@
-"""What a worker is started for, and the variables that its process gets."""
+"""Order: the session, files and device that a worker is started for; and its environment variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Collected = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker is started for: the session to repeat, and the files to collect in it."""
+    """What a worker is started for: the session to repeat, the files to collect, the device."""
 
     args: Sequence[str]
     """pytest's command line."""
@@ -36,15 +36,15 @@ class Order:
     """The folder that pytest was started in."""
     files: Sequence[str]
     gpu: str
-    """The card that is there while modules are imported."""
+    """The card that modules find while they are imported."""
     timeout: float
     """Seconds for the start, and for each test."""
     records: bool = False
-    """Whether it records what snapshots need."""
+    """Whether it records snapshots."""
     device: str = VIRTUAL
-    """What makes its device."""
+    """``module:function`` that makes its device."""
     libraries: Built | None = None
-    """Of the stand-in."""
+    """The libraries of the stand-in."""
     cards: int = 1
     """How many cards a process sees on the stand-in."""
     observes: bool = False
@@ -52,20 +52,20 @@ class Order:
     processes: int = 1
     """How many of its tests may run at once."""
     backend: str = CUDA_GROUP
-    """Between cards that are measured on; with nccl each rank has a CUDA device, with ``gloo`` not."""
+    """The backend of process groups when measuring; with ``nccl`` each rank needs a CUDA device."""
 
     def to_json(self) -> dict[str, Any]:
-        """What its process reads of it, in plain JSON types."""
+        """The part that the worker's process reads, in plain JSON types."""
         names = ("dir", "gpu", "timeout", "records", "device", "observes", "processes", "backend")
         lists = {"args": list(self.args), "files": list(self.files)}
         return {**lists, **{name: getattr(self, name) for name in names}}
 
     collected: Collected = field(default_factory=dict)
-    """What the session has collected itself."""
+    """The tests that the session has collected."""
 
 
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:
-    """The variables of a worker for ``order``, whose files for the time being lie in ``scratch``."""
+    """The environment variables of a worker for ``order``; ``scratch``: the folder of its temporary files."""
     if order.device == VIRTUAL:
         return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     if order.libraries is not None:
@@ -74,5 +74,5 @@ def worker_environment(order: Order, scratch: str) -> dict[str, str]:
         return stand_in_environment(
             order.libraries, card, order.cards, environment, unlimited=True, scratch=scratch
         )
-    # asking whether CUDA is there must not wake the driver, which does not survive a fork
+    # torch.cuda.is_available() must not initialize the driver, which does not survive a fork
     return {**SYMBOLS, **os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}

@@ -1,4 +1,4 @@
-"""What to change where a test runs out of memory, by what holds it."""
+"""Advice for a test that runs out of memory, by the components that hold it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...components import (
 from ...memory_report import MemoryReport
 from ...units import gib_text
 
-#: Components of at least this share of what is allocated are worth a change.
+#: Components with at least this share of allocated memory get advice.
 _SHARE: Final = 0.2
 _ADVICE: Final[Mapping[str, str]] = {
     PARAMETERS: "shard them (FSDP2), keep them in bfloat16, or train adapters",
@@ -34,7 +34,7 @@ _ADVICE: Final[Mapping[str, str]] = {
 
 
 def advice_text(reports: Sequence[MemoryReport]) -> str:
-    """For the largest of ``reports`` its components that take much, with sizes and what would help."""
+    """Lines on the large components of the largest of ``reports``: sizes, and what would help."""
     report = max(reports, key=lambda one: one.peak_bytes, default=None)
     if report is None or not report.peak_bytes:
         return ""

@@ -10,7 +10,7 @@ from typing import Any
 from ..protocol import Channel
 from .answers import Request
 
-#: What a pipe holds at the least where the system does not say (Linux gives that to users who have many).
+#: The size of a pipe if the system does not report it (Linux's size for users with many pipes).
 _PIPE_BYTES = 4096
 
 
@@ -36,7 +36,7 @@ class PendingRequests:
         return (sent.request for sent in self._sent.values())
 
     def begun(self) -> list[Request]:
-        """Those that are known to run."""
+        """The requests that are known to be running."""
         return [sent.request for sent in self._sent.values() if sent.has_begun]
 
     def send(self, request: Request, **more: Any) -> None:
@@ -47,23 +47,23 @@ class PendingRequests:
         self._channel.send(message)
 
     def has_room(self) -> bool:
-        """Whether a request like the largest of them can be written, though the worker may read none now.
+        """Whether a request of the largest size can be written without blocking.
 
-        It may be waiting for this side to read an answer: then neither would go on. A pipe is made of pages,
-        of which a message may leave half unused (pipe_write in fs/pipe.c, Linux 6.12).
+        The worker may be waiting for this side to read an answer: then both would block. A pipe consists of
+        pages, of which a message may leave half unused (pipe_write in fs/pipe.c, Linux 6.12).
         """
         sizes = [sent.size_bytes for sent in self._sent.values()]
         return 2 * (sum(sizes) + max(sizes, default=0)) <= _capacity(self._channel.write_fd)
 
     def begin(self, message: Mapping[str, Any]) -> bool:
-        """Note that the request of ``message`` runs; False if it is about none of these."""
+        """Record that the request of ``message`` runs; False if it is none of these."""
         sent = self._sent.get(message["number"])
         if sent is not None:
             sent.has_begun = True
         return sent is not None
 
     def take(self, message: Mapping[str, Any]) -> Request | None:
-        """The request that ``message`` answers, which is pending no more; None if it answers none."""
+        """Remove and return the request that ``message`` answers; None if it answers none."""
         sent = self._sent.get(message.get("number", 0))
         if sent is None or message.get("key") != sent.request["key"]:
             return None
@@ -76,5 +76,5 @@ def _capacity(fd: int) -> int:
         import fcntl
 
         return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
-    except (ImportError, AttributeError, OSError):  # no Linux
+    except (ImportError, AttributeError, OSError):  # not on Linux
         return _PIPE_BYTES

@@ -1,4 +1,4 @@
-"""Starts a Python process that talks by two pipes, and keeps what it prints."""
+"""Starts a Python process with two pipes to it, and keeps its output."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import IO
 
 from ..protocol import Channel
 
-#: The process sees the session's own import path before it imports anything.
+#: The process gets the session's import path before it imports anything.
 _BOOT = (
     "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]), int(sys.argv[4]))"
 )
 #: Seconds that a process gets to end by itself.
 _END_TIMEOUT = 2.0
-#: Bytes of its output in a failure.
+#: Bytes of its output that a failure shows.
 _TAIL_BYTES = 2000
 
 
@@ -32,8 +32,8 @@ def start_process(
 ) -> tuple[subprocess.Popen[bytes], Channel]:
     """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
 
-    What it prints goes to ``output``. ``environment`` and ``import_path``: in place of this process's own.
-    ``keeps_open``: descriptors that it has as well.
+    Its output goes to ``output``. ``environment`` and ``import_path`` replace this process's. ``keeps_open``:
+    file descriptors that it inherits.
     """
     read_orders, write_orders = os.pipe()
     read_answers, write_answers = os.pipe()
@@ -63,7 +63,7 @@ def start_process(
 
 
 def end_process(process: subprocess.Popen[bytes], channel: Channel) -> None:
-    """Close the ``channel`` to a ``process``, which ends it; kill it if it does not end by itself."""
+    """Close the ``channel``, which ends the ``process``; kill it if it does not end by itself."""
     channel.close()
     try:
         process.wait(_END_TIMEOUT)
@@ -73,8 +73,8 @@ def end_process(process: subprocess.Popen[bytes], channel: Channel) -> None:
 
 
 def interpreter_options() -> list[str]:
-    """Python's own options, as in ``python -O -W error -X utf8``: another would run other tests."""
-    # of the standard library's, as multiprocessing uses it to start its processes (3.10 to 3.14)
+    """Python's options, as in ``python -O -W error -X utf8``: the worker must have the same."""
+    # private, and used by multiprocessing to start its processes (3.10 to 3.14)
     return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]
 
 
@@ -82,13 +82,13 @@ def _against_defects() -> list[str]:
     """Where the folder of a test is gone, CPython 3.13.0 to 3.13.2 fails on attributes that modules lack.
 
     It asks whether a file next to the program hides a module (python/cpython#130932), but not with ``-P``.
-    The import path is handed over as it is in any case.
+    The import path is passed on in any case.
     """
     return ["-P"] if (3, 13) <= sys.version_info < (3, 13, 3) and not sys.flags.safe_path else []
 
 
 def with_tail(what: str, output: IO[bytes]) -> str:
-    """``what`` has happened, and the last of what the process has printed."""
+    """``what`` has happened, with the end of the process's output."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _TAIL_BYTES))
     tail = output.read().decode(errors="replace").strip()

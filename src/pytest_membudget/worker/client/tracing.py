@@ -1,4 +1,4 @@
-"""Runs tests on a device that is not there: the CUDA card of the stand-in, or fake tensors."""
+"""The estimator that runs tests on a virtual device: the stand-in's CUDA card, or fake tensors."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .workers import Workers
 
 
 class TracingEstimator(Estimator):
-    """Workers on the device of fake tensors serve any card; on the stand-in a process has its cards for good.
+    """Workers with fake tensors serve any card; a worker of the stand-in has fixed cards.
 
-    PyTorch asks for the number and the properties of its cards once, perhaps while modules are imported. So
-    there are workers for each kind and number of cards that tests are to find.
+    PyTorch reads the number and the properties of its cards once, perhaps while modules are imported. So
+    there are workers for each kind and number of cards that tests need.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TracingEstimator(Estimator):
         report_folder: Path | None = None,
         start: Callable[[Order], Worker] = Worker,
     ) -> None:
-        """``order``: for the session's default card. ``cache_for``: of the answers of an order's workers.
+        """``order``: for the session's default card. ``cache_for``: makes the cache for an order's workers.
 
         ``report_folder``: where each test leaves a snapshot; None for none. ``start``: starts a worker.
         """
@@ -52,18 +52,18 @@ class TracingEstimator(Estimator):
         self._start = start
         self._workers: dict[tuple[str, str, int], Workers] = {}
         self._caches: list[EstimateCache] = []
-        #: the node ids of tests that workers alone have collected, by file
+        #: node ids of tests that only workers have collected, by file
         self._uncollected: dict[str, list[str]] = {}
 
     def expect(self, test: MarkedTest) -> None:
-        """Send ``test`` ahead where the order lets several tests run at once."""
+        """Send the request of ``test`` ahead, if several tests may run at once."""
         if test.budget is not None:
             self._workers_for(test.budget).expect(
                 first_requests(self._request(test, test.budget), test.budget)
             )
 
     def estimate(self, test: MarkedTest) -> Estimate:
-        """What ``test`` takes on each rank that decides its verdict."""
+        """The estimate of ``test``, with a report of each rank that decides its verdict."""
         budget = test.budget
         assert budget is not None
         workers = self._workers_for(budget)
@@ -77,21 +77,21 @@ class TracingEstimator(Estimator):
 
     @property
     def trouble(self) -> str:
-        """Why estimates could not be kept; empty if they could."""
+        """Why estimates could not be cached; empty if they could."""
         return next((cache.trouble for cache in self._caches if cache.trouble), "")
 
     @property
     def not_cached(self) -> dict[str, str]:
-        """Why single estimates cannot be cached, by test."""
+        """Why single estimates cannot be cached, by node id."""
         return {test: why for cache in self._caches for test, why in cache.not_cached.items()}
 
     def collect(self, files: Sequence[str]) -> None:
-        """See which tests ``files`` have in a worker."""
+        """Collect ``files`` in a worker."""
         self._workers_of(self._order_for(None, 1)).collect(files)
 
     @property
     def uncollected(self) -> list[str]:
-        """Tests with budgets that workers alone have collected."""
+        """Node ids of tests with budgets that only workers have collected."""
         return sorted(nodeid for nodeids in self._uncollected.values() for nodeid in nodeids)
 
     def close(self) -> None:
@@ -127,14 +127,14 @@ class TracingEstimator(Estimator):
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
-    def ask(rank: int, heard: str) -> Answer:
+    def ask(rank: int, rank0_broadcasts: str) -> Answer:
         try:
-            return workers.ask(of_rank(request, rank, budget.gpus, heard))
+            return workers.ask(of_rank(request, rank, budget.gpus, rank0_broadcasts))
         except WorkerFailure as error:
             return {"outcome": "error", "reason": str(error)}
 
-    def expect(ranks: Iterable[int], heard: str) -> None:
-        workers.expect([of_rank(request, rank, budget.gpus, heard) for rank in ranks], next_=True)
+    def expect(ranks: Iterable[int], rank0_broadcasts: str) -> None:
+        workers.expect([of_rank(request, rank, budget.gpus, rank0_broadcasts) for rank in ranks], next_=True)
 
     return answer_of_ranks(budget, ask, expect)
 

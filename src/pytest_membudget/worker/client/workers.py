@@ -1,4 +1,4 @@
-"""Asks workers for answers: one worker for all test files, another one where the first is lost."""
+"""Workers: sends requests to one worker for all test files, and starts another if it is lost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Ident = frozenset[tuple[str, Any]]
 
 
 class Workers:
-    """Workers of one order; one that is lost costs its own test the answer, no other.
+    """Workers of one order. A worker that is lost costs only its own test the answer.
 
-    Device memory that test modules allocate when they are imported is there for their own tests only, as
-    in a process that runs them alone: where there is any, each file gets a worker of its own. So it does
-    where collecting them all has ended the worker: then only one of them is to blame.
+    Device memory that a test module allocates on import must count for its own tests only. If there is any,
+    each file gets its own worker; also if collecting all files has ended the worker, which finds the file
+    that did it.
 
-    What is expected is sent ahead where the order lets several tests run at once. When a worker is lost under
-    several, each of them is asked again alone, so that one is to blame.
+    Expected requests are sent ahead if several tests may run at once. If a worker is lost while it runs
+    several, each of them runs again alone, which finds the test that did it.
     """
 
     def __init__(
@@ -36,30 +36,30 @@ class Workers:
         start: Callable[[Order], Worker] = Worker,
         uncollected: dict[str, list[str]] | None = None,
     ) -> None:
-        """``cache``: of earlier sessions' answers. ``start``: starts a worker.
+        """``cache``: answers of earlier sessions. ``start``: starts a worker.
 
-        ``uncollected``: is given the node ids of the tests that workers alone have collected, by file.
+        ``uncollected``: receives the node ids of tests that only workers have collected, by file.
         """
         self._order = order if cache is None else replace(order, observes=True)
         self._cache = cache
         self._start = start
         self._uncollected = {} if uncollected is None else uncollected
-        #: how many answers were no earlier session's
+        #: how many answers were not from the cache
         self.asked = 0
         self._worker: Worker | None = None
         self._file: str | None = None
         self._by_file = False
         #: why no worker can start, by file, or for all of them under None
         self._refusals: dict[str | None, str] = {}
-        #: what will be asked, in this order, and was not sent yet
+        #: requests that will be made, in this order, and were not sent yet
         self._expected: deque[Request] = deque()
-        #: answers that have come before they were asked for, and whether a worker gave them
+        #: answers that came before ``ask``, and whether a worker gave them
         self._ahead: dict[Ident, tuple[Answer, bool]] = {}
-        #: one of them has ended a worker
+        #: requests that were running when a worker was lost: each runs alone now
         self._suspects: set[Ident] = set()
 
     def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
-        """``ask`` will be called with these: after all that is expected already, or ``next_``."""
+        """Announce requests that ``ask`` will be called with: after those announced before, or ``next_``."""
         if self._order.processes == 1:
             return
         if next_:
@@ -68,7 +68,7 @@ class Workers:
             self._expected += requests
 
     def ask(self, request: Request) -> Answer:
-        """The answer to ``request``. Raises ``WorkerFailure`` where a worker gives none."""
+        """The answer to ``request``. Raises ``WorkerFailure`` if the worker is lost."""
         if request in self._expected:
             self._expected.remove(request)
         answer, is_new = self._ahead.pop(_ident(request), (None, True))
@@ -83,23 +83,23 @@ class Workers:
             raise WorkerFailure(refusal)
         if answer is None:
             answer = self._ask_worker(request)
-        # a file that has a worker of its own has it because of what other files do
-        # one with tests that this session cannot fail must fail the next session too
+        # with a worker for each file, what depends on other files cannot be cached
+        # not cached: the next session must also report tests that only workers collect
         if self._cache is not None and not self._by_file and request["file"] not in self._uncollected:
             self._cache.keep(request, answer)
         return answer
 
     def collect(self, files: Sequence[str]) -> None:
-        """See which tests ``files`` have in a worker."""
+        """Collect ``files`` in a worker."""
         for file in files:
-            with suppress(WorkerFailure):  # its tests, if it has any here, report it
+            with suppress(WorkerFailure):  # reported by the file's tests
                 self._worker_for(file)
 
     def card_for(self, file: str) -> Mapping[str, Any] | None:
-        """What the worker that runs ``file``'s tests says of its device; None if there is no such worker."""
+        """The device of the worker that runs ``file``'s tests; None if no worker starts."""
         try:
             return self._worker_for(file).card
-        except WorkerFailure:  # its tests report it
+        except WorkerFailure:  # reported by the tests
             return None
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Workers:
             self._suspects.update(map(_ident, suspects))
             return self._ask_worker(request)
         except BaseException:
-            self.close()  # it is lost, or the answer is still to come and would be taken for the next test's
+            self.close()  # the worker is lost, or its late answer would be taken for the next test's
             raise
         if answer.get("is_last", False):
             self.close()
@@ -137,7 +137,7 @@ class Workers:
             self._ahead[_ident(answered)] = answer, True
 
     def _following(self, request: Request) -> Request | None:
-        """What will be asked after ``request`` of the same worker, and is not known yet."""
+        """The expected requests after ``request`` to the same worker that have no answer yet."""
         if _ident(request) in self._suspects:
             return None
         while self._expected:
@@ -153,7 +153,7 @@ class Workers:
         return None
 
     def _close_lost(self, request: Request) -> None:
-        """End a worker that is lost under ``request``; others that it was sent are expected again."""
+        """End a worker that was lost while it ran ``request``; its other requests are sent again."""
         if self._worker is None:
             return
         others = [other for other in self._worker.pending if other != request]

@@ -1,1 +1,1 @@
-"""Tests on several ranks: their processes, estimates and measurements."""
+"""Tests on several ranks: their processes, and their answers combined."""

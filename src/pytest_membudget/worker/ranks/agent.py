@@ -1,4 +1,4 @@
-"""The ranks' agent: starts those of one test through torch's elastic agent, and gathers their answers."""
+"""The ranks' agent: starts the ranks of one test with torch's elastic agent, and collects their answers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .rank_answers import combined
 from .rank_files import rank_arguments
 from .rank_watch import RankWatch
 
-#: Seconds between two looks at the ranks; torch's agent looks more seldom, so that it is seen here first
-#: which rank has failed, and which others it has ended because of that.
+#: Seconds between two checks of the ranks. Torch's agent checks less often, so that this process finds the
+#: rank that failed first before torch's agent ends the others.
 _INTERVAL = 0.05
 _AGENTS_INTERVAL = 0.3
-#: Seconds after the ranks' end in which torch's agent notices it, or is notified.
+#: Seconds that torch's agent gets to notice the end of the ranks, before it is notified.
 _PATIENCE = 5.0
 
 
@@ -45,7 +45,7 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
 
 
 def is_session_gone(channel: Channel) -> bool:
-    """Whether the other end has closed; it says nothing more after its order."""
+    """Whether the session has closed the pipe; after its order it sends nothing more."""
     try:
         return channel.receive(0) is None
     except TimeoutError:
@@ -64,12 +64,12 @@ def _launch(channel: Channel, order: dict[str, Any]) -> dict[str, Any]:
     exit_codes = _run_agent(folder, world_size, order["timeout"], arguments)
     over.set()
     watcher.join()
-    watch.end_all()  # what they have started
+    watch.end_all()  # processes that the ranks have started
     return combined(watch.ends(exit_codes))
 
 
 def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[str]) -> dict[int, int]:
-    """Run the ranks until all have ended; the exit codes of those that left with another than 0."""
+    """Run the ranks until all have ended; returns the exit codes that are not 0."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -92,20 +92,20 @@ def _run_agent(folder: Path, world_size: int, timeout: float, arguments: list[st
         elastic_launch(config, sys.executable)(*arguments)
     except ChildFailedError as error:
         return {rank: failure.exitcode for rank, failure in error.failures.items()}
-    except SignalException:  # it did not notice by itself that the ranks had ended
+    except SignalException:  # torch's agent did not notice that the ranks had ended
         pass
     return {}
 
 
 def _watch(watch: RankWatch, channel: Channel, over: threading.Event, folder: Path) -> None:
-    """End all ranks when one has failed, or when the session is gone; until it is over."""
+    """Watch the ranks until they end: end all of them if one fails, or if the session is gone."""
     signs = RunningSigns(channel)
     while not over.wait(_INTERVAL):
         if is_session_gone(channel):
             watch.end_all()
-            shutil.rmtree(folder, ignore_errors=True)  # for a session that was killed
+            shutil.rmtree(folder, ignore_errors=True)  # the session was killed
             leave(1)
-        with contextlib.suppress(BrokenPipeError):  # the next look sees that the session is gone
+        with contextlib.suppress(BrokenPipeError):  # the next check finds that the session is gone
             signs.give()
         if watch.look():
             watch.end_all()

@@ -1,4 +1,4 @@
-"""Runs one test on several ranks, and has their answers as one."""
+"""Runs one test on several ranks in a process with the ranks' agent, and returns one answer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..client.process_start import end_process, start_process, with_tail
 from ..process_end import end_text
 from .rank_files import end_groups
 
-#: What the agent's process runs.
+#: The module that the agent's process runs.
 _AGENT = "pytest_membudget.worker.ranks.agent"
-#: Seconds that the agent gets on top of the time limit of a test, when it starts and when it ends, before
-#: this side gives up on it.
+#: Seconds that the agent gets in addition to the time limit of a test, at its start and at its end, before
+#: the session ends it.
 _GRACE = 90.0
 
 
@@ -26,8 +26,8 @@ def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[s
     """The answer of ``gpus`` ranks to ``request``, a worker's request that names one test.
 
     ``outcome``, ``reason``, ``details``, ``where``, ``raised``, ``device``, ``properties``, ``has_snapshot``
-    and ``snapshot_error`` are as in a worker's answer; ``reports`` has a report a rank, and ``failed_rank``
-    names the rank that failed first. All processes are gone when this returns or raises.
+    and ``snapshot_error`` are as in a worker's answer; ``reports`` has one report for each rank, and
+    ``failed_rank`` is the rank that failed first. All processes are gone when this returns or raises.
     """
     folder = tempfile.mkdtemp(prefix="membudget-")
     try:
@@ -51,7 +51,7 @@ def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:
     except Silent as silent:
         return _lost(silent.overrun.text("answer", who="the ranks' agent"), output)
     except BrokenPipeError:
-        return _lost("the ranks' agent was gone before it had begun", output)
+        return _lost("the ranks' agent ended before it began", output)
     finally:
         end_process(process, channel)  # and its ranks with it
 

@@ -1,8 +1,8 @@
-"""A test that makes its process group itself, as under torchrun, where the launcher's is there already.
+"""Lets a test call ``init_process_group`` itself, as under torchrun, though its rank has a group already.
 
-The launcher's serves the host too (``cpu:gloo,cuda:nccl``), as FSDP2 with its optimizer on the host needs. It
-is shown as of the backend for cards, and once a test asks for a group as of what it asked for: what
-``get_backend`` says is what it says where the test's own call makes the group.
+The group of the rank also serves the host (``cpu:gloo,cuda:nccl``), as FSDP2 with its optimizer on the host
+needs. ``get_backend`` returns the backend for cards, and after a test's own call the backend that the test
+asked for, as if that call had made the group.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 
 
 def accept_own_group() -> None:
-    """Let the test's first ``init_process_group`` find the default group made, if it asks for one like it.
+    """Make the test's first ``init_process_group`` return the existing group, if the arguments match it.
 
-    The virtual device does so too, so that one body runs on both. A second call raises torch's own error.
+    The virtual device does the same, so that one body runs on both. A second call raises torch's error.
     """
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
@@ -45,7 +45,7 @@ def accept_own_group() -> None:
         for name, own in (("world_size", dist.get_world_size()), ("rank", dist.get_rank())):
             if kwargs.get(name, -1) not in (-1, own):
                 raise _other(kwargs[name], own, name)
-        # PyTorch names the backend of a device that is given, and no other
+        # PyTorch returns only the backend of the given device
         unnamed = UNNAMED if kwargs.get("device_id") is None else shown
         show_backend(dist.group.WORLD, unnamed if backend is None else backend.lower())
 
@@ -54,7 +54,7 @@ def accept_own_group() -> None:
 
 
 def _served(backend: str) -> dict[str, str]:
-    """The backends that ``backend`` is for the host and for cards: ``{"cuda": "nccl"}`` for nccl."""
+    """The backends of ``backend`` by device type: ``{"cuda": "nccl"}`` for nccl."""
     from torch.distributed import distributed_c10d as c10d
 
     asked: Any = c10d.BackendConfig(c10d.Backend(backend))

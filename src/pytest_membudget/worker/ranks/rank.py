@@ -1,4 +1,4 @@
-"""One rank's process: the user's session with one test in it, inside a process group."""
+"""Entry point of one rank's process: runs one test of the session inside a process group."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from .own_group import accept_own_group
 from .rank_answers import FAILURES
 from .rank_files import RankFiles
 
-#: Seconds after which a rank that has failed leaves by itself: it stays, with its connections, until it is
-#: ended, so that no other rank fails because of it before it was seen which was the first.
+#: Seconds after which a failed rank exits by itself. It keeps its connections until it is ended, so that no
+#: other rank fails because of it before the first failure is known.
 _LAST_STAY = 30.0
-#: Seconds that collectives wait longer than a test may take: the test's time limit is to end it.
+#: Seconds that collectives wait in addition to the test's time limit, which should end the test first.
 _SLACK = 60.0
 
 
 def main(order: dict[str, Any], parent_pid: int) -> NoReturn:
     """Run the test of ``order`` as the rank that the environment names; never returns.
 
-    ``parent_pid`` is the process that watches it and ends it, and without which it ends.
+    ``parent_pid``: the process that watches and ends this one; if it dies, this process ends.
     """
     files = RankFiles(Path(order["folder"]), int(os.environ["RANK"]))
     try:
@@ -53,13 +53,13 @@ def main(order: dict[str, Any], parent_pid: int) -> NoReturn:
 
 def _settle(files: RankFiles, parent_pid: int) -> None:
     end_with_parent()
-    if os.getppid() != parent_pid:  # it had ended before that
+    if os.getppid() != parent_pid:  # the parent had ended before
         leave(1)
     output = os.open(files.path("out"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     os.close(output)
-    for stream in (sys.stdout, sys.stderr):  # what was printed is there when the process is killed
+    for stream in (sys.stdout, sys.stderr):  # the output is complete if the process is killed
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     dump_stack_on_signal(files.path("where"))
     files.write("pid", os.getpid())
@@ -86,19 +86,19 @@ def _fail(files: RankFiles, reason: str) -> None:
 
 
 class _AnswerFile(Channel):
-    """A channel whose answer is a file."""
+    """A channel that writes its one answer to a file."""
 
     def __init__(self, files: RankFiles) -> None:
         super().__init__(-1, -1)
         self._files = files
         self._pid = os.getpid()
         self.failed = False
-        #: when it has failed; of use among the processes of one machine
+        #: when it failed; comparable among processes of one machine
         self.failed_at: float | None = None
 
     def send(self, message: Any) -> None:
-        """Keep the answer; a rank sends nothing else."""
-        if os.getpid() != self._pid:  # a process that the test has forked
+        """Write the answer; a rank sends nothing else."""
+        if os.getpid() != self._pid:  # in a process that the test has forked
             leave(0)
         if message["event"] == "result":
             self.failed = message["outcome"] in FAILURES
@@ -107,7 +107,7 @@ class _AnswerFile(Channel):
 
 
 class RankPlugin(ServingPlugin):
-    """Serves the one test of an order, in its own process and with a process group around it."""
+    """Serves the one test of an order in this process, with a process group around it."""
 
     def __init__(self, device: Device, order: dict[str, Any], files: RankFiles) -> None:
         request = dict(order["request"])
@@ -122,18 +122,18 @@ class RankPlugin(ServingPlugin):
         self._rank_files = files
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note when it failed: a teardown may take the process group away from the others."""
+        """Record when it failed: its teardown may destroy the process group, and then others fail."""
         if report.failed and self._answers.failed_at is None:
             self._answers.failed_at = time.monotonic()
 
     def _serve(self) -> None:
-        """Answer the one request, in this process."""
+        """Answer the one request in this process."""
         answer = self._answer(self._request)
         assert isinstance(answer, dict)  # ``_run`` starts no child
         self._answers.send({"event": "result", "key": self._request["key"], **answer})
 
     def _card(self) -> dict[str, Any]:
-        return {}  # its agent does not need it
+        return {}  # the agent does not need it
 
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -155,7 +155,7 @@ class RankPlugin(ServingPlugin):
         import torch.distributed as dist
 
         limit = timedelta(seconds=self._order["timeout"] * LONGEST + _SLACK)
-        # at the store of the agent that has started this process
+        # at the store of the agent
         dist.init_process_group(self._order["backend"], timeout=limit)
 
     def _leave(self) -> NoReturn:

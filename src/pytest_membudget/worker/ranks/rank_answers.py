@@ -1,4 +1,4 @@
-"""The answers of all ranks as one: the reports of them all, or the failure that came first."""
+"""Combines the answers of all ranks: all reports, or the first failure."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: What can have become of a rank that gives no figure. ``ENDED``: it was, because of another.
+#: How a rank without a figure can have ended. ``ENDED``: it was ended because another rank failed.
 RAISED, DIED, HUNG, ENDED = "raised", "died", "hung", "ended"
-#: Outcomes of a rank's answer that end the others.
+#: Outcomes of a rank's answer after which the others are ended.
 FAILURES = ("error", "out_of_memory")
 
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """What has become of one rank."""
+    """How one rank has ended."""
 
     rank: int
     answer: dict[str, Any] | None
-    """A worker's answer; None where it has none."""
+    """Its answer, as a worker's; None if it has none."""
     failure: str | None = None
-    """How it failed; None where it did not."""
+    """How it failed; None if it did not."""
     number: int = 0
-    """Of its failure among those of all ranks, in the order in which they came."""
+    """The position of its failure among those of all ranks, by time."""
     waits: bool = False
-    """It was in a collective, so that others are rather to blame."""
+    """Whether it was in a collective: then another rank is the more likely cause."""
     reason: str = ""
-    """Where it has no answer, what has become of it."""
+    """Why it has no answer."""
     output: str = ""
-    """The last of what it has printed."""
+    """The end of its output."""
 
 
 def combined(ends: Sequence[RankEnd], world_size: int | None = None) -> dict[str, Any]:
-    """One answer for the ``ends`` of all ranks, in a worker's words.
+    """One answer for the ``ends`` of all ranks, in the form of a worker's answer.
 
-    ``world_size``: how many there are, where not all were asked. ``reports`` has a report of each rank that
-    came so far. The outcome is ``traced`` if it is every rank's, ``skipped`` if each has skipped the test;
-    else that of the failure that came first, whose rank is ``failed_rank``.
+    ``world_size``: the number of ranks, if not all were run. ``reports`` has the reports there are. The
+    outcome is ``traced`` or ``skipped`` if it is every rank's; otherwise that of the first failure, whose
+    rank is ``failed_rank``.
     """
     ends = sorted(ends, key=lambda one: one.rank)
     answers = [one.answer for one in ends if one.answer is not None]
@@ -71,7 +71,7 @@ def _outcome(ends: Sequence[RankEnd], world_size: int) -> dict[str, Any]:
 
 
 def _failure(first: RankEnd, ends: Sequence[RankEnd], world_size: int) -> dict[str, Any]:
-    """The failure of ``first`` with its last lines, and what has become of the other ranks."""
+    """The failure of ``first`` with its last lines of output, and how the other ranks ended."""
     answer = first.answer or {"outcome": "error", "reason": first.reason}
     details = [answer.get("details", "")]
     if first.output:

@@ -1,4 +1,4 @@
-"""Estimates of a test that runs as several ranks: which ranks are asked, and their answers as one."""
+"""Estimates a test that runs as several ranks: chooses the ranks to run, and combines their answers."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ from ...memory_report import with_caveats
 from .rank_answers import RankEnd, combined
 
 Answer = dict[str, Any]
-#: The answer of one rank's run, which is given what rank 0 has said, if that ran before.
+#: Runs one rank, given what rank 0 has broadcast if that ran before, and returns its answer.
 Ask = Callable[[int, str], Answer]
 
 
 def answer_of_ranks(
-    budget: Budget, ask: Ask, expect: Callable[[Iterable[int], str], None] = lambda ranks, heard: None
+    budget: Budget,
+    ask: Ask,
+    expect: Callable[[Iterable[int], str], None] = lambda ranks, rank0_broadcasts: None,
 ) -> Answer:
-    """The answer of all ranks that ``budget`` is held to, each ``ask``ed once, until one gives no figure.
+    """The combined answer of all ranks that ``budget`` applies to. Stops at the first rank without a figure.
 
-    Where the budget names no ranks, rank 0's run decides which others must be asked so that the worst is
-    known; the remaining ranks are identical, which each report says. ``expect`` is called with ranks that
-    will be asked after rank 0. The keys are those of ``measure_ranks``; ``snapshot_rank`` is the rank that
-    takes most of those that have left a snapshot.
+    If the budget names no ranks, rank 0's run decides which others must run so that the worst is known; the
+    remaining ranks are assumed to need no more, which each report says. ``expect`` is called with the ranks
+    that ``ask`` will be called with after rank 0. The keys are those of ``measure_ranks``; ``snapshot_rank``
+    is the rank that takes most of those with a snapshot.
     """
     answers: dict[int, Answer] = {}
     named = budget.named_ranks
-    if named is None or 0 in named:  # before the others, who hear what it says
+    if named is None or 0 in named:  # first: the others need what it broadcasts
         _ask_until_trouble(answers, [0], lambda rank: ask(rank, ""))
     first = answers.get(0, {})
-    said = first.get("said", "")
+    broadcasts = first.get("broadcasts", "")
     further = sorted({*(first.get("representatives", ()) if named is None else named)} - {0})
     if first:
-        expect(further, said)
+        expect(further, broadcasts)
     if named is None:
         assumed = [Caveat.from_json(one) for one in first.get("rank_caveats", ())]
-        caveats = _ask_the_rest(answers, further, budget, lambda rank: ask(rank, said), assumed)
+        caveats = _ask_the_rest(answers, further, budget, lambda rank: ask(rank, broadcasts), assumed)
     else:
-        _ask_until_trouble(answers, further, lambda rank: ask(rank, said))
+        _ask_until_trouble(answers, further, lambda rank: ask(rank, broadcasts))
         caveats = []
     for answer in answers.values():
         if caveats and "report" in answer:
@@ -55,7 +57,7 @@ def _ask_the_rest(
     ask: Callable[[int], Answer],
     caveats: list[Caveat],
 ) -> list[Caveat]:
-    """Ask the ``further`` ranks, and more where a machine's host memory needs them; what is assumed then."""
+    """Run the ``further`` ranks, and more if a machine's host memory needs them; returns what is assumed."""
     _ask_until_trouble(answers, further, ask)
     if budget.host_gib is None or len({_host_bytes(answer) for answer in answers.values()}) < 2:
         return caveats

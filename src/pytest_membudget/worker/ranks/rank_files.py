@@ -1,4 +1,4 @@
-"""What a rank's process leaves in its run's folder for the one that watches it."""
+"""Files in which a rank's process leaves its state for the process that watches it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from ..server.output_file import LINE_LENGTH, TAIL_BYTES, TAIL_LINES
 from ..server.stack_dump import is_internal
 
-#: A rank has the session's import path before it imports anything.
+#: A rank gets the session's import path before it imports anything.
 _BOOT = (
     "import json, sys; order = json.load(open(sys.argv[1])); sys.path[:] = order['path']; "
     "from pytest_membudget.worker.ranks.rank import main; main(order, int(sys.argv[2]))"
@@ -30,11 +30,11 @@ class RankFiles:
     rank: int
 
     def path(self, suffix: str) -> Path:
-        """``where``: the lines it was at, when it was asked; ``out``: its output."""
+        """``where``: its stack when it was asked for it; ``out``: its output."""
         return self.folder / f"rank-{self.rank}.{suffix}"
 
     def write(self, suffix: str, data: Any) -> None:
-        """Write ``data`` as JSON, the whole of it or nothing."""
+        """Write ``data`` as JSON, atomically."""
         unfinished = self.path(f"{suffix}.part")
         unfinished.write_text(json.dumps(data), encoding="utf-8")
         unfinished.replace(self.path(suffix))
@@ -46,32 +46,32 @@ class RankFiles:
             return None
 
     def answer(self) -> dict[str, Any] | None:
-        """What it has answered."""
+        """Its answer; None if there is none yet."""
         answer: dict[str, Any] | None = self._read("json")
         return answer
 
     def pid(self) -> int | None:
-        """Its process, which leads a group of its own."""
+        """The pid of its process, which leads its own process group."""
         pid: int | None = self._read("pid")
         return pid
 
     def has_begun(self) -> bool:
-        """Whether its process group was ready, and its test has begun."""
+        """Whether its process group is ready and its test has begun."""
         return self.path("began").exists()
 
     def end_group(self) -> None:
-        """End its process and all that it has started."""
+        """Kill its process and all that it has started."""
         pid = self.pid()
         if pid is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
 
     def begin(self) -> None:
-        """Its process group is ready, and its test begins: what is printed from here on is the test's."""
+        """Record that the process group is ready and the test begins; output from here on is the test's."""
         self.write("began", self.path("out").stat().st_size)
 
     def last_lines(self) -> str:
-        """The last of its output; where it has not come so far as to have one, what Python said."""
+        """The end of its output; before it has any, what Python printed."""
         start = self._read("began") or 0
         logs = sorted(self.folder.glob(f"logs/*/attempt_*/{self.rank}/std*.log"))
         texts = [_tail(path, 0) for path in logs]
@@ -82,7 +82,7 @@ class RankFiles:
 
 
 def rank_arguments(folder: Path, order: Mapping[str, Any]) -> list[str]:
-    """Arguments of Python for a rank of ``order`` that is to end with this process."""
+    """Python's arguments for a rank of ``order`` that ends with this process."""
     path = folder / "order.json"
     import_path = [os.path.abspath(entry) for entry in sys.path]
     path.write_text(json.dumps({**order, "path": import_path}), encoding="utf-8")

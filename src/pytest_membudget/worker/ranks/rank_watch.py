@@ -1,4 +1,4 @@
-"""Watches the ranks of one machine: which have answered, died or hung, and which of them was the first."""
+"""Watches the ranks of one machine: which have answered, died or hung, and which failed first."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ..time_limit import Overrun, Watch
 from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, RankEnd
 from .rank_files import RankFiles
 
-#: Seconds that processes get to start and to meet, on top of the time limit for importing the test files.
+#: Seconds to start processes and to form the process group, in addition to the limit for importing tests.
 _START_GRACE = 30.0
 
 
 class RankWatch:
     """The processes of a test's ranks, children of this one, through their files.
 
-    ``failures``: in the order in which they came, what has become of ranks that failed by themselves.
+    ``failures``: how ranks failed, in order of time; without those that were ended because of another.
     """
 
     def __init__(self, folder: Path, world_size: int, timeout: float) -> None:
-        """``timeout``: seconds, see ``time_limit``; what comes before the test has some more to start."""
+        """``timeout``: seconds, see ``time_limit``; the time before the test has a longer limit."""
         self._files = {rank: RankFiles(folder, rank) for rank in range(world_size)}
         self._timeout = timeout
-        #: each rank's time limit, until its test begins and from then on
+        #: the time limit of each rank, first for its start and then for its test
         self._watches = self._watched(timeout + _START_GRACE)
         self._have_begun = False
         self._overrun: Overrun | None = None
@@ -36,10 +36,10 @@ class RankWatch:
         self.failures: dict[int, str] = {}
 
     def look(self) -> bool:
-        """Whether a rank has failed by now.
+        """Whether a rank has failed.
 
-        A rank that raises stays until it is ended, and no other rank dies because of its answer. So a rank
-        that has died before an answer with a failure was there is the cause.
+        A rank that raises stays alive until it is ended, so no other rank dies because of it. A rank that has
+        died before there was an answer with a failure is therefore the cause.
         """
         raised = {rank: answer for rank, answer in self.answers().items() if answer["outcome"] in FAILURES}
         gone = [rank for rank, files in self._files.items() if _is_gone(files.pid())]
@@ -55,7 +55,7 @@ class RankWatch:
         return bool(self.failures)
 
     def answers(self) -> dict[int, dict[str, Any]]:
-        """Those that are there."""
+        """The answers so far."""
         found = {rank: files.answer() for rank, files in self._files.items()}
         return {rank: answer for rank, answer in found.items() if answer is not None}
 
@@ -64,7 +64,7 @@ class RankWatch:
         return len(self.answers()) == len(self._files)
 
     def _note_hang(self, overrun: Overrun) -> None:
-        """Ask those that have not answered where they are: they hang."""
+        """Get the stacks of ranks that have not answered: they hang."""
         self._overrun = overrun
         answers = self.answers()
         silent = [rank for rank in self._files if rank not in answers]
@@ -74,18 +74,18 @@ class RankWatch:
         self.failures.update(dict.fromkeys(silent, HUNG))
 
     def end_all(self) -> None:
-        """End all of them, with whatever they have started."""
+        """Kill all ranks and the processes that they have started."""
         for files in self._files.values():
             files.end_group()
 
     def ends(self, exit_codes: Mapping[int, int]) -> list[RankEnd]:
-        """What has become of each, after all have ended; with status 0 those not in ``exit_codes``."""
+        """How each rank ended, after all have; ranks that are not in ``exit_codes`` have exit status 0."""
         self._note_deaths(exit_codes)
         answers = self.answers()
         return [self._end(rank, answers.get(rank), exit_codes.get(rank, 0)) for rank in self._files]
 
     def _note_deaths(self, exit_codes: Mapping[int, int]) -> None:
-        """Ranks that were gone before they were seen; a rank that was sent SIGTERM is not the first."""
+        """Ranks that ended before a check saw them; a rank that got SIGTERM is not the first."""
         if any(failure != DIED for failure in self.failures.values()):
             return
         answers = self.answers()
@@ -99,7 +99,7 @@ class RankWatch:
 
     def _end(self, rank: int, answer: dict[str, Any] | None, exit_code: int) -> RankEnd:
         failure = self.failures.get(rank, ENDED if answer is None else None)
-        if answer is not None:  # it may have come while it was asked where it is
+        if answer is not None:  # its answer may have come while its stack was written
             failure = RAISED if answer["outcome"] in FAILURES and failure is not None else None
         if failure is None:
             return RankEnd(rank, answer)
@@ -137,10 +137,10 @@ class RankWatch:
 
 
 def _is_gone(pid: int | None) -> bool:
-    """Whether this child has ended; its status stays for the one that waits for it."""
+    """Whether this child has ended, without reaping it: its status stays for ``wait``."""
     if pid is None:
         return False
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # and it was waited for
+    except ChildProcessError:  # it was reaped already
         return True

@@ -66,7 +66,7 @@ class ItemRun:
         return {
             "representatives": device.representative_ranks(),
             "rank_caveats": [one.to_json() for one in device.rank_caveats()],
-            "said": device.said(),
+            "broadcasts": device.broadcasts(),
         }
 
     def _caught_refusal(self) -> dict[str, Any] | None:
@@ -155,7 +155,7 @@ def _place_in(request: dict[str, Any]) -> dict[str, Any]:
     """``rank`` and ``world_size`` of a test that runs as one of several ranks, and what rank 0 broadcast."""
     if request.get("world_size", 1) == 1:
         return {}
-    return {name: request[name] for name in ("rank", "world_size", "heard") if name in request}
+    return {name: request[name] for name in ("rank", "world_size", "rank0_broadcasts") if name in request}
 
 
 @contextmanager

@@ -286,12 +286,12 @@ def told_by_rank_0():
 
 def test_the_other_ranks_have_what_rank_0_broadcasts(trace):
     first = trace(told_by_rank_0, world_size=3)
-    second = trace(told_by_rank_0, rank=2, world_size=3, heard=first.said)
+    second = trace(told_by_rank_0, rank=2, world_size=3, rank0_broadcasts=first.broadcasts)
 
     whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9]
     assert first.value == [*whole, "a", None]
     assert second.value == [*whole, "c", 2]  # the pair's own broadcast is not rank 0's
-    assert second.said == ""
+    assert second.broadcasts == ""
 
 
 def test_without_rank_0_a_rank_has_what_is_its_own(trace):
@@ -311,13 +311,13 @@ def test_weights_and_objects_that_are_no_plain_data_are_not_handed_on(trace):
     run = trace(large, world_size=2)
 
     ones = '["0", [["torch.float32", [1048576], 1]]]'
-    assert run.said == f'[{ones}, ["0", [null, null, "{{\'a\': [1, {{2.5}}]}}"]]]'
+    assert run.broadcasts == f'[{ones}, ["0", [null, null, "{{\'a\': [1, {{2.5}}]}}"]]]'
     assert not any("reads" in text for text in run.report.assumptions)
 
 
 def test_what_nobody_could_use_is_not_handed_on(trace):
-    assert trace(objects, world_size=2).said == '[["0", ["\'a\'", "7"]]]'
-    assert trace(meshes, rank=0, world_size=8).said == ""
+    assert trace(objects, world_size=2).broadcasts == '[["0", ["\'a\'", "7"]]]'
+    assert trace(meshes, rank=0, world_size=8).broadcasts == ""
 
 
 def exchanged(output_rows, input_rows):

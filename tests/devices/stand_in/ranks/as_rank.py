@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 
-def run(path, name, args, told):
+def run(path, name, args, where):
     import torch
 
     from pytest_membudget.devices.stand_in.host.tensors import HostTensors
@@ -21,8 +21,9 @@ def run(path, name, args, told):
     body = getattr(load(path), name)
     noted = []
     ranks = StandInRanks(
-        told["rank"], told["world_size"], users_source(),
-        lambda tensor, kept: noted.append([tensor.untyped_storage().nbytes(), kept]), told["heard"],
+        where["rank"], where["world_size"], users_source(),
+        lambda tensor, kept: noted.append([tensor.untyped_storage().nbytes(), kept]),
+        where["rank0_broadcasts"],
         FollowedNumbers(following.known, following.supposed),
     )  # fmt: skip
     ranks.begin()
@@ -33,7 +34,7 @@ def run(path, name, args, told):
         "reserved": torch.cuda.max_memory_reserved(),
         "noted": noted,
         "groups": {name: [group.size, sorted(group.peers)] for name, group in ranks.groups.items()},
-        "said": ranks.said(),
+        "broadcasts": ranks.broadcasts(),
         "representatives": ranks.representative_ranks(),
         "rank_assumption": "".join(one.text for one in ranks.rank_caveats()),
         "reads": [f"{one.dtype} {answers}" for one, answers in following.reads.assumed.items()],

@@ -20,7 +20,7 @@ class Ran:
         self.noted = answer["noted"]
         #: size and peers by name of the process group
         self.groups = answer["groups"]
-        self.said = answer["said"]
+        self.broadcasts = answer["broadcasts"]
         self.representatives = answer["representatives"]
         self.rank_assumption = answer["rank_assumption"]
         #: what reads of data were answered that nothing is known of
@@ -29,17 +29,26 @@ class Ran:
 
 @pytest.fixture
 def on_rank(stand_in):
-    """``on_rank(body, *args, rank=..., world_size=...)``; ``heard`` is what rank 0 has said.
+    """``on_rank(body, *args, rank=..., world_size=...)``; ``rank0_broadcasts`` is what rank 0 has said.
 
     ``imported_with``: variables that are set before torch is imported.
     """
 
-    def run(body, *args, rank=0, world_size=2, heard="", gpu="A100-80GB", environ=None, imported_with=None):
-        told = {"rank": rank, "world_size": world_size, "heard": heard}
+    def run(
+        body,
+        *args,
+        rank=0,
+        world_size=2,
+        rank0_broadcasts="",
+        gpu="A100-80GB",
+        environ=None,
+        imported_with=None,
+    ):
+        where = {"rank": rank, "world_size": world_size, "rank0_broadcasts": rank0_broadcasts}
         path, name = body.__code__.co_filename, body.__name__
         return Ran(
             stand_in(
-                as_rank.run, path, name, args, told, gpu=gpu, count=min(8, world_size), unlimited=True,
+                as_rank.run, path, name, args, where, gpu=gpu, count=min(8, world_size), unlimited=True,
                 environ=environ, imported_with=imported_with,
             )
         )  # fmt: skip

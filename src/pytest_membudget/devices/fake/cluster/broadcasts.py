@@ -1,4 +1,4 @@
-"""What rank 0 tells the others: numbers and objects that it broadcasts, for the ranks that run after it.
+"""Broadcasts: numbers and objects that rank 0 sends, passed on to the ranks that run after it.
 
 On the virtual device a rank runs alone. What others send is not there, but rank 0 runs first, and the
 numbers that are known of its tensors, and its plain objects, are what a real broadcast would bring. Of what
@@ -24,30 +24,30 @@ _ATOMS = (type(None), bool, int, float, complex, str, bytes)
 _LISTS = (list, tuple, set)
 
 #: A broadcast's tensors or objects, each None where it is not known.
-_Said = list[Any]
+_Sent = list[Any]
 
 
 class Broadcasts:
-    """Of each process group what rank 0 has sent, in order: kept on rank 0, taken on the others."""
+    """What rank 0 has sent to each process group, in order: recorded on rank 0, received on the others."""
 
-    def __init__(self, known: Numbers, rank: int, heard: str) -> None:
-        """``heard``: what ``said`` gave on rank 0, empty if that is not known."""
+    def __init__(self, known: Numbers, rank: int, rank0_broadcasts: str) -> None:
+        """``rank0_broadcasts``: the result of ``sent`` on rank 0; empty if it is not known."""
         self._known = known
         self._is_first = rank == 0
-        self._said: list[tuple[str, _Said]] = []
-        self._heard: dict[str, deque[_Said]] = defaultdict(deque)
-        for group, said in json.loads(heard) if heard else ():
-            self._heard[group].append(said)
+        self._sent: list[tuple[str, _Sent]] = []
+        self._received: dict[str, deque[_Sent]] = defaultdict(deque)
+        for group, sent in json.loads(rank0_broadcasts) if rank0_broadcasts else ():
+            self._received[group].append(sent)
 
-    def said(self) -> str:
+    def sent(self) -> str:
         """All that this rank has sent, as text; empty unless it is rank 0 and another could use it."""
-        is_of_use = any(one is not None for _, said in self._said for one in said)
-        return json.dumps(self._said) if is_of_use else ""
+        is_of_use = any(one is not None for _, sent in self._sent for one in sent)
+        return json.dumps(self._sent) if is_of_use else ""
 
     def tensors(self, group: str, root: int, tensors: Sequence[torch.Tensor]) -> None:
         """``tensors`` are broadcast from ``root``, a rank of ``group``."""
         if self._is_first and root == 0:
-            self._said.append((group, [self._numbers(tensor) for tensor in tensors]))
+            self._sent.append((group, [self._numbers(tensor) for tensor in tensors]))
             return
         for tensor, numbers in zip(tensors, self._next(group, root), strict=False):
             if numbers is None or numbers[:2] != [str(tensor.dtype), list(tensor.shape)]:
@@ -60,15 +60,15 @@ class Broadcasts:
     def objects(self, group: str, root: int, objects: list[Any]) -> None:
         """``objects`` are broadcast from ``root``, a rank of ``group``: on others they become what it has."""
         if self._is_first and root == 0:
-            self._said.append((group, [_text(one) for one in objects]))
+            self._sent.append((group, [_text(one) for one in objects]))
             return
         for place, text in enumerate(self._next(group, root)[: len(objects)]):
             if text is not None:
                 objects[place] = ast.literal_eval(text)
 
-    def _next(self, group: str, root: int) -> _Said:
+    def _next(self, group: str, root: int) -> _Sent:
         """What rank 0, which is the first of all its groups, has sent to ``group`` next."""
-        waiting = self._heard[group] if root == 0 else None
+        waiting = self._received[group] if root == 0 else None
         return waiting.popleft() if waiting else []
 
     def _numbers(self, tensor: torch.Tensor) -> list[Any] | None:

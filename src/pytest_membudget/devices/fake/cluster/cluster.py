@@ -1,4 +1,4 @@
-"""One rank of a virtual cluster: the process is told who it is, and torch.distributed answers."""
+"""VirtualCluster: runs a test as one rank of many, with torch.distributed on fake process groups."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..ordinal import take_place
 from ..private import check_parts
 from .broadcasts import Broadcasts
 from .global_shapes import install_global_shapes
-from .launching import place_of, tell
-from .likeness import Likeness
+from .identical_ranks import IdenticalRanks
+from .launching import place_of, set_variables
 from .list_sharding import install_list_sharding
 from .meshes import install_meshes
 from .objects import install_objects
@@ -33,23 +33,23 @@ class VirtualCluster:
     """The cluster that the running test is one rank of."""
 
     def __init__(
-        self, rank: int, world_size: int, tracker: Tracker, mode: VirtualMode, heard: str = ""
+        self, rank: int, world_size: int, tracker: Tracker, mode: VirtualMode, rank0_broadcasts: str = ""
     ) -> None:
-        """``heard``: what rank 0 has ``said``, if it ran before."""
+        """``rank0_broadcasts``: rank 0's ``broadcasts()``, if it ran before."""
         self.place = place_of(rank, world_size, os.environ)
         self._tracker = tracker
         self._mode = mode
-        self._likeness = Likeness(self.place, tracker.source)
-        self._broadcasts = Broadcasts(mode.known, rank, heard)
+        self._identical_ranks = IdenticalRanks(self.place, tracker.source)
+        self._broadcasts = Broadcasts(mode.known, rank, rank0_broadcasts)
 
     def begin(self) -> None:
         """From here on the process is the rank, for good.
 
-        Raises ``UnsupportedTorch`` for a torch that lacks what the cluster stands on.
+        Raises ``UnsupportedTorch`` for a torch that lacks what the cluster needs.
         """
         check_parts(PRIVATE_PARTS)
         take_place(self.place)
-        tell(self.place, os.environ)
+        set_variables(self.place, os.environ)
         cuda: Any = torch.cuda
         cuda.default_generators = cuda.default_generators[:1] * self.place.node_gpus
         install_meshes(self._mode.known)
@@ -64,16 +64,16 @@ class VirtualCluster:
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
         ProcessGroups(self.place).begin()
-        self._likeness.watch()
+        self._identical_ranks.watch()
 
     def representative_ranks(self) -> list[int]:
-        """The ranks beside rank 0 that must be estimated."""
-        return self._likeness.representative_ranks()
+        """The ranks other than rank 0 that must be estimated."""
+        return self._identical_ranks.representative_ranks()
 
-    def said(self) -> str:
-        """What rank 0 has told the others, for their ``heard``."""
-        return self._broadcasts.said()
+    def broadcasts(self) -> str:
+        """What rank 0 has broadcast, as text for the ``rank0_broadcasts`` of other ranks."""
+        return self._broadcasts.sent()
 
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the others."""
-        return self._likeness.caveats()
+        return self._identical_ranks.caveats()

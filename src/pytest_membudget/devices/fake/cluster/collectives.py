@@ -14,9 +14,9 @@ from ..known_values import KnownValues
 from ..on_host import tensors_in
 from ..refusals import refusal
 from ..supposed_values import SupposedValues
-from .alike_values import alike_result, alike_results
 from .broadcasts import Broadcasts
 from .groups import Groups, check_devices
+from .identical_values import identical_result, identical_results
 from .keepers import is_keepers
 from .private import done_work, process_group_named, process_group_of
 
@@ -53,7 +53,7 @@ class Collectives:
         if func is _c10d.broadcast_.default and self.broadcasts is not None:
             self.broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
         if func not in _KEEPING:
-            alike = self._alike_results(func, args)
+            alike = self._identical_results(func, args)
             for tensor in tensors_in(args[0]):
                 self._known.forget(tensor)
                 self._supposed.forget(tensor)
@@ -81,16 +81,16 @@ class Collectives:
             group = process_group_named(args[-1])
             self._supposed.exchange(args[0], result, group.rank(), group.size())
 
-    def _alike_results(self, func: Any, args: Sequence[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    def _identical_results(self, func: Any, args: Sequence[Any]) -> list[tuple[torch.Tensor, torch.Tensor]]:
         if not any(map(self._known.knows, _given(args))):
             return []
         boxed = next(one for one in args if isinstance(one, torch.ScriptObject) and _is_group(one))
-        return alike_results(self._known, func, args, process_group_of(boxed).size())
+        return identical_results(self._known, func, args, process_group_of(boxed).size())
 
     def _alike(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
         if not self._known.knows(args[0]):
             return None
-        return alike_result(self._known, name, args, process_group_named(args[-1]).size())
+        return identical_result(self._known, name, args, process_group_named(args[-1]).size())
 
     def _see_group(self, name: str, args: Sequence[Any]) -> None:
         devices = {tensor.device.type for tensor in _given(args)}

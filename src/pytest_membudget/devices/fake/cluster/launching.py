@@ -1,4 +1,4 @@
-"""What a launcher such as torchrun tells a rank: its numbers, in the environment."""
+"""The environment variables that a launcher such as torchrun sets for a rank."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def place_of(rank: int, world_size: int, environ: Mapping[str, str]) -> Place:
     return Place(rank, world_size, rank % node_gpus, node_gpus)
 
 
-def tell(place: Place, environ: MutableMapping[str, str]) -> None:
+def set_variables(place: Place, environ: MutableMapping[str, str]) -> None:
     """Set what torchrun sets for the rank; the address is kept where there is one."""
     environ.update({
         "RANK": str(place.rank),

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from ....tracking.running_code.source import SourceFinder
-from ...fake.cluster.alike_values import alike_results
 from ...fake.cluster.broadcasts import Broadcasts
 from ...fake.cluster.groups import Groups
+from ...fake.cluster.identical_values import identical_results
 from ...fake.cluster.private import process_group_of
 from ...real.collectives import CollectiveCalls, NoteCollective, note_tensors, tensors_in
 from .memory_numbers import RankNumbers
@@ -51,7 +51,7 @@ class Collectives:
         if operator in _KEEPING or not any(map(self._numbers.knows, tensors)):
             return []
         with _Aside():
-            return alike_results(self._numbers, func, args, group.size())
+            return identical_results(self._numbers, func, args, group.size())
 
     def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
         if operator == "broadcast_":

@@ -1,4 +1,4 @@
-"""One rank of many on the stand-in: the process is told who it is, and torch.distributed answers."""
+"""StandInRanks: runs a test as one rank of many on the stand-in, with torch.distributed working."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ....tracking.running_code.source import SourceFinder
 from ...fake.after_import import after_import
 from ...fake.cluster.broadcasts import Broadcasts
 from ...fake.cluster.groups import Group
-from ...fake.cluster.launching import place_of, tell
-from ...fake.cluster.likeness import Likeness
+from ...fake.cluster.identical_ranks import IdenticalRanks
+from ...fake.cluster.launching import place_of, set_variables
 from ...fake.cluster.objects import install_objects
 from ...fake.cluster.pipelines import install_pipelines, install_schedules
 from ...fake.ordinal import take_place
@@ -36,19 +36,20 @@ class StandInRanks:
         world_size: int,
         source: SourceFinder,
         note_collective: NoteCollective,
-        heard: str = "",
+        rank0_broadcasts: str = "",
         numbers: RankNumbers | None = None,
         see_gradient: SeeGradient = lambda parameter, gradient: None,
     ) -> None:
-        """``note_collective(tensor, kept=...)`` is told of the tensors of collectives, each time.
+        """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
-        ``heard``: what rank 0 has ``said``, if it ran before. ``numbers``: what is known of tensors; without,
-        whatever small tensors hold. ``see_gradient`` is told of gradients that no module's parameters have.
+        ``rank0_broadcasts``: rank 0's ``broadcasts()``, if it ran before. ``numbers``: known values of
+        tensors, by default of small ones. ``see_gradient`` is called with gradients of parameters that are in
+        no module.
         """
         self.place = place_of(rank, world_size, os.environ)
-        self._likeness = Likeness(self.place, source)
+        self._identical_ranks = IdenticalRanks(self.place, source)
         numbers = numbers or MemoryNumbers()
-        self._broadcasts = Broadcasts(numbers, rank, heard)
+        self._broadcasts = Broadcasts(numbers, rank, rank0_broadcasts)
         self._note_collective = note_collective
         self._see_gradient = see_gradient
         self._collectives = Collectives(source, note_collective, numbers, self._broadcasts)
@@ -65,7 +66,7 @@ class StandInRanks:
         """
         check_parts(PRIVATE_PARTS)
         take_place(self.place)
-        tell(self.place, os.environ)
+        set_variables(self.place, os.environ)
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()
         install_gathered(self._note_collective, self._see_gradient)
@@ -74,16 +75,16 @@ class StandInRanks:
         after_import("torch.distributed.pipelining.stage", install_pipelines)
         after_import("torch.distributed.pipelining.schedules", install_schedules)
         ProcessGroups(self.place).begin()
-        self._likeness.watch()
+        self._identical_ranks.watch()
 
     def representative_ranks(self) -> list[int]:
-        """After rank 0's run: the ranks beside it that must be estimated, so that the worst is known."""
-        return self._likeness.representative_ranks()
+        """After rank 0's run: the other ranks that must be estimated, so that the worst is known."""
+        return self._identical_ranks.representative_ranks()
 
-    def said(self) -> str:
-        """What rank 0 has told the others, for their ``heard``."""
-        return self._broadcasts.said()
+    def broadcasts(self) -> str:
+        """What rank 0 has broadcast, as text for the ``rank0_broadcasts`` of other ranks."""
+        return self._broadcasts.sent()
 
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are not estimated; empty if there are none."""
-        return self._likeness.caveats()
+        return self._identical_ranks.caveats()

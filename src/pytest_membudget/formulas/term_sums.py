@@ -9,7 +9,7 @@ from functools import cached_property
 from .terms import Term, total_bytes
 
 
-class Pile:
+class TermSum:
     """Some terms, in their order; their sums are reckoned when they are first asked for."""
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
@@ -28,11 +28,11 @@ class Pile:
             sums[term.stream] += term.allocated_bytes
         return sums
 
-    def times(self, count: int) -> Pile:
+    def times(self, count: int) -> TermSum:
         """Each of the terms ``count`` times; nothing for none."""
         if count == 1:
             return self
-        return Pile(term.times(count) for term in self.terms) if count > 0 else EMPTY
+        return TermSum(term.times(count) for term in self.terms) if count > 0 else EMPTY
 
 
-EMPTY = Pile()
+EMPTY = TermSum()

@@ -21,7 +21,7 @@ def test_without_stages_and_without_asking_the_first_and_the_last_stand_for_all(
     traced = trace(alike, world_size=8)
 
     assert traced.representatives == [7]
-    assert traced.rank_assumption == "ranks 0, 7 stand for all 8: sharding gives rank 0 the most"
+    assert traced.rank_assumption == "ranks 0, 7 represent all 8: sharding gives rank 0 the most"
 
 
 def test_of_two_ranks_nothing_is_taken_for_granted(trace):
@@ -79,8 +79,8 @@ def test_beyond_eight_ranks_the_assumption_says_where_the_rank_was_asked_for(tra
     traced = trace(asking_once, world_size=64)
 
     assert traced.representatives == [63]
-    assert "ranks 0, 63 stand for all 64" in traced.rank_assumption
-    assert "test_cluster_likeness.py:" in traced.rank_assumption
+    assert "ranks 0, 63 represent all 64" in traced.rank_assumption
+    assert "test_cluster_identical_ranks.py:" in traced.rank_assumption
     assert traced.rank_assumption.endswith("has asked for the rank is taken to need no more")
 
 

@@ -1,4 +1,4 @@
-"""Which ranks must be estimated so that the worst is known, and what is taken for granted of the others.
+"""IdenticalRanks: which ranks must be estimated so that the worst is known, and what is assumed of the rest.
 
 Sharding gives rank 0 the largest part of everything (``torch.chunk``), and the last rank the smallest. Ranks
 differ otherwise by the stage of a pipeline they run, by the parameters that an optimizer has assigned to each
@@ -20,38 +20,38 @@ from .rank_reads import RankReads
 MOST_RANKS = 8
 
 
-class Likeness:
+class IdenticalRanks:
     """Watches what makes ranks differ while rank 0 runs."""
 
     def __init__(self, place: Place, source: SourceFinder) -> None:
         self._place = place
         self._reads = RankReads(source)
-        #: a rank of each stage of a pipeline, beside this one
+        #: a rank of each other stage of a pipeline
         self._stages: set[int] = set()
         #: the rank to which an optimizer has assigned the most
         self._owners: set[int] = set()
 
     def watch(self) -> None:
-        """From here on what the test asks for is seen."""
+        """Start watching what the test does."""
         after_import("torch.distributed.pipelining.stage", self._watch_stages)
         after_import("torch.distributed.optim.zero_redundancy_optimizer", self._watch_partitions)
         self._reads.watch()
 
     def representative_ranks(self) -> list[int]:
-        """The ranks beside rank 0 that must be estimated, in order."""
+        """The ranks other than rank 0 that must be estimated, in order."""
         size = self._place.world_size
         if self._reads.lines and size <= MOST_RANKS:
             return list(range(1, size))
         return sorted({size - 1, *self._stages, *self._owners} - {0})
 
     def caveats(self) -> list[Caveat]:
-        """What is taken for granted of the others; nothing if every rank is estimated."""
+        """What is assumed of the other ranks; nothing if every rank is estimated."""
         estimated = {0, *self.representative_ranks()}
         left = self._place.world_size - len(estimated)
         if not left:
             return []
         known = ", ".join(map(str, sorted(estimated)))
-        text = f"ranks {known} stand for all {self._place.world_size}: sharding gives rank 0 the most"
+        text = f"ranks {known} represent all {self._place.world_size}: sharding gives rank 0 the most"
         if self._stages:
             text += ", and there is a rank of each pipeline stage"
         if self._owners:

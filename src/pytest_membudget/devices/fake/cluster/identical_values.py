@@ -1,7 +1,7 @@
-"""What collectives make of numbers that are known of a rank, taken to be the same on all ranks.
+"""Results of collectives if every rank has the same values as this one.
 
-Ranks run one program: counters, flags and sizes are mostly alike, and what is not known of the others would
-be made up else. What comes of it counts as assumed, so that a report tells of reads.
+Ranks run one program, so counters, flags and sizes are mostly identical. The results count as assumed, so
+that a report lists reads of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAME = frozenset({"AVG", "MIN", "MAX", "BAND", "BOR"})
 Given = tuple[torch.Tensor, torch.Tensor]
 
 
-def alike_results(known: Numbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
+def identical_results(known: Numbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
     """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
     return [
         (tensor, values.reshape(tensor.shape))
@@ -47,7 +47,7 @@ def _results(
                 yield output, _reduced(known, tensor, "AVG", size)
 
 
-def alike_result(known: Numbers, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
+def identical_result(known: Numbers, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
     """What the new tensor of a functional collective holds, where that is known."""
     if name == "_c10d_functional::all_reduce":
         return _reduced(known, args[0], str(args[1]).upper(), size)

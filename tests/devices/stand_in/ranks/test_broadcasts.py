@@ -60,12 +60,12 @@ def told_by_rank_0():
 
 def test_the_other_ranks_have_what_rank_0_broadcasts(on_rank):
     first = on_rank(told_by_rank_0, world_size=3)
-    second = on_rank(told_by_rank_0, rank=2, world_size=3, heard=first.said)
+    second = on_rank(told_by_rank_0, rank=2, world_size=3, rank0_broadcasts=first.broadcasts)
 
     whole = [{"layers": 3, "name": "a"}, [1, 2], [5, 7], 9, [{"rows": 3}] * 3]
     assert first.value == [*whole, "a", None]
     assert second.value == [*whole, "c", 2]  # the pair's own broadcast is not rank 0's
-    assert second.said == ""
+    assert second.broadcasts == ""
 
 
 def large():
@@ -78,7 +78,7 @@ def large():
 def test_equal_weights_go_as_their_one_value_and_objects_of_tensors_do_not_go(on_rank):
     ran = on_rank(large)
 
-    assert json.loads(ran.said) == [
+    assert json.loads(ran.broadcasts) == [
         ["0", [["torch.float32", [2**20], 1]]],
         ["0", [None, None, "{'a': [1, {2.5}]}"]],
     ]
