@@ -72,7 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--membudget-compare",
         metavar="BASE",
         default=None,
-        help="compare with the merge base of a git reference, as origin/main, or with a stored report.json",
+        help="compare with the merge base of a git reference, as origin/main, with a stored report.json, or "
+        "with the same tests in another environment: python:PATH, its interpreter",
     )
     group.addoption(
         "--membudget-report",

@@ -110,3 +110,11 @@ def test_a_checkout_inside_of_pythons_own_folder_is_not_installed(monkeypatch, t
 def test_an_environment_inside_of_the_checkout_is_installed(monkeypatch, head):
     monkeypatch.setattr(sys, "prefix", str(head / "env"))
     assert is_installed(str(head / "env" / "bin"), str(head))
+
+
+def test_another_environment_sees_the_checkout_and_nothing_else_of_the_import_path(head):
+    entries = ["/usr/lib/python3", str(head / "src"), str(head / ".venv/lib/site-packages"), str(head)]
+
+    found = module.checkout_path(entries, [str(head / "lib"), str(head)], str(head))
+
+    assert found == [str(head / "lib"), str(head / "src"), str(head)]

@@ -1,6 +1,7 @@
 """What has become of a test since its base; figures are whole MiB, so shares are by hand."""
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
@@ -248,6 +249,18 @@ def test_distributions_in_other_versions_are_named_first_those_that_own_the_line
     found = compared(head, base, (now, before)).distributions
 
     assert [change.text for change in found] == ["Flash-Attn 1 -> 2", "B 0 -> 1", "C 1 removed", "D 1 added"]
+
+
+def test_another_torch_is_compared_where_the_base_is_another_environment(row):
+    theirs = Facts("2.12.0", "", {"torch": "2.12.0", "b": "1", "c": "1"})
+    ours = Facts("2.13.0", "", {"torch": "2.13.0", "b": "2", "a": "1"})
+
+    assert compared(row(2 * GIB), row(GIB), (ours, theirs)).status == "not-comparable"
+    found = compared(row(2 * GIB), row(GIB), (ours, replace(theirs, has_own_torch=True)))
+    assert found.growth_bytes == GIB
+    assert [change.text for change in found.distributions] == [
+        "torch 2.12.0 -> 2.13.0", "b 1 -> 2", "a 1 added", "c 1 removed",
+    ]  # fmt: skip
 
 
 def test_no_versions_are_named_where_nothing_has_grown_or_the_base_does_not_say(row):

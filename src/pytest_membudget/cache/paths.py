@@ -23,6 +23,8 @@ def installed_folders() -> tuple[str, ...]:
     """The folders of Python and of installed distributions, and this package's own."""
     found = [path for name, path in sysconfig.get_paths().items() if "lib" in name]
     found += [*site.getsitepackages(), site.getusersitepackages(), PACKAGE, *_KERNEL]
+    # of another environment, which a .pth file of this one adds
+    found += [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     return tuple(dict.fromkeys(folder for path in found for folder in (path, os.path.realpath(path))))
 
 

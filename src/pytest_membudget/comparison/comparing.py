@@ -1,11 +1,12 @@
-"""Compares the results of a session with a git reference or a stored report, and applies waivers."""
+"""Compares a session's results with a commit, an environment or a stored report, and applies waivers."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, SKIPPED
@@ -14,10 +15,13 @@ from ..results.comparison import ComparedSession, versions_text
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
 from .base.base import Base, base_of_document, base_of_run, own_facts
+from .base.commit_source import CommitSource
+from .base.environment_source import PREFIX, EnvironmentSource, find_environment
 from .base.exchange import Exchange
-from .base.git import OPTION, BaseCommit, find_base
+from .base.git import OPTION, find_base
 from .base.head_run import head_of
-from .base.run import BaseRun, Invocation
+from .base.run import BaseRun
+from .base.source import BaseSource, Invocation
 from .strictness import strictly
 from .verdicts import compared, with_waiver
 from .waivers import unused_waivers, waiver_for
@@ -36,13 +40,24 @@ class Plan:
     text: str = ""
     """The text of ``--membudget-compare``; empty if there are waivers alone."""
     stored: Base | None = None
-    commit: BaseCommit | None = None
+    source: BaseSource | None = None
+    """What is estimated for it."""
     waivers: tuple[Waiver, ...] = ()
 
     @property
     def is_on(self) -> bool:
         """Whether there is a base."""
-        return self.stored is not None or self.commit is not None
+        return self.stored is not None or self.source is not None
+
+    @property
+    def shown(self) -> str:
+        """The base, for people; empty without one."""
+        return self.source.shown if self.source is not None else self.text
+
+    @property
+    def is_environment(self) -> bool:
+        """Whether other distributions are what is compared."""
+        return isinstance(self.source, EnvironmentSource)
 
 
 def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, ...]) -> Plan:
@@ -53,10 +68,15 @@ def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, .
     if text is None:
         return Plan(waivers=waivers)
     if not text.strip():
-        raise UsageMistake(f"{OPTION}=: write a git reference, as in {OPTION}=origin/main, or a report.json")
+        raise UsageMistake(
+            f"{OPTION}=: write a git reference, as in {OPTION}=origin/main, a report.json, or "
+            f"{PREFIX} and the interpreter of another environment"
+        )
+    if text.startswith(PREFIX):
+        return Plan(text, source=find_environment(text, start, root), waivers=waivers)
     if text.endswith(_SUFFIX):
         return Plan(text, stored=_stored(start / text), waivers=waivers)
-    return Plan(text, commit=find_base(root, text), waivers=waivers)
+    return Plan(text, source=CommitSource(find_base(root, text)), waivers=waivers)
 
 
 def _stored(path: Path) -> Base:
@@ -80,7 +100,7 @@ class Comparing:
         self._today = datetime.date.today()
         self._tests = 0
         self._base = plan.stored
-        self._run = BaseRun(plan.commit, invocation) if plan.commit is not None and is_owner else None
+        self._run = BaseRun(plan.source, invocation) if plan.source is not None and is_owner else None
         if self._run is not None:
             self._exchange: Exchange | None = self._run.exchange
         else:
@@ -95,10 +115,10 @@ class Comparing:
     def plan_head(self, selected: Sequence[str], collected: Iterable[str]) -> None:
         """Write for the base's run which tests with budgets run here, of those that were collected."""
         self._tests = len(selected)
-        if self.plan.commit is None or self._exchange is None or not selected:
+        if self.plan.source is None or self._exchange is None or not selected:
             return
         if self._exchange.folder.is_dir():  # a worker on another machine does not see the folder
-            self._exchange.write_head(head_of(selected, collected, self.plan.commit.top))
+            self._exchange.write_head(head_of(selected, collected, self.plan.source.top))
 
     def begin(self, files: Sequence[str] | None) -> None:
         """Start the base's run of ``files``, None for all; nothing in processes that do not own it."""
@@ -130,7 +150,7 @@ class Comparing:
         """The comparison of the whole session; None without a base and waivers."""
         if not self.plan.is_on and not self.plan.waivers:
             return None
-        commit = self.plan.commit
+        source = self.plan.source
         base = self._base_so_far()
         removed = base.removed if lists_removed else ()
         if self.plan.stored is not None and is_whole:
@@ -138,7 +158,7 @@ class Comparing:
             removed = tuple(nodeid for nodeid in self.plan.stored.results if nodeid not in known)
         return ComparedSession(
             ref=self.plan.text,
-            commit=commit.commit if commit is not None else None,
+            commit=source.commit if source is not None else None,
             removed=removed,
             unused_waivers=unused_waivers(self.plan.waivers, results, self._today, is_whole=is_whole),
             distributions=base.facts.version_changes(own_facts()),
@@ -161,14 +181,17 @@ class Comparing:
         if self._base is not None or self._exchange is None:
             return self._base or Base()
         result = self._exchange.result()
-        return base_of_run(result) if result is not None else Base()
+        return self._base_of(result) if result is not None else Base()
 
     def _awaited(self) -> Base:
         assert self._exchange is not None
         result = self._exchange.wait(_START + LONGEST * self._timeout * (self._tests + 1))
         if result is None:
             return Base(trouble=f"the base could not be estimated: {self._exchange.complaint()}")
-        return base_of_run(result)
+        return self._base_of(result)
+
+    def _base_of(self, result: Mapping[str, Any]) -> Base:
+        return base_of_run(result, is_environment=self.plan.is_environment)
 
 
 def comparison_notices(compared: ComparedSession | None) -> list[str]:

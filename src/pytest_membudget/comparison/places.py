@@ -95,6 +95,15 @@ def _editable_roots(mapping: Any) -> list[str]:
     return found
 
 
+def checkout_path(entries: Iterable[str], roots: Iterable[str], head: str) -> list[str]:
+    """Those of ``entries`` in the checkout at ``head``, after those of ``roots`` that are not among them."""
+    real = os.path.realpath(head)
+    listed = [os.path.abspath(entry) for entry in entries]
+    paths = ((path, os.path.realpath(path)) for path in listed)
+    own = [path for path, at in paths if is_within(at, real) and not is_installed(at, real) and at != _OURS]
+    return [*(root for root in roots if root not in own), *own]
+
+
 def foreign_modules(modules: Mapping[str, ModuleType | None], head: str, own: str) -> dict[str, str]:
     """The modules that were imported from the checkout at ``head``, with their files; not this package's.
 

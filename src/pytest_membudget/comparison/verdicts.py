@@ -67,10 +67,15 @@ def compared(
 
 
 def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Change]) -> tuple[VersionChange, ...]:
-    """``changes``, first those of distributions whose packages have lines of ``findings``."""
+    """``changes``, first those of distributions whose packages have lines of ``findings``, then torch's.
+
+    No finding is at a line of torch: it is at the line that called torch.
+    """
     lines = [place for one in findings for place in (one.location, one.base_location) if place]
     packages = {_plain_name(line.partition("/")[0]) for line in lines}
-    return tuple(sorted(changes, key=lambda change: _plain_name(change.name) not in packages))
+    return tuple(
+        sorted(changes, key=lambda change: (_plain_name(change.name) not in packages, change.name != "torch"))
+    )
 
 
 def _plain_name(name: str) -> str:
@@ -211,7 +216,7 @@ def _maker_differs(
     now, before = (_device_of(figure) for figure in figures)
     if now != before:
         return f"the base was estimated on {before}, the head on {now}: give both the same --membudget-device"
-    if theirs.torch is not None and theirs.torch != ours.torch:
+    if theirs.torch is not None and theirs.torch != ours.torch and not theirs.has_own_torch:
         return f"the base's torch is {theirs.torch}, the head's is {ours.torch}"
     if theirs.alloc_conf is not None and theirs.alloc_conf != ours.alloc_conf:
         return f"the base's allocator settings are {theirs.alloc_conf!r}, the head's are {ours.alloc_conf!r}"

@@ -13,7 +13,7 @@ from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base.head_run import is_whole, lists_removed, requested_files
-from ..comparison.base.run import Invocation
+from ..comparison.base.source import Invocation
 from ..comparison.comparing import Comparing, Plan, comparison_notices
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
@@ -92,8 +92,7 @@ class Gate:
 
     def pytest_report_header(self) -> str:
         """One line in the header: device, card and options."""
-        plan = self._comparing.plan
-        base = plan.commit.shown if plan.commit is not None else plan.text
+        base = self._comparing.plan.shown
         strict = "; strict: what is not checked fails" if self._settings.strict else ""
         return f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
 

@@ -22,17 +22,23 @@ class Facts:
     """The allocator's settings in the environment; empty for none."""
     distributions: Mapping[str, str] | None = None
     """The versions of installed distributions, by name."""
+    has_own_torch: bool = False
+    """Of another environment, where another torch is a change like that of any other distribution."""
 
     def version_changes(self, head: Facts) -> tuple[VersionChange, ...]:
-        """Distributions that ``head`` has in other versions; empty if one of the two does not say."""
+        """Distributions that ``head`` has in other versions, then those that only one of the two has.
+
+        Empty if one of the two does not say.
+        """
         ours, theirs = head.distributions, self.distributions
         if ours is None or theirs is None:
             return ()
-        return tuple(
+        changes = [
             VersionChange(name, theirs.get(name), ours.get(name))
             for name in sorted({*ours, *theirs})
             if ours.get(name) != theirs.get(name)
-        )
+        ]
+        return tuple(sorted(changes, key=lambda change: change.base is None or change.head is None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +64,8 @@ class Base:
         return ""
 
 
-def base_of_run(result: Mapping[str, Any]) -> Base:
-    """The base of a run's result."""
+def base_of_run(result: Mapping[str, Any], *, is_environment: bool = False) -> Base:
+    """The base of a run's result. ``is_environment``: of another environment, with its distributions."""
     if result.get("trouble"):
         return Base(trouble=f"the base could not be estimated: {result['trouble']}")
     if result["foreign"]:
@@ -70,7 +76,7 @@ def base_of_run(result: Mapping[str, Any]) -> Base:
         )
     return Base(
         results={row["nodeid"]: TestResult.from_json(row) for row in result["rows"]},
-        facts=own_facts(),
+        facts=Facts(**{**result["made_with"], "has_own_torch": True}) if is_environment else own_facts(),
         errors=result["errors"],
         removed=tuple(result["removed"]),
     )

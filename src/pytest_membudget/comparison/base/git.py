@@ -65,6 +65,12 @@ def find_base(folder: Path, ref: str) -> BaseCommit:
     return BaseCommit(root, ref, base.text.splitlines()[0])
 
 
+def checkout_of(folder: Path) -> Path | None:
+    """The top of the checkout that ``folder`` is in; None outside of a repository, and without git."""
+    top = _ask(folder, "rev-parse", "--show-toplevel")
+    return Path(top.text) if not top.code and top.text else None
+
+
 def add_worktree(base: BaseCommit, path: Path) -> None:
     """Check out ``base`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
     done = _ask(

@@ -1,4 +1,4 @@
-"""The process that estimates the base: pytest in the base's checkout, with the base's own code.
+"""The process that estimates the base: pytest with the base's own code and libraries.
 
 It runs until its session ends it; if the session is killed, it removes the worktree.
 """
@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from collections.abc import Generator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ...names import BASE, GATE, MARKER
 from ...worker.process_end import leave
 from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
+from .base import own_facts
 from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree
@@ -45,7 +47,8 @@ def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
     while channel.receive() is not None:
         pass
     os.chdir(os.sep)
-    remove_worktree(Path(order["top"]), Path(order["worktree"]))
+    if order["worktree"] is not None:
+        remove_worktree(Path(order["top"]), Path(order["worktree"]))
     shutil.rmtree(order["folder"], ignore_errors=True)
     leave(1)
 
@@ -116,6 +119,7 @@ class BasePlugin:
                 "errors": self._errors,
                 "removed": self._removed,
                 "foreign": found_imports(self._exchange.folder),
+                "made_with": asdict(own_facts()),
             }
         )
         threading.Event().wait()

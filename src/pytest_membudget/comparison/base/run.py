@@ -1,51 +1,34 @@
-"""BaseRun: estimates the base of a git reference in another process and a worktree."""
+"""BaseRun: estimates a base in another process."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...worker.client.process_start import start_process
 from ...worker.protocol import Channel
-from ..places import Places
 from .exchange import Exchange
-from .foreign_imports import VARIABLE
-from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
+from .source import BaseSource, Invocation, Start
 
 _PROCESS = "pytest_membudget.comparison.base.process"
-_PLUGIN = "pytest_membudget.comparison.base.foreign_imports"
-
-
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """The command line of the head's session, which is repeated at the base."""
-
-    args: Sequence[str]
-    dir: str
-    rootdir: str
 
 
 class BaseRun:
-    """Estimates a base in another process; ``close`` removes the process and the worktree."""
+    """Estimates a base in another process; ``close`` removes the process and what was made for it."""
 
-    def __init__(self, base: BaseCommit, invocation: Invocation) -> None:
-        self._base = base
+    def __init__(self, source: BaseSource, invocation: Invocation) -> None:
+        self._source = source
         self._invocation = invocation
         self.folder = Path(tempfile.mkdtemp(prefix="membudget-base-"))
         self.exchange = Exchange(self.folder)
-        # named as the checkout: tools use the folder's name
-        self._worktree = self.folder / "worktree" / base.top.name
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
         self._has_begun = False
@@ -58,14 +41,12 @@ class BaseRun:
             return
         self._has_begun = True
         try:
-            add_worktree(self._base, self._worktree)
-            self._start(head)
+            start = self._source.prepare(self.folder, self._invocation, head)
+            self._start(start, head)
         except OSError as error:
             self.exchange.write_result({"trouble": str(error)})
             return
-        missing = submodules_in(self._worktree)
-        if missing:
-            self.notes.append(f"the base's submodules are not checked out: {', '.join(missing)}")
+        self.notes += start.notes
 
     def close(self) -> None:
         """End the process and remove the worktree, wherever it is."""
@@ -81,46 +62,31 @@ class BaseRun:
             self._channel.close()
             self._channel = None
         if self._has_begun:
-            remove_worktree(self._base.top, self._worktree)
+            self._source.remove(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _start(self, head: Mapping[str, Any]) -> None:
-        places = Places(str(self._base.top), str(self._worktree))
+    def _start(self, start: Start, head: Mapping[str, Any]) -> None:
         scratch = self.folder / "scratch"
         scratch.mkdir()
         with self.exchange.held() as lock, self.exchange.output() as output:
             self._process, self._channel = start_process(
                 _PROCESS,
                 output,
-                self._environment(places),
-                import_path=places.import_path(sys.path, head["roots"]),
+                start.environment,
+                python=start.python,
+                import_path=start.import_path,
                 keeps_open=[lock.fileno()],
             )
-            self._channel.send(self._order(places, head, str(scratch)))
-
-    def _order(self, places: Places, head: Mapping[str, Any], scratch: str) -> dict[str, Any]:
-        invocation = self._invocation
-        folder = places.at_base(invocation.dir)
-        args = [places.argument(arg) for arg in invocation.args]
-        rootdir = f"--rootdir={places.at_base(invocation.rootdir)}"
-        files = head["files"]
-        return {
-            "args": ["-p", _PLUGIN, rootdir, *args],
-            "dir": folder if os.path.isdir(folder) else str(self._worktree),
-            "folder": str(self.folder),
-            "scratch": scratch,
-            "top": str(self._base.top),
-            "worktree": str(self._worktree),
-            "selected": head["selected"],
-            "collected": head["collected"],
-            "files": [places.at_base(file) for file in files] if files is not None else None,
-        }
-
-    def _environment(self, places: Places) -> dict[str, str]:
-        watch = json.dumps({"head": str(self._base.top), "folder": str(self.folder)})
-        environment = {**os.environ, VARIABLE: watch}
-        path = os.environ.get("PYTHONPATH")
-        if path:
-            entries = (places.at_base(os.path.abspath(entry)) for entry in path.split(os.pathsep) if entry)
-            environment["PYTHONPATH"] = os.pathsep.join(entries)
-        return environment
+            self._channel.send(
+                {
+                    "args": list(start.args),
+                    "dir": start.dir,
+                    "files": list(start.files) if start.files is not None else None,
+                    "folder": str(self.folder),
+                    "scratch": str(scratch),
+                    "top": str(self._source.top),
+                    "worktree": str(start.worktree) if start.worktree is not None else None,
+                    "selected": head["selected"],
+                    "collected": head["collected"],
+                }
+            )

@@ -27,22 +27,23 @@ def start_process(
     output: IO[bytes],
     environment: Mapping[str, str] | None = None,
     *,
+    python: str | None = None,
     import_path: Sequence[str] | None = None,
     keeps_open: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], Channel]:
     """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
 
-    Its output goes to ``output``. ``environment`` and ``import_path`` replace this process's. ``keeps_open``:
-    file descriptors that it inherits.
+    Its output goes to ``output``. ``environment``, ``python`` (the interpreter) and ``import_path`` replace
+    this process's. ``keeps_open``: file descriptors that it inherits.
     """
     read_orders, write_orders = os.pipe()
     read_answers, write_answers = os.pipe()
     path = json.dumps([os.path.abspath(entry) for entry in sys.path] if import_path is None else import_path)
     process = subprocess.Popen(
         [
-            sys.executable,
+            python or sys.executable,
             *interpreter_options(),
-            *_against_defects(),
+            *(_against_defects() if python in (None, sys.executable) else ()),
             "-c",
             _BOOT,
             path,
