@@ -57,7 +57,7 @@ def test_distilling_8b_into_3b():
     teacher.requires_grad_(False).eval()
     optimizer = torch.optim.AdamW(student.parameters())
 
-    for _ in range(2):  # the first step creates the optimizer's states, the second runs beside them
+    for _ in range(2):  # the first step creates the optimizer's states, the second runs with them
         tokens = torch.randint(0, 128_256, (1, 2048), device="cuda")
         batch = {"input_ids": tokens, "labels": tokens, "use_cache": False}
         distillation_step(student, teacher, optimizer, batch, chunks=8)

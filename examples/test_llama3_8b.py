@@ -39,7 +39,7 @@ def test_full_fine_tuning(batch_size, fused):
     assert sum(parameter.numel() for parameter in model.parameters()) == 8_030_261_248
     optimizer = torch.optim.AdamW(model.parameters(), fused=fused or None)
 
-    for _ in range(2):  # the first step creates the optimizer's states, the second runs beside them
+    for _ in range(2):  # the first step creates the optimizer's states, the second runs with them
         tokens = torch.randint(0, 128_256, (batch_size, 2048), device="cuda")
         loss = model(input_ids=tokens, labels=tokens).loss
         loss.backward()

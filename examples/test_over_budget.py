@@ -3,7 +3,7 @@
 Embedding and output layer are 63 MiB each. The logits of 4,096 tokens are 128,256 numbers a token in fp32:
 1.96 GiB. Backward begins with four tensors of that size: the logits (the loop's own variable keeps them),
 the log-probabilities that cross entropy saved, and the gradients of both. That is 7.8 GiB, and the budget
-is 4. Run with --membudget to be told the lines that hold them.
+is 4. Run with --membudget to see the lines that hold them.
 
 Fixes: bf16 logits, no name for them, or cross entropy over slices of the sequence.
 """

@@ -80,7 +80,7 @@ def on_meta(dtype=torch.float32):
 
 def train(model, length):
     optimizer = torch.optim.AdamW(model.parameters())
-    for _ in range(2):  # the first step creates the optimizer's states, the second runs beside them
+    for _ in range(2):  # the first step creates the optimizer's states, the second runs with them
         step(model, length)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

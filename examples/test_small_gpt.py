@@ -23,7 +23,7 @@ def test_training_in_a_loop():
     assert sum(parameter.numel() for parameter in model.parameters()) == 124_439_808
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=0.1)
 
-    for _ in range(2):  # the first step creates the optimizer's states, the second runs beside them
+    for _ in range(2):  # the first step creates the optimizer's states, the second runs with them
         for _ in range(MICRO_BATCHES):
             tokens, targets = random_tokens()
             with torch.autocast("cuda", dtype=torch.bfloat16):

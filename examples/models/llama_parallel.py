@@ -177,7 +177,7 @@ def materialize(model: Llama, device: str = "cuda") -> Llama:
 
 
 class LoRALinear(nn.Module):
-    """A frozen linear layer and, beside it, a product of two thin matrices that are trained."""
+    """A frozen linear layer plus a product of two thin matrices that are trained."""
 
     def __init__(self, frozen: nn.Linear, rank: int, alpha: float) -> None:
         super().__init__()

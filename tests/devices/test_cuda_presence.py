@@ -45,5 +45,5 @@ def test_the_stand_in_is_no_device(driver):
     driver(True)
 
     assert why_no_cuda({"LD_PRELOAD": "/usr/lib/libx.so /here/libmembudget_stand_in.so"}) == (
-        "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, which only stands in for it"
+        "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, a stand-in for CUDA"
     )

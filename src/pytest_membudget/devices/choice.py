@@ -1,6 +1,6 @@
-"""Which device estimates are made on: the stand-in where it can run, else the device of fake tensors.
+"""Chooses the device of estimates: the stand-in if it can run, else fake tensors.
 
-Nothing here imports torch: what it was built for stands in its ``version.py``.
+It does not import torch: what torch was built for is written in its ``version.py``.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .stand_in.environment import cuda_version_of_torch
 
 @dataclass(frozen=True, slots=True)
 class DeviceChoice:
-    """A device for estimates, and why it is that one."""
+    """A device for estimates, and why it was chosen."""
 
     name: str
     """``stand-in`` or ``fake``."""
     why: str
-    """For the header of a session."""
+    """The reason, for the header of a session."""
     libraries: Built | None = None
-    """Of the stand-in."""
+    """The folder of the stand-in's libraries."""
 
     def for_card(self, gpu: Gpu) -> DeviceChoice:
-        """This device, or for a card that the stand-in cannot be the other."""
+        """This device, or fake tensors for a card that the stand-in cannot model."""
         if self.name == FAKE or gpu.backend == "cuda":
             return self
         return DeviceChoice(FAKE, f"by fake tensors: {gpu.name} is no card of NVIDIA's")
@@ -67,7 +67,7 @@ def _stand_in() -> tuple[Built | None, str]:
 
 
 def _is_utf8(path: str) -> bool:
-    """Whether it can be written as UTF-8: bytes that the locale has no characters for cannot."""
+    """Whether ``path`` can be written as UTF-8; bytes without a character in the locale cannot."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -76,5 +76,5 @@ def _is_utf8(path: str) -> bool:
 
 
 def _say(line: str) -> None:
-    """Before the compiler runs, which takes seconds: pytest has not begun to write yet."""
+    """Print that the compiler runs, which takes seconds; pytest has not begun to print yet."""
     print(f"membudget: {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What a worker asks of the device that tests run on: the stand-in, fake tensors or a card that is there."""
+"""Device: the contract of the devices that tests run on (stand-in, fake tensors, real card)."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..memory_report import MemoryReport
 class Device(ABC):
     """A CUDA device: ``install``, then for each test ``begin``, ``body_ended`` and ``end``."""
 
-    #: as messages name it
+    #: its name in messages
     name: str
-    #: whether asking for its card begins to use the driver, which does not survive a fork
+    #: whether reading its card initializes the driver, which does not survive a fork
     wakes_when_asked: bool = False
-    #: whether it is a card of this machine
+    #: whether it is a real card of this machine
     is_there: bool = False
 
     @property
     def is_awake(self) -> bool:
-        """Whether this process has begun to use the driver: no child of it can any more."""
+        """Whether this process has initialized the driver, so that its children cannot use it."""
         return False
 
     @abstractmethod
     def install(self) -> None:
-        """From here on torch has the device; before anything of the user's is imported."""
+        """Make the device available to torch, before any code of the user is imported."""
 
-    def self_check(self) -> None:  # noqa: B027 - a card that is there has nothing to check
-        """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
+    def self_check(self) -> None:  # noqa: B027 - a real card has nothing to check
+        """Raise ``UnsupportedTorch`` if a step with known figures gives others; the process must then end."""
 
     def card(self) -> dict[str, Any]:
-        """What there is to know of the card before a test runs."""
+        """The properties of the card, before a test runs."""
         return {}
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Device(ABC):
         """Device memory that was allocated while modules were imported, and is still held."""
 
     def refused(self) -> list[str]:
-        """What was refused in this process that a GPU would have done, each with its place."""
+        """Operations that were refused in this process and that a GPU would have run, each with its line."""
         return []
 
     @abstractmethod
@@ -55,18 +55,18 @@ class Device(ABC):
         """
 
     def body_ended(self) -> None:  # noqa: B027 - a device may have nothing to do
-        """The test's body has ended, and its fixtures have not."""
+        """Note that the test's body has ended, and its fixtures have not."""
 
     @abstractmethod
     def end(self, *, metric: str, root: str) -> MemoryReport:
-        """The test has ended, its fixtures with it: what it took. ``root``: of the session's paths."""
+        """End the test and its fixtures, and return its report. ``root``: paths are relative to it."""
 
     def snapshot(self) -> dict[str, Any] | None:
         """The run as ``torch.cuda.memory._snapshot`` has it; None without recording or allocations."""
         return None
 
     def representative_ranks(self) -> list[int]:
-        """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""
+        """After rank 0's run: the other ranks that must be run, so that the worst is known."""
         return []
 
     def broadcasts(self) -> str:
@@ -74,5 +74,5 @@ class Device(ABC):
         return ""
 
     def rank_caveats(self) -> list[Caveat]:
-        """What is taken for granted of the ranks that are not run; none if there are none."""
+        """What is assumed of the ranks that are not run; empty if all are."""
         return []

@@ -1,4 +1,4 @@
-"""Whether this machine may have a CUDA device, found out without torch and without waking a driver."""
+"""Whether this machine may have a CUDA device, without torch and without initializing the driver."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 from .stand_in.compiling import LIBRARY
 
-#: What NVIDIA's driver makes: on Linux, on Tegra boards, and in Windows' Linux.
+#: Device files of NVIDIA's driver: on Linux, on Tegra boards, and in WSL.
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvhost-gpu", "/dev/dxg")
 #: Values of CUDA_VISIBLE_DEVICES that hide all devices (CUDA C++ Programming Guide 13.0).
 _HIDDEN = ("", "-1", "NoDevFiles")
 
 
 def why_no_cuda(environment: Mapping[str, str]) -> str | None:
-    """Why nothing can be measured here; None where there may be a device: torch has the last word."""
+    """Why nothing can be measured here; None if there may be a device, which torch then decides."""
     if LIBRARY in environment.get("LD_PRELOAD", ""):
-        return f"no CUDA: LD_PRELOAD has {LIBRARY}, which only stands in for it"
+        return f"no CUDA: LD_PRELOAD has {LIBRARY}, a stand-in for CUDA"
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in _HIDDEN:
         return f"no CUDA: CUDA_VISIBLE_DEVICES={visible!r} hides all devices"

@@ -1,4 +1,4 @@
-"""Who measures on a GPU has it alone: a lock file for each GPU, which processes of one user wait for."""
+"""Locks GPUs for measuring: a lock file for each GPU, which the processes of a user wait for."""
 
 from __future__ import annotations
 

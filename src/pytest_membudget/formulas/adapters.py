@@ -33,7 +33,7 @@ class _Sides:
 
 
 def adapted(inventory: Inventory, model: Model, adapter: Adapter) -> Inventory:
-    """``inventory`` frozen, stored as ``adapter.base`` says, with the adapters beside their base tensors.
+    """``inventory`` frozen, stored as ``adapter.base`` says, with the adapters next to their base tensors.
 
     Raises ``UsageMistake`` where a target names nothing that can be adapted.
     """
@@ -106,7 +106,7 @@ class _Base:
         return names.is_input_first and tensor.place != "head"
 
     def adapters(self, tensor: ParameterTensor, target: Target) -> Iterator[ParameterTensor]:
-        """The tensors that peft adds beside ``tensor``."""
+        """The tensors that peft adds to ``tensor``."""
         self._check(tensor)
         sides = self._sides(tensor, target.rank)
         kind = "lora_embedding" if tensor.place == "embedding" else "lora"

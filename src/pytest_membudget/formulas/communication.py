@@ -1,9 +1,9 @@
-"""What FSDP2 has of whole parameters and gradients beside a rank's parts, block by block.
+"""Memory of FSDP2's whole parameters and gradients, in addition to a rank's parts, block by block.
 
 Read in torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py of torch 2.13:
 
 - forward: a group is gathered into one flat buffer on a stream of its own and copied out into whole
-  parameters; the flat buffer is held until the next group has been gathered beside it
+  parameters; the flat buffer is held until the next group has been gathered
   (``all_gather_state``), from this rank's part cast to the type of computing (``flat_foreach_copy_input``);
 - backward: the flat buffer goes once it is copied out, and the group before it in forward is gathered
   meanwhile (its flat buffer is there, not yet its parameters); so is the last layer while the head runs
@@ -135,7 +135,7 @@ def sharded(
     """``blocks`` with what FSDP2 adds; ``groups`` has the group of each, None where the root holds it.
 
     ``gathered_before``: the root, where it is. ``keeps_last``: the last group is not resharded. Groups of
-    alike layers come apart into the last one and those before it, as what is left of the block that had its
+    identical layers are split into the last and those before it, as what is left of the block that had its
     backward before them is not the same; and the very first one, in whose backward nothing is gathered.
     """
     parts: list[tuple[Block, Group | None]] = []

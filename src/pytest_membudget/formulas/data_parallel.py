@@ -42,8 +42,8 @@ def communicating_blocks(
     )
     ends = tuple(_at_root(block, root) if _number_of(block) is None else block for block in made)
     # the root's flat buffer is held until the first layer has been copied out
-    beside = (*ends[0].during_forward, root.flat())
-    ends = (replace(ends[0], before_forward=root.gathering(), during_forward=beside), *ends[1:])
+    during = (*ends[0].during_forward, root.flat())
+    ends = (replace(ends[0], before_forward=root.gathering(), during_forward=during), *ends[1:])
     return ends, (root.parameters(),), (*root.reduced(), *root.outputs())
 
 

@@ -30,7 +30,7 @@ from .sharding import ceil_div, local_tensors, shard_ranks
 from .stage import Stage
 from .terms import Term
 
-#: The release whose workspaces are reckoned: sizes are the same from 2.12 to 2.14.
+#: The release whose workspaces are computed: sizes are the same from 2.12 to 2.14.
 _TORCH = (2, 13)
 _SAME_RULES = ("2.12.", "2.13.")
 #: Where no card is named: the common data-centre card's.
@@ -39,9 +39,9 @@ _SHARDS_STATES = ("zero1", "zero2")
 
 
 def estimate(job: Job) -> tuple[RankFigure, ...]:
-    """The figures of ``job``, one for each set of ranks that are alike, in rank order.
+    """The figures of ``job``, one for each set of identical ranks, in rank order.
 
-    Raises ``UsageMistake`` for what cannot be laid out or reckoned.
+    Raises ``UsageMistake`` for what cannot be laid out or computed.
     """
     _check(job)
     return tuple(_figure(stage) for stage in stages_of(job))
@@ -82,7 +82,7 @@ def has_order(job: Job) -> bool:
 
 
 def _replay(stage: Stage, step: Step, tensors: Sequence[LocalTensor]) -> Callable[[], int]:
-    """What the allocator reserves, reckoned when it is first asked for: it takes longer than all the rest."""
+    """What the allocator reserves; computed lazily, since it takes longer than all the rest."""
 
     @cache
     def reserved_bytes() -> int:
@@ -140,7 +140,7 @@ def _as_stepped(tensors: Sequence[LocalTensor], job: Job) -> tuple[LocalTensor, 
 
 
 def _inputs(stage: Stage) -> tuple[Term, ...]:
-    """Token numbers; a training loop in torchtitan's way has labels of their own beside them."""
+    """Token numbers; a training loop as torchtitan's has separate labels in addition."""
     job = stage.job
     if not job.model.vocab:
         return ()
@@ -202,7 +202,7 @@ def _caveats(stage: Stage) -> tuple[Caveat, ...]:
     found = [f"analytic: {job.implementation}'s layers with {job.attention} attention"]
     if stage.ranks > 1:
         last = stage.rank + stage.ranks - 1
-        found.append(f"ranks {stage.rank} to {last} are alike, or hold less where a shard is uneven")
+        found.append(f"ranks {stage.rank} to {last} are identical, or hold less where a shard is uneven")
     if job.gpu is None:
         found.append("no card named: cuBLAS workspaces as on an H100")
     gathers = "ZeRO 3 gathers layer by layer as FSDP2 does; DeepSpeed's own prefetching takes more"

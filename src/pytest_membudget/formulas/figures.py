@@ -19,7 +19,7 @@ _SEGMENT_BYTES = 2 * MIB
 
 @dataclass(frozen=True, slots=True)
 class RankFigure:
-    """The analytic figure of a set of ranks that are alike."""
+    """The analytic figure of a set of identical ranks."""
 
     rank: int
     """The first of them."""
@@ -84,7 +84,7 @@ def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.
     terms = peak.terms
     rounding = rounding_bytes(terms)
     allocated = peak.bytes + rounding
-    beside = figure.context_bytes + figure.nccl_bytes
+    outside = figure.context_bytes + figure.nccl_bytes
     sums = dict.fromkeys(components.COMPONENTS, 0) | by_component(terms)
     sums[components.ROUNDING] = rounding
     if metric != "allocated":
@@ -94,7 +94,7 @@ def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.
     return MemoryReport(
         kind="analytic",
         metric=metric,
-        peak=PeakBytes(allocated, allocated, reserved, reserved + beside),
+        peak=PeakBytes(allocated, allocated, reserved, reserved + outside),
         components=sums,
         holders=_holders(terms),
         rank=figure.rank,
@@ -130,20 +130,20 @@ def _host_report(figure: RankFigure) -> MemoryReport:
 
 
 def _holders(terms: Sequence[Term], most: int = 40) -> tuple[Holder, ...]:
-    """The terms, alike ones together, largest first; the formula stands in the operator's place."""
+    """The terms, equal ones together, largest first; the formula is in the field of the operator."""
     groups: dict[tuple[str, str, str, str], list[Term]] = defaultdict(list)
     for term in terms:
         if term.bytes:
             groups[(term.component, term.name, term.formula, term.source)].append(term)
     holders = [
         Holder(
-            bytes=sum(term.bytes for term in alike),
-            count=sum(term.count for term in alike),
+            bytes=sum(term.bytes for term in equal),
+            count=sum(term.count for term in equal),
             component=component,
             module=name,
             location=source or None,
             operator=formula,
         )
-        for (component, name, formula, source), alike in groups.items()
+        for (component, name, formula, source), equal in groups.items()
     ]
     return tuple(sorted(holders, key=lambda holder: -holder.bytes)[:most])

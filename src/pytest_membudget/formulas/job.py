@@ -222,6 +222,6 @@ class Job:
     cublas_workspace_config: str | None = None
     """CUBLAS_WORKSPACE_CONFIG of its processes, as ``:4096:8``; None: not set."""
     compiled: frozenset[Compiled] = frozenset()
-    """What ``torch.compile`` has been given, a layer or the loss at a time (the whole model alike)."""
+    """What ``torch.compile`` has been given, a layer or the loss at a time (the whole model likewise)."""
     megatron: MegatronOptions | None = None
     """What Megatron-LM's own arguments say, with ``implementation="megatron"``; None: its defaults."""

@@ -20,7 +20,7 @@ from .stage import Stage
 
 @lru_cache(maxsize=256)
 def inventory_for(model: Model, adapter: Adapter | None) -> Inventory:
-    """The tensors of ``model``, with an adapter's beside them and the base's frozen."""
+    """The tensors of ``model``, with an adapter's, and the base's frozen."""
     inventory = inventory_of(model)
     return inventory if adapter is None else adapted(inventory, model, adapter)
 

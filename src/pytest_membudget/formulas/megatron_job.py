@@ -174,7 +174,7 @@ def _ends_as_layers(fields: Fields) -> list[str]:
 
 
 def read_layout(text: str) -> tuple[tuple[str, ...], ...]:
-    """``Et*3|(tt|)*6tmL`` as stages: ``*`` repeats what stands before it, ``|`` ends a stage.
+    """``Et*3|(tt|)*6tmL`` as stages: ``*`` repeats what comes before it, ``|`` ends a stage.
 
     ``PipelineParallelLayerLayout.parse_str_to_list``,
     megatron/core/transformer/pipeline_parallel_layer_layout.py.

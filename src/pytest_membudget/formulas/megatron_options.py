@@ -1,4 +1,4 @@
-"""What Megatron-LM's own arguments decide beside the model, the degrees and the batch.
+"""What Megatron-LM's arguments decide other than the model, the degrees and the batch.
 
 Names and defaults are those of megatron/training/arguments.py and
 megatron/core/transformer/transformer_config.py, NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553;

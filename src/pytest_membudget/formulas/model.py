@@ -129,7 +129,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Layers, alike ones in groups, in order."""
+    """Layers, identical ones in groups, in order."""
 
     groups: tuple[tuple[Layer, int], ...]
     hidden: int

@@ -1,7 +1,7 @@
 """From tapes to a training step: its moments, what is there at each, and which is the highest.
 
-A step is blocks in forward order (embedding, layers in groups of alike ones, head and loss), each with its
-tape, between what is there all the time. The highest moment of a group of alike layers is at its first or
+A step is blocks in forward order (embedding, identical layers in groups, head and loss), each with its
+tape, between what is there all the time. The highest moment of a group of identical layers is at its first or
 its last one: what forward leaves grows by the same amount a layer, what backward frees and the gradients it
 leaves do too. So a step of any depth has some ten moments that can be its peak.
 """
@@ -23,7 +23,7 @@ from .terms import Term
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """``count`` alike blocks, one after the other."""
+    """``count`` identical blocks, one after the other."""
 
     name: str
     tape: Tape
@@ -33,7 +33,7 @@ class Block:
     saves: bool = True
     """False: it runs under ``no_grad`` and has no backward; what ``checkpoint`` names stays (a cache)."""
     stays: tuple[Term, ...] = ()
-    """What each of them leaves from its forward to the end of its backward beside its tape's (autocast)."""
+    """What each of them leaves from its forward to the end of its backward besides its tape's (autocast)."""
     until_loss: tuple[Term, ...] = ()
     """What each of them leaves until all forward is over: autocast's copies of weights, where they are not
     saved."""
@@ -43,7 +43,7 @@ class Block:
     """There just before one runs forward, and not in it: buffers of a gathering."""
     during_backward: tuple[Term, ...] = ()
     after_backward: tuple[Term, ...] = ()
-    """There at the end of one's backward beside its gradients: buffers of a reduction."""
+    """There at the end of one's backward in addition to its gradients: buffers of a reduction."""
     shards: tuple[Term, ...] | None = None
     """The gradients that one leaves, where they are not those its backward makes but this rank's part."""
     shards_at_end: bool = False
@@ -61,7 +61,7 @@ class Step:
     gathered: tuple[Term, ...] = ()
     """There from the start of forward to the end of backward, and not in the optimizer's step."""
     at_end: tuple[Term, ...] = ()
-    """There when backward is over, beside all gradients: a last reduction's buffers."""
+    """There when backward is over, in addition to all gradients: a last reduction's buffers."""
     gradients: Gradients = "kept"
     held_gradients: tuple[Term, ...] = ()
     """There from the start: gradients of earlier micro-batches, or buffers that are never freed."""
@@ -80,7 +80,7 @@ class Moment:
 
     def __init__(self, name: str, parts: Iterable[TermSum], stranded_bytes: int = 0) -> None:
         self.name = name
-        #: what the computing stream's pool holds beside it that nothing fits into
+        #: what the computing stream's pool holds in addition, into which nothing fits
         self.stranded_bytes = stranded_bytes
         self._parts = tuple(parts)
         #: all of it
@@ -125,7 +125,7 @@ def peak_of(moments: Sequence[Moment]) -> Moment:
 
 
 class _Run:
-    """One block's passes, each reckoned once."""
+    """One block's passes, each computed once."""
 
     def __init__(self, block: Block, gradients: Gradients) -> None:
         self.block = block
@@ -204,7 +204,7 @@ def _backward_moments(runs: Sequence[_Run], base: Sequence[TermSum]) -> list[Mom
 
 
 def _ends(count: int) -> list[tuple[str, int]]:
-    """Which of ``count`` alike blocks to look at, and how many of them are done with by then."""
+    """Which of ``count`` identical blocks to look at, and how many of them are done with by then."""
     return [("", 0)] if count == 1 else [(" (last)", 0), (" (first)", count - 1)]
 
 
@@ -223,7 +223,7 @@ def _stranded(tape: Tape, gradients: Gradients) -> int:
 
 @lru_cache(maxsize=64)
 def _forward_pass(tape: Tape, checkpoint: tuple[str, ...] | None, saves: bool) -> Pass:
-    """Blocks of one stack that are alike share their tape: each pass over it is reckoned once."""
+    """Identical blocks of one stack share their tape: each pass over it is computed once."""
     if saves and checkpoint is None:
         return forward(tape)
     return forward(tape, saves=False, kept=checkpoint or ())

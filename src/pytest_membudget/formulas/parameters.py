@@ -86,7 +86,7 @@ def _last(stack: Stack) -> Layer:
 
 
 def _base(model: Model, names: ModelNames) -> str:
-    """What stands before the base model's names: nothing where the class is the base model itself."""
+    """The prefix of the base model's names: nothing where the class is the base model itself."""
     return names.base if model.has_head else ""
 
 
@@ -98,7 +98,7 @@ def _layers(
     path: str,
 ) -> list[LayerTensors]:
     """Neighbouring layers with the same tensors together, though they differ elsewhere (in their window)."""
-    # by identity: readers use one object for alike layers, and to hash it costs as much as its tensors
+    # by identity: readers use one object for identical layers, and to hash it costs as much as its tensors
     made: dict[tuple[int, bool], tuple[ParameterTensor, ...]] = {}
     runs: list[tuple[tuple[ParameterTensor, ...], int]] = []
     for layer, count in _first_apart(stack):
@@ -165,7 +165,7 @@ def _final_norms(model: Model, names: ModelNames) -> Iterator[ParameterTensor]:
 
 
 def _prediction(model: Model, names: ModelNames, maker: LayerMaker) -> Iterator[ParameterTensor]:
-    """Multi-token prediction, as Megatron-LM and DeepSeek-V3's report have it; stands on the last stage."""
+    """Multi-token prediction, as Megatron-LM and DeepSeek-V3's report have it; it is on the last stage."""
     if not model.prediction_layers:
         return
     layer = _last(model.decoder)

@@ -1,8 +1,9 @@
 """Which ranks run which layers, and how many micro-batches they hold: a job's pipeline stages.
 
 Ranks are numbered as torchtitan's meshes and Megatron's ``tp-cp-ep-dp-pp`` order number them: tensor-parallel
-ranks are neighbours, pipeline stages are furthest apart. Ranks of one stage are alike but for what sharding
-leaves to the last ones (``torch.chunk`` gives the first ones most), so a stage's first rank stands for it.
+ranks are neighbours, pipeline stages are furthest apart. Ranks of one stage are identical except for what
+sharding leaves to the last ones (``torch.chunk`` gives the first ones most), so a stage's first rank
+represents it.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def interleaved_states(job: Job, number: int) -> tuple[tuple[int, tuple[int, ...
     """For stage ``number`` with the interleaved schedule: which chunk runs, and what each chunk holds
     meanwhile.
 
-    Of all forwards and backwards of a step, in the schedule's order; alike ones once. The micro-batch that
-    runs is not among those held.
+    Of all forwards and backwards of a step, in the schedule's order; identical ones once. The micro-batch
+    that runs is not among those held.
     """
     degrees = job.degrees
     pipeline, virtual = degrees.pipeline_parallel_degree, _virtual(job)
@@ -218,7 +219,7 @@ def _laid_out(job: Job, layout: tuple[tuple[str, ...], ...], count: int) -> tupl
         )
     if any("m" in stage and "L" not in stage for stage in layout):
         raise UsageMistake(
-            "multi-token prediction on a stage without the loss is not reckoned; write m and L in one stage"
+            "multi-token prediction on a stage without the loss is not computed; write m and L in one stage"
         )
     ends = list(accumulate(sizes))
     return tuple(
@@ -240,7 +241,7 @@ def _between(groups: _Groups, first: int, last: int) -> _Groups:
 
 
 def _merged(chunks: tuple[Chunk, ...]) -> _Groups:
-    """All chunks' groups, alike neighbours together."""
+    """All chunks' groups, identical neighbours together."""
     merged: list[tuple[Layer, int]] = []
     for chunk in chunks:
         for layer, count in chunk.groups:

@@ -1,4 +1,4 @@
-"""What each knob would save of a traced peak, reckoned from its components: analytic, and no trace.
+"""What each knob would save of a traced peak, computed from its components, without a further trace.
 
 A trace knows what there was at the peak, not what there would be: another moment may become the peak, so
 each figure is the most that the knob can save.

@@ -13,7 +13,7 @@ class Chunk:
     """One run of neighbouring layers of a rank: with the interleaved schedule it has several."""
 
     groups: tuple[tuple[Layer, int], ...]
-    """Its layers, alike ones together."""
+    """Its layers, identical ones together."""
     first_layer: int = 0
     """The number of its first layer in the model's stack."""
     has_embedding: bool = False
@@ -29,15 +29,15 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One rank's part of a job; ranks that are alike in it have the same figure."""
+    """One rank's part of a job; ranks with identical parts have the same figure."""
 
     job: Job
     rank: int
-    """The first of the ranks that are alike."""
+    """The first of the identical ranks."""
     ranks: int
-    """How many are alike."""
+    """How many ranks are identical."""
     groups: tuple[tuple[Layer, int], ...]
-    """Its layers, alike ones together, of all its model chunks."""
+    """Its layers, identical ones together, of all its model chunks."""
     has_embedding: bool = True
     has_head: bool = True
     in_flight: int = 1

@@ -207,7 +207,7 @@ def _master_gradients(tensors: Sequence[LocalTensor], job: Job) -> tuple[Term, .
 
 
 def _step(tensors: Sequence[LocalTensor], optimizer: Optimizer) -> tuple[Term, ...]:
-    """Optimizers beside each other step one after the other."""
+    """Several optimizers step one after the other."""
     of_each = in_groups(tensors, lambda tensor: is_beside(tensor, optimizer))
     return highest(_one_step(some, _family(some[0], optimizer)[1]) for some in of_each)
 

@@ -3,7 +3,7 @@
 A tape says what one layer (or a loss head) does, operator by operator, with tensors that have names, bytes
 and formulas. From it follow, by the rules of PyTorch's autograd, what its forward leaves for backward, how
 much more it takes meanwhile, and the same of its backward. Nothing is run; a layer's tape is some thirty
-operators long, and all alike layers share it.
+operators long, and all identical layers share it.
 
 Rules (torch/csrc/autograd of 2.13):
 
@@ -12,7 +12,7 @@ Rules (torch/csrc/autograd of 2.13):
   gradient on where the operator is an addition or a view, and adds up in place where two gradients meet;
 - the gradient of a weight is made by the backward of the operator that uses it.
 
-Passes are told so that they can be put one after the other: a forward begins with the tape's inputs there
+Passes are written so that they can be put one after the other: a forward begins with the tape's inputs there
 and ends with what is saved (its outputs are the next tape's inputs); a backward begins with what is
 saved and the outputs' gradients, and ends with the inputs' gradients and those of weights.
 """

@@ -50,15 +50,15 @@ class Live:
             self._total -= term.bytes
 
     def begin(self, operator: Operator) -> None:
-        """Its backward begins: what it makes beside its results is made before them."""
+        """Its backward begins: what it makes in addition to its results is made before them."""
 
     def mark(self, scratch_bytes: int = 0, kernel_bytes: int = 0, name: str = "") -> None:
         """See whether this is the highest moment so far, with what is there only now."""
         total = self._total + scratch_bytes + kernel_bytes
         if total > self._peak_total:
             self._peak_total = total
-            beside = ((TEMPORARIES, scratch_bytes), (WORKSPACES, kernel_bytes))
-            only_now = (Term(component, name, size) for component, size in beside if size)
+            more = ((TEMPORARIES, scratch_bytes), (WORKSPACES, kernel_bytes))
+            only_now = (Term(component, name, size) for component, size in more if size)
             self._peak = (*self._held.values(), *only_now)
 
     def result(self) -> Pass:

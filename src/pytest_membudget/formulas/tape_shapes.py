@@ -30,7 +30,7 @@ class Tensor:
     component: str = ACTIVATIONS
     """What it is when it is saved."""
     update_bytes: int = 0
-    """Of a weight's gradient: what an optimizer takes beside it that uses it at once."""
+    """Of a weight's gradient: what an optimizer that uses it at once takes in addition."""
     joins: Literal["waits", "ends"] | None = None
     """Of the gradient of a weight that two blocks use (a tied head): that of the later block waits in any
     case, that of the earlier one is added to it and goes."""
@@ -63,7 +63,7 @@ class Operator:
     """Its backward makes the gradients of weights before those of what it reads: formulas are run in their
     inputs' alphabetical order (tools/autograd/load_derivatives.py), ``mat2`` before ``self``."""
     forward_scratch_bytes: int = 0
-    """There while it runs forward, beside what it makes."""
+    """There while it runs forward, in addition to what it makes."""
     backward_scratch_bytes: int = 0
     forward_kernel_bytes: int = 0
     """What its kernel takes for itself and gives back before it returns."""
@@ -104,7 +104,7 @@ class Tape:
         return self._tensors[name]
 
     def saved(self, kept: Collection[str] = ()) -> tuple[Tensor, ...]:
-        """What forward leaves for backward, each storage once; ``kept`` beside."""
+        """What forward leaves for backward, each storage once; and ``kept``."""
         names = dict.fromkeys(
             self.tensor(name).name for operator in self.operators for name in operator.saves
         )

@@ -1,4 +1,4 @@
-"""Terms that come and go together, added up once however many moments have them."""
+"""TermSum: terms that are always held together, added up once for all moments that have them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .terms import Term, total_bytes
 
 
 class TermSum:
-    """Some terms, in their order; their sums are reckoned when they are first asked for."""
+    """Terms in order; their sums are computed lazily."""
 
     def __init__(self, terms: Iterable[Term] = ()) -> None:
         self.terms = tuple(terms)

@@ -23,7 +23,7 @@ class Term:
     """How the bytes come about, as ``b*s*h*2``, with the numbers of ``source`` where it is published."""
     source: str = ""
     count: int = 1
-    """How many alike are in ``bytes``: layers, tensors."""
+    """How many identical ones are in ``bytes``: layers, tensors."""
     stream: str = ""
     """The CUDA stream it is allocated on, where it is not the computing one: blocks stay with theirs."""
 

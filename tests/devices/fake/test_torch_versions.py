@@ -21,7 +21,7 @@ def test_a_version_that_tells_no_release_is_refused_with_what_to_install(monkeyp
     monkeypatch.setattr(torch, "__version__", "dev")
 
     with pytest.raises(
-        UnsupportedTorch, match=r"'dev', which tells no release; install torch 2\.11 or later"
+        UnsupportedTorch, match=r"'dev', which names no release; install torch 2\.11 or later"
     ):
         check_torch()
 

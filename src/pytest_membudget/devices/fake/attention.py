@@ -83,7 +83,7 @@ def attention(
 def register_attention(capability_of: Callable[[], tuple[int, int]]) -> torch.library.Library:
     """From here on every attention on CUDA tensors of this process is :func:`attention`.
 
-    ``capability_of`` is asked at each call. It stands below autocast, for as long as the library that is
+    ``capability_of`` is called for each call. The operator is below autocast, as long as the library that is
     returned lives. Without autograd (inference mode) fake tensors hand the operator to their mode before
     it comes here: that mode calls :func:`attention` itself.
     """

@@ -35,7 +35,7 @@ def attention_call(
 
 
 def cudnn_forward(args: Sequence[Any], gpu: Gpu) -> list[int]:
-    """(query, key, value, mask, whether to train, dropout, ...): what is known, beside the bound."""
+    """(query, key, value, mask, whether to train, dropout, ...): what is known, in addition to the bound."""
     return [cudnn_attention.forward_bytes(_cudnn_call(args), gpu, bool(args[4]))]
 
 

@@ -191,14 +191,14 @@ def _against_all(
         yield "the last dimension of attn_mask must have stride 1"
 
 
-def _against_heads(call: AttentionCall, platform: Platform, *, grouped: bool, alike: bool) -> Iterator[str]:
-    """``grouped``: ``enable_gqa`` is heeded. ``alike``: key and value must have as many heads as each other.
+def _against_heads(call: AttentionCall, platform: Platform, *, grouped: bool, equal: bool) -> Iterator[str]:
+    """``grouped``: ``enable_gqa`` is used. ``equal``: key and value must have as many heads as each other.
 
     Since 2.14 one head of key and value serves all of query's, even without ``enable_gqa``.
     """
     query, key, value = heads = tuple(operand.shape[1] for operand in call.operands)
     if call.enable_gqa and grouped:
-        if 0 in (key, value) or query % key or query % value or (alike and key != value):
+        if 0 in (key, value) or query % key or query % value or (equal and key != value):
             yield f"heads of key and value must be equal and divide query's, not {heads}"
     elif not (query == key == value or (platform.torch_version >= (2, 14) and query and key == value == 1)):
         yield f"the numbers of heads differ: {heads}"
@@ -207,7 +207,7 @@ def _against_heads(call: AttentionCall, platform: Platform, *, grouped: bool, al
 def _against_flash(call: AttentionCall, platform: Platform) -> Iterator[str]:
     capability = platform.capability
     yield from _against_all(call, platform, since=(8, 0), dtypes=("float16", "bfloat16"), singleton=True)
-    yield from _against_heads(call, platform, grouped=True, alike=True)
+    yield from _against_heads(call, platform, grouped=True, equal=True)
     if call.mask is not None:
         yield "it takes no attn_mask"
     widths = [operand.shape[-1] for operand in call.operands]
@@ -226,7 +226,7 @@ def _against_flash(call: AttentionCall, platform: Platform) -> Iterator[str]:
 def _against_efficient(call: AttentionCall, platform: Platform) -> Iterator[str]:
     dtypes = "float16", "bfloat16", "float32"
     yield from _against_all(call, platform, since=(5, 0), dtypes=dtypes, singleton=False)
-    yield from _against_heads(call, platform, grouped=platform.torch_version >= (2, 14), alike=True)
+    yield from _against_heads(call, platform, grouped=platform.torch_version >= (2, 14), equal=True)
     # CUTLASS loads 16 bytes at once with tensor cores (minimum_gemm_alignment)
     half = call.query.dtype in ("float16", "bfloat16")
     tensor_cores = platform.capability[0] >= 8 or (platform.capability[0] == 7 and half)
@@ -242,7 +242,7 @@ def _against_efficient(call: AttentionCall, platform: Platform) -> Iterator[str]
 
 def _against_cudnn(call: AttentionCall, platform: Platform) -> Iterator[str]:
     yield from _against_all(call, platform, since=(8, 0), dtypes=("float16", "bfloat16"), singleton=True)
-    yield from _against_heads(call, platform, grouped=True, alike=False)
+    yield from _against_heads(call, platform, grouped=True, equal=False)
     if platform.cudnn_version < 90000:
         yield f"it needs cuDNN 9, not {platform.cudnn_version}"
     if call.dropout_p > 0 and 91100 < platform.cudnn_version < 91400:

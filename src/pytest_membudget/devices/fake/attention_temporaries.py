@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def attention_temporaries(func: Any, args: Sequence[Any], gpu: Gpu) -> list[int]:
-    """Sizes in bytes of what the kernel of ``func`` holds beside its inputs and outputs; empty for others."""
+    """Sizes in bytes of what ``func``'s kernel holds besides inputs and outputs; empty for others."""
     rule = _RULES.get(func)
     return [size for size in rule(args, gpu) if size] if rule is not None else []
 

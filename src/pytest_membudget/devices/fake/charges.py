@@ -42,7 +42,7 @@ class Charges:
         kwargs: Mapping[str, Any],
         result: Any,
     ) -> None:
-        """Record what ``func`` gave, and what its kernel takes beside; may raise ``OutOfMemory``."""
+        """Record the results of ``func`` and its kernel's temporaries; may raise ``OutOfMemory``."""
         if type(result) is FakeTensor:
             if result.fake_device.type == "cuda":
                 tracker.saw(result, plan.name, args)

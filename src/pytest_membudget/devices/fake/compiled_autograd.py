@@ -38,7 +38,7 @@ def install_functional_devices() -> None:
     original = modes.__torch_dispatch__
 
     # the name must not be one that ``called_by_engine`` passes over: functionalization's own C++ asks the
-    # tensors inside for their device too, and is to be told the truth, in a backward as well
+    # tensors inside for their device too, and must get the true one, in a backward as well
     def functionalize(
         mode: Any, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:

@@ -2,7 +2,7 @@
 
 Inductor turns a graph into Python code that allocates buffers, launches kernels, calls libraries' operators,
 reuses and deletes buffers. Memory is in that code, not in the kernels: a launch allocates nothing. So the
-code runs as it stands, with kernels whose launches are empty, and with torch's own allocation functions,
+code runs unchanged, with kernels whose launches are empty, and with torch's own allocation functions,
 which bypass the dispatcher, replaced by operators that the device's mode sees.
 """
 

@@ -81,7 +81,7 @@ def _same_in(tables: list[dict[Any, Any]], old: Any, new: Any) -> None:
 
 
 def install_frames(keep_eager: Callable[[Any], None]) -> None:
-    """Have frames that work on DTensors run as they are: ``keep_eager`` is told of what holds them.
+    """Have frames that work on DTensors run as they are: ``keep_eager`` is called with what holds them.
 
     Dynamo keeps modes away while it traces a frame, but not where DDP cuts a graph by its buckets.
     """

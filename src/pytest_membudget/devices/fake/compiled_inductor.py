@@ -158,7 +158,7 @@ def _is_real(tensor: torch.Tensor) -> bool:
 
 
 class Watcher(Protocol):
-    """Who is told of what is compiled."""
+    """Receives what is compiled."""
 
     def note(self, text: str) -> None:
         """Something is not modelled."""

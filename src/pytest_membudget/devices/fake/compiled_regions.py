@@ -62,7 +62,7 @@ class CompiledRegions:
     """The regions that a test compiles, from the first ``torch.compile`` on."""
 
     def __init__(self, mode: VirtualMode, note: Callable[[str], None], follower: Follower) -> None:
-        """``note`` is told what is not modelled."""
+        """``note`` is called with what is not modelled."""
         self._mode = mode
         self.note = note
         self._follower = follower
@@ -143,7 +143,7 @@ class CompiledRegions:
 
     def _keep_eager(self, holder: Any) -> None:
         self.note(EAGER.format(_name(holder), "it works on DTensors"))
-        self._code.runs += 1  # it is told already
+        self._code.runs += 1  # reported already
 
     def _install_modules(self) -> None:
         from torch._dynamo.eval_frame import OptimizedModule

@@ -124,7 +124,7 @@ def other_settings() -> Any:
 
 
 def refuses(name: str, instead: str) -> Any:
-    """What stands for ``name``, which has no counterpart on the virtual device: it raises when called.
+    """A replacement of ``name``, which has no counterpart on the virtual device: it raises when called.
 
     A class where ``name`` is one: annotations use it.
     """

@@ -30,7 +30,7 @@ def install_cuda_module(
     select_stream: Callable[[int], None],
     history: MemoryHistory,
 ) -> None:
-    """Make ``torch.cuda`` and its kin answer for ``gpu()``; ``select_stream`` is told the current stream."""
+    """Make ``torch.cuda`` and its kin answer for ``gpu()``; ``select_stream`` is called with the stream."""
     names: dict[str, Any] = {
         **query_functions(gpu),
         **stream_functions(select_stream),
@@ -85,7 +85,7 @@ def _install_device_module() -> None:
 
 
 def _install_build() -> None:
-    """Show the build of torch that a machine with a GPU has; torch itself is told what it is."""
+    """Show the build of torch that a machine with a GPU has; torch itself sees its own."""
     if torch.version.cuda is None:
         torch.version.cuda = CUDA_VERSION
     backends: Any = torch.backends

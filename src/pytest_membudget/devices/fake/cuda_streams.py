@@ -120,7 +120,7 @@ class StreamContext:
 
 
 def stream_functions(select: Callable[[int], None]) -> dict[str, Any]:
-    """``torch.cuda`` names for streams and events; ``select`` is told the current stream's number."""
+    """``torch.cuda`` names for streams and events; ``select`` is called with the current number."""
     defaults: dict[int, Stream] = {}  # one for each number that the device has had
     selected: list[Stream | None] = [None]
 

@@ -1,6 +1,6 @@
 """cuDNN's graph interface, called on a machine without a GPU.
 
-From 9.8 on cuDNN plans work for a device that it is told of in JSON ("deviceless ahead-of-time compilation",
+From 9.8 on cuDNN plans work for a device that is described in JSON ("deviceless ahead-of-time compilation",
 docs.nvidia.com/deeplearning/cudnn). Nothing is executed and no driver is asked. The library is that of the
 wheel ``nvidia-cudnn-cu13`` (or ``-cu12``), which CUDA builds of PyTorch require. Constants: cudnn_graph.h of
 cuDNN 9.26.
@@ -82,7 +82,7 @@ def _path() -> str:
 
 
 def _has_cublas(path: str) -> bool:
-    """Whether cuDNN will find cuBLASLt: in a wheel's folder beside its own, or where the system looks."""
+    """Whether cuDNN will find cuBLASLt: in a wheel's folder next to its own, or where the system looks."""
     if os.sep in path and any(Path(path).parents[2].glob("*/lib/libcublasLt.so.*")):
         return True
     for release in _CUBLAS_RELEASES:

@@ -79,7 +79,7 @@ class VirtualDevice(Device):
     name = "the virtual device"
 
     def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
-        """``records``: keep what ``snapshot`` tells, every allocation with its stack."""
+        """``records``: keep what ``snapshot`` needs, every allocation with its stack."""
         self.gpu = gpu
         self._records = records
         self._recording: Recording | None = None
@@ -104,7 +104,7 @@ class VirtualDevice(Device):
     def install(self) -> None:
         """From here on all tensors of this process are fake, and cuda is there.
 
-        Raises ``UnsupportedTorch`` for a torch that lacks what the device stands on.
+        Raises ``UnsupportedTorch`` for a torch that lacks what the device needs.
         """
         check_torch()
         self._regions.learn()
@@ -248,7 +248,7 @@ class VirtualDevice(Device):
         return self._recording.snapshot(alloc_conf) if self._recording is not None else None
 
     def _record(self) -> Recording:
-        """From here on what a snapshot tells is kept."""
+        """Keep what a snapshot needs from here on."""
         if self._recording is None:
             allocator = RecordingAllocator.taking_over(self.ledger.allocator)
             self._recording = Recording(allocator, self._tracker, stack_book(self._tracker.source))

@@ -19,7 +19,7 @@ _Real = torch.device
 
 
 class _DeviceType(type):
-    """Makes real devices instances of what stands for ``torch.device``, and the two types equal."""
+    """Makes real devices instances of the replacement of ``torch.device``, and the two types equal."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         device = _Real(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What C++ is told when it asks a fake tensor for its device."""
+"""What C++ gets when it asks a fake tensor for its device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def install_device_query() -> None:
 
     The engine asks for a device to find the stream and the thread that its work belongs to, and a device
     that is not there has neither; ``meta`` needs none. Autocast, composite kernels and user code must see
-    cuda. C++ asks through the operator ``prim.device``, so the nearest Python frame tells who asks.
+    cuda. C++ asks through the operator ``prim.device``, so the nearest Python frame shows who asks.
     """
     original = FakeTensor.__torch_dispatch__.__func__  # type: ignore[attr-defined]
 
@@ -46,7 +46,7 @@ def answer(tensor: Any, frame: FrameType | None) -> torch.device:
     if tensor.fake_mode.in_kernel_invocation:
         return META
     device: torch.device = tensor.fake_device
-    # a host tensor has no stream to ask for, and backward formulas copy the device that they are told
+    # a host tensor has no stream to ask for, and backward formulas copy the device that they get
     return META if device.type == "cuda" and called_by_engine(frame) else device
 
 

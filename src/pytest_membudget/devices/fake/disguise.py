@@ -15,7 +15,7 @@ import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-#: Packages that are told the truth: torch itself, and this one.
+#: Packages that see the real types: torch itself, and this one.
 _TOLD = ("torch", "pytest_membudget")
 
 
@@ -31,7 +31,7 @@ class _DisguisedPackage(ModuleType):
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     @property
-    def FakeTensor(self) -> type:  # noqa: N802 - the name of the class it stands for
+    def FakeTensor(self) -> type:  # noqa: N802 - the name of the class it replaces
         """The real class for torch itself and for us, the other one for everybody else."""
         return FakeTensor if _names(sys._getframe(1), "FakeTensor") else _NotAFakeTensor
 

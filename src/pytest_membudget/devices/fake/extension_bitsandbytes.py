@@ -60,13 +60,13 @@ class Function:
         self._assume = assume
 
     def __call__(self, *args: object) -> int:
-        """Success, as those that return something tell it."""
+        """Success, for functions that return a status."""
         self._assume(KERNELS)
         return 0
 
 
 def install_bitsandbytes(assume: Callable[[str], None]) -> None:
-    """Change bitsandbytes once it is imported; ``assume`` is told of what is taken for granted."""
+    """Change bitsandbytes once it is imported; ``assume`` is called with assumptions."""
     after_import("bitsandbytes.cuda_specs", _checked(_find_no_cuda))
     after_import("bitsandbytes.cextension", _checked(lambda module: _stand_in(module, assume)))
     after_import("bitsandbytes.functional", _checked(lambda module: _page_on_host(module, assume)))

@@ -1,7 +1,7 @@
 """``torch.func.grad``, ``grad_and_value`` and ``vjp`` on the virtual device.
 
 They wrap tensors in others whose device the autograd engine must not see (see ``device_query``). A transform
-that stands alone needs no wrappers: its arguments are aliases here, differentiated as any other tensors, and
+that is not nested needs no wrappers: its arguments are aliases here, differentiated as any other tensors, and
 what it gives is cut off from them, unless something around it is to be differentiated too. Transforms of
 transforms (``vmap`` of ``grad``, ``jacrev``, ``hessian``) are refused.
 """
@@ -26,7 +26,7 @@ _is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_w
 
 
 class _Level:
-    """One transform that stands alone: what it differentiates, and whether gradients are wanted around it."""
+    """One transform that is not nested: what it differentiates, and whether gradients are needed outside."""
 
     def __init__(self) -> None:
         self._wanted_outside = torch.is_grad_enabled()

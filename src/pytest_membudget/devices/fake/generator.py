@@ -18,7 +18,7 @@ _STATE = struct.Struct("<Qq")
 
 
 class _AnyGenerator(type(_Real)):  # type: ignore[misc] # its metatype differs by release
-    """Makes ``torch.default_generator`` an instance of what stands for ``torch.Generator``."""
+    """Makes ``torch.default_generator`` an instance of the replacement of ``torch.Generator``."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _Real)
@@ -33,7 +33,7 @@ class VirtualGenerator(_Real, metaclass=_AnyGenerator):
     _offset = 0
 
     def __new__(cls, device: Any = "cpu") -> VirtualGenerator:
-        """A generator for ``device``; a CPU generator stands behind one for cuda."""
+        """A generator for ``device``; one for cuda wraps a CPU generator."""
         wanted = torch.device(device)
         behind = "cpu" if wanted.type == "cuda" else wanted
         generator: VirtualGenerator = super().__new__(cls, behind)  # type: ignore[call-arg] # a C type
@@ -74,7 +74,7 @@ class VirtualGenerator(_Real, metaclass=_AnyGenerator):
         return self
 
     def get_offset(self) -> int:
-        """How many numbers were drawn, as far as it was told."""
+        """How many numbers were drawn, as far as was reported."""
         return self._offset if self._device.type == "cuda" else super().get_offset()
 
     def set_offset(self, offset: int) -> VirtualGenerator:

@@ -25,7 +25,7 @@ def install_cuda_guard() -> None:
     """Make autograd accept cuda tensors where no CUDA is.
 
     torch swaps its own no-op guard in (`torch._C._ensureCUDADeviceGuardSet`) once a CUDA guard is
-    registered that counts no device. A CPU build registers none at all, so for one moment a guard stands
+    registered that counts no device. A CPU build registers none at all, so for one moment a guard is
     in whose every method returns 0, and torch replaces it.
     """
     registry = _guard_registry()
@@ -67,7 +67,7 @@ def register_stand_in_accelerator() -> None:
     ("hasPrimaryContext expects a valid device index"). A Python-made PrivateUse1 backend answers instead.
     """
     if torch._C._get_privateuse1_backend_name() != "privateuseone":
-        return  # a backend of the user's own stands there already
+        return  # a backend of the user is registered already
     from torch.utils.backend_registration import (
         _setup_privateuseone_for_python_backend,
     )

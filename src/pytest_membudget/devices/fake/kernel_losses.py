@@ -103,7 +103,7 @@ def alignments(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> 
 def alignments_backward(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
     """(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, ...)
 
-    The chances of what follows, beside those of what came before that forward has kept.
+    The chances of what follows, next to those of what came before that forward has kept.
     """
     return [tensor_bytes(args[6]), *alignments(args[1:], kwargs, result, gpu)]
 

@@ -31,7 +31,7 @@ from .recurrent_kernels import RECURRENT_RULES
 
 
 def kernel_temporaries(func: Any, args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """Sizes in bytes of what ``func``'s kernel holds at once at its own peak, beside inputs and outputs."""
+    """Sizes in bytes of what ``func``'s kernel holds at once at its peak, without inputs and outputs."""
     rule = RULES.get(func) or EXTENSION_RULES.get(func.name())
     if rule is None or gpu.backend != "cuda":
         return []

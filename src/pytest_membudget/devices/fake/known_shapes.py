@@ -70,7 +70,7 @@ def _masked_select(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str,
     if count is None:
         return None
     shape = torch.broadcast_shapes(values.shape, mask.shape)
-    # each element of the mask stands for as many of the broadcast shape
+    # each element of the mask selects as many of the broadcast shape
     selected = count * (math.prod(shape) // max(mask.numel(), 1))
     return [Shape((selected,), (1,), values.dtype)]
 

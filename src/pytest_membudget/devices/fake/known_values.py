@@ -2,7 +2,7 @@
 
 Such a tensor holds nothing that was computed, yet many values follow from the program alone: positions,
 masks made from shapes, token ids given in the test, a GradScaler's ``found_inf``. A small tensor's values are
-kept in a real host storage beside it; of a tensor whose elements are all the same, that one value.
+kept in a separate host storage; of a tensor whose elements are all the same, that one value.
 ``learning`` says what each operator does to them.
 """
 
@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 Scalar = bool | int | float | complex
 
-#: Most elements of a tensor whose values are computed beside the fake run, which must stay cheap: whole
+#: Most elements of a tensor whose values are computed next to the fake run, which must stay cheap: whole
 #: numbers and masks decide what code does, other numbers are mostly activations.
 _MOST_WHOLE_NUMBERS = 2**16
 _MOST_BOOLEANS = 2**20
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 class Storages(Protocol):
-    """How the tensors without data, and the storages they lie in, are told from each other."""
+    """Keys of tensors without data and of their storages."""
 
     def follows(self, tensor: torch.Tensor) -> bool:
         """Whether ``tensor`` is without data: any other on the host is real."""
@@ -121,7 +121,7 @@ class KnownValues:
         self._many = _MANY
 
     def most_elements(self, dtype: torch.dtype) -> int:
-        """How many elements a tensor of ``dtype`` may have to be computed beside the fake run."""
+        """How many elements a tensor of ``dtype`` may have to be computed in addition to the fake run."""
         if dtype is torch.bool:
             return _MOST_BOOLEANS
         return _MOST_NUMBERS if dtype.is_floating_point or dtype.is_complex else _MOST_WHOLE_NUMBERS

@@ -1,6 +1,6 @@
 """What each operator does to what is known of values.
 
-Operators on small known tensors run for real on the host, beside the fake run; on uniform tensors of any
+Operators on small known tensors also run for real on the host; on uniform tensors of any
 size, elementwise operators and reductions run on one element. In-place ones write to the host values too.
 """
 

@@ -1,7 +1,7 @@
 """Loaders with workers: their work is done in the test's own process, where what they make is known.
 
 Each worker has its turn as torch's have, with its own worker info, and as many batches lie ready on the host,
-pinned if they are to be. What worker processes hold beside them is not seen.
+pinned if they are to be. Other memory of worker processes is not seen.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _OFF = (None, False)
 
 
 class MemoryHistory:
-    """What stands for the private functions of ``torch.cuda.memory`` that users call for memory_viz.
+    """Replacements of the private functions of ``torch.cuda.memory`` that users call for memory_viz.
 
     ``start`` begins the device's recording if there is none, and gives it; ``segments`` are the present ones.
     """

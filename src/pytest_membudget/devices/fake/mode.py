@@ -223,7 +223,7 @@ class VirtualMode(FakeTensorMode):
             return func, kwargs
         device = kwargs.get("device")
         if device is not None and torch.device(device).type == "meta":
-            # a backward formula copied the device that the engine was told
+            # a backward formula copied the device that the engine got
             kwargs = {**kwargs, "device": own_device()}
         if plan.detoured:
             record = self.tracker.record_of(args[0])  # type: ignore[union-attr]
@@ -297,7 +297,7 @@ def _is_pinned_copy(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
 
 
 def _is_there_already(tensor: torch.Tensor, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a backward formula asks to move ``tensor`` to where it is: it was told another device."""
+    """Whether a backward formula asks to move ``tensor`` to where it is: it got another device."""
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     return (
         device is not None

@@ -18,7 +18,7 @@ class OnHost:
     """Runs operators on host tensors that hold what is known of fake ones.
 
     ``targets`` are the arguments that are written to: known values change with them. With ``uniform`` each
-    tensor is one element that stands for all.
+    tensor is one element that represents all.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """``one_hot`` on the virtual device: zeros, and ones written into them.
 
-For fake tensors PyTorch compares with every class instead, into a mask of its own beside the result
+For fake tensors PyTorch compares with every class instead, into a mask in addition to the result
 (aten/src/ATen/native/Onehot.cpp, 000c5f01). Without ``num_classes`` the largest number decides the shape.
 """
 
@@ -18,7 +18,7 @@ ONE_HOT = torch.ops.aten.one_hot.default
 
 
 class OneHot:
-    """The operator; ``shapes`` tells of the largest number, and ``refuse`` is told where nobody knows it."""
+    """The operator; ``shapes`` knows the largest number; ``refuse`` is called if nobody does."""
 
     def __init__(self, shapes: UnknownShapes, refuse: Callable[[Any], None]) -> None:
         self._shapes = shapes

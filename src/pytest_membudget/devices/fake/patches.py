@@ -26,7 +26,7 @@ def install_optimizer_defaults() -> None:
 def install_conversions(on_parameter: Callable[[torch.Tensor], None]) -> None:
     """Make ``Module.to`` and the like work on fake parameters, with the lifetimes of real ones.
 
-    ``on_parameter`` is told of each parameter that has other memory now.
+    ``on_parameter`` is called with each parameter that has other memory now.
     """
 
     def exchange(first: torch.Tensor, second: torch.Tensor) -> None:
@@ -77,7 +77,7 @@ def _swap_attributes(first: Any, second: Any) -> None:
 def install_copies(on_parameter: Callable[[torch.Tensor], None]) -> None:
     """Let fake parameters be copied as ``nn.Parameter`` copies real ones: the data, and no gradient.
 
-    ``on_parameter`` is told of each copy, which no module registers.
+    ``on_parameter`` is called with each copy, which no module registers.
     """
     copy_tensor: Any = torch.Tensor.__deepcopy__
 

@@ -1,4 +1,4 @@
-"""The private parts of torch that the virtual device stands on, by name and by what they are for."""
+"""The private parts of torch that the virtual device uses, by name and purpose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._C", "_swap_tensor_impl", "moving fake parameters in Module.to"),
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "which operators are composite"),
     ("torch", "Tensor._use_count", "whether a gradient may be added to in place"),
-    ("torch.autograd.graph", "_engine_run_backward", "telling the autograd engine from other callers"),
+    ("torch.autograd.graph", "_engine_run_backward", "distinguishing the autograd engine from other callers"),
     ("torch._subclasses.fake_tensor", "_DISPATCH_META_HANDLERS", "the engine's questions for a device"),
     ("torch._subclasses.fake_tensor", "FakeTensorMode.dispatch", "running an operator on fake tensors"),
     ("torch._subclasses.fake_tensor", "FakeTensorMode.avoid_device_init", "keeping torch off the driver"),
@@ -71,7 +71,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
 
 
 def check_torch() -> None:
-    """Raise ``UnsupportedTorch`` if this torch is too old, or lacks a part that the device stands on."""
+    """Raise ``UnsupportedTorch`` if this torch is too old, or lacks a part that the device needs."""
     if torch_release() < OLDEST:
         raise UnsupportedTorch(
             f"torch {torch.__version__} is too old for the virtual device: it is made for torch "
@@ -125,7 +125,7 @@ def torch_release() -> tuple[int, int]:
     found = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
     if found is None:
         raise UnsupportedTorch(
-            f"torch's version is {str(torch.__version__)!r}, which tells no release; install torch "
+            f"torch's version is {str(torch.__version__)!r}, which names no release; install torch "
             f"{OLDEST[0]}.{OLDEST[1]} or later"
         )
     return int(found[1]), int(found[2])

@@ -2,7 +2,7 @@
 
 ``torch.library.custom_op``, ``triton_op``, ``register_kernel`` and ``Library.impl`` register such kernels:
 they allocate by torch's own operators, and launch Triton's or a C library's kernels on what they have
-allocated. A fake kernel (``register_fake``) tells the results alone.
+allocated. A fake kernel (``register_fake``) makes only the results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recurrent layers as a GPU runs them: one call of cuDNN's, on weights that lie in one flat buffer.
 
 ``_cudnn_rnn`` and its derivative are in every build, and so is what autograd saves for it; the choice of it
-and what stands around it are C++ of CUDA builds: ``_cudnn_impl``, ``try_get_weight_buf`` and
+and the code around it are C++ of CUDA builds: ``_cudnn_impl``, ``try_get_weight_buf`` and
 ``copy_weights_to_flat_buf_views`` of aten/src/ATen/native/cudnn/RNN.cpp, ``_cudnn_rnn_cast_reflatten`` of
 aten/src/ATen/cudnn/AutocastRNN.cpp and ``cudnn_is_acceptable`` (pytorch/pytorch 2.6.0).
 """
@@ -26,7 +26,7 @@ _TYPES = (torch.float16, torch.float32, torch.float64)
 
 
 def install_recurrent_layers(see_parameter: Callable[[torch.Tensor], None]) -> list[Any]:
-    """Let recurrent layers run cuDNN's kernel; ``see_parameter`` is told of parameters that are moved.
+    """Let recurrent layers run cuDNN's kernel; ``see_parameter`` is called with moved parameters.
 
     Gives what must be kept alive.
     """

@@ -1,6 +1,6 @@
 """Fake kernels of cuDNN's recurrent layers, and of the fused GRU cell for releases that have none.
 
-cuDNN keeps a reserve for backward whose size only the library tells. Two sizes are published, of one script's
+cuDNN keeps a reserve for backward whose size only the library knows. Two sizes are published, of one script's
 stacks (pytorch/pytorch#2895, comment of 2017-10-04, Tesla P100): 736,000,000 bytes for LSTM and 864,000,000
 for GRU. Its parameter counts (3,038,090 and 2,279,370) fit 4 layers 320 wide; the steps of all samples are
 not given. 25,000 of them, with 320 fp32 numbers, make both figures to the byte if an LSTM layer keeps 5 of

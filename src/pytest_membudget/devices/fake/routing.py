@@ -22,7 +22,7 @@ _MOST_OPTIONS = 1024
 #: Larger choices are not followed: 524,288 tokens with 8 experts each.
 _MOST_CHOSEN = 2**22
 
-#: Operators that choose along one dimension: where it stands among their arguments, and which of their
+#: Operators that choose along one dimension: its position among their arguments, and which of their
 #: results is the choice (None: the only one).
 _CHOOSE: Mapping[Any, tuple[int, int | None]] = {
     aten.topk.default: (2, 1),

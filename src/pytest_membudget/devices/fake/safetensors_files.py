@@ -99,7 +99,7 @@ class _Opened:
     offset_keys = keys
 
     def metadata(self) -> dict[str, str] | None:
-        """What was saved beside the tensors."""
+        """What was saved in addition to the tensors."""
         return self._metadata  # type: ignore[no-any-return]
 
     def get_tensor(self, name: str) -> torch.Tensor:

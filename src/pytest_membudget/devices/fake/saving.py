@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .known_values import KnownValues
 
-#: Set on the storage object: what stands for it in pickles, so that tensors that share it still do.
+#: Set on the storage object: its replacement in pickles, so that tensors that share it still do.
 _SAVED = "_membudget_saved"
 
 
@@ -69,7 +69,7 @@ def restored_on(device: Any) -> contextlib.AbstractContextManager[None]:
 def install_saving(known: KnownValues, on_loaded: Callable[[torch.Tensor], None]) -> None:
     """Let fake tensors be copied, pickled, saved and loaded.
 
-    ``on_loaded`` is told of each tensor that ``torch.load`` makes of a real file's.
+    ``on_loaded`` is called with each tensor that ``torch.load`` makes of a real file's.
     """
     fake: Any = FakeTensor
 

@@ -1,6 +1,6 @@
-"""How large a result can be whose shape depends on data: what the test tells, or the worst case.
+"""How large a result can be whose shape depends on data: what the test assumes, or the worst case.
 
-Sizes of unknown data: none is larger than these, unless the test told so.
+Sizes of unknown data: none is larger than these, unless the test assumes so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Bound(NamedTuple):
     taken: str
 
 
-#: ``rule(args, kwargs)``: the largest shapes of what an operator gives, or those told; None if none is known.
+#: ``rule(args, kwargs)``: the largest shapes of an operator's results, or assumed ones; None if unknown.
 BoundRule = Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]
 
 
@@ -148,7 +148,7 @@ def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
 
 
 def share_of(elements: int, name: str, worst: str, share: str) -> tuple[int, str]:
-    """How many of ``elements`` there are at ``worst``, or by the share told as ``name``; and the text."""
+    """How many of ``elements`` there are at ``worst``, or by the share assumed as ``name``; and the text."""
     fraction = assumed(name)
     if fraction is None:
         return elements, f"{worst}, the worst case (pytest_membudget.assume({name}=...) changes that)"

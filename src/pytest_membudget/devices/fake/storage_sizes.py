@@ -12,7 +12,7 @@ import torch
 
 
 def install_storage_sizes(resized: Callable[[torch.UntypedStorage], None]) -> None:
-    """Tell ``resized`` of each storage that has been given another size."""
+    """Call ``resized`` with each storage that gets another size."""
     storages: Any = torch.UntypedStorage
     original = storages.resize_
 

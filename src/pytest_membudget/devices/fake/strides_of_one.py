@@ -1,6 +1,6 @@
 """Strides of dimensions of size one, which fake tensors give otherwise than PyTorch does.
 
-By the stride of a batch of one PyTorch tells channels last (``is_channels_last_strides_2d``,
+By the stride of a batch of one PyTorch recognises channels last (``is_channels_last_strides_2d``,
 c10/core/MemoryFormat.h), and so which kernels and copies follow. Read in 2.15:
 
 - ``reshape`` and ``view`` take strides from ``computeStride`` (aten/src/ATen/TensorUtils.cpp), fake tensors

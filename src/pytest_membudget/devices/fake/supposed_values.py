@@ -2,7 +2,7 @@
 
 Code that routes tokens makes shapes from a choice (``topk``, ``argmax``): masks, counts, the tokens of each
 expert. One choice is supposed for all of them, so that they agree: experts together get each token as often
-as it was sent, however they are told apart. What is supposed decides shapes and what was counted, and no
+as it was sent, however they are distinguished. What is supposed decides shapes and what was counted, and no
 other read: the token that a model samples stays unknown.
 """
 
@@ -68,7 +68,7 @@ class SupposedValues(KnownValues):
         self.used: dict[Choice, None] = {}
 
     def most_elements(self, dtype: torch.dtype) -> int:
-        """How many elements a tensor of ``dtype`` may have to be computed beside the fake run."""
+        """How many elements a tensor of ``dtype`` may have to be computed in addition to the fake run."""
         return _MOST_ELEMENTS
 
     def choose(self, tensor: torch.Tensor, values: torch.Tensor, choice: Choice) -> None:
@@ -82,7 +82,7 @@ class SupposedValues(KnownValues):
         return bool(self._entries) and any(self._own(tensor) is not None for tensor in tensors_in(values))
 
     def use(self, values: Any) -> None:
-        """What is supposed of the tensors among ``values`` has decided something: the report tells."""
+        """What is supposed of the tensors among ``values`` has decided something: report it."""
         for tensor in tensors_in(values):
             if self._own(tensor) is not None:
                 self.used.update(dict.fromkeys(self._choices[self.storages.key(tensor)]))

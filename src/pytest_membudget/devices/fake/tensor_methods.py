@@ -25,7 +25,7 @@ def install_tensor_methods(
 ) -> None:
     """Give fake tensors these methods.
 
-    ``record_stream`` is told of a tensor and a stream's number, ``pinned`` of a tensor in pinned memory.
+    ``record_stream`` is called with a tensor and a stream's number, ``pinned`` of a tensor in pinned memory.
     """
     fake: Any = FakeTensor
 
@@ -93,7 +93,7 @@ def _is_shared(tensor: torch.Tensor) -> bool:
 
 
 def _data_ptr(tensor: torch.Tensor) -> int:
-    """An address that tells storages apart: code looks for tensors that share memory by it."""
+    """An address that differs between storages: code looks for tensors that share memory by it."""
     if tensor.numel() == 0:
         return 0
     storage = tensor.untyped_storage()

@@ -31,7 +31,7 @@ BENCHMARK_BUFFER_BYTES: Final = 256 * MIB
 _MILLISECONDS: Final = 1.0
 
 SCRATCH: Final = (
-    "Triton: what {} asks of the allocator that triton.set_allocator was given is not counted: it is told "
+    "Triton: what {} asks of the allocator that triton.set_allocator was given is not counted: it gets "
     "when a kernel is compiled"
 )
 
@@ -56,7 +56,7 @@ class NotCompiled:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
         raise refusal(
-            f"{self._name}.{attribute} is told by compiling the Triton kernel, which is not done on the "
+            f"{self._name}.{attribute} is known after compiling the Triton kernel, which is not done on the "
             "virtual CUDA device that budgets are estimated on; launch it with a grid that does not "
             "depend on it"
         )
@@ -66,7 +66,7 @@ class TritonLaunches:
     """Detours Triton once it is imported, and keeps which kernels were launched."""
 
     def __init__(self, gpu: Callable[[], Gpu], known: KnownValues, note: Callable[[str], None]) -> None:
-        """``note`` is told of what is not modelled."""
+        """``note`` is called with what is not modelled."""
         self._gpu = gpu
         self._known = known
         self._note = note
@@ -171,7 +171,7 @@ class VirtualDriver:
         return compiler.GPUTarget("cuda", 10 * major + minor, 32)
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """What stands in for ``triton.testing.do_bench``."""
+        """The replacement of ``triton.testing.do_bench``."""
         return benchmark
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
@@ -199,7 +199,7 @@ class VirtualDriver:
 
 
 def benchmark(fn: Callable[[], Any], *args: Any, quantiles: Any = None, **kwargs: Any) -> Any:
-    """``triton.testing.do_bench`` as far as memory goes: once without its buffer, and once beside it."""
+    """``triton.testing.do_bench`` as far as memory goes: once without its buffer, and once with it."""
     fn()
     buffer = torch.empty(BENCHMARK_BUFFER_BYTES // 4, dtype=torch.int, device="cuda")
     buffer.zero_()

@@ -56,7 +56,7 @@ class UnknownShapes:
         if self.supposed.concerns(given) and (shapes := rule(self.supposed, args, kwargs)) is not None:
             self.supposed.use(given)
             return shapes
-        # a draw that is taken to be one number throughout tells nothing of how many there are of each
+        # a draw that is taken to be one number throughout says nothing of how many there are of each
         if drawn and any(self._known.uniform(tensor) is None for tensor in given):
             shapes = rule(self._known, args, kwargs)
             if shapes is not None:

@@ -67,7 +67,7 @@ class UnmodelledRuns:
         call: tuple[Args, Mapping[str, Any], Any, Gpu],
         place: Callable[[], tuple[CodeType | None, int]],
     ) -> None:
-        """The operator ``name`` ran with ``call``'s arguments, result and card; ``place`` tells where."""
+        """The operator ``name`` ran with ``call``'s arguments, result and card; ``place`` says where."""
         if call[-1].backend != "cuda":
             self.saw_elsewhere(name)
             return

@@ -24,7 +24,7 @@ NESTED = "nn.Transformer's fast path in inference (nested tensors): traced with 
 
 
 def install_refusals(note: Callable[[str], None]) -> None:
-    """Let those parts raise ``NotAvailable``, or take the path that works; ``note`` is told of that."""
+    """Let those parts raise ``NotAvailable``, or take the path that works; ``note`` is called with that."""
     install_functional_gradients()
     _refuse_lazy_modules()
     _keep_off_nested_tensors(note)

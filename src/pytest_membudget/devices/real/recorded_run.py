@@ -72,7 +72,7 @@ class RecordedRun:
         """Start the allocator's history and reset its peaks."""
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
-        # C++ stacks too: they name the operator, and tell libraries' workspaces from tensors
+        # C++ stacks too: they name the operator, and distinguish libraries' workspaces from tensors
         torch.cuda.memory._record_memory_history(
             "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
         )

@@ -39,7 +39,7 @@ def find_compiler(environment: Mapping[str, str]) -> list[str]:
 
 
 def identity_of(compiler: Sequence[str]) -> bytes:
-    """What tells one compiler from another: its name and version."""
+    """What identifies a compiler: its name and version."""
     return repr(list(compiler)).encode() + run_compiler([*compiler, "--version"]).encode()
 
 

@@ -36,5 +36,5 @@ def _compiled(block: Block, job: Job) -> Block:
 
 @lru_cache(maxsize=64)
 def _tape(tape: Tape) -> Tape:
-    """Alike blocks share their tape, compiled or not: each pass over it is reckoned once."""
+    """Identical blocks share their tape, compiled or not: each pass over it is computed once."""
     return compiled(tape)

@@ -23,7 +23,7 @@ def activate(r: Recorder, name: str, x: Value, activation: str) -> Value:
 
 
 def _new_gelu(r: Recorder, name: str, x: Value) -> Value:
-    """``0.5 * x * (1 + tanh(c * (x + 0.044715 * x**3)))``, in Python: three tensors are saved beside x."""
+    """``0.5 * x * (1 + tanh(c * (x + 0.044715 * x**3)))``, in Python: saves three tensors besides x."""
     half = unary(r, f"{name} half", x)
     cubed = cast(r, f"{name} fp32", x, "fp32") if r.setting.autocast else x  # autocast takes ``pow`` in fp32
     cube = unary(r, f"{name} cube", cubed, "input", scratch=2)

@@ -33,7 +33,7 @@ _STYLE = Style(rms="t5", upcasts=False)
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a layer stands in its stack."""
+    """The position of a layer in its stack."""
 
     is_first: bool
     is_decoder: bool
@@ -81,7 +81,7 @@ def _cross_bias(setting: Setting, stack: Stack) -> tuple[Term, ...]:
 def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed: bool) -> list[Block]:
     """First, middle and last layers: the last one meets no gradient that waits."""
     (layer, count), *others = stack.groups
-    assert not others, "T5's layers are alike"
+    assert not others, "T5's layers are identical"
     name = "layers" if is_decoder else "encoder layers"
     checkpoint = ("hidden_states",) if is_checkpointed else None
     sizes = setting.sizes(**layer_sizes(setting, layer))

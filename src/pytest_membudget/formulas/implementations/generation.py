@@ -92,7 +92,7 @@ def _of_layer(setting: Setting, layer: Layer) -> Setting:
 def _decoding(
     stage: Stage, first: Setting, generation: Generation, prompt: int, whole: int
 ) -> Iterator[Block]:
-    """One token more, beside a cache that has grown."""
+    """One token more, with a cache that has grown."""
     is_joined = generation.cache == "dynamic"
     sizes = {"s": 1, "n": 1, "T": whole, "N": int(is_joined), "O": (whole - 1) * is_joined}
     setting = replace(first, values={**first.values, **sizes})

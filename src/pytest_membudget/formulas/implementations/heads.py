@@ -169,7 +169,7 @@ def _transformed(r: Recorder, hidden: Value, model: Model) -> Value:
 
 
 def _classified(r: Recorder, hidden: Value, model: Model) -> Value:
-    """Classes of a sequence by its first token (ViT, BERT's pooler); tokens by token alike."""
+    """Classes of a sequence by its first token (ViT, BERT's pooler), or of each token."""
     first, width = cut(r, "first token", hidden, "b h"), "h"
     if model.has_pooler:
         first = activate(r, "pooler.act", linear(r, "pooler", first, "O", "h", bias=True, flat=True), "tanh")

@@ -20,7 +20,7 @@ _all: list[OrderedDict[Hashable, Tape]] = []
 def kept(write: Callable[Concatenate[Setting, P], Tape]) -> Callable[Concatenate[Setting, P], Tape]:
     """``write``, a function of its arguments' values alone, with its last tapes kept.
 
-    Passes over a tape are kept by the tape itself (``moments``), so they too are reckoned once.
+    Passes over a tape are kept by the tape itself (``moments``), so they too are computed once.
     """
     tapes: OrderedDict[Hashable, Tape] = OrderedDict()
     _all.append(tapes)

@@ -24,7 +24,7 @@ def column_sum(rows: int, columns: int, element_bytes: int, gpu: Gpu) -> tuple[i
 
 @functools.lru_cache(maxsize=4096)
 def embedding_backward(tokens: int, rows: int, width: int, element_bytes: int, gpu: Gpu) -> tuple[int, ...]:
-    """The tensors beside the gradient of a table of ``rows`` by ``width``."""
+    """The tensors in addition to the gradient of a table of ``rows`` by ``width``."""
     if tokens <= UNSORTED:
         return ()
     lookup = Lookup(tokens, rows, width, element_bytes)

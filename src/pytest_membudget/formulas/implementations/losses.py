@@ -26,7 +26,7 @@ def cross_entropy(r: Recorder, name: str, logits: Value) -> Value:
 
 
 def _of_sharded(r: Recorder, name: str, logits: Value) -> Value:
-    """``loss_parallel``: shifted logits beside their log-softmax, both in fp32; and in backward zeros,
+    """``loss_parallel``: shifted logits with their log-softmax, both in fp32; and in backward zeros,
     exponentials and their sum, which is the logits' gradient already.
 
     ``_log_softmax`` and ``_nll_loss_and_log_softmax_backward``, torch/distributed/tensor/parallel/loss.py,

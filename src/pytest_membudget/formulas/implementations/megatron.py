@@ -37,7 +37,7 @@ def blocks_of(stage: Stage) -> tuple[Block, ...]:
 def step_of(stage: Stage, tensors: Sequence[LocalTensor]) -> Step:
     """One rank's training step; ``tensors`` are the rank's own.
 
-    Its moments are those of the model chunk that runs when most is there, beside what all chunks then hold
+    Its moments are those of the model chunk that runs when most is there, plus what all chunks then hold
     for micro-batches whose backward is still to come. Raises ``UsageMistake`` for what Megatron-core's own
     layers are not run with.
     """
@@ -56,7 +56,7 @@ def _check(stage: Stage) -> None:
     job = stage.job
     if job.task != "train" or job.adapter is not None or job.teacher is not None:
         raise UsageMistake(
-            "Megatron-LM's layers are reckoned for training a whole model, without adapters and teachers; "
+            "Megatron-LM's layers are computed for training a whole model, without adapters and teachers; "
             "write implementation transformers or torchtitan for the rest"
         )
     kind = job.data_parallel.kind
@@ -90,7 +90,7 @@ class _Part:
 
 @lru_cache(maxsize=128)
 def _part(sizes: MegatronSizes, chunk: Chunk, *, is_shared: bool) -> _Part:
-    """Alike chunks of all stages share it; ``is_shared``: one table is embedding and head of the rank."""
+    """Identical chunks of all stages share it; ``is_shared``: one table is embedding and head of the rank."""
     blocks = _chunk_blocks(sizes, chunk, is_shared=is_shared)
     left = left_by(blocks)
     alone = peak_of(moments_of(Step((), blocks, gradients="freed")))
@@ -113,7 +113,7 @@ def _chunk_blocks(sizes: MegatronSizes, chunk: Chunk, *, is_shared: bool) -> tup
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A moment of the schedule: what runs, and what is held beside it."""
+    """A moment of the schedule: what runs, and what is held in addition."""
 
     blocks: tuple[Block, ...]
     held: tuple[Term, ...]
@@ -162,7 +162,7 @@ def _boundary(stage: Stage) -> int:
 
 
 def _handed_over(stage: Stage) -> tuple[Term, ...]:
-    """Tensors of the schedule beside those that layers save.
+    """Tensors of the schedule in addition to those that layers save.
 
     The gradient of the previous micro-batch's input is held by its variable until the next backward.
     """

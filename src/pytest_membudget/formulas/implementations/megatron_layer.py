@@ -115,7 +115,7 @@ def _without_outputs(sizes: MegatronSizes, operators: tuple[Operator, ...]) -> t
 
 
 def _unsaved(operators: tuple[Operator, ...], names: set[str]) -> tuple[Operator, ...]:
-    """Tensors ``names`` are there again for a backward, beside it, and not from forward on."""
+    """Tensors ``names`` are there again during a backward, and not from forward on."""
     if not names:
         return operators
     made = {tensor.name: tensor.bytes for operator in operators for tensor in operator.makes}

@@ -73,7 +73,7 @@ def _checkpointed(sizes: MegatronSizes, name: str, tape: Tape, count: int) -> Bl
 
 
 def repeated(tape: Tape, count: int, first_read: str = "x") -> Tape:
-    """``count`` alike layers one after the other as one tape, from ``first_read`` to its last output."""
+    """``count`` identical layers one after the other as one tape, from ``first_read`` to its last output."""
     if count == 1 and first_read == "x":
         return tape
     operators: list[Operator] = []

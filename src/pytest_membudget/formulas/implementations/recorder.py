@@ -2,7 +2,7 @@
 
 A value is a tensor of a tape with its dimensions and number type. An operator that reads nothing that needs a
 gradient and has no trained weight saves nothing, and makes what needs none: so a frozen first layer comes
-out right without being told apart.
+out right without being distinguished.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """What an operator's backward does beside making a gradient of each input, and saving."""
+    """What an operator's backward does in addition to making a gradient of each input, and saving."""
 
     saves: tuple[Value, ...] = ()
     keeps: tuple[Value, ...] = ()
@@ -114,7 +114,7 @@ class Recorder:
         scratch_bytes: int = 0,
         kernel_bytes: int = 0,
     ) -> Value:
-        """Write an operator that makes one tensor (and ``makes`` beside), and give that.
+        """Write an operator that makes one tensor (and ``makes``), and return it.
 
         ``back`` holds only where something of ``reads`` or a weight trains.
         """

@@ -1,6 +1,6 @@
 """Rotary positions as implementations turn queries and keys: tensors on the way, and none kept.
 
-The tables of cosines and sines are saved by all layers alike: they are the embedding block's.
+The tables of cosines and sines are saved by all layers: they are the embedding block's.
 """
 
 from __future__ import annotations

@@ -122,5 +122,5 @@ def _shares_table(stage: Stage, model: Model) -> bool:
 
 
 def card_of(job: Job) -> Gpu:
-    """The job's card, or the one that stands for all."""
+    """The job's card, or the default one."""
     return find_gpu(job.gpu or DEFAULT_CARD)

@@ -1,4 +1,4 @@
-"""Transformers' models (5.23.0) as blocks: embedding, groups of alike layers, norm and head and loss."""
+"""Transformers' models (5.23.0) as blocks: embedding, groups of identical layers, norm and head and loss."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def _layers(stage: Stage, setting: Setting, style: Style) -> Iterator[Block]:
             tape = tape_of(layer)
             is_saved = is_saved or (first == 0 and _saves_input(tape))
             is_only = first + count == 1
-            beside = () if (is_saved or is_only) and not job.model.positions else held
-            block = Block(name, tape, count, during_forward=beside)
+            during = () if (is_saved or is_only) and not job.model.positions else held
+            block = Block(name, tape, count, during_forward=during)
             yield from checkpointed(block, job.checkpointing, first)
         first += count
 
@@ -105,7 +105,7 @@ def teacher_blocks(stage: Stage) -> tuple[Block, ...]:
 
 
 def _arguments(stage: Stage, setting: Setting, style: Style) -> tuple[Term, ...]:
-    """What checkpoints hold of each layer's arguments beside its input: positions and masks, all the same."""
+    """What checkpoints hold of each layer's arguments besides its input: positions and masks, shared."""
     if stage.job.checkpointing.mode != "full":
         return ()
     sizes = setting.sizes()

@@ -1,4 +1,4 @@
-"""What is reckoned by the nearest rule that is known, and was not held against a trace: for reports."""
+"""Notes on layers that are computed by the nearest known rule and were not compared with a trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def unchecked(job: Job) -> tuple[str, ...]:
 def _found(job: Job) -> Iterator[str]:
     family = family_of(job.model.architecture)
     if job.implementation == "transformers" and family in _NEAREST:
-        yield f"{family}'s layers: reckoned by the nearest family's, not held against a trace"
+        yield f"{family}'s layers: computed by the nearest family's rules, not compared with a trace"
     adapter = job.adapter
     if adapter is not None and adapter.is_dora:
         yield "DoRA: the norms of adapted weights, made in every forward"

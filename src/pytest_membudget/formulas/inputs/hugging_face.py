@@ -81,7 +81,7 @@ _HARMLESS: Final = BASE_KEYS | {
     "per_layer_config",
     "pruned_heads",
 }
-#: Settings of ``generate`` (GenerationConfig, 5.23.0), which older files keep beside the model's.
+#: Settings of ``generate`` (GenerationConfig, 5.23.0), which older files keep with the model's.
 GENERATION_KEYS: Final = frozenset(
     {
         "assistant_confidence_threshold",

@@ -106,7 +106,7 @@ def _t5(fields: Fields, head: Head) -> Model:
 
 
 def _vit(fields: Fields, head: Head) -> Model:
-    """A convolution makes patches; a class token stands before them, and positions are learned."""
+    """A convolution makes patches; a class token comes before them, and positions are learned."""
     layer = _encoder_layer(fields, qkv_bias=fields.flag("qkv_bias"), has_post_norms=False)
     patches = Patches(
         _square(fields, "image_size"), _square(fields, "patch_size"), fields.size("num_channels")

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 from ..model import Layer, Model, Norm, Stack
 from .fields import Fields
 
-#: What stands on the base model: the vocabulary's logits, classes of a sequence, of each token, or nothing.
+#: The head on the base model: the vocabulary's logits, classes of a sequence, of each token, or nothing.
 Task = Literal["language", "pretraining", "sequence", "token", "none"]
 Variant = TypeVar("Variant", bound=Hashable)
 
@@ -143,7 +143,7 @@ def rotary_layers(fields: Fields, layers: int) -> list[bool]:
 
 
 def grouped(variants: Sequence[Variant], make: Callable[[Variant], Layer]) -> tuple[tuple[Layer, int], ...]:
-    """The layers of a stack: ``make`` for each variant, neighbours that are alike together."""
+    """The layers of a stack: ``make`` for each variant, identical neighbours together."""
     made = {variant: make(variant) for variant in dict.fromkeys(variants)}
     runs = groupby(made[variant] for variant in variants)
     return tuple((layer, sum(1 for _ in run)) for layer, run in runs)

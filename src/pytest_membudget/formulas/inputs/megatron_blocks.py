@@ -96,7 +96,7 @@ def _has_sinks(fields: Fields) -> bool:
 
 
 def _window(fields: Fields) -> int | None:
-    """Transformer Engine's (left, right): so many tokens to the left, beside the token itself."""
+    """Transformer Engine's (left, right): so many tokens to the left, and the token itself."""
     value = fields.raw("window-size")
     if isinstance(value, str):
         value = [

@@ -82,7 +82,7 @@ NOT_MODELLED: Final = _names(
     """
 )
 
-#: Values of these, beside false and null, that change nothing: their defaults.
+#: Values of these, other than false and null, that change nothing: their defaults.
 DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
     {
         "activation-offload-fraction": 1.0,

@@ -18,7 +18,7 @@ _BF16_BYTES: Final = 2
 
 
 def is_muons(tensor: LocalTensor) -> bool:
-    """Whether Muon updates it, and not the AdamW beside it."""
+    """Whether Muon updates it, and not the AdamW for the rest."""
     return len(tensor.shape) == 2 and tensor.place not in _OUTSIDE_LAYERS
 
 

@@ -4,7 +4,7 @@ Read in bitsandbytes/optim/optimizer.py of bitsandbytes 0.50.2 and torchao/optim
 subclass_4bit,subclass_fp8}.py of torchao 0.18.0.
 
 bitsandbytes: elements of a byte, an fp32 maximum a block of 256, tables of 256 fp32 numbers that all
-parameters share; parameters below 4,096 elements, and those it is told of, have fp32 states. Its kernels work
+parameters share; parameters below 4,096 elements, and named ones, have fp32 states. Its kernels work
 in place. Paged, states of 100,000 elements and more are ``cudaMallocManaged`` memory: the CUDA driver moves
 it, PyTorch's allocator never sees it, and here it counts as the host's.
 
@@ -112,7 +112,7 @@ _TORCHAO_FAMILY: Final = Family(
     "torchao/optim/adam.py, torchao 0.18.0",
     _torchao_states,
     implementations=("fused",),
-    not_modelled="torchao's optimizer step is compiled: what its kernels need beside states is not known",
+    not_modelled="torchao's optimizer step is compiled: what its kernels need besides states is not known",
 )
 BITSANDBYTES: Final = dict.fromkeys(_BITSANDBYTES, _BITSANDBYTES_FAMILY)
 TORCHAO: Final = dict.fromkeys(("adamw", "adam"), _TORCHAO_FAMILY)

@@ -70,7 +70,7 @@ def implementation_of(optimizer: Optimizer, family: Family) -> Implementation:
     """How the step goes over its parameters. Raises ``UsageMistake`` where the optimizer has no such one."""
     wanted = optimizer.implementation
     if wanted is None or optimizer.name == "muon" or family.implementations == ("fused",):
-        return family.implementations[0]  # with Muon it is asked of the AdamW beside it
+        return family.implementations[0]  # with Muon it is asked of the AdamW for the rest
     if wanted not in family.implementations:
         raise UsageMistake(
             f"{optimizer.name} has no {wanted} implementation; write {' or '.join(family.implementations)}"
@@ -79,5 +79,5 @@ def implementation_of(optimizer: Optimizer, family: Family) -> Implementation:
 
 
 def is_beside(tensor: LocalTensor, optimizer: Optimizer) -> bool:
-    """Whether the AdamW beside ``optimizer`` updates ``tensor``: what is not Muon's."""
+    """Whether the AdamW next to ``optimizer`` updates ``tensor``: what is not Muon's."""
     return optimizer.name == "muon" and not muon.is_muons(tensor)

@@ -92,7 +92,7 @@ def one_by_one(tensors: Sequence[LocalTensor], make: Callable[[LocalTensor], Rou
     """A round a parameter, in a model's order, as far as neighbours go.
 
     What one parameter's update leaves is there in the next one's, so that neighbours decide. Parameters of
-    layers come twice (the last of a layer stands before the first of the next), and within a layer so do
+    layers come twice (the last of a layer comes before the first of the next), and within a layer so do
     those that it has many of: experts. An order is taken from the kinds' own.
     """
     for _, run in groupby(tensors, key=lambda tensor: tensor.layer):

@@ -41,7 +41,7 @@ def temporaries_in_order(terms: Sequence[Term], tensors: Sequence[LocalTensor]) 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """Alike things, one or more a layer."""
+    """Identical things, one or more a layer."""
 
     thing: T
     place: tuple[str, str]
@@ -50,7 +50,7 @@ class Kind(Generic[T]):
 
 
 def layer_by_layer(kinds: Iterable[Kind[T]]) -> list[T]:
-    """Each thing by itself, in the order of a model whose alike layers have one of each kind, or several."""
+    """Each thing by itself, in the order of a model; identical layers have one or several of each kind."""
     found: list[T] = []
     for run in _runs(kinds):
         depth = min(kind.number for kind in run)
@@ -59,7 +59,7 @@ def layer_by_layer(kinds: Iterable[Kind[T]]) -> list[T]:
 
 
 def _runs(kinds: Iterable[Kind[T]]) -> Iterator[list[Kind[T]]]:
-    """Those of one run of alike layers: the next run has the same names again."""
+    """Those of one run of identical layers: the next run has the same names again."""
     run: list[Kind[T]] = []
     for kind in kinds:
         if run and (run[0].place[0] != kind.place[0] or any(one.place == kind.place for one in run)):

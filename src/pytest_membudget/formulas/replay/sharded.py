@@ -33,7 +33,7 @@ class Sharded:
             self._root_whole = self._pool.make_all(self._root.each_parameter())
 
     def before_forward(self, number: int) -> None:
-        """Gathered beside the flat buffer of the group before."""
+        """Gathered while the flat buffer of the group before is held."""
         group = self._groups[number]
         if group is None or number in self._whole:
             return

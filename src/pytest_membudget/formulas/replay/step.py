@@ -5,8 +5,8 @@ follows from the order in which tensors come and go. Here that order is taken fr
 through :mod:`pytest_membudget.allocator`: parameters as the model makes them, then two steps. The first one
 makes gradients and the optimizer's states; the second one has the states from its start.
 
-What is not in an order of its own: what an operator or the optimizer's step makes beside its results is there
-all at once, as in the formulas.
+What has no order: what an operator or the optimizer's step makes besides its results is there all
+at once, as in the formulas.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class _Replay:
         self._pool.run(events[number:], there)
 
     def _hold_during(self, terms: Iterable[Term], stream: Held | None = None) -> None:
-        """What is there beside neighbouring blocks is made once; what is no more goes.
+        """Hold ``terms`` during a block: what neighbouring blocks share is made once, the rest is freed.
 
         A variable that has the embeddings, where nothing was added to them, has the ``stream`` itself.
         """

@@ -106,5 +106,5 @@ def without_shapes():
 def test_a_later_stage_must_be_given_its_shapes(trace):
     text = trace(without_shapes, rank=1, world_size=2).value
 
-    assert text.startswith("stage 1 of the pipeline is to be told the shapes of its inputs by stage 0")
+    assert text.startswith("stage 1 of the pipeline is to get the shapes of its inputs from stage 0")
     assert "PipelineStage(..., input_args=..., output_args=...)" in text

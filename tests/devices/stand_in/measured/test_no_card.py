@@ -20,7 +20,7 @@ def test_libraries_that_are_loaded_by_accident_are_not_measured_on(session_of, o
 
     assert run.outcomes["test_holds"] == "passed"
     assert row["measurements"] == []
-    reason = "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, which only stands in for it"
+    reason = "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, a stand-in for CUDA"
     assert row["not_measured"] == reason
 
 

@@ -90,7 +90,7 @@ def without_shapes():
 def test_a_later_stage_must_be_given_its_shapes(on_rank):
     text = on_rank(without_shapes, rank=1).value
 
-    assert text.startswith("stage 1 of the pipeline is to be told the shapes of its inputs by stage 0")
+    assert text.startswith("stage 1 of the pipeline is to get the shapes of its inputs from stage 0")
 
 
 def test_a_rank_of_each_stage_is_to_be_estimated(on_rank):

@@ -35,7 +35,7 @@ class Collectives:
         self._known = known
         self._supposed = supposed
         self.groups = Groups()
-        #: what rank 0 tells the others, where the test has ranks
+        #: rank 0's broadcasts, if the test has ranks
         self.broadcasts: Broadcasts | None = None
 
     def run(self, tracker: Tracker, func: Any, name: str, args: Sequence[Any]) -> Any:
@@ -53,11 +53,11 @@ class Collectives:
         if func is _c10d.broadcast_.default and self.broadcasts is not None:
             self.broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
         if func not in _KEEPING:
-            alike = self._identical_results(func, args)
+            identical = self._identical_results(func, args)
             for tensor in tensors_in(args[0]):
                 self._known.forget(tensor)
                 self._supposed.forget(tensor)
-            for tensor, values in alike:
+            for tensor, values in identical:
                 self._known.keep(tensor, values, assumed=True)
             if func is _c10d.alltoall_base_.default and not args[3] and not args[4]:
                 group = next(process_group_of(one) for one in args if isinstance(one, torch.ScriptObject))

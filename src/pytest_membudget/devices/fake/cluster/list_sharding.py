@@ -1,4 +1,4 @@
-"""DTensor's sharding of an operator on lists of tensors: worked out once for tensors that are alike.
+"""DTensor's sharding of an operator on lists of tensors: computed once for identical tensors.
 
 An optimizer's ``_foreach`` operators go through hundreds of parameters, of which few differ. torch works out
 each, and keeps what it found for the whole list only.

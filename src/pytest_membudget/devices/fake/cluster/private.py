@@ -1,4 +1,4 @@
-"""The private parts of torch that the virtual cluster stands on, by name and by what they are for."""
+"""The private parts of torch that the virtual cluster uses, by name and purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.distributed.distributed_c10d", "_store_based_barrier", "process groups without other processes"),
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
-    ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that all ranks have alike"),
+    ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that are the same on all ranks"),
     ("torch._C._distributed_c10d", "_create_work_from_future", "collectives that are done at once"),
     ("torch._C._distributed_c10d", "Work.boxed", "collectives that are done at once"),
     (
@@ -30,12 +30,12 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     (
         "torch.distributed.fsdp._fully_shard._fsdp_param",
         "FSDPParam.init_all_gather_outputs",
-        "telling gathered parameters from a rank's own",
+        "distinguishing gathered parameters from a rank's own",
     ),
     (
         "torch.distributed.fsdp._fully_shard._fsdp_param",
         "FSDPParam.to_sharded_post_forward",
-        "telling gathered parameters from a rank's own",
+        "distinguishing gathered parameters from a rank's own",
     ),
     (
         "torch.distributed.fsdp._fully_shard._fsdp_param",
@@ -50,7 +50,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     (
         "torch.distributed.tensor._sharding_prop",
         "ShardingPropagator.propagate_op_sharding_non_cached",
-        "working out an optimizer's sharding once for parameters that are alike",
+        "computing an optimizer's sharding once for identical parameters",
     ),
     (
         "torch.distributed.tensor._utils",

@@ -74,7 +74,7 @@ class RankReads:
 
 def _watched_environment(kind: Any, read: Callable[[str, FrameType | None], None]) -> Any:
     class Environment(kind):  # type: ignore[misc] # os.environ's own class, whatever it is
-        """``os.environ`` that tells of what is read."""
+        """``os.environ`` that reports what is read."""
 
         def __getitem__(self, key: str) -> str:
             value: str = super().__getitem__(key)

@@ -50,7 +50,7 @@ def install_reducers() -> None:
     logger = c10d.Logger
     logger.set_runtime_stats_and_log = lambda self: None  # it has timed nothing
     kind = c10d.Reducer
-    # It counts the iterations, whose times CUDA events tell. A CUDA build makes such events, which fail
+    # It counts the iterations, whose times CUDA events record. A CUDA build makes such events, which fail
     # without a driver; at iteration 0 it makes none (Reducer::should_collect_runtime_stats, reducer.cpp).
     kind.prepare_for_forward = lambda self: None
     original = kind._rebuild_buckets

@@ -1,4 +1,4 @@
-"""Where a rank's part of a DTensor begins: DTensor reckons it with tensors, which are real ones here."""
+"""Where a rank's part of a DTensor begins: DTensor computes it with tensors, which are real here."""
 
 from __future__ import annotations
 

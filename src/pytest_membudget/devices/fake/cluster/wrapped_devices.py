@@ -1,6 +1,6 @@
 """The device of a DTensor, which is that of the rank's own part: asked for, not stored.
 
-The autograd engine must be told ``meta`` where everybody else is told cuda (see ``device_query``). A DTensor
+The autograd engine must get ``meta`` where all others get cuda (see ``device_query``). A DTensor
 has its device in C++; here it is made so that it asks, as a fake tensor does.
 """
 

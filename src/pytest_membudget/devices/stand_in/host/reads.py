@@ -45,7 +45,7 @@ class HostReads:
         self._places: dict[tuple[CodeType | None, int, str], None] = {}
 
     def install(self) -> None:
-        """Follow the methods that no operator stands behind."""
+        """Follow the methods that call no operator."""
         kind: Any = torch.Tensor
         for name in _METHODS:
             setattr(kind, name, self._around(getattr(kind, name)))

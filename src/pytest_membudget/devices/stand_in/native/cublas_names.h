@@ -1,5 +1,5 @@
 /* cuBLAS's functions by what they do to memory. Names: cublas_api.h, cublas.h and cublasXt.h of CUDA 12.6
-   to 13.2; each name stands for its 64-bit form too (the suffix _64), which has the same arguments in the
+   to 13.2; each name includes its 64-bit form (the suffix _64), which has the same arguments in the
    same places. */
 #ifndef MEMBUDGET_CUBLAS_NAMES_H
 #define MEMBUDGET_CUBLAS_NAMES_H

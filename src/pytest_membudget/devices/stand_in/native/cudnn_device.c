@@ -1,4 +1,4 @@
-/* The cards as cuDNN is told of them: one device-properties descriptor each.
+/* The cards as they are described to cuDNN: one device-properties descriptor each.
 
    From 9.8 on cuDNN plans for a device described in JSON ("deviceless ahead-of-time compilation",
    docs.nvidia.com/deeplearning/cudnn). The JSON's names are those that cuDNN 9.26 gives for a real device

@@ -108,7 +108,7 @@ EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long
     return result == SUCCESS ? keep_work_bytes(plan, *work_size) : result;
 }
 
-/* What a plan is told and what runs it: the work area and the output are the caller's allocations. */
+/* A plan's settings and execution: the work area and the output are the caller's allocations. */
 #define FFT_COMPUTES_ONLY(X)                                                                               \
     X(cufftDestroy) X(cufftSetAutoAllocation) X(cufftSetStream) X(cufftSetWorkArea) X(cufftXtExec)         \
     X(cufftExecC2C) X(cufftExecR2C) X(cufftExecC2R) X(cufftExecZ2Z) X(cufftExecD2Z) X(cufftExecZ2D)

@@ -42,7 +42,7 @@ FOUR_SOLVER(GETRF, getrf)
     }
 FOUR_SOLVER(SYTRF, sytrf)
 
-/* Where `info` stands among the arguments is all that differs between the others. */
+/* The position of `info` among the arguments is all that differs between the others. */
 #define GETRS(name)                                                                                        \
     EXPORTED int name(H h, int trans, int n, int columns, P a, int lda, P pivots, P b, int ldb, int *info) \
     {                                                                                                      \

@@ -2,7 +2,7 @@
    (aten/src/ATen/native/cuda/linalg/BatchLinearAlgebraLib.cpp and CUDASolver.cpp, torch 2.11 to 2.15).
 
    The vendor publishes no rule for them: they belong to the version of the library and to the card. So each
-   is recorded by name as not modelled, and what stands in is the workspace of LAPACK's routine of the same
+   is recorded by name as not modelled, and replaced by the workspace of LAPACK's routine of the same
    name (netlib.org/lapack, LAPACK 3.12, "The dimension of the array WORK"), with LAPACK's block of 32
    columns where the routine works in blocks. cuSOLVER, which keeps a GPU busy, takes more than that, not
    less. */

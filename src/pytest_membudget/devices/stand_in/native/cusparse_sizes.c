@@ -3,8 +3,8 @@
    PyTorch allocates each buffer with its caching allocator (aten/src/ATen/native/sparse/cuda, torch 2.11
    to 2.15: SparseBlasImpl.cpp, SparseCUDABlas.cpp, SparseMatMul.cu). The vendor publishes no rule for the
    sizes, so each that is asked for is recorded by name as not modelled. How many elements a sparse sum or
-   product has depends on where the elements are, which is not known here: the most that there can be stands
-   in, recorded likewise. */
+   product has depends on where the elements are, which is not known here: the largest possible number is
+   used, recorded likewise. */
 #include <stdlib.h>
 
 #include "cusparse_descriptors.h"
@@ -197,7 +197,7 @@ EXPORTED int cusparseXcsrsort_bufferSizeExt(void *h, int rows, int columns, int 
     return answer("cusparseXcsrsort_bufferSizeExt", size, (size_t)specified * 8);
 }
 
-/* The old interface's size is an int, and stands elsewhere among the arguments. */
+/* The old interface's size is an int, at another position of the arguments. */
 static int answer_int(const char *name, int *size)
 {
     not_modelled(name);

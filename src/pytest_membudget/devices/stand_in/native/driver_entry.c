@@ -1,6 +1,6 @@
 /* Functions of the driver by name: cuGetProcAddress and the runtime's form of it.
 
-   Source: CUDA Driver API 13.2, "Driver Entry Point Access". A name stands for the newest form of a function
+   Source: CUDA Driver API 13.2, "Driver Entry Point Access". A name means the newest form of a function
    that the asked version of CUDA had; here a form is found by its suffix. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -11,7 +11,7 @@
 #include "launches.h"
 #include "memory.h"
 
-/* A variable of a module is as large as this: its size stands in the module's code, which is not read. */
+/* A variable of a module is as large as this: its size is written in the module's code, which is not read. */
 #define VARIABLE_BYTES MIB
 
 /* CUfunction_attribute */

@@ -2,7 +2,7 @@
 
    Python would have to look at the results of every operator to see that; here each allocation is seen.
    PyTorch's allocator reports them all to c10::reportMemoryUsageToProfiler (c10/core/Allocator.h;
-   called in c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15), which stands here before libc10's own, and calls
+   called in c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15), which is found here before libc10's own, and calls
    it. What does not come from that allocator comes from the runtime. */
 #define _GNU_SOURCE
 #include "followed.h"
@@ -62,7 +62,7 @@ static int make_room(void)
     return 1;
 }
 
-/* From here on Python is told when memory that begins at `address` is given to somebody, and when a kernel may have
+/* From here on Python is called when memory that begins at `address` is given to somebody, and when a kernel may have
    written to these `bytes`. */
 EXPORTED void stand_in_follow(uintptr_t address, size_t bytes)
 {
@@ -77,7 +77,7 @@ EXPORTED void stand_in_follow(uintptr_t address, size_t bytes)
     unlock_state();
 }
 
-static void tell(struct slot *slot)
+static void notify(struct slot *slot)
 {
     if (stand_in_given == given_room) {
         size_t more = given_room ? 2 * given_room : 256;
@@ -95,14 +95,14 @@ void memory_given(uintptr_t address)
 {
     struct slot *slot = room ? slot_of(slots, room, address) : NULL;
     if (slot && slot->bytes)
-        tell(slot);
+        notify(slot);
 }
 
 void memory_written(uintptr_t address)
 {
     for (size_t index = 0; index < room; index++)
         if (address - slots[index].address < slots[index].bytes)
-            tell(&slots[index]);
+            notify(&slots[index]);
 }
 
 /* Takes out at most `most` of the followed addresses whose memory was given to somebody; how many. */

@@ -2,8 +2,8 @@
    accepted and move nothing, since the other ranks are not there.
 
    Everything that PyTorch does around a collective, streams, flattened copies, events, is its own. What NCCL
-   itself takes on a card is reckoned by formula (nccl.py) and is not allocated here. Prototypes and numbers:
-   nccl.h of NVIDIA/nccl 2.30.7, which its 2.27 to 2.29 have alike. */
+   itself takes on a card is computed by formula (nccl.py) and is not allocated here. Prototypes and numbers:
+   nccl.h of NVIDIA/nccl 2.30.7, the same in 2.27 to 2.29. */
 #define _GNU_SOURCE
 #include "stand_in.h"
 
@@ -21,7 +21,7 @@ struct unique_id {
 };
 
 struct communicator {
-    int ranks, rank; /* UNKNOWN where only the others could tell */
+    int ranks, rank; /* UNKNOWN where only the others know */
     int device;
 };
 

@@ -1,6 +1,6 @@
 /* NCCL's collectives, which move nothing, and the memory that is registered with it.
 
-   What ranks are told of each other is written afterwards, in Python, where it is known (stand_in/ranks).
+   What ranks receive from each other is written afterwards, in Python, where it is known (stand_in/ranks).
    Prototypes: nccl.h and nccl_device/core.h of NVIDIA/nccl 2.30.7. */
 #include "stand_in.h"
 

@@ -123,7 +123,7 @@ EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *m
     return NVML_SUCCESS;
 }
 
-/* This process, as PyTorch's out-of-memory message tells it (reportProcessMemoryInfo,
+/* This process, as PyTorch's out-of-memory message shows it (reportProcessMemoryInfo,
    CUDACachingAllocator.cpp): its number at byte 0 and what it has in use at byte 8 of nvmlProcessInfo_v1_t and of
    its later forms. */
 static int running_processes(const void *handle, unsigned *count, void *infos)

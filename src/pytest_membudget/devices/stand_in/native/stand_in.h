@@ -2,7 +2,7 @@
 
    Everything here is hidden from other libraries (-fvisibility=hidden); what PyTorch and others call is
    declared EXPORTED. Integers stand where the vendor's headers have enumerations, and pointers where they
-   have handles: calling conventions do not tell them apart (System V x86-64 psABI, AAPCS64). */
+   have handles: calling conventions do not distinguish them (System V x86-64 psABI, AAPCS64). */
 #ifndef MEMBUDGET_STAND_IN_H
 #define MEMBUDGET_STAND_IN_H
 
@@ -23,7 +23,7 @@ struct card {
     int blocks_per_multiprocessor;
     int clock_khz, memory_clock_khz;
     int memory_bus_bits;
-    size_t context_bytes;  /* what the process takes beside its allocations */
+    size_t context_bytes;  /* what the process takes in addition to its allocations */
     size_t capacity_bytes; /* allocations together may not take more */
 };
 

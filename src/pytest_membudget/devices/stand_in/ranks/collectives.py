@@ -69,7 +69,7 @@ class Collectives:
 
 
 class _Aside:
-    """Around what is worked out beside the run: no mode of the user's sees it, and no graph is kept."""
+    """A context for computations outside the run: the user's modes do not see them, no graph is kept."""
 
     def __enter__(self) -> None:
         self._guards: list[Any] = [torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 #: (module, attribute path, what it is for)
 PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
-    ("torch.library", "get_kernel", "PyTorch's own collectives, called from what stands around them"),
+    ("torch.library", "get_kernel", "PyTorch's own collectives, called from the functions around them"),
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "the names of all collectives"),
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
     ("torch._C._distributed_c10d", "ProcessGroup.split_group", "how many ranks a part of a group has"),
@@ -13,7 +13,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
         "ProcessGroup._wait_for_pending_works",
         "DistributedDataParallel's buckets",
     ),
-    ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that all ranks have alike"),
+    ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that are the same on all ranks"),
     ("torch._C._distributed_c10d", "FakeProcessGroup", "process groups of the host"),
     ("torch.distributed.distributed_c10d", "_new_process_group_helper", "process groups of any backend"),
     ("torch.distributed.distributed_c10d", "_store_based_barrier", "process groups without other processes"),
@@ -22,12 +22,12 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
     (
         "torch.distributed.fsdp._fully_shard._fsdp_param",
         "FSDPParam.alloc_all_gather_outputs",
-        "telling gathered parameters from a rank's own",
+        "distinguishing gathered parameters from a rank's own",
     ),
     (
         "torch.distributed.fsdp._fully_shard._fsdp_param",
         "FSDPParam.to_sharded_post_forward",
-        "telling gathered parameters from a rank's own",
+        "distinguishing gathered parameters from a rank's own",
     ),
     (
         "torch.distributed.fsdp._fully_shard._fsdp_param_group",

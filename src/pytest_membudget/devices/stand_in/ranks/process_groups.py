@@ -126,5 +126,5 @@ def _without_gloo(wanted: str) -> str:
 
 
 def split_into(ranks: int) -> None:
-    """Tell the stand-in's NCCL how many ranks the next communicator that is split off has."""
+    """Set the number of ranks of the next communicator that the stand-in's NCCL splits off."""
     ctypes.CDLL(None).stand_in_nccl_split_into(ranks)

@@ -107,7 +107,7 @@ def seen_from_host(address: int, size_bytes: int, dtype: torch.dtype) -> torch.T
 
 
 def _alive() -> Any:
-    """Stands for a storage of which nobody says when it ends."""
+    """Replaces a storage whose end nobody reports."""
     return _alive
 
 

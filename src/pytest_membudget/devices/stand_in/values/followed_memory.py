@@ -1,7 +1,7 @@
 """Which tensors' memory was given to somebody else, or written to: what was known of it is true no more.
 
 The stand-in's library sees every allocation (``native/followed.c``), also those of PyTorch's own code that no
-operator tells of, and every launch of a kernel; Python asks it for the addresses that it follows.
+operator reports, and every launch of a kernel; Python asks it for the addresses that it follows.
 """
 
 from __future__ import annotations

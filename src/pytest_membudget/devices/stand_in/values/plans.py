@@ -29,7 +29,7 @@ class Plan:
     )  # fmt: skip
 
     def __init__(self, operator: Any) -> None:
-        #: the operator, or the one without ``out`` that it stands for
+        #: the operator, or its form without ``out``
         self.operator, self.lesson = lesson_with_out(operator)
         self.tensor_positions = tensor_positions(operator)
         self.reads = operator in READS
