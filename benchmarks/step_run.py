@@ -55,7 +55,7 @@ def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     if is_stand_in_loaded() and order["device"] != "stand-in":
-        raise RuntimeError("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD")
+        raise RuntimeError("the stand-in's libraries are loaded: unset LD_PRELOAD")
     if order["way"] == "card":
         driver = _driver() if order["device"] == "cuda" else order["device"]
         return {"outcome": "ok", "versions": _versions(driver)}

@@ -1,7 +1,7 @@
 """How the caching allocator rounds: requests to blocks, blocks to segments (pure functions).
 
 The figures are those of PyTorch's ``c10/core/AllocatorConfig.h`` (read in 2.11, 2.13 and 2.15; before
-2.11 they stood in ``c10/cuda/CUDACachingAllocator.cpp``); the rules those of ``round_size``,
+2.11 they were in ``c10/cuda/CUDACachingAllocator.cpp``); the rules those of ``round_size``,
 ``roundup_power2_next_division`` and ``get_allocation_size`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11.
 """
 
@@ -25,7 +25,7 @@ MIN_LARGE_BYTES: Final = 10 * MIB
 """Large blocks below this share a segment of ``large_segment_size`` (``kMinLargeAlloc``)."""
 
 LARGE_GRANULE_BYTES: Final = 2 * MIB
-"""Larger ones get a segment of their own, of whole granules (``kRoundLarge``)."""
+"""Larger ones get a separate segment, of whole granules (``kRoundLarge``)."""
 
 LARGE_SEGMENT_BYTES: Final = 20 * MIB
 """The default of ``large_segment_size_mb``; the page of the large pool with expandable segments."""
@@ -34,7 +34,7 @@ MAX_REQUEST_BYTES: Final = 2**60
 """Requests of this and more are refused out of hand (``one_exa_bytes``)."""
 
 ROUNDUP_INTERVALS: Final = 16
-"""Powers of two with divisions of their own, from 1 MiB on (``kRoundUpPowerOfTwoIntervals``)."""
+"""Powers of two with separate divisions, from 1 MiB on (``kRoundUpPowerOfTwoIntervals``)."""
 
 
 def block_bytes(size_bytes: int, divisions: Sequence[int] = ()) -> int:

@@ -31,7 +31,7 @@ class Segments:
     def __init__(self, device: DeviceMemory, settings: AllocatorSettings) -> None:
         self._device = device
         self._settings = settings
-        # the smallest rest that is worth a block of its own (should_split): strictly over 1 MiB if large
+        # the smallest rest that is worth a separate block (should_split): strictly over 1 MiB if large
         large_rest = MIN_BLOCK_BYTES if settings.expandable_segments else SMALL_BYTES + 1
         self.small = Pool(is_small=True, min_rest_bytes=MIN_BLOCK_BYTES)
         self.large = Pool(is_small=False, min_rest_bytes=large_rest)

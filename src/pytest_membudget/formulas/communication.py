@@ -2,7 +2,7 @@
 
 Read in torch/distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives}.py of torch 2.13:
 
-- forward: a group is gathered into one flat buffer on a stream of its own and copied out into whole
+- forward: a group is gathered into one flat buffer on a separate stream and copied out into whole
   parameters; the flat buffer is held until the next group has been gathered
   (``all_gather_state``), from this rank's part cast to the type of computing (``flat_foreach_copy_input``);
 - backward: the flat buffer goes once it is copied out, and the group before it in forward is gathered

@@ -76,7 +76,7 @@ def _figure(stage: Stage) -> RankFigure:
 
 
 def has_order(job: Job) -> bool:
-    """Whether the order of ``job``'s tensors is known: training on tapes of its own, without offloading."""
+    """Whether the order of ``job``'s tensors is known: training on the job's tapes, without offloading."""
     trains = job.task == "train" and job.implementation != "megatron" and job.teacher is None
     return trains and not job.offload and job.data_parallel.kind in ("fsdp2", "ddp")
 

@@ -165,7 +165,7 @@ class DataParallel:
     keeps_last_layer: bool = False
     """The last layer stays whole all the same: backward wants it at once (torchtitan until 2025-07)."""
     wraps_ends: bool = False
-    """Embedding, and final norm with head, are groups of their own (torchtitan); else they are in the root,
+    """Embedding, and final norm with head, are separate groups (torchtitan); else they are in the root,
     whole from the start of forward to the end of backward."""
     bucket_mib: float = 25.0
     """DDP's bucket_cap_mb."""

@@ -54,7 +54,7 @@ def group_of(tensors: Iterable[LocalTensor], job: Job, *, reshards: bool | None 
         reduce_type=precision.reduce or precision.compute_type,
         gradient_type=precision.parameters,
         reshards=job.data_parallel.reshards_after_forward if reshards is None else reshards,
-        # without a policy of its own, or from the host, a part is gathered as it is
+        # without a separate policy, or from the host, a part is gathered as it is
         ranks=shard_ranks(job) if precision.policy == "fsdp" and "parameters" not in job.offload else 0,
         each_whole=tuple((padded, tensor.count) for tensor, padded in some),
         accumulates=leaves_none,
@@ -67,5 +67,5 @@ def _padded(tensor: LocalTensor, job: Job) -> int:
 
 
 def root_tensors(tensors: Sequence[LocalTensor]) -> list[LocalTensor]:
-    """Those of embedding and head, which FSDP2's root holds where they are not groups of their own."""
+    """Those of embedding and head, which FSDP2's root holds where they are not separate groups."""
     return [tensor for tensor in tensors if tensor.layer in ("embedding", "head")]

@@ -95,7 +95,7 @@ class Experts:
     shared_intermediate: int = 0
     """Of the shared experts together, which every token passes."""
     shared_gate: bool = False
-    """The shared experts' output is weighted by a gate of its own (Qwen2-MoE)."""
+    """The shared experts' output is weighted by a gate (Qwen2-MoE)."""
     router_bias: bool = False
     """A correction an expert, not learned by gradients (DeepSeek-V3)."""
     gated: bool = True
@@ -122,7 +122,7 @@ class Layer:
     is_parallel: bool = False
     """Attention and feed-forward read the same input (GPT-NeoX, Falcon, Phi-2)."""
     has_post_norms: bool = False
-    """Norms stand after each block too (Gemma 2 and 3), or only there (OLMo 2, BERT)."""
+    """Norms come after each block too (Gemma 2 and 3), or only there (OLMo 2, BERT)."""
     dropout: float = 0.0
     """On each block's output."""
 

@@ -53,7 +53,7 @@ class LayerTensors:
     count: int
     stack: Literal["decoder", "encoder"] = "decoder"
     path: str = ""
-    """Where the stack's layers stand, as ``model.layers``: ``path.NUMBER.name`` is a tensor's name."""
+    """The path of the stack's layers, as ``model.layers``: ``path.NUMBER.name`` is a tensor's name."""
 
     @property
     def elements(self) -> int:
@@ -63,7 +63,7 @@ class LayerTensors:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All parameter tensors of a model, by where they stand in it.
+    """All parameter tensors of a model, by position in it.
 
     ``before`` are on the first pipeline stage (embeddings), ``after`` on the last (final norm, head). A
     tied head is not in ``after``: the embedding's weight is used again.

@@ -2,7 +2,7 @@
 
 Read in bitsandbytes 0.50.2: ``Linear4bit`` and ``Linear8bitLt`` in bitsandbytes/nn/modules.py,
 ``quantize_4bit``, ``quantize_blockwise``, ``get_4bit_type`` and ``int8_vectorwise_quant`` in
-bitsandbytes/functional.py. Every weight has tables of its own. 4-bit storage: ``bnb_4bit_quant_storage``'s
+bitsandbytes/functional.py. Every weight has separate tables. 4-bit storage: ``bnb_4bit_quant_storage``'s
 default, uint8.
 """
 

@@ -19,7 +19,7 @@ def local_tensors(stage: Stage, inventory: Inventory) -> tuple[LocalTensor, ...]
     """Of each kind of tensor of ``inventory``, this rank's part; kinds that its stage has none of are left
     out.
 
-    A tied head is the embedding's weight; with pipeline stages the last one has a copy of its own, as it has
+    A tied head is the embedding's weight; with pipeline stages the last one has a copy, as it has
     for layers that predict tokens further on.
     """
     job = stage.job

@@ -1,7 +1,7 @@
 """What ``torch.compile`` makes of a tape: pointwise chains become one kernel, and are worked out again.
 
 Rules, of AOTAutograd's min-cut partitioner with its defaults (torch/_functorch/partitioners.py) and of
-Inductor (torch/_inductor, torch 2.13): products and fused attention run as kernels of their own, so that what
+Inductor (torch/_inductor, torch 2.13): products and fused attention run as separate kernels, so that what
 they read and what they give is there in any case; backward keeps of those what it needs. All between them is
 fused: none of it is there for itself, and what eager code saves of it is worked out again in backward's
 kernels from what is kept.

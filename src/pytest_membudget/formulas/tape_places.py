@@ -1,7 +1,7 @@
 """What a block's freed tensors leave in the allocator's pool that nothing later fits into.
 
 Best fit in one stretch of memory that grows at its end, neighbours that are free made one: what expandable
-segments are, and what the caching allocator comes to where every tensor has a segment of its own
+segments are, and what the caching allocator comes to if every tensor has a separate segment
 (c10/cuda/CUDACachingAllocator.cpp, torch 2.13: ``get_free_block``, ``try_merge_blocks``).
 """
 

@@ -1,7 +1,7 @@
 """What each implementation calls its parameters.
 
 Transformers' names were read from the modules that version 5.23.0 builds; Megatron's and torchtitan's from
-their code, whose commits stand at their entries.
+their code, whose commits are given at their entries.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ _T5: Final = ModelNames(
 #: Megatron-core's, of NVIDIA/Megatron-LM d98e8a64: models/gpt/gpt_model.py, models/bert/bert_model.py,
 #: transformer/{attention,multi_latent_attention,mlp,multi_token_prediction}.py and transformer/moe. Norms as
 #: the local layers name them; Transformer Engine keeps them in the projection behind
-#: (``linear_qkv.layer_norm_weight``). BERT's layers stand under ``encoder.layers``.
+#: (``linear_qkv.layer_norm_weight``). BERT's layers are under ``encoder.layers``.
 _MEGATRON_BLOCK: Final = FeedForwardNames(fused="linear_fc1", plain_up="linear_fc1", down="linear_fc2")
 _MEGATRON: Final = ModelNames(
     base="",

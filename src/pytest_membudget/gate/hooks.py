@@ -231,7 +231,7 @@ class Gate:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
-        """Tests without a limit have an outcome of their own: they have not failed, and passed nothing."""
+        """Tests without a limit have a separate outcome: they neither pass nor fail."""
         return unset_status(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -93,7 +93,7 @@ def failure_line(report: pytest.TestReport) -> str:
     """The line of a failure that names the exception."""
     crash = getattr(report.longrepr, "reprcrash", None)
     lines = str(crash.message if crash is not None else report.longreprtext).strip().splitlines()
-    return lines[0] if lines else "without a word"
+    return lines[0] if lines else "without a message"
 
 
 def finish_report(

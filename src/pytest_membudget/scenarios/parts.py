@@ -73,7 +73,7 @@ _MODEL_SOURCES: Final = (
         "megatron",
         TABLE,
         "Megatron-LM's arguments as a table, as `{num-layers: 32, hidden-size: 4096, ...}`. Those of "
-        "training and of parallelism count too, where the scenario has no field of its own for them.",
+        "training and of parallelism count too, where the scenario has no field for them.",
     ),
     Field(
         "torchtitan",
@@ -245,7 +245,7 @@ DATA_PARALLEL: Final = Table(
         ),
         _data_parallel(
             "wraps_ends",
-            "Embedding, and final norm with head, are groups of their own, as in torchtitan; else they are "
+            "Embedding, and final norm with head, are separate groups, as in torchtitan; else they are "
             "in the root, whole from the start of forward to the end of backward.",
             "false; true with the implementation torchtitan",
         ),

@@ -45,7 +45,7 @@ def distillation_step(
 
     The mix is torchtune's (``recipes/knowledge_distillation_single_device.py`` at 00d09d0); the factor
     ``temperature**2`` is from Hinton et al., "Distilling the Knowledge in a Neural Network" (2015), section
-    2. Both losses are taken in ``chunks`` along the sequence; the models compute none of their own. Without
+    2. Both losses are taken in ``chunks`` along the sequence; the models compute no loss themselves. Without
     ``labels`` (any tensor or sequence) the loss is the divergence alone, over every position.
 
     The teacher runs first: its temporaries are gone before the student's activations come. It must be in

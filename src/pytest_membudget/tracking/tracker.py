@@ -102,7 +102,7 @@ class Tracker:
         """
         try:
             storage = tensor.untyped_storage()
-        except NotImplementedError:  # a sparse tensor has no storage of its own
+        except NotImplementedError:  # a sparse tensor has no storage itself
             for part in sparse_parts(tensor):
                 self.saw(part, operator, inputs)
             return

@@ -153,8 +153,8 @@ def asked_for_registers(folder):
 
 def test_what_compiling_tells_is_refused_by_name(trace, stand_in):
     assert trace(asked_for_registers, stand_in).value == (
-        "scale.n_regs is known after compiling the Triton kernel, which is not done on the virtual CUDA device "
-        "that budgets are estimated on; launch it with a grid that does not depend on it"
+        "scale.n_regs is known after compiling the Triton kernel, which is not done on the virtual CUDA "
+        "device that budgets are estimated on; launch it with a grid that does not depend on it"
     )
 
 

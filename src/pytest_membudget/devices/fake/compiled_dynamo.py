@@ -50,7 +50,7 @@ def functions_before() -> dict[str, dict[str, Any]]:
 
 
 def introduce_replaced(functions_then: dict[str, dict[str, Any]]) -> None:
-    """Let dynamo take the functions that stand where ``functions_then`` stood for those."""
+    """Let dynamo take the present functions for those in ``functions_then``."""
     from torch._dynamo import trace_rules
     from torch._dynamo.variables import torch as functions
 

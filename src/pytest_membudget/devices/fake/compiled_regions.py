@@ -116,7 +116,7 @@ class CompiledRegions:
         if self._obstacle is None:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # what torch says of its own parts as they are imported
+                    warnings.simplefilter("ignore")  # torch's warnings on its parts when they are imported
                     logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)  # of Triton
                     check_parts(PARTS)
                     self._install_compiler()

@@ -40,7 +40,7 @@ def has_cuda_kernel(name: str) -> bool:
 
 
 def _never_run(*args: Any, **kwargs: Any) -> Any:
-    raise AssertionError("a CUDA kernel was reached on the virtual device: fake tensors stand above it")
+    raise AssertionError("a CUDA kernel was reached on the virtual device: fake tensors should handle it")
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> None:

@@ -24,7 +24,7 @@ aten = torch.ops.aten
 #: tests/devices/fake/test_detours.py fails where a torch counts otherwise.
 _SOLE_OWNER = (4, 2)
 
-#: Backward nodes that write into a tensor of their own, out of place only for fakes.
+#: Backward nodes that write into a new tensor, out of place only for fakes.
 _IN_PLACE_IN_NODE: dict[tuple[str, Any], Any] = {
     ("GatherBackward0", aten.scatter_add.default): aten.scatter_add_.default,
     ("MaxBackward0", aten.scatter.src): aten.scatter_.src,

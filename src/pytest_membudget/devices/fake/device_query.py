@@ -69,7 +69,7 @@ def called_by_engine(frame: FrameType | None) -> bool:
     return frame is None or frame.f_code is _ENGINE_ENTRY
 
 
-#: Frames that stand between C++ and us while a query is dispatched: a mode's own method and its wrappers.
+#: Frames between C++ and us while a query is dispatched: a mode's own method and its wrappers.
 _DISPATCHERS = frozenset(
     {
         "__torch_dispatch__",

@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 #: Whose ``_cache_key``, ``_prep_args_for_hash`` and ``extract_tensor_metadata`` are known.
 KNOWN = ((2, 13), (2, 15))
-#: What torch's own key has no second meaning for: only keys of ours begin with it.
+#: What torch's own key has no second meaning for: only our keys begin with it.
 _OURS = "pytest-membudget"
 _Bypass: Any = fake_tensor._BypassDispatchCache
 _Key: Any = fake_tensor._DispatchCacheKey

@@ -61,7 +61,7 @@ def lookup(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list
 
 
 def roll(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
-    """(self, shifts, dims): one dimension after the other, each into a tensor of its own."""
+    """(self, shifts, dims): one dimension after the other, each into a new tensor."""
     dims = argument(args, kwargs, 2, "dims", ())
     if len(dims) > 1:
         return (len(dims) - 1) * [tensor_bytes(args[0])]

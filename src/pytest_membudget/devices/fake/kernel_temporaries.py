@@ -1,7 +1,7 @@
 """Device memory that ordinary CUDA kernels of PyTorch take for themselves and give back before they return.
 
 A trace on fake tensors does not run the kernels and so does not see it. Each family of operators has its
-rules in a file of its own, with its sources; attention's are in ``attention_temporaries``, and what is known
+rules in a separate file, with its sources; attention's are in ``attention_temporaries``, and what is known
 to be hidden but has no exact rule in ``unmodelled``. docs/how-it-works.md lists them all.
 """
 

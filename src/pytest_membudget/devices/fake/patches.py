@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 
 def install_optimizer_defaults() -> None:
-    """Let optimizers and clipping treat fake tensors as the plain ones they stand for.
+    """Let optimizers and clipping treat fake tensors as the plain ones they represent.
 
     ``foreach`` is the default on CUDA for tensors of these types only.
     """

@@ -1,4 +1,4 @@
-"""Fake tensors print as the tensors they stand for."""
+"""Makes fake tensors print as the tensors they represent."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def _numbers(weights: Sequence[torch.Tensor]) -> int:
 
 
 def _views(flat: torch.Tensor, weights: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Tensors in ``flat``'s storage, one after the other, which autograd takes for tensors of their own."""
+    """Tensors in ``flat``'s storage, one after the other, which autograd takes for separate tensors."""
     views, offset = [], 0
     for weight in weights:
         strides = [math.prod(weight.shape[index + 1 :]) for index in range(weight.dim())]

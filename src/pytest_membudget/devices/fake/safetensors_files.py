@@ -65,7 +65,7 @@ def install_safetensors() -> None:
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """``tensor`` as a plain one on the host, in a storage of its own size."""
+    """``tensor`` as a plain one on the host, in a storage of the tensor's size."""
     host = tensor.detach().to("cpu")
     return host if is_whole(host) else host.clone()
 

@@ -29,7 +29,7 @@ def expected_components() -> dict[str, int]:
 
 
 #: By hand: x, 2x, exp, sin, their sum and its total; in backward the total's gradient, cos, three products.
-#: The two gradients that meet at 2x are added in place, so their sum is no storage of its own.
+#: The two gradients that meet at 2x are added in place, so their sum has no separate storage.
 _FAN_IN_STORAGES = 6 + 5
 
 

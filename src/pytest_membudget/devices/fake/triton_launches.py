@@ -2,7 +2,7 @@
 
 A kernel writes to tensors that its caller has allocated, so the memory is there without it. Nothing is
 compiled, and no driver is asked. What a launch takes for itself on a GPU is kept: autotuning's benchmark has
-a buffer of its own. Read in triton 3.9.0: runtime/jit.py, runtime/autotuner.py, runtime/_allocation.py,
+a separate buffer. Read in triton 3.9.0: runtime/jit.py, runtime/autotuner.py, runtime/_allocation.py,
 testing.py, backends/nvidia/driver.py.
 """
 

@@ -83,7 +83,7 @@ class UnmodelledRuns:
             tally.code, tally.line = place()
 
     def saw_elsewhere(self, name: str) -> None:
-        """An operator with memory of its own ran on a card that the table of hidden bytes says nothing of."""
+        """An operator whose kernel allocates ran on a card that the table of hidden bytes says nothing of."""
         self._elsewhere[name.partition(".")[0]] = None
 
     def caveats(self, root: str) -> list[Caveat]:

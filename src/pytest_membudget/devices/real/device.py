@@ -26,7 +26,7 @@ def made_for(order: Mapping[str, Any]) -> CudaDevice:
     Raises ``UsageMistake`` on the stand-in, where nothing is measured.
     """
     if is_stand_in_loaded():
-        raise UsageMistake("the libraries that stand in for CUDA are loaded: unset LD_PRELOAD to measure")
+        raise UsageMistake("the stand-in's libraries are loaded: unset LD_PRELOAD to measure")
     return CudaDevice()
 
 

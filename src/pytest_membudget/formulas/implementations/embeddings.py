@@ -62,7 +62,7 @@ def rotary_tables(stage: Stage, setting: Setting, style: Style) -> tuple[Term, .
 def embeddings_held(setting: Setting, model: Model) -> tuple[Term, ...]:
     """``inputs_embeds`` and positions, variables of the base model's forward, while its layers run."""
     if model.patches is not None or model.token_types:
-        return ()  # a module of their own made the embeddings: what it gave is the first layer's input
+        return ()  # a separate module made the embeddings: what it gave is the first layer's input
     sizes = setting.sizes()
     kind = setting.stored
     size = bytes_for(sizes.bytes("b s h"), kind)

@@ -73,7 +73,7 @@ def forward_divergence(r: Recorder, name: str, student: Value, teacher: Value) -
     weighted = r.run(f"{name} product", (chances, logs), logs.dims, "fp32", Backward((chances,)))
     filled = r.run(f"{name} filled", (weighted, mask), logs.dims, "fp32", Backward((mask,)))
     rows = student.dims.rsplit(" ", 1)[0]
-    # the sum's gradient is expanded: it is no tensor of its own
+    # the sum's gradient is expanded: it is no separate tensor
     whole = r.run(f"{name} rows", (filled,), rows, "fp32", Backward())
     result = r.run(name, (whole,), "1", "fp32")
     r.hold(chances, mask, logs, filled)

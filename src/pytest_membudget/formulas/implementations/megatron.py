@@ -1,6 +1,6 @@
 """Megatron-LM's ranks: blocks of a stage, what is there all the time, and the step that they make.
 
-A step of Megatron-LM differs from torch's own in that gradients have buffers of their own (``main_grad``)
+A step of Megatron-LM differs from torch's in that gradients have separate buffers (``main_grad``)
 from the start, so none is made by backward but for a moment, and in that a pipeline stage can hold several
 model chunks. Versions read: NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553,
 NVIDIA/TransformerEngine d0067d0da6cb01811b8072a7d304f0e00344ce2b.

@@ -81,7 +81,7 @@ def _router(sizes: MegatronSizes, block: Experts, read: str) -> Iterator[Operato
 
 def _gather(sizes: MegatronSizes, own: Spread, read: str) -> Iterator[Operator]:
     """``MoEAllGatherTokenDispatcher``: all ranks' tokens, of which each keeps its experts'; indices stay."""
-    if own.parts > 1:  # into a buffer that stays; its gradient is a tensor of its own
+    if own.parts > 1:  # into a buffer that stays; its gradient is a separate tensor
         whole = sizes.bytes(own.gathered, sizes.hidden)
         yield Operator("gather_tokens", (read,), (Tensor("gathered_tokens", whole, view_of=read),))
         read = "gathered_tokens"
@@ -210,7 +210,7 @@ def _combine(sizes: MegatronSizes, block: Experts, own: Spread, out: Tensor) -> 
 
 
 def _shared_experts(sizes: MegatronSizes, block: Experts, read: str) -> Iterator[Operator]:
-    """A dense block of their own, split as dense ones are."""
+    """A separate dense block, split as dense ones are."""
     dense = FeedForward(block.shared_intermediate, block.gated, block.activation)
     width = dense.intermediate * (2 if dense.gated else 1)
     yield column_linear(sizes, "shared.fc1", read, "shared.up", width)

@@ -2,7 +2,7 @@
 
 Read in NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553:
 megatron/core/transformer/multi_token_prediction.py. Each has an embedding of its tokens, two norms, a
-projection from twice the width, a layer like the stack's last, a norm, and logits with a loss of its own.
+projection from twice the width, a layer like the stack's last, a norm, and logits with a separate loss.
 """
 
 from __future__ import annotations

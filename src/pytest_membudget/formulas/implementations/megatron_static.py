@@ -189,7 +189,7 @@ def _stand_ins(sizes: MegatronSizes, tensors: Sequence[LocalTensor]) -> list[Ter
 
 
 def _workspaces(sizes: MegatronSizes, stage: Stage) -> list[Term]:
-    """cuBLAS's of the forward's and of the backward's thread; Transformer Engine has one of its own.
+    """cuBLAS's of the forward's and of the backward's thread; Transformer Engine has a separate one.
 
     It is 32 MiB on cards from Hopper on, 4 MiB before (``get_cublas_workspace_size_bytes``).
     """

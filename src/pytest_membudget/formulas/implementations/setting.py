@@ -116,7 +116,7 @@ def setting_of(stage: Stage, model: Model | None = None, tokens: int | None = No
 
 def _shares_table(stage: Stage, model: Model) -> bool:
     """A tied table is shared where there is a head to share it with: not in a classifier, nor between stages
-    (each has a copy of its own)."""
+    (each has its copy)."""
     has_head = model.has_head and not model.classes and stage.job.loss.kind != "none"
     return model.tied and has_head and stage.has_embedding and stage.has_head
 

@@ -86,5 +86,5 @@ def family_of(architecture: str) -> str:
 
 
 def style_of(architecture: str) -> Style:
-    """The style of the class ``architecture``; Llama's where it has none of its own."""
+    """The style of the class ``architecture``; Llama's if it has none."""
     return _STYLES.get(family_of(architecture), _LLAMA)

@@ -34,7 +34,7 @@ def tensors_of_module(module: torch.nn.Module) -> tuple[ParameterTensor, ...]:
 
 
 def inventory_of_module(module: torch.nn.Module) -> Inventory:
-    """The parameters of ``module`` by where they stand: before, in and after its layers.
+    """The parameters of ``module`` by position: before, in and after its layers.
 
     Layers are the members of the list of modules (``nn.ModuleList``, ``nn.Sequential``) that holds the most
     parameters; neighbours with the same tensors are together. Without such a list all tensors are ``before``.

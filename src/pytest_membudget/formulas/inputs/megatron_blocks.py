@@ -25,7 +25,7 @@ def norm_of(fields: Fields) -> Norm:
 
 
 def position_type(fields: Fields) -> str:
-    """How tokens know where they stand. Raises ``UsageMistake``."""
+    """How tokens know their position. Raises ``UsageMistake``."""
     if fields.flag("use-rotary-position-embeddings"):
         return "rope"
     kind = fields.text("position-embedding-type")

@@ -17,7 +17,7 @@ def _states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
 
 
 def _step(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Actions:
-    """In a function of its own: nothing is left for the next parameter."""
+    """In a separate function: nothing is left for the next parameter."""
     return Make("clone", as_large), Make("update", as_large), Free("clone"), Free("update")
 
 

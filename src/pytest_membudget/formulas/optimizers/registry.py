@@ -1,4 +1,4 @@
-"""Which family an optimizer's name and library stand for."""
+"""Finds the family of an optimizer by its name and library."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class Child:
         return {"outcome": "error", "reason": hang_text(overrun, place)}
 
     def _last_answer(self) -> dict[str, Any] | None:
-        """It has ended; a process of its own may keep the pipe open."""
+        """Its pipe has ended; a process that it has started may keep the pipe open."""
         try:
             return self._channel.receive(0)
         except (TimeoutError, ValueError):

@@ -45,7 +45,7 @@ def check_once(device: Device) -> None:
 
 
 def _kept(device: Device, environment: Mapping[str, str]) -> Path:
-    """The file that is there where ``device`` has passed with this torch, Python and release of ours."""
+    """The file that marks that ``device`` passed with this torch, Python and version of this plugin."""
     import torch
 
     names = [device.name, torch.__version__, torch.__file__, sys.version, __version__]

@@ -28,12 +28,12 @@ _CARD_TIMEOUT = 60.0
 
 
 class ServingPlugin:
-    """Collects the given files, then runs each asked-for item in a child process of its own.
+    """Collects the given files, then runs each requested item in a separate child process.
 
-    A child an item: what a test leaves behind, cached blocks and changed modules included, is not there
-    for the next; a crash or a hang ends the child alone. The device, the imports and the collection are
-    there once. The session is left where it is when the other end closes: reports, caches and whatever
-    else plugins write at the end are the user's session's.
+    With one child for each item, nothing that a test leaves behind (cached blocks, changed modules) is there
+    for the next, and a crash or a hang ends the child alone. The device, the imports and the collection are
+    shared. The session does not finish when the other end closes: reports, caches and what other plugins
+    write at the end are written by the user's session.
     """
 
     #: pluggy registers the object under this name
@@ -205,7 +205,7 @@ class ServingPlugin:
 
 
 def _take_temporary_folder(config: pytest.Config, scratch: str, number: int) -> None:
-    """A base of its own for the test's ``tmp_path``, in a folder of its own: a test may delete what is above.
+    """A separate base for the test's ``tmp_path``, in a new folder: a test may delete the folder above.
 
     pytest empties the base when it makes it, and makes no folder above it.
     """

@@ -34,6 +34,4 @@ def no_device():
 
 
 def test_a_worker_on_cuda_refuses_them_however_they_were_loaded(stand_in):
-    assert (
-        stand_in(no_device) == "the libraries that stand in for CUDA are loaded: unset LD_PRELOAD to measure"
-    )
+    assert stand_in(no_device) == "the stand-in's libraries are loaded: unset LD_PRELOAD to measure"

@@ -1,4 +1,4 @@
-"""DistributedDataParallel's reducer, which is C++: it writes numbers of its own to host tensors."""
+"""DistributedDataParallel's reducer, which is C++: it writes its numbers to host tensors."""
 
 from __future__ import annotations
 
