@@ -125,8 +125,8 @@ def _refuse_launcher() -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Scenario files; not in a worker's session, which runs test bodies."""
-    if not file_path.name.endswith(_SCENARIOS) or parent.config.pluginmanager.hasplugin(WORKER):
+    """Files of scenarios and of scripts."""
+    if not file_path.name.endswith(_SCENARIOS):
         return None
     from .scenarios.items import ScenarioFile
 

@@ -116,7 +116,8 @@ def test_a_budget_without_a_name_has_the_number_of_its_place(folder):
     first, second, third = folder.entries("budgets:\n  - gib: 1\n  - x\n  - name: 3\n")
 
     assert [first.name, second.name, third.name] == ["budget#1", "budget#2", "budget#3"]
-    assert second.mistakes == ("f.membudget.yaml:3: x: write a table with name, model and gib or gpu",)
+    remedy = "write a table with name, model or script, and gib or gpu"
+    assert second.mistakes == (f"f.membudget.yaml:3: x: {remedy}",)
 
 
 @pytest.mark.parametrize("name", ["a::b", "a[1]"])

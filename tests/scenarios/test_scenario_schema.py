@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pytest_membudget.budgets.budget import ARGUMENTS
 from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.parts import NUMBER_TYPES, OPTIMIZERS
 from pytest_membudget.scenarios.schema import scenario_schema, schema_text
+from pytest_membudget.scenarios.scripts.fields import SCRIPT
 from tests.scenarios.field_tables import field_tables
 
 ROOT = Path(__file__).parents[2]
@@ -143,3 +145,6 @@ def test_the_docs_have_the_tables_of_all_fields():
     assert field_tables(schema.GROUPS) in page, (
         "put the output of tests.scenarios.field_tables.field_tables(GROUPS) into it"
     )
+    own = tuple(one for one in SCRIPT.fields if one.name not in ARGUMENTS.by_name)
+    page = (ROOT / "docs" / "scripts.md").read_text(encoding="utf-8")
+    assert field_tables({"": own}).lstrip("# \n") in page

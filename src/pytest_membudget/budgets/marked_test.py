@@ -8,6 +8,18 @@ from .budget import Budget
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A script that is run as it is, in place of a test's body."""
+
+    words: tuple[str, ...]
+    """Its path from ``cwd``, or ``-m`` and a module; then its arguments."""
+    cwd: str
+    """The folder that it runs in, absolute."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables by name, in order, above those of the session."""
+
+
+@dataclass(frozen=True, slots=True)
 class MarkedTest:
     """A test with a budget. ``budget`` is None and ``mistake`` set if the mark cannot be used."""
 
@@ -25,3 +37,5 @@ class MarkedTest:
     """What is wrong with the mark, and what to write instead."""
     has_body: bool = True
     """False for a scenario, which formulas estimate."""
+    program: Program | None = None
+    """What runs as its body, where that is a script."""

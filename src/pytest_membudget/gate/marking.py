@@ -14,7 +14,7 @@ from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..errors import MembudgetError
 from ..names import MARKER
-from ..scenarios.items import ScenarioItem
+from ..scenarios.items import EntryItem, ScenarioItem
 
 _MARKED = pytest.StashKey[MarkedTest]()
 
@@ -30,7 +30,7 @@ def has_body(item: pytest.Item) -> bool:
 
 
 def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:
-    """The budget of ``item`` and its place; read once. Marks of a scenario are read by the scenario."""
+    """The budget of ``item`` and its place; read once. Entries of files read their own."""
     known = item.stash.get(_MARKED, None)
     if known is None:
         known = item.stash[_MARKED] = _read(item, settings)
@@ -38,8 +38,8 @@ def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:
 
 
 def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
-    if isinstance(item, ScenarioItem):
-        return item.marked_test
+    if isinstance(item, EntryItem):
+        return item.marked_test(settings.marker_defaults())
     file, line = _place_of(item)
     budget, mistake = None, ""
     marks = [(mark.args, mark.kwargs) for mark in item.iter_markers(MARKER)]

@@ -15,7 +15,7 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
-from ..estimates.estimate import Estimate
+from ..estimates.estimate import Estimate, without_figure
 from ..estimates.estimator import Estimator, NotEstimated
 from ..names import OFF, REQUIRE
 from ..results.test_result import TestResult, with_measurement
@@ -180,7 +180,7 @@ class BudgetSession:
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)
         if test.mistake:
-            return _result(test, Estimate(Verdict(ERROR, test.mistake)))
+            return _result(test, without_figure(test.mistake))
         try:
             return _result(test, self._estimator.estimate(test))
         except MembudgetError as error:

@@ -1,1 +1,1 @@
-"""``*.membudget.yaml``: budgets of training jobs that are not run, computed from formulas."""
+"""``*.membudget.yaml``: budgets of jobs computed from formulas, and of scripts that are run as they are."""

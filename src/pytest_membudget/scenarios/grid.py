@@ -11,8 +11,9 @@ from ..user_input.fields import Table, unknown_field
 from ..user_input.kinds import TABLE, Numbers, Value
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
+from .parts import GRID
 from .reading import Entry, over
-from .schema import GRID, NOT_IN_A_GRID, SCENARIO
+from .schema import NOT_IN_A_GRID
 
 #: Most tests of one grid; more are a mistake.
 _MOST = 10_000
@@ -25,7 +26,7 @@ class Point:
     id: str
     node: Node
     fields: Mapping[str, Node]
-    """Those of ``SCENARIO``."""
+    """Those of the entry's table, without the grid."""
     mistakes: tuple[str, ...] = ()
 
 
@@ -61,7 +62,7 @@ def points_of(entry: Entry) -> list[Point]:
     if grid is None or entry.mistakes:
         return [Point(entry.name, entry.node, fields, entry.mistakes)]
     mistakes = Mistakes()
-    axes = _axes(grid, mistakes)
+    axes = _axes(grid, entry.table, mistakes)
     _check_files(axes, fields, grid, mistakes)
     if mistakes:
         return [Point(entry.name, entry.node, fields, tuple(mistakes.lines))]
@@ -78,11 +79,11 @@ def points_of(entry: Entry) -> list[Point]:
         while id_ in taken:  # values that are written the same
             id_ = f"{id_[:-1]}'" + "]"
         taken.add(id_)
-        points.append(Point(id_, entry.node, _with(fields, chosen)))
+        points.append(Point(id_, entry.node, _with(fields, chosen, entry.table)))
     return points
 
 
-def _axes(grid: Node, mistakes: Mistakes) -> list[_Axis]:
+def _axes(grid: Node, table: Table, mistakes: Mistakes) -> list[_Axis]:
     if not isinstance(grid.value, dict) or not grid.value:
         mistakes.refuse(grid, "grid", "write a table of lists, as in grid: {micro_batch: [1, 2]}")
         return []
@@ -90,7 +91,7 @@ def _axes(grid: Node, mistakes: Mistakes) -> list[_Axis]:
     for key, node in grid.value.items():
         paths = tuple(path.strip() for path in key.split(","))
         for path in paths:
-            _check_path(path, node, mistakes)
+            _check_path(path, table, node, mistakes)
             if path in seen:
                 mistakes.add(node, f"grid: {path} is there twice; leave one of them out")
             seen.add(path)
@@ -102,9 +103,9 @@ def _axes(grid: Node, mistakes: Mistakes) -> list[_Axis]:
     return axes
 
 
-def _check_path(path: str, node: Node, mistakes: Mistakes) -> None:
-    """Check that ``path`` is a field of a scenario, or a key of a table that another module checks."""
-    kind: object = SCENARIO
+def _check_path(path: str, table: Table, node: Node, mistakes: Mistakes) -> None:
+    """Check that ``path`` is a field of ``table``, or a key of a table that another module checks."""
+    kind: object = table
     prefix = ""
     for name in path.split("."):
         if isinstance(kind, Table):
@@ -147,11 +148,11 @@ def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> I
             mistakes.refuse(child, f"grid: {key}", f"write a list of {len(paths)} values, one a field")
 
 
-def _with(fields: Mapping[str, Node], chosen: Sequence[tuple[str, Node]]) -> dict[str, Node]:
+def _with(fields: Mapping[str, Node], chosen: Sequence[tuple[str, Node]], table: Table) -> dict[str, Node]:
     result = dict(fields)
     for path, node in chosen:
         name, *rest = path.split(".")
-        value = _put(SCENARIO.by_name[name].kind, result.get(name), rest, node)
+        value = _put(table.by_name[name].kind, result.get(name), rest, node)
         if value.value is None:
             result.pop(name, None)
         else:

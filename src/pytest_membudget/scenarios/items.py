@@ -1,9 +1,9 @@
-"""Scenario files as pytest collects them: each budget, and each point of its grid, is a test."""
+"""``*.membudget.yaml`` as pytest collects it: each entry, and each point of its grid, is a test."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..budgets.marked_test import MarkedTest
+from ..budgets.marked_test import MarkedTest, Program
 from ..budgets.node_ids import key_of, nodeid_of
 from ..errors import UsageMistake
-from ..names import MARKER
+from ..names import MARKER, WORKER
 
 if TYPE_CHECKING:
     from .grid import Point
@@ -32,7 +32,7 @@ class ScenarioTest(MarkedTest):
 class ScenarioFile(pytest.File):
     """One ``*.membudget.yaml``."""
 
-    def collect(self) -> Iterator[ScenarioItem]:
+    def collect(self) -> Iterator[EntryItem]:
         """Its tests. A file that is not YAML or has no budgets fails here; a bad budget fails its test."""
         from .grid import points_of
         from .reading import read_entries
@@ -42,8 +42,9 @@ class ScenarioFile(pytest.File):
         except UsageMistake as error:
             raise self.CollectError(str(error)) from None
         for entry in entries:
+            kind = ScriptItem if entry.is_script else ScenarioItem
             for point in points_of(entry):
-                yield ScenarioItem.from_parent(self, name=point.id, point=point)
+                yield kind.from_parent(self, name=point.id, point=point)
 
     @property
     def shown(self) -> str:
@@ -58,33 +59,23 @@ class ScenarioFile(pytest.File):
         return ScenarioReader(Path(self.path).parent)
 
 
-class ScenarioItem(pytest.Item):
-    """One budget at one point of its grid. It has no body, and passes or fails by its estimate."""
+class EntryItem(pytest.Item):
+    """One entry at one point of its grid."""
 
     def __init__(self, *, point: Point, **rest: Any) -> None:
         super().__init__(**rest)
         self.point = point
         self.add_marker(getattr(pytest.mark, MARKER)())
 
-    def runtest(self) -> None:
-        """Never called: the gate passes or fails it by its estimate."""
-        pytest.skip("is an analytic budget; run pytest with --membudget to check it")
+    def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
+        """The ``MarkedTest`` of this item; ``defaults`` are those of the settings."""
+        raise NotImplementedError
 
     @property
-    def marked_test(self) -> ScenarioTest:
-        """The ``MarkedTest`` of this item; its budget is read when it is estimated."""
+    def file(self) -> ScenarioFile:
+        """The file that it is written in."""
         assert isinstance(self.parent, ScenarioFile)
-        return ScenarioTest(
-            nodeid=nodeid_of(self),
-            key=key_of(self),
-            path=str(self.path),
-            file=self.parent.shown,
-            line=self.line,
-            budget=None,
-            has_body=False,
-            point=self.point,
-            reader=self.parent.reader,
-        )
+        return self.parent
 
     @property
     def line(self) -> int:
@@ -94,3 +85,48 @@ class ScenarioItem(pytest.Item):
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Its place in its file."""
         return self.path, self.line - 1, self.name
+
+    @property
+    def _ids(self) -> dict[str, Any]:
+        path, file = str(self.path), self.file.shown
+        return {"nodeid": nodeid_of(self), "key": key_of(self), "path": path, "file": file, "line": self.line}
+
+
+class ScenarioItem(EntryItem):
+    """A job that formulas compute. It has no body, and passes or fails by its estimate."""
+
+    def runtest(self) -> None:
+        """Never called: the gate passes or fails it by its estimate."""
+        pytest.skip("is an analytic budget; run pytest with --membudget to check it")
+
+    def marked_test(self, defaults: Mapping[str, Any]) -> ScenarioTest:
+        """See ``EntryItem``; its budget is read when it is estimated."""
+        reader = self.file.reader
+        return ScenarioTest(**self._ids, budget=None, has_body=False, point=self.point, reader=reader)
+
+
+class ScriptItem(EntryItem):
+    """A program that is run as it is, by a worker."""
+
+    def runtest(self) -> None:
+        """Run the program; outside of a worker nothing runs."""
+        if not self.config.pluginmanager.hasplugin(WORKER):
+            pytest.skip("is a script with a budget; run pytest with --membudget to check it")
+        from .scripts.running import run_program
+
+        run_program(self._program())
+
+    def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
+        """See ``EntryItem``."""
+        from .scripts.reading import read_limits
+
+        try:
+            program, budget = self._program(), read_limits(self.point, defaults)
+        except UsageMistake as error:
+            return MarkedTest(**self._ids, budget=None, mistake=str(error))
+        return MarkedTest(**self._ids, budget=budget, program=program)
+
+    def _program(self) -> Program:
+        from .scripts.reading import read_program
+
+        return read_program(self.point, self.path.parent)

@@ -1,4 +1,4 @@
-"""The fields of a scenario that are tables, each with its fields."""
+"""Fields of entries: the name and the grid that each may have, and those of a scenario that are tables."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")
 OPTIMIZERS: Final = (
     *("adamw", "adam", "nadam", "radam", "adamax", "adadelta", "adagrad", "asgd", "rmsprop", "rprop", "sgd"),
     *("adafactor", "lion", "muon"),
+)
+
+
+NAME: Final = Field(
+    "name", text("llama3-8b"), "What the test is called; each name once a file.", required=True
+)
+GRID: Final = Field(
+    "grid",
+    TABLE,
+    "A test for each combination: lists of values by field, as `micro_batch: [1, 2, 4]`, "
+    "`optimizer.implementation: [foreach, fused]`; several that go together: "
+    "`micro_batch, gib: [[1, 40], [2, 60]]`.",
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import UsageMistake
@@ -11,10 +11,13 @@ from ..user_input.fields import Table, unknown_field
 from ..user_input.mistakes import Mistakes, nearest
 from ..user_input.nodes import Node
 from ..user_input.yaml_nodes import read_yaml
-from .schema import BUDGET
+from .parts import GRID
+from .schema import BUDGET, NOT_IN_DEFAULTS, SCENARIO
+from .scripts.fields import SCRIPT
 
 _DEFAULTS, _BUDGETS = "defaults", "budgets"
 _KEYS = (_DEFAULTS, _BUDGETS)
+_SCRIPT = "script"
 _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {config: llama3-8b.json}}]"
 
 
@@ -27,6 +30,13 @@ class Entry:
     fields: Mapping[str, Node]
     mistakes: tuple[str, ...] = ()
     """Mistakes found so far."""
+    table: Table = SCENARIO
+    """Describes its fields, without the grid."""
+
+    @property
+    def is_script(self) -> bool:
+        """Whether a program is run for it; else formulas compute it."""
+        return self.table is SCRIPT
 
 
 def read_entries(path: Path, shown: str) -> list[Entry]:
@@ -66,9 +76,9 @@ def _defaults(node: Node | None) -> Mapping[str, Node]:
         raise UsageMistake(f"{node.place}: defaults: {node.text}: write a table of fields, as in a budget")
     mistakes = Mistakes()
     for name, child in node.value.items():
-        if name == "name":
-            mistakes.add(child, "name cannot have a default: each budget has its own")
-        elif name not in BUDGET.by_name:
+        if name in NOT_IN_DEFAULTS:
+            mistakes.add(child, f"{name} cannot have a default: each budget has its own")
+        elif name not in BUDGET.by_name and name not in SCRIPT.by_name:
             mistakes.refuse(child, name, unknown_field(BUDGET, name))
     mistakes.raise_all()
     return {name: child for name, child in node.value.items() if child.value is not None}
@@ -80,7 +90,7 @@ def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[Entry]:
         entry = _entry(number, node, defaults)
         if entry.name in places:
             taken = f"{entry.node.place}: name: {entry.name} is taken at {places[entry.name]}; write another"
-            entry = Entry(f"{entry.name}#{number}", entry.node, entry.fields, (*entry.mistakes, taken))
+            entry = replace(entry, name=f"{entry.name}#{number}", mistakes=(*entry.mistakes, taken))
         places[entry.name] = entry.node.place
         entries.append(entry)
     return entries
@@ -89,19 +99,27 @@ def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[Entry]:
 def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> Entry:
     unnamed = f"budget#{number}"
     if not isinstance(node.value, dict):
-        mistake = f"{node.place}: {node.text}: write a table with name, model and gib or gpu"
+        mistake = f"{node.place}: {node.text}: write a table with name, model or script, and gib or gpu"
         return Entry(unnamed, node, {}, (mistake,))
-    fields = merged(BUDGET, defaults, node.value)
-    name = fields.get("name")
-    if name is None:
-        return Entry(unnamed, node, fields)
-    if not isinstance(name.value, str) or not name.value.strip():
-        return Entry(unnamed, node, fields)
+    table, other = (SCRIPT, SCENARIO) if _is_script(node.value) else (SCENARIO, SCRIPT)
+    # a file may have scripts and scenarios: what only the other kind has is no default for this one
+    others = other.by_name.keys() - table.by_name.keys()
+    below = {name: child for name, child in defaults.items() if name not in others}
+    entry = Entry(unnamed, node, merged(table, below, node.value), table=table)
+    name = entry.fields.get("name")
+    if name is None or not isinstance(name.value, str) or not name.value.strip():
+        return entry
     for forbidden in ("::", "[", "]", "\n"):
         if forbidden in name.value:
             mistake = f"{name.place}: name: {name.text}: write it without {forbidden!r}"
-            return Entry(unnamed, node, fields, (mistake,))
-    return Entry(name.value, node, fields)
+            return replace(entry, mistakes=(mistake,))
+    return replace(entry, name=name.value)
+
+
+def _is_script(fields: Mapping[str, Node]) -> bool:
+    grid = fields[GRID.name].value if GRID.name in fields else None
+    varied = [path.strip() for key in grid for path in key.split(",")] if isinstance(grid, dict) else []
+    return _SCRIPT in (*fields, *varied)
 
 
 def merged(table: Table, below: Mapping[str, Node], above: Mapping[str, Node]) -> dict[str, Node]:

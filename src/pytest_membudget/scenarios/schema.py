@@ -14,19 +14,22 @@ from typing import Any, Final, get_args
 from ..budgets.budget import ARGUMENTS
 from ..formulas.job import Compiled, Degrees, Job, Offload
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import TABLE, Choice, ListOf, text, whole
+from ..user_input.kinds import TABLE, Choice, ListOf, whole
 from .parts import (
     CHECKPOINTING,
     DATA_PARALLEL,
     GENERATE,
+    GRID,
     LOSS,
     METHOD,
     MODEL,
+    NAME,
     OPTIMIZER,
     PRECISION,
     TEACHER,
     FieldsOf,
 )
+from .scripts.fields import SCRIPT
 
 _job = FieldsOf(Job)
 _degree = FieldsOf(Degrees)
@@ -40,7 +43,7 @@ def _shared(*names: str) -> tuple[Field, ...]:
 #: Groups of fields, in the order of the docs.
 GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The budget": (
-        Field("name", text("llama3-8b"), "What the test is called; each name once a file.", required=True),
+        NAME,
         *_shared("gib", "gpu"),
         Field(
             "gpus",
@@ -204,15 +207,10 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
 
 _ALL: Final = tuple(one for group in GROUPS.values() for one in group)
 
-GRID: Final = Field(
-    "grid",
-    TABLE,
-    "A test for each combination: lists of values by field, as `micro_batch: [1, 2, 4]`, "
-    "`optimizer.implementation: [foreach, fused]`; several that go together: "
-    "`micro_batch, gib: [[1, 40], [2, 60]]`.",
-)
-#: Where a grid's tests are made.
+#: What says which tests an entry makes.
 NOT_IN_A_GRID: Final = ("name", "grid")
+#: What each entry says itself.
+NOT_IN_DEFAULTS: Final = ("name", "script")
 
 SCENARIO: Final = Table(_ALL)
 """One test: a budget whose grid is expanded."""
@@ -223,8 +221,8 @@ JSON_SCHEMA: Final = Path(__file__).with_name("membudget.schema.json")
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The JSON Schema of scenario files; draft 7, which editors for YAML read."""
-    references = {one.name: {"$ref": f"#/definitions/{one.name}"} for one in BUDGET.fields}
+    """The JSON Schema of these files; draft 7, which editors for YAML read."""
+    scenario, script = _references(BUDGET.fields), _references((*SCRIPT.fields, GRID), "script.")
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Budgets of GPU memory (*.membudget.yaml)",
@@ -233,7 +231,11 @@ def scenario_schema() -> dict[str, Any]:
             "defaults": {
                 "description": "Fields of all budgets that do not say otherwise; null leaves one out there.",
                 "type": ["object", "null"],
-                "properties": {name: place for name, place in references.items() if name != "name"},
+                "properties": {
+                    name: place
+                    for name, place in {**script, **scenario}.items()
+                    if name not in NOT_IN_DEFAULTS
+                },
                 "additionalProperties": False,
             },
             "budgets": {
@@ -241,17 +243,27 @@ def scenario_schema() -> dict[str, Any]:
                 "type": "array",
                 "minItems": 1,
                 "items": {
-                    "type": "object",
-                    "properties": references,
-                    "required": ["name"],
-                    "additionalProperties": False,
+                    "if": {"required": ["script"]},
+                    "then": _entry(script),
+                    "else": _entry(scenario),
                 },
             },
         },
         "required": ["budgets"],
         "additionalProperties": False,
-        "definitions": {one.name: one.json_schema() for one in BUDGET.fields},
+        "definitions": {
+            **{one.name: one.json_schema() for one in BUDGET.fields},
+            **{f"script.{one.name}": one.json_schema() for one in (*SCRIPT.fields, GRID)},
+        },
     }
+
+
+def _references(fields: tuple[Field, ...], before: str = "") -> dict[str, Any]:
+    return {one.name: {"$ref": f"#/definitions/{before}{one.name}"} for one in fields}
+
+
+def _entry(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
 
 
 def schema_text() -> str:

@@ -12,6 +12,8 @@ from types import CodeType, FrameType
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
+#: What runs between the user's lines and PyTorch; what users call, as ``assume``, is not hidden.
+_HIDDEN_OWN = ("allocator", "cache", "devices", "scenarios", "tracking", "worker")
 _STEPS = os.path.join(_PACKAGE, "steps", "")
 
 
@@ -74,7 +76,7 @@ def users_source() -> SourceFinder:
     import pluggy
     import torch
 
-    own = [os.path.join(_PACKAGE, name) for name in ("allocator", "cache", "devices", "tracking", "worker")]
+    own = [os.path.join(_PACKAGE, name) for name in _HIDDEN_OWN]
     others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
     return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 from ...budgets.budget import Budget
@@ -23,7 +23,7 @@ Answer = dict[str, Any]
 
 def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> Request:
     """The request for ``test``; ``snapshot``: where to write its snapshot."""
-    return {
+    request = {
         "key": test.key,
         "file": test.path,
         "gpu": budget.gpu or default_gpu,
@@ -31,6 +31,8 @@ def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: st
         "metric": budget.metric,
         "snapshot": snapshot,
     }
+    # for the cache of estimates: the worker reads the program from the file
+    return request if test.program is None else {**request, "program": astuple(test.program)}
 
 
 def of_rank(request: Request, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:

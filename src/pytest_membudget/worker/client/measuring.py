@@ -19,7 +19,7 @@ from ...hardware.gpus import find_gpu
 from ..ranks.launch_ranks import measure_ranks
 from .answers import read_answer, request_for
 from .client import Worker
-from .order import CUDA, CUDA_GROUP, Order
+from .order import CUDA, CUDA_GROUP, Order, for_program
 from .workers import Workers
 
 #: Drivers reserve different amounts of the same card for themselves (see gpus.yaml).
@@ -43,6 +43,7 @@ class MeasuringEstimator(Estimator):
         """
         self._environment = environment
         self._order = replace(order, device=device, backend=backend, records=False, processes=1)
+        self._start = start
         self._workers = Workers(self._order, start=start)
         self._card: Mapping[str, Any] | None = None
 
@@ -93,15 +94,24 @@ class MeasuringEstimator(Estimator):
 
     def _measured(self, test: MarkedTest, budget: Budget) -> Estimate:
         try:
-            answer = self._workers.ask(request_for(test, budget, self._order.gpu))
+            answer = self._workers_for(test).ask(request_for(test, budget, self._order.gpu))
         except WorkerFailure as error:
             return self._on_card(without_figure(str(error), budget))
         return self._on_card(read_answer(budget, answer))
 
+    def _workers_for(self, test: MarkedTest) -> Workers:
+        """Those with the variables of ``test``; no other process is on the card meanwhile."""
+        order = for_program(self._order, test.program)
+        if order != self._order:
+            self._workers.close()
+            self._order, self._workers = order, Workers(order, start=self._start)
+        return self._workers
+
     def _measured_ranks(self, test: MarkedTest, budget: Budget) -> Estimate:
         request = request_for(test, budget, self._order.gpu)
         with lock_gpus(visible_names(self._environment, budget.gpus)):
-            return self._on_card(read_answer(budget, measure_ranks(self._order, budget.gpus, request)))
+            order = for_program(self._order, test.program)
+            return self._on_card(read_answer(budget, measure_ranks(order, budget.gpus, request)))
 
     def _on_card(self, estimate: Estimate) -> Estimate:
         """``estimate`` with the driver's name of the card, if it is known."""

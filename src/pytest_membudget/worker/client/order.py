@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ...budgets.marked_test import Program
 from ...devices.fake.cluster.shown_backend import LAUNCHERS
 from ...devices.stand_in.building import Built
 from ...devices.stand_in.environment import stand_in_environment
@@ -51,6 +52,8 @@ class Order:
     """Whether it reports what its tests have read, for the cache of estimates."""
     processes: int = 1
     """How many of its tests may run at once."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of its process, above those of the session: a script's own."""
     backend: str = CUDA_GROUP
     """The backend of process groups when measuring; with ``nccl`` each rank needs a CUDA device."""
 
@@ -64,15 +67,24 @@ class Order:
     """The tests that the session has collected."""
 
 
+def for_program(order: Order, program: Program | None) -> Order:
+    """``order`` for workers that run ``program``, or tests where it is None.
+
+    Its variables are there before anything is imported, as those of a process of its own are.
+    """
+    return replace(order, environment=program.environment if program is not None else ())
+
+
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:
     """The environment variables of a worker for ``order``; ``scratch``: the folder of its temporary files."""
+    own = {**os.environ, **dict(order.environment)}
     if order.device == VIRTUAL:
-        return {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        return {**own, "CUDA_VISIBLE_DEVICES": ""}
     if order.libraries is not None:
-        environment = {**SYMBOLS, **os.environ}
+        environment = {**SYMBOLS, **own}
         card = find_gpu(order.gpu)
         return stand_in_environment(
             order.libraries, card, order.cards, environment, unlimited=True, scratch=scratch
         )
     # torch.cuda.is_available() must not initialize the driver, which does not survive a fork
-    return {**SYMBOLS, **os.environ, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    return {**SYMBOLS, **own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}

@@ -22,7 +22,7 @@ from ..ranks.rank_estimates import answer_of_ranks
 from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
 from .client import Worker
 from .order import STAND_IN as ON_STAND_IN
-from .order import VIRTUAL, Order
+from .order import VIRTUAL, Order, for_program
 from .workers import Workers
 
 
@@ -50,7 +50,7 @@ class TracingEstimator(Estimator):
         self._cache_for = cache_for
         self._report_folder = report_folder
         self._start = start
-        self._workers: dict[tuple[str, str, int], Workers] = {}
+        self._workers: dict[tuple[object, ...], Workers] = {}
         self._caches: list[EstimateCache] = []
         #: node ids of tests that only workers have collected, by file
         self._uncollected: dict[str, list[str]] = {}
@@ -58,7 +58,7 @@ class TracingEstimator(Estimator):
     def expect(self, test: MarkedTest) -> None:
         """Send the request of ``test`` ahead, if several tests may run at once."""
         if test.budget is not None:
-            self._workers_for(test.budget).expect(
+            self._workers_for(test, test.budget).expect(
                 first_requests(self._request(test, test.budget), test.budget)
             )
 
@@ -66,7 +66,7 @@ class TracingEstimator(Estimator):
         """The estimate of ``test``, with a report of each rank that decides its verdict."""
         budget = test.budget
         assert budget is not None
-        workers = self._workers_for(budget)
+        workers = self._workers_for(test, budget)
         asked = workers.asked
         request = self._request(test, budget)
         try:
@@ -107,11 +107,12 @@ class TracingEstimator(Estimator):
         snapshot = os.path.abspath(folder / _snapshot_of(test)) if folder is not None else None
         return request_for(test, budget, self._order.gpu, snapshot)
 
-    def _workers_for(self, budget: Budget) -> Workers:
-        return self._workers_of(self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ)))
+    def _workers_for(self, test: MarkedTest, budget: Budget) -> Workers:
+        order = self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ))
+        return self._workers_of(for_program(order, test.program))
 
     def _workers_of(self, order: Order) -> Workers:
-        key = (order.device, order.gpu, order.cards)
+        key = (order.device, order.gpu, order.cards, order.environment)
         if key not in self._workers:
             cache = self._cache_for(order)
             self._caches += [cache] if cache is not None else []

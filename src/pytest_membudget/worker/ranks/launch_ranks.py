@@ -33,14 +33,14 @@ def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[s
     try:
         with tempfile.TemporaryFile() as output:
             message = {**order.to_json(), "gpus": gpus, "request": dict(request), "folder": folder}
-            return _ask(message, output)
+            return _ask(message, output, dict(order.environment))
     finally:
         end_groups(Path(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ask(message: Mapping[str, Any], output: IO[bytes]) -> dict[str, Any]:
-    process, channel = start_process(_AGENT, output, {**SYMBOLS, **os.environ})
+def _ask(message: Mapping[str, Any], output: IO[bytes], environment: Mapping[str, str]) -> dict[str, Any]:
+    process, channel = start_process(_AGENT, output, {**SYMBOLS, **os.environ, **environment})
     try:
         channel.send(message)
         answer = next_message(channel, process.pid, message["timeout"] + _GRACE)

@@ -43,7 +43,7 @@ _LAUNCHERS = (
     "MASTER_PORT",
 )
 #: Whose frames say nothing to the user of a test.
-_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "threading")
+_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "runpy", "threading")
 
 
 def explain(
@@ -70,9 +70,7 @@ def explain(
 
 def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
     """The answer for a test that runs out of memory, at the innermost line of the user's own code."""
-    source = users_source()
-    entries = [entry for entry in excinfo.traceback if source.is_users(str(entry.path))]
-    where = _place_of(item, entries[-1]) if entries else _place(item, excinfo)
+    where = _users_place(item, excinfo) or _place(item, excinfo)
     # what PyTorch advises for any such error follows; ours fits what holds the memory
     reason = str(excinfo.value).partition(_GENERAL_ADVICE)[0].strip()
     calls = _calls(item, excinfo)
@@ -112,7 +110,7 @@ def _asks_for_a_launcher(error: BaseException) -> bool:
 def _one_line(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     """The first line of what the exception says; of a doctest, which begins with its source, the last."""
     lines = _words(item, excinfo).splitlines() or [excinfo.type.__name__]
-    return _cut(lines[0] if isinstance(item, pytest.Function) else lines[-1])
+    return _cut(lines[-1] if _has_own_words(item) else lines[0])
 
 
 def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
@@ -121,20 +119,37 @@ def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> s
     try:
         if isinstance(error, pytest.FixtureLookupError):  # whose text is the arguments that it was made with
             return str(error.formatrepr().errorstring).strip()
-        if not isinstance(item, pytest.Function):  # a doctest, or what a conftest collects
+        if _has_own_words(item):
             return str(item.repr_failure(excinfo)).strip() or str(error).strip()
         return str(error).strip()
     except Exception as trouble:
         return f"(its text cannot be had: {type(trouble).__name__})"
 
 
+def _has_own_words(item: pytest.Item) -> bool:
+    """Whether it says itself what an exception means: a doctest, or what a conftest collects."""
+    is_plain = isinstance(item, pytest.Function) or type(item).repr_failure is pytest.Item.repr_failure
+    return not is_plain
+
+
 def _place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """The innermost line of the traceback in the test's own file, else the test's first line."""
+    """The innermost line of the traceback in the test's own file, else the test's first line.
+
+    What is no function has no code in its file: a script's is the innermost line of the user's own.
+    """
     for entry in reversed(list(excinfo.traceback)):
         if str(entry.path) == str(item.path):
             return _place_of(item, entry)
     path, line, _ = item.location
-    return f"{path}:{(line or 0) + 1}"
+    users = "" if isinstance(item, pytest.Function) else _users_place(item, excinfo)
+    return users or f"{path}:{(line or 0) + 1}"
+
+
+def _users_place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The innermost line of the user's own code; empty if there is none."""
+    source = users_source()
+    entries = [entry for entry in excinfo.traceback if source.is_users(str(entry.path))]
+    return _place_of(item, entries[-1]) if entries else ""
 
 
 def _place_of(item: pytest.Item, entry: Any) -> str:

@@ -1,0 +1,1 @@
+"""Entries of ``*.membudget.yaml`` with ``script:``: a program that is run as it is."""

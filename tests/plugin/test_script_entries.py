@@ -1,0 +1,202 @@
+"""Entries with ``script:``: programs run as they are, held to budgets as marked tests are."""
+
+import pytest
+
+MIB = 2**20
+FILES = {
+    "jobs/train.py": """
+        import argparse
+        import os
+        import pickle
+        import sys
+
+        from model import buffer  # next to the script, and another one than the tests'
+
+        class Config: ...
+
+        if __name__ == "__main__":
+            parser = argparse.ArgumentParser()
+            parser.add_argument("--mib", type=int)
+            parser.add_argument("--text", default="")
+            parser.add_argument("--exit", default=None)
+            options = parser.parse_args()
+            pickle.loads(pickle.dumps(Config()))  # finds its class in the module __main__
+            assert os.path.samefile(sys.argv[0], __file__)
+            assert os.path.basename(os.getcwd()) == "jobs"
+            mib = options.mib + len(options.text) + int(os.environ["MIB_AT_START"])
+            kept = buffer(mib)
+            if options.exit is not None:
+                sys.exit(int(options.exit))
+        """,
+    "jobs/model.py": """
+        import torch
+
+        def buffer(mib):
+            return torch.empty(mib * 2**20, dtype=torch.uint8, device="cuda")
+        """,
+    "jobs/ranks.py": """
+        import os
+
+        import torch
+        from torch.distributed import get_world_size, init_process_group
+
+        init_process_group("nccl")
+        assert get_world_size() == int(os.environ["WORLD_SIZE"]) == 2
+        kept = torch.empty(2**20 * (1 + int(os.environ["RANK"])), dtype=torch.uint8, device="cuda")
+        """,
+    "conftest.py": """
+        import os
+
+        # before the program is run: what is imported then, as torch is, sees its variables
+        os.environ["MIB_AT_START"] = os.environ.get("MORE_MIB", "0")
+        """,
+    "jobs/forever.py": """
+        import torch
+
+        kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
+        while True:
+            pass
+        """,
+    "jobs/empty.py": "",
+    "model.py": "",
+    "test_other.py": """
+        import model
+        import pytest
+        from holding import hold
+
+        @pytest.mark.mem_budget(gib=1)
+        def test_marked():
+            kept = hold(0.5)
+        """,
+    "train.membudget.yaml": """
+        defaults:
+          cwd: jobs
+          gib: 1
+        budgets:
+          - name: trains
+            script: train.py --mib=64 --text 'two words.'
+          - name: over
+            script: train.py --mib=1026
+          - name: module
+            script: -m train --mib=3
+          - name: grid
+            grid: {script: ['train.py --mib=1', 'train.py --mib=2']}
+          - name: environment
+            script: train.py --mib=1
+            environment: {MORE_MIB: 4}
+          - name: good-end
+            script: train.py --mib=1 --exit=0
+          - name: bad-end
+            script: train.py --mib=1 --exit=3
+          - name: usage
+            script: train.py --mbi=1
+          - name: takes-nothing
+            script: empty.py
+          - name: ranks
+            script: ranks.py
+            gpus: 2
+          - name: missing
+            script: trian.py
+        """,
+}
+PEAKS = {
+    "trains": 64 + len("two words."),
+    "over": 1026,
+    "module": 3,
+    "grid[script=train.py --mib=1]": 1,
+    "grid[script=train.py --mib=2]": 2,
+    "environment": 5,
+    "good-end": 1,
+    "ranks": 2,
+    "test_marked": 512,
+}
+FAILED = {"over", "bad-end", "usage", "takes-nothing", "missing"}
+
+
+@pytest.fixture(scope="module")
+def run(session_of, both_ways):
+    return session_of(FILES, "--membudget", *both_ways)
+
+
+def test_what_a_program_allocates_is_its_estimate(run):
+    assert {name: run.allocated(name) / MIB for name in PEAKS if name != "ranks"} == {
+        name: size for name, size in PEAKS.items() if name != "ranks"
+    }
+    assert {name for name, outcome in run.outcomes.items() if outcome != "passed"} == FAILED
+
+
+def test_each_rank_runs_the_program(run):
+    reports = run.rows["ranks"]["estimates"]
+
+    assert max(report["peak"]["allocated_bytes"] for report in reports) == PEAKS["ranks"] * MIB
+
+
+def test_its_lines_hold_the_memory(run):
+    [holder] = run.rows["over"]["estimates"][0]["holders"]
+
+    assert holder["location"] == "jobs/model.py:4"
+    assert "train.membudget.yaml:7: gib: 1" in run.text("over")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bad-end", "ScriptExit in call at jobs/train.py:22 on {device}: exit status 3"),
+        ("usage", "unrecognized arguments: --mbi=1"),
+        ("takes-nothing", "allocated nothing on cuda"),
+        ("missing", "train.membudget.yaml:28: script: trian.py: there is no "),
+    ],
+)
+def test_a_program_that_cannot_be_estimated_says_why(run, name, message):
+    assert message.format(device=run.said_device) in run.text(name)
+
+
+def test_an_endless_program_ends_at_the_time_limit(session_of):
+    entry = "budgets: [{name: forever, gib: 1, script: jobs/forever.py}]"
+    files = {"jobs/forever.py": FILES["jobs/forever.py"], "f.membudget.yaml": entry}
+    run = session_of(files, "--membudget", "--membudget-timeout=5")
+
+    assert "jobs/forever.py:" in run.text("forever")
+    assert run.outcomes == {"forever": "failed"}
+
+
+def test_without_the_flag_no_program_runs(session_of):
+    files = {"f.py": "raise SystemError", "f.membudget.yaml": "budgets: [{name: one, gib: 1, script: f.py}]"}
+    run = session_of(files, report=False)
+
+    assert run.outcomes == {"one": "skipped"}
+    assert "--membudget" in run.message("one")
+
+
+# The cache
+
+KEPT = """
+    defaults: {{gib: 1, cwd: jobs}}
+    budgets:
+      - {{name: budget, gib: {gib}, script: train.py --mib=8}}
+      - {{name: arguments, script: train.py --mib={mib}}}
+      - {{name: environment, script: train.py --mib=8, environment: {{MORE_MIB: '{more}'}}}}
+      - {{name: module, script: other.py}}
+    """
+
+
+def test_a_program_is_estimated_again_if_it_has_changed_and_not_if_its_budget_has(
+    session_of, again, write_all, tmp_path_factory
+):
+    env = {"MEMBUDGET_CACHE_DIR": str(tmp_path_factory.mktemp("kept"))}
+    other = {"jobs/other.py": "from size import mib; from model import buffer; kept = buffer(mib)"}
+    files = {name: FILES[name] for name in ("conftest.py", "jobs/train.py", "jobs/model.py")} | other
+    entries = {"f.membudget.yaml": KEPT.format(gib=1, mib=8, more=0), "jobs/size.py": "mib = 8"}
+    changed = {"f.membudget.yaml": KEPT.format(gib=2, mib=16, more=2), "jobs/size.py": "mib = 32"}
+    report = ("--membudget", "--membudget-report=membudget")
+    run = session_of(files | entries, *report, report=False, env=env)
+    write_all(run.folder, changed)
+    run = again(run, *report, env=env)
+
+    found = {name: (row["cached"], run.allocated(name) / MIB) for name, row in run.rows.items()}
+    assert found == {
+        "budget": (True, 8),
+        "arguments": (False, 16),
+        "environment": (False, 10),
+        "module": (False, 32),
+    }
