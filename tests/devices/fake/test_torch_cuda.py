@@ -98,6 +98,7 @@ def test_the_build_has_cuda_and_cudnn(trace):
         "torch.set_float32_matmul_precision('high')": None,
         "torch.use_deterministic_algorithms(True)": None,
         "torch.cuda.nccl.version() >= (2, 20)": True,
+        "torch.distributed.is_nccl_available()": True,
         "torch.backends.mps.is_available()": False,
         "torch.xpu.is_available()": False,
     }

@@ -169,6 +169,8 @@ def tool_functions() -> dict[str, dict[str, Callable[..., Any]]]:
             "profile": _nothing,
         },
         "torch.cuda.nccl": {"version": lambda: NCCL_VERSION},
+        # what init_process_group itself asks is in ``distributed_c10d``
+        "torch.distributed": {"is_nccl_available": lambda: True},
     }
 
 
