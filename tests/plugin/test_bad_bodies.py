@@ -215,7 +215,7 @@ def test_what_set_up_and_items_of_any_kind_hold_is_charged(run, name, mib):
         ("bad.rst", ["in call at bad.rst:", "bad.rst:3: DocTestFailure", "Expected:\n    3\nGot:\n    2"]),
     ],
 )
-def test_what_fails_around_a_body_is_told_with_its_place(run, name, said):
+def test_what_fails_around_a_body_is_reported_with_its_place(run, name, said):
     assert run.outcomes[name] == "failed"
     text = run.text(name)
     assert all(part in text for part in said), text

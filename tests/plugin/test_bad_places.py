@@ -148,7 +148,7 @@ def _why():
     return "Read-only file system" if os.geteuid() == 0 else "Permission denied"
 
 
-def test_a_report_that_finds_no_space_is_told_and_leaves_no_older_one(tmp_path, write_all):
+def test_a_report_that_finds_no_space_is_a_notice_and_leaves_no_older_one(tmp_path, write_all):
     write_all(
         tmp_path, {"test_it.py": "import pytest\n@pytest.mark.mem_budget(gib=0)\ndef test_it(): pass\n"}
     )
@@ -163,7 +163,7 @@ def test_a_report_that_finds_no_space_is_told_and_leaves_no_older_one(tmp_path, 
     assert list((tmp_path / "rep").iterdir()) == []
 
 
-def test_no_space_for_anything_is_told_for_each_and_fails_no_budget(tmp_path, write_all):
+def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path, write_all):
     mount = 'mount -t tmpfs -o size=96k full "$1" || exit 99; cd "$1"; cp ../it.py test_it.py; '
     fill = "dd if=/dev/zero of=rest bs=1k count=1000 2>/dev/null; "
     full = tmp_path / "full"

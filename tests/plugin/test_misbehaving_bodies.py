@@ -126,7 +126,7 @@ def test_what_does_no_harm_is_estimated(run, name):
 
 
 @pytest.mark.parametrize(("name", "statement"), [("hangs", "pass"), ("hangs_in_c", "time.sleep(1000)")])
-def test_a_hang_is_told_with_the_limit_and_the_line(run, name, statement):
+def test_a_hang_is_reported_with_the_limit_and_the_line(run, name, statement):
     lines = (run.folder / "test_bodies.py").read_text().splitlines()
     line = next(n for n, text in enumerate(lines, 1) if text == f"def test_{name}():")
     inside = range(line + 1, line + len(BODIES[name][0].splitlines()) + 1)

@@ -93,7 +93,7 @@ def test_exitfirst_stops_at_the_first_failure_and_the_rest_is_counted(session_of
     assert sum(line.endswith("error (not run)") for line in run.summary) == 2
 
 
-def test_a_rerun_failure_is_traced_once_and_told_once(rerun):
+def test_a_rerun_failure_is_traced_once_and_reported_once(rerun):
     pytest.importorskip("pytest_rerunfailures")
 
     run = rerun("--reruns=2", "--membudget-report=membudget")

@@ -36,7 +36,7 @@ def test_without_torch_each_budget_says_so_and_the_rest_runs(session_of, both_wa
         assert "install torch" in first
 
 
-def test_a_conftest_that_fails_in_the_worker_alone_is_told(session_of):
+def test_a_conftest_that_fails_in_the_worker_alone_is_reported(session_of):
     files = {
         "conftest.py": """
             import torch

@@ -91,7 +91,7 @@ def test_the_failure_shows_the_sum_the_terms_and_the_moment(run):
     assert run.message("too-large").strip().startswith("BudgetExceeded: rank 0 of 4: ")
 
 
-def test_a_broken_budget_tells_all_its_mistakes_with_their_places(run):
+def test_a_broken_budget_reports_all_its_mistakes_with_their_places(run):
     text = run.text("broken")
 
     assert "jobs.membudget.yaml:17: gibb: 3: there is no field gibb; did you mean gib?" in text

@@ -6,7 +6,7 @@ import sys
 ASKED = "from pytest_membudget.worker.client.process_start import interpreter_options as o; print(*o())"
 
 
-def test_what_python_was_told_is_told_on():
+def test_options_of_python_are_passed_on():
     told = ["-O", "-W", "error::UserWarning", "-X", "utf8", "-B"]
 
     done = subprocess.run([sys.executable, *told, "-c", ASKED], capture_output=True, text=True, check=True)

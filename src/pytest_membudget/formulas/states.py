@@ -16,7 +16,7 @@ from .job import Job, Optimizer
 from .local_tensors import LocalTensor
 from .number_types import bytes_for, number_type
 from .optimizers.contract import Family, State, formula_of
-from .optimizers.registry import family_of, implementation_of, is_beside
+from .optimizers.registry import family_of, implementation_of, is_for_adamw
 from .optimizers.running import highest, in_groups, one_by_one, peak_of_rounds
 from .quantised import quantised_storages
 from .terms import Term
@@ -179,7 +179,7 @@ def _as_updated(tensors: Sequence[LocalTensor], job: Job) -> tuple[LocalTensor, 
 
 
 def _family(tensor: LocalTensor, optimizer: Optimizer) -> tuple[Family, Optimizer]:
-    if is_beside(tensor, optimizer):
+    if is_for_adamw(tensor, optimizer):
         optimizer = replace(optimizer, name="adamw")
     return family_of(optimizer), optimizer
 
@@ -208,7 +208,7 @@ def _master_gradients(tensors: Sequence[LocalTensor], job: Job) -> tuple[Term, .
 
 def _step(tensors: Sequence[LocalTensor], optimizer: Optimizer) -> tuple[Term, ...]:
     """Several optimizers step one after the other."""
-    of_each = in_groups(tensors, lambda tensor: is_beside(tensor, optimizer))
+    of_each = in_groups(tensors, lambda tensor: is_for_adamw(tensor, optimizer))
     return highest(_one_step(some, _family(some[0], optimizer)[1]) for some in of_each)
 
 

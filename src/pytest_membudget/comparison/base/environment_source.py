@@ -74,7 +74,7 @@ class EnvironmentSource:
         """Nothing is made that the run does not remove itself."""
 
     def prepare(self, folder: Path, invocation: Invocation, head: Mapping[str, Any]) -> Start:
-        """Link this package into a folder of its own for the import path."""
+        """Link this package into a separate folder for the import path."""
         own = checkout_path(sys.path, head["roots"], str(self.top))
         others = [entry for entry in self.import_path if entry not in own]
         return Start(

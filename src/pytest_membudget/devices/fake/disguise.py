@@ -16,7 +16,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 #: Packages that see the real types: torch itself, and this one.
-_TOLD = ("torch", "pytest_membudget")
+_SEES_REAL_TYPES = ("torch", "pytest_membudget")
 
 
 class _NotAFakeTensor(torch.Tensor):
@@ -59,7 +59,7 @@ def install_disguise() -> None:
     detect = torch._guards.detect_fake_mode
 
     def detect_fake_mode(inputs: Any = None) -> Any:
-        return detect(inputs) if _is_told(sys._getframe(1)) else None
+        return detect(inputs) if _sees_real_types(sys._getframe(1)) else None
 
     torch._guards.detect_fake_mode = detect_fake_mode
 
@@ -69,8 +69,8 @@ def _names(asker: FrameType, name: str) -> bool:
 
     torch's compiler looks up names for the code that it compiles, and once more in its guards.
     """
-    return _is_told(asker) and name in asker.f_code.co_names
+    return _sees_real_types(asker) and name in asker.f_code.co_names
 
 
-def _is_told(asker: FrameType) -> bool:
-    return asker.f_globals.get("__name__", "").partition(".")[0] in _TOLD
+def _sees_real_types(asker: FrameType) -> bool:
+    return asker.f_globals.get("__name__", "").partition(".")[0] in _SEES_REAL_TYPES

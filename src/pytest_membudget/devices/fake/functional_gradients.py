@@ -63,8 +63,8 @@ def install_functional_gradients() -> None:
     create, undo = module._create_differentiable, module._undo_create_differentiable
 
     def grad_increment_nesting() -> AbstractContextManager[Any]:
-        stands_alone = torch._C._functorch.peek_interpreter_stack() is None
-        return _alone() if stands_alone else nesting()
+        is_outermost = torch._C._functorch.peek_interpreter_stack() is None
+        return _alone() if is_outermost else nesting()
 
     def wrap_all_tensors(tree: Any, level: Any) -> Any:
         return _mapped(level.alias, tree) if isinstance(level, _Level) else wrap(tree, level)

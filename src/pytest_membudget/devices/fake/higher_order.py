@@ -36,7 +36,7 @@ def dense_kernel(operator: Any) -> Callable[..., Any] | None:
 def install_examples(mode: Any) -> None:
     """Leave out the examples that flex attention traces a modified score with: on a card they are fake too.
 
-    ``mode`` is the virtual device's, which ``create_fw_bw_graph`` finds in place of its own one.
+    ``mode`` is the virtual device's, which ``create_fw_bw_graph`` finds in place of the one it would make.
     """
     flex: Any = importlib.import_module("torch._higher_order_ops.flex_attention")
     original = flex.create_fw_bw_graph

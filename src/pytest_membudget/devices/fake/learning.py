@@ -49,7 +49,7 @@ _OF_ONE_ELEMENT = frozenset({
 _SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
 
 #: What a healthy run gives where the values are unknown: a run whose values are not finite has no memory
-#: figure of its own. ``x == x`` and ``abs(x) != inf`` are the two halves of ``torch.isfinite``.
+#: separate figure. ``x == x`` and ``abs(x) != inf`` are the two halves of ``torch.isfinite``.
 _HEALTHY: dict[Any, Callable[[Sequence[Any]], bool | None]] = {
     aten.isnan.default: lambda args: False,
     aten.isinf.default: lambda args: False,

@@ -23,8 +23,8 @@ _SERVE_CUDA = ("CUDA", "CompositeExplicitAutograd")
 #: Extensions whose kernels hand pointers to a C library: what it writes is not seen.
 _BY_POINTER = frozenset({"bitsandbytes"})
 
-#: What an operator inside raises that cannot be traced, and a shortage of memory: the operator's own too.
-_TOLD = (
+#: Errors that are raised again: of operators that cannot be traced, and out of memory.
+_PASSED_ON = (
     torch.OutOfMemoryError,
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -45,7 +45,7 @@ def run_python_kernel(operator: Any, args: Sequence[Any], kwargs: Mapping[str, A
     """
     try:
         return operator.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA), *args, **kwargs)
-    except _TOLD:
+    except _PASSED_ON:
         raise
     except RuntimeError:
         if _has_fake_kernel(operator):

@@ -6,7 +6,7 @@ Read in aten/src/ATen/cuda/CublasHandlePool.cpp, CUDABlas.cpp and aten/src/ATen/
 =========== ================================================ ==========================================
 torch       cuBLAS workspace                                 cuBLASLt (``addmm`` with a bias)
 =========== ================================================ ==========================================
-2.11        kept, one a thread and stream                    1 MiB of its own, kept; takes cuBLAS's too
+2.11        kept, one a thread and stream                    separate 1 MiB, kept; takes cuBLAS's too
 2.12 - 2.14 kept, one a thread and stream                    shares cuBLAS's
 2.15        allocated for each operator, freed at its end    1 MiB for each operator, freed at its end
 =========== ================================================ ==========================================

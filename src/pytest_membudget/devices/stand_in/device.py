@@ -155,7 +155,7 @@ class StandInDevice(Device):
 
 
 def _forget_compiled_code() -> None:
-    """A folder of its own for inductor: a first run takes more than one that finds its kernels tuned.
+    """Give inductor a new cache folder: a first run takes more than one that finds its kernels tuned.
 
     The worker's own folder is around it, and goes with the worker.
     """

@@ -41,7 +41,7 @@ def rms_norm(
     if style != "t5":
         r.hold(wide)
     if style == "gemma":
-        scaled = _kept_beside(r, f"{name} 1 + weight", scaled, width)
+        scaled = _kept_too(r, f"{name} 1 + weight", scaled, width)
     if style in ("gemma", "olmo") and has_weight:
         weighed = weigh(r, name, scaled, width, kind="fp32")
         r.hold(scaled) if style == "olmo" else None
@@ -56,7 +56,7 @@ def rms_norm(
     return result
 
 
-def _kept_beside(r: Recorder, name: str, x: Value, width: str) -> Value:
+def _kept_too(r: Recorder, name: str, x: Value, width: str) -> Value:
     """Gemma multiplies by ``1 + weight.float()``, which is saved."""
     return r.run(
         name,

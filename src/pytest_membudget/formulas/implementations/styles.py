@@ -43,7 +43,7 @@ class Style:
     holds_attended: bool = False
     """A variable of the layer holds what attention gave (GPT-2)."""
     norms_sums: bool = False
-    """Norms behind a block are of its sum with the residual stream (BERT), not of its own output (OLMo 2)."""
+    """Norms behind a block are of its sum with the residual stream (BERT), not of its output (OLMo 2)."""
     upcasts: bool = True
     """The model's own loss casts logits to fp32."""
     eager: bool = False

@@ -1,4 +1,4 @@
-"""Models from Megatron-LM's arguments, with the defaults of its own parser.
+"""Models from Megatron-LM's arguments, with the defaults of Megatron's parser.
 
 Names, defaults and what follows from what: NVIDIA/Megatron-LM d98e8a64ddf34856e74b24714e3bedb2f5a39553,
 megatron/training/arguments.py and megatron/core/transformer/transformer_config.py.

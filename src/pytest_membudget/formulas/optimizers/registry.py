@@ -78,6 +78,6 @@ def implementation_of(optimizer: Optimizer, family: Family) -> Implementation:
     return wanted
 
 
-def is_beside(tensor: LocalTensor, optimizer: Optimizer) -> bool:
+def is_for_adamw(tensor: LocalTensor, optimizer: Optimizer) -> bool:
     """Whether the AdamW next to ``optimizer`` updates ``tensor``: what is not Muon's."""
     return optimizer.name == "muon" and not muon.is_muons(tensor)

@@ -75,7 +75,7 @@ class Collectives:
         for tensor in tensors_in(result):
             tracker.note_collective(tensor, kept=False)
             self._known.forget(tensor)
-        if isinstance(result, torch.Tensor) and (values := self._alike(name, args)) is not None:
+        if isinstance(result, torch.Tensor) and (values := self._identical_result(name, args)) is not None:
             self._known.keep(result, values, assumed=True)
         if name == _EXCHANGE and len({*args[1], *args[2]}) == 1:
             group = process_group_named(args[-1])
@@ -87,7 +87,7 @@ class Collectives:
         boxed = next(one for one in args if isinstance(one, torch.ScriptObject) and _is_group(one))
         return identical_results(self._known, func, args, process_group_of(boxed).size())
 
-    def _alike(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
+    def _identical_result(self, name: str, args: Sequence[Any]) -> torch.Tensor | None:
         if not self._known.knows(args[0]):
             return None
         return identical_result(self._known, name, args, process_group_named(args[-1]).size())

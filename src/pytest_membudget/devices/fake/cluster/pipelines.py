@@ -21,7 +21,7 @@ def install_pipelines(stage: Any) -> None:
 
     def receive(self: Any, src_stage: int) -> Any:
         if src_stage < self.stage_index:
-            raise _not_told(self.stage_index)
+            raise _without_shapes(self.stage_index)
         outputs = self._stage_meta.outputs
         return stage._StageBackwardMeta(backward_metas=stage._derive_grad_metas(outputs))
 
@@ -30,7 +30,7 @@ def install_pipelines(stage: Any) -> None:
         _vote_as_this_stage(stage, kind)
 
 
-def _not_told(stage_index: int) -> Exception:
+def _without_shapes(stage_index: int) -> Exception:
     return refusal(
         f"stage {stage_index} of the pipeline is to get the shapes of its inputs from stage "
         f"{stage_index - 1}, which is another rank's and not there on the virtual device; give them: "
@@ -44,7 +44,7 @@ def _refuse_inference_of_later_stages(kind: Any) -> None:
     def infer(self: Any, *args: Any, **kwargs: Any) -> Any:
         ranks = self.stage_index_to_group_rank
         if not self.is_first and ranks[self.stage_index - 1] != self.group_rank:
-            raise _not_told(self.stage_index)
+            raise _without_shapes(self.stage_index)
         return original(self, *args, **kwargs)
 
     kind._shape_inference = infer

@@ -33,7 +33,7 @@ def tensors_in(values: Any) -> Iterator[torch.Tensor]:
 
 
 def host_tensors(values: Any) -> Iterator[torch.Tensor]:
-    """The tensors in ``values`` that lie on the host and have memory of their own."""
+    """The tensors in ``values`` that lie on the host and own memory."""
     for tensor in tensors_in(values):
         if tensor.device.type == "cpu" and tensor.layout is torch.strided:
             yield tensor

@@ -16,7 +16,7 @@ enum {
     CUDNN_EXECUTION_FAILED_CUDART = 5003,
 };
 
-/* What the real size functions are passed in place of a handle of their own; beyond what
+/* What the real size functions are passed in place of a handle; beyond what
    cudnn_description.c puts there it is zeros, in which they find no pointer. */
 enum { CUDNN_DESCRIPTION_BYTES = 1 << 16 };
 

@@ -163,7 +163,7 @@ FOUR_SOLVER(GESVDJ, gesvdj)
     }
 FOUR_SOLVER(GESVDJ_BATCHED, gesvdjBatched)
 
-/* The residuals' norms are on the host; PyTorch passes a buffer of its own or none. */
+/* The residuals' norms are on the host; PyTorch passes its buffer or none. */
 #define GESVDA_BATCHED(name)                                                                            \
     EXPORTED int name(H h, int jobz, int rank, int m, int n, P a, int lda, long long step_a, P s,       \
                       long long step_s, P u, int ldu, long long step_u, P v, int ldv, long long step_v, \

@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { WRAPPER_MAGIC = 0x466243b1, BINARY_MAGIC = 0xba55ed50u };
-enum { PTX = 1, CUBIN = 2, MOST_ARCHITECTURES = 32 }; /* of its own: clang makes the values above unsigned */
+enum { PTX = 1, CUBIN = 2, MOST_ARCHITECTURES = 32 }; /* separate: clang makes the values above unsigned */
 
 struct wrapper {
     int magic, version;

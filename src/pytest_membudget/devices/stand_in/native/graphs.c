@@ -154,7 +154,7 @@ EXPORTED int cudaStreamIsCapturing(void *stream, int *status)
 }
 PER_THREAD_STREAM(cudaStreamIsCapturing)
 
-static int tell_capture(void *stream, int *status, unsigned long long *id, void **graph, const void ***dependencies)
+static int report_capture(void *stream, int *status, unsigned long long *id, void **graph, const void ***dependencies)
 {
     struct capture_info info = capture_info(stream);
     *status = info.status;
@@ -172,7 +172,7 @@ EXPORTED int cudaStreamGetCaptureInfo_v2(void *stream, int *status, unsigned lon
 {
     if (count)
         *count = 0;
-    return tell_capture(stream, status, id, graph, dependencies);
+    return report_capture(stream, status, id, graph, dependencies);
 }
 PER_THREAD_STREAM(cudaStreamGetCaptureInfo_v2)
 
@@ -191,7 +191,7 @@ EXPORTED int cudaStreamGetCaptureInfo(void *stream, int *status, unsigned long l
                                       const void ***dependencies, const void **edges, size_t *count)
 {
     if (cuda_version() < 13000)
-        return tell_capture(stream, status, id, NULL, NULL);
+        return report_capture(stream, status, id, NULL, NULL);
     return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, edges, count);
 }
 PER_THREAD_STREAM(cudaStreamGetCaptureInfo)

@@ -19,7 +19,7 @@
 #define LEAST_BYTES ((size_t)1 << 34)
 #define PAGE_BYTES ((size_t)4096)
 #define HEADER_BYTES ((size_t)64)
-/* From here on a block's memory begins on a page of its own. */
+/* From here on a block's memory begins on a separate page. */
 #define PAGED_BYTES ((size_t)1 << 16)
 #define LEAST_POWER 7
 #define POWERS 48

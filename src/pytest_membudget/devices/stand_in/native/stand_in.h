@@ -1,7 +1,7 @@
 /* What the stand-in's libraries share: the cards, device memory, and the record of what is not modelled.
 
    Everything here is hidden from other libraries (-fvisibility=hidden); what PyTorch and others call is
-   declared EXPORTED. Integers stand where the vendor's headers have enumerations, and pointers where they
+   declared EXPORTED. Integers replace the enumerations of the vendor's headers, and pointers where they
    have handles: calling conventions do not distinguish them (System V x86-64 psABI, AAPCS64). */
 #ifndef MEMBUDGET_STAND_IN_H
 #define MEMBUDGET_STAND_IN_H

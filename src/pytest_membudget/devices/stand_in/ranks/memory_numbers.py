@@ -1,4 +1,4 @@
-"""Numbers of small tensors as they stand in the stand-in's memory, which the host can read and write."""
+"""Numbers of small tensors as they are in the stand-in's memory, which the host can read and write."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class ProcessGroups:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        #: the default group is the launcher's, and the test has not asked for one of its own yet
+        #: the default group is the launcher's, and the test has not made one itself yet
         self._is_launchers = False
         self._stores: list[LonelyStore] = []
         self._init: Any = c10d.init_process_group

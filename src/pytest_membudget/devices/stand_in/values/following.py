@@ -100,7 +100,7 @@ class Following:
                 self.copies.read_into(target, source)
 
     def assume_within(self, target: torch.Tensor, value: Scalar) -> None:
-        """``target`` on the host holds what a kernel has copied of its own: ``value`` throughout."""
+        """``target`` on the host holds what a kernel has copied by itself: ``value`` throughout."""
         if target.numel():
             with torch._C.DisableTorchFunction():
                 target.fill_(value)

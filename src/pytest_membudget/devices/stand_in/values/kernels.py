@@ -44,7 +44,7 @@ _LARGE_SCALE = 4
 #: (``wrapped_scalar_tensor(base, exp.device())``, ATen/native/Pow.cpp, 2.15), which Python cannot be given.
 _UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 
-#: Has a kernel of ours already (``Values.install``), which torch until 2.12 lists as one for CUDA.
+#: Has our kernel already (``Values.install``), which torch until 2.12 lists as one for CUDA.
 _OURS = frozenset({"aten::one_hot"})
 
 #: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
@@ -205,7 +205,7 @@ class Kernels:
         return run
 
     def _read_within(self, kernel: Kernel, tensor: torch.Tensor) -> Any:
-        """What a kernel reads of its own: an answer that waits; of a check that all are true, true; or zero.
+        """What a kernel reads itself: an answer that waits; of a check that all are true, true; or zero.
 
         What lies there is left from whoever had the memory before.
         """

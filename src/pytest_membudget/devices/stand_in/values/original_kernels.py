@@ -43,7 +43,7 @@ def kernel_for_tensors(name: str) -> Kernel:
 
 
 def takes_numbers(positions: Sequence[int]) -> bool:
-    """Whether a number may stand at one of ``positions``: a lone tensor is what a kernel was chosen by."""
+    """Whether a number may be at one of ``positions``: a lone tensor is what a kernel was chosen by."""
     return len(positions) > 1
 
 

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 #: Operators that allocate and write nothing: not followed, since nothing is known of what they give.
 EMPTY = frozenset({aten.empty.memory_format, aten.empty_strided.default})
 
-#: Composite operators that are seen as one: without a kernel for CUDA of their own.
+#: Composite operators that are seen as one: without a kernel for CUDA.
 COMPOSITE = (aten.copy_.default, aten.allclose.default)
 
 
