@@ -18,3 +18,4 @@ ON, REFRESH = "on", "refresh"
 DEVICES: Final = (AUTO, STAND_IN, FAKE)
 MEASURES: Final = (AUTO, OFF, REQUIRE)
 CACHES: Final = (ON, OFF, REFRESH)
+ADVICES: Final = (ON, OFF)

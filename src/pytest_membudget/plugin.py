@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .errors import UsageMistake
-from .names import CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
+from .names import ADVICES, CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
 
 if TYPE_CHECKING:
     from .gate.hooks import Gate
@@ -53,6 +53,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
         "and keep them (refresh), or neither (off)",
+    )
+    group.addoption(
+        "--membudget-advice",
+        choices=ADVICES,
+        default=None,
+        help="run tests over their budgets again with changes that may lower their memory, and list those "
+        "that do (on, the default), or run none (off)",
     )
     group.addoption(
         "--membudget-timeout",
@@ -151,7 +158,7 @@ def _gate_of(config: pytest.Config) -> Gate:
 
     pyproject, start = config.rootpath / "pyproject.toml", Path(config.invocation_params.dir)
     _announce_custom_gpus(config, pyproject)
-    names = ("gpu", "device", "timeout", "measure", "cache", "strict")
+    names = ("gpu", "device", "timeout", "measure", "cache", "advice", "strict")
     options = {name: config.getoption(f"membudget_{name}") for name in names}
     settings = load_settings(pyproject, options)
     plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)

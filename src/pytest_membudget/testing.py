@@ -21,12 +21,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pytest
 
+from .advice.trial import Advice, Trial, savings_first
 from .budgets.budget import Budget
+from .budgets.limits import limit_of
 from .budgets.marked_test import MarkedTest
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
@@ -66,13 +68,23 @@ class Given:
 
     answer: Callable[[Budget, str], dict[str, Any]]
     """A worker's answer for a budget; ``traced`` or ``measured``."""
+    tried: Mapping[str, float] = field(default_factory=dict)
+    """GiB that it takes with a change, by what to write."""
 
 
-def takes(gib: float, *, host_gib: float = 0, caveats: Sequence[Caveat] = (), **components: float) -> Given:
+def takes(
+    gib: float,
+    *,
+    host_gib: float = 0,
+    caveats: Sequence[Caveat] = (),
+    tried: Mapping[str, float] | None = None,
+    **components: float,
+) -> Given:
     """The test takes ``gib`` GiB on each of its ranks, by every metric, and ``host_gib`` of host memory each.
 
-    ``caveats``: what the figure rests on or leaves out (``pytest_membudget.caveats``). ``components``: GiB of
-    single ones, as ``activations=0.75``; the rest are ``inputs``.
+    ``caveats``: what the figure rests on or leaves out (``pytest_membudget.caveats``). ``tried``: GiB that it
+    takes with a change, as ``{"AdamW(..., fused=True)": 0.5}``. ``components``: GiB of single ones, as
+    ``activations=0.75``; the rest are ``inputs``.
     """
     unknown = set(components) - {*COMPONENTS}
     if unknown:
@@ -88,7 +100,7 @@ def takes(gib: float, *, host_gib: float = 0, caveats: Sequence[Caveat] = (), **
         ]
         return {"outcome": "traced", "reports": [report.to_json() for report in reports]}
 
-    return Given(answer)
+    return Given(answer, tried or {})
 
 
 def out_of_memory(operator: str = "aten::empty", where: str = "test_it.py:1") -> Given:
@@ -152,6 +164,18 @@ class GivenEstimates(Estimator):
             return without_figure(f"{MODULE} was given no estimate of {test.nodeid}", test.budget)
         estimate = read_answer(test.budget, given.answer(test.budget, "traced"))
         return replace(estimate, properties=(("membudget.testing", _NOT_CHECKED),))
+
+    def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
+        """What was given as tried for ``test``."""
+        given = self._estimates.get(test.nodeid)
+        if given is None or test.budget is None:
+            return None
+        for write in given.tried:
+            say(write)
+        limit_bytes = limit_of(test.budget) or 0
+        trials = [Trial("given", write, bytes_of_gib(gib)) for write, gib in given.tried.items()]
+        listed = savings_first(trials, estimate.peak_bytes, estimate.peak_bytes - limit_bytes)
+        return Advice(estimate.peak_bytes, limit_bytes, listed)
 
 
 class _GivenMeasurements(Estimator):

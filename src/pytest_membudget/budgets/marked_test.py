@@ -39,3 +39,5 @@ class MarkedTest:
     """False for a scenario, which formulas estimate."""
     program: Program | None = None
     """What runs as its body, where that is a script."""
+    fixtures: frozenset[str] = frozenset()
+    """The names of its fixtures and parameters."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..components import METRICS
 from ..errors import UsageMistake
-from ..names import AUTO, CACHES, DEVICES, MEASURES, ON
+from ..names import ADVICES, AUTO, CACHES, DEVICES, MEASURES, ON
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
 from ..user_input.kinds import FLAG, Choice, Parsed, Several, number, text, whole
@@ -121,6 +121,11 @@ class Settings:
     )
     cache: str = described(
         Choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", default=ON
+    )
+    advice: str = described(
+        Choice(ADVICES),
+        "Whether a test over its budget is run again with changes that may lower its memory.",
+        default=ON,
     )
     strict: bool = described(
         FLAG, "Budgets that were not checked, or not all of them, are failures.", default=False

@@ -18,8 +18,9 @@ ERROR = "error"
 SKIPPED = "skipped"
 VERDICTS = (WITHIN, OVER, UNSET, ERROR, SKIPPED)
 
+OUT_OF_MEMORY = "out_of_memory"
 #: Outcomes of a worker's answer that have a figure; other tests that run at the same time do not change it.
-FIGURES = ("traced", "out_of_memory")
+FIGURES = ("traced", OUT_OF_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)

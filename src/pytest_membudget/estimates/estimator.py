@@ -7,11 +7,13 @@ that a test of the gate gives).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from ..advice.trial import Advice
 from ..budgets.marked_test import MarkedTest
 from ..errors import MembudgetError
+from ..memory_report import MemoryReport
 from .estimate import Estimate
 
 
@@ -33,6 +35,13 @@ class Estimator(Protocol):
         be checked as it is written.
         """
         ...
+
+    def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
+        """What was tried to lower the memory of ``test``, whose ``estimate`` is over its budget.
+
+        ``say`` is called with the name of each change before it is tried. None where nothing can be tried.
+        """
+        return None
 
     @property
     def trouble(self) -> str:

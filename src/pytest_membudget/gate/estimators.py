@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from ..advice.trial import Advice
 from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
@@ -109,6 +110,9 @@ class _ByKind(Estimator):
         analytic = self._analytic(test)
         estimate = self._bodies.estimate(test)
         return replace(estimate, reports=(*estimate.reports, *analytic)) if estimate.reports else estimate
+
+    def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
+        return self._bodies.advise(test, estimate, say) if test.has_body else None
 
     @property
     def trouble(self) -> str:

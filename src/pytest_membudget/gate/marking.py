@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,9 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
         mistake = f"{file}:{line}: {error}"
     except Exception as error:  # a value that cannot be compared (an array); it must not end the session
         mistake = unreadable(file, line, error)
-    return MarkedTest(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake)
+    fixtures = frozenset(getattr(item, "fixturenames", ()))
+    test = MarkedTest(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake)
+    return replace(test, fixtures=fixtures)
 
 
 def unreadable(file: str, line: int, error: Exception) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -18,6 +19,8 @@ from ..errors import MembudgetError
 from ..estimates.estimate import Estimate, without_figure
 from ..estimates.estimator import Estimator, NotEstimated
 from ..names import OFF, REQUIRE
+from ..outcomes import BudgetExceeded
+from ..results.comparison import GROWN
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Begin, Estimators
 from .marking import has_body, is_marked, marked_test, unreadable
@@ -84,7 +87,11 @@ class BudgetSession:
         self._expect(items)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
-            self.results.estimated(self.result_of(item))
+            result = self.result_of(item)
+            if not self._compares:  # else it depends on the comparison what the failure is
+                trying = partial(progress, number, len(items))
+                result = item.stash[_RESULT] = self._advised(item, result, trying)
+            self.results.estimated(result)
 
     def result_of(self, item: pytest.Item) -> TestResult:
         """The result of ``item``, which is estimated now if it was not before."""
@@ -96,7 +103,7 @@ class BudgetSession:
     def final(self, item: pytest.Item) -> TestResult:
         """The result of ``item`` with its measurement, or why it has none, and its comparison."""
         result = item.stash[_RESULT] = self._measured(item, self.result_of(item))
-        return self.strict(self._comparing.compare(result))
+        return self._advised(item, self.strict(self._comparing.compare(result)))
 
     def strict(self, result: TestResult) -> TestResult:
         """``result`` with ``--membudget-strict`` applied: what passes unchecked fails."""
@@ -110,7 +117,7 @@ class BudgetSession:
                 result = self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, skipped)))
                 self.results.settled(result, expected=False)
                 continue
-            result = self.strict(self._comparing.compare(self.result_of(item)))
+            result = self._advised(item, self.strict(self._comparing.compare(self.result_of(item))))
             error = error_for(result) if may_be_expected(result) else None
             self.results.settled(result, expected=error is not None and expects_failure(item, error))
 
@@ -132,6 +139,25 @@ class BudgetSession:
                 return missing
             return replace(missing, verdict=ERROR, reason=f"not measured: {reason}; it was required")
         return with_measurement(result, found.verdict, found.details, found.reports, found.measured_on)
+
+    def _advised(
+        self, item: pytest.Item, result: TestResult, trying: Callable[[str], None] = lambda text: None
+    ) -> TestResult:
+        """``result`` with what lowers its memory, where it fails because it is over its budget.
+
+        ``trying`` is called with the test and each change that is tried.
+        """
+        is_off = self._settings.advice == OFF or result.advice is not None
+        if is_off or result.verdict != OVER or not result.exceeds or result.status == GROWN:
+            return result
+        estimate = result.estimate_of_verdict
+        if estimate is None or result.measurements or expects_failure(item, BudgetExceeded):
+            return result
+        test = marked_test(item, self._settings)
+        with suppress(MembudgetError):  # the failure says what it is without advice
+            advice = self._estimator.advise(test, estimate, lambda name: trying(f"{item.nodeid} ({name})"))
+            return replace(result, advice=advice)
+        return result
 
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
         """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""

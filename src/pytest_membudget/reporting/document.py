@@ -131,6 +131,14 @@ _COMPARISON = Keys(
         "distributions": (ListOf(_VERSION, 100), list),
     },
 )
+_ADVICE = Keys(
+    {
+        "figure_bytes": _SIZE,
+        "limit_bytes": _SIZE,
+        "trials": ListOf(Keys({"change": _WORD, "write": Text(500), "bytes": _SIZE}), 100),
+        "untried": ListOf(_WORD, 100),
+    }
+)
 _ROW = Keys(
     {
         "nodeid": Text(10_000),
@@ -150,6 +158,7 @@ _ROW = Keys(
         "expected": (_FLAG, bool),
         "without_strict": (Maybe(Of(Choice(VERDICTS))), _none),
         "comparison": (Maybe(_COMPARISON), _none),
+        "advice": (Maybe(_ADVICE), _none),
     },
 )
 

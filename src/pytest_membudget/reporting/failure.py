@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..formulas.savings import savings_of
 from ..memory_report import Holder, MemoryReport
 from ..results.comparison import versions_text
 from ..results.test_result import TestResult
 from ..units import gib_text
+from .advice import advice_lines
 from .agreement import figures_table
 from .causes import change_lines, signed_size
 
@@ -46,17 +46,8 @@ def failure_text(row: TestResult) -> str:
     if estimate is not None and (estimate.peak_bytes or estimate.host is not None):
         lines += _listed("Taken for granted", estimate.assumptions)
         lines += _listed("Not modelled", estimate.not_modelled)
-        lines += _knobs(row, estimate)
+        lines += advice_lines(row.advice)
     return "\n".join(lines)
-
-
-def _knobs(row: TestResult, estimate: MemoryReport) -> list[str]:
-    """Changes that would reduce the memory of a traced test; a scenario has its own in its details."""
-    if row.verdict != "over" or estimate.kind != "traced":
-        return []
-    savings = savings_of(estimate)
-    title = "What could lower it (analytic: each at most, and another moment may be the peak then)"
-    return _listed(title, [f"{gib_text(-saving.bytes):>12}  {saving.name}" for saving in savings])
 
 
 def _since_base(row: TestResult) -> list[str]:

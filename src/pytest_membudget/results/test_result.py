@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+from ..advice.trial import Advice
 from ..budgets.budget import Budget
 from ..budgets.verdict import OVER, UNSET, WITHIN, Verdict
 from ..caveats import METHOD, UNCHECKED, Caveat
@@ -62,6 +63,8 @@ class TestResult:
     """Whether the test has failed and its xfail mark expects that."""
     comparison: Comparison | None = None
     """The comparison with the base; None if nothing was compared."""
+    advice: Advice | None = None
+    """The changes that were tried to reduce its memory; None if none were."""
     without_strict: str | None = None
     """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
 
@@ -179,12 +182,13 @@ class TestResult:
             "measurements": [report.to_json() for report in self.measurements],
             "properties": [list(pair) for pair in self.properties],
             "comparison": self.comparison.to_json() if self.comparison is not None else None,
+            "advice": self.advice.to_json() if self.advice is not None else None,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TestResult:
         """The inverse of ``to_json``; keys that are missing have their defaults."""
-        budget, comparison = data.get("budget"), data.get("comparison")
+        budget, comparison, advice = data.get("budget"), data.get("comparison"), data.get("advice")
         return cls(
             nodeid=data["nodeid"],
             file=data["file"],
@@ -194,6 +198,7 @@ class TestResult:
             measurements=_reports(data.get("measurements", ())),
             properties=tuple((name, value) for name, value in data.get("properties", ())),
             comparison=Comparison.from_json(comparison) if comparison is not None else None,
+            advice=Advice.from_json(advice) if advice is not None else None,
             **{name: data[name] for name in _PLAIN if name in data},
         )
 

@@ -6,6 +6,7 @@ function does what the loop in its docstring does, wherever the model is, and ke
 ``train_step``              forward, backward, clip, step; micro-batches, autocast and scaler if asked for
 ``distillation_step``       one step of a student towards its teacher
 ``forward_kl``              the divergence that it minimises, by itself
+``linear_cross_entropy``    head and cross entropy by chunks of tokens
 ``optimizer_in_backward``   each parameter's step as soon as its gradient is there
 ``OptimizerInBackward``     what that returns: the optimizers, and a way to take the hooks off
 ``inference_step``          prefill and greedy decoding with a key-value cache
@@ -17,6 +18,7 @@ from .chunked_losses import forward_kl
 from .distil import distillation_step
 from .in_backward import OptimizerInBackward, optimizer_in_backward
 from .infer import inference_step
+from .linear_loss import linear_cross_entropy
 from .train import train_step
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "distillation_step",
     "forward_kl",
     "inference_step",
+    "linear_cross_entropy",
     "optimizer_in_backward",
     "train_step",
 ]

@@ -134,6 +134,7 @@ class BasePlugin:
             "membudget": True,
             "membudget_compare": None,
             "membudget_measure": "off",
+            "membudget_advice": "off",
             "membudget_strict": False,  # compared even if it is not fully checked
             "membudget_report": option.membudget_report and os.path.join(self._scratch, "report"),
         }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from ...advice.trial import Advice
 from ...errors import UsageMistake
 from ...memory_report import MemoryReport
 from ...results.comparison import versions_text
 from ...units import gib_text
+from ..advice import title_of, trial_text
 from ..causes import cause_text, signed_growth
 from ..document import Document
 from ..marks import legend
@@ -198,6 +200,7 @@ def _why(one: ReportedTest) -> str:
     found = causes(one, _CAUSES)
     listed = [f"- {cause_text(cause, markdown_code)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
+    body += _advice(one.result.advice)
     if one.result.details:
         body.append(markdown_block(_cut(one.result.details)))
     if not body:
@@ -206,6 +209,14 @@ def _why(one: ReportedTest) -> str:
     summary = f"{title if listed else 'What happened'}: {html_code(one.result.nodeid)}"
     inside = "\n\n".join([explained(one, markdown_code), *body])
     return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"
+
+
+def _advice(advice: Advice | None) -> list[str]:
+    """The changes that were tried, the largest saving first."""
+    if advice is None or not advice.trials:
+        return []
+    lines = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]
+    return ["\n".join([f"{title_of(advice)}:", "", *lines])]
 
 
 def _cut(text: str) -> str:

@@ -13,6 +13,7 @@ from ...errors import UsageMistake
 from ...memory_report import Timeline
 from ...results.comparison import ELSEWHERE
 from ...units import gib_text
+from ..advice import title_of, trial_text
 from ..document import Document
 from ..marks import legend
 from ..status import FAILURE, ReportedTest, causes, explained, headline, place_in, reported_tests, to_do
@@ -123,7 +124,7 @@ def _base_line(base: Timeline, last: int) -> dict[str, Any]:
 
 def _test(one: ReportedTest, number: int) -> dict[str, Any]:
     """The variables of the template for one test; the template escapes all texts."""
-    result, figure = one.result, one.result.figure
+    result, figure, advice = one.result, one.result.figure, one.result.advice
     findings = result.comparison.findings if result.comparison is not None else ()
     place = place_in(f"{result.file}:{result.line}")
     return {
@@ -141,6 +142,8 @@ def _test(one: ReportedTest, number: int) -> dict[str, Any]:
         "figure": figure,
         "timeline": _timeline(one),
         "components": _components(one),
+        "advice": [trial_text(trial, advice, str) for trial in advice.trials] if advice is not None else [],
+        "advice_title": title_of(advice) if advice is not None else "",
         "holders": figure.holders[:_CAUSES] if figure is not None else [],
         "findings": causes(one, _CAUSES) if findings else [],
     }

@@ -15,7 +15,6 @@ from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
 from ...estimates.estimate import Estimate
 from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
 from ...memory_report import MemoryReport
-from .out_of_memory import advice_text
 
 Request = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -98,7 +97,5 @@ def _judged(
         return Estimate(Verdict(ERROR, first, rank), details=details, raised=answer.get("raised", False))
     if outcome == "out_of_memory":
         card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
-        advice = advice_text([report for report in reports if rank is None or report.rank == rank])
-        details = "\n".join(part for part in (details, advice) if part)
         return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}", rank), details=details)
     return Estimate(judge(budget, reports, capacity_of(budget), machine))

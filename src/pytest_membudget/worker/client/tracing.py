@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ...advice.trial import Advice
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import file_name_of
+from ...budgets.verdict import OUT_OF_MEMORY
 from ...cache.estimates import EstimateCache
 from ...devices.choice import DeviceChoice
 from ...errors import WorkerFailure
@@ -17,12 +19,14 @@ from ...estimates.estimate import Estimate, without_figure
 from ...estimates.estimator import Estimator
 from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
+from ...memory_report import MemoryReport
 from ...names import STAND_IN
 from ..ranks.rank_estimates import answer_of_ranks
 from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
 from .client import Worker
 from .order import STAND_IN as ON_STAND_IN
 from .order import VIRTUAL, Order, for_program
+from .trials import Say, Trials
 from .workers import Workers
 
 
@@ -54,6 +58,9 @@ class TracingEstimator(Estimator):
         self._caches: list[EstimateCache] = []
         #: node ids of tests that only workers have collected, by file
         self._uncollected: dict[str, list[str]] = {}
+        self._trials = Trials(order.timeout)
+        #: the tests that have run out of the memory of the card that they name
+        self._out_of_memory: set[str] = set()
 
     def expect(self, test: MarkedTest) -> None:
         """Send the request of ``test`` ahead, if several tests may run at once."""
@@ -73,7 +80,18 @@ class TracingEstimator(Estimator):
             answer = workers.ask(request) if budget.gpus == 1 else _answer_of_ranks(workers, request, budget)
         except WorkerFailure as error:
             return without_figure(str(error), budget)
+        if answer["outcome"] == OUT_OF_MEMORY:
+            self._out_of_memory.add(test.key)
         return replace(read_answer(budget, answer, _snapshot_of(test)), cached=workers.asked == asked)
+
+    def advise(self, test: MarkedTest, estimate: MemoryReport, say: Say) -> Advice | None:
+        """What lowers the memory of ``test`` on one GPU; None for several, which are not tried."""
+        budget = test.budget
+        if budget is None or budget.gpus > 1:
+            return None
+        report = None if test.key in self._out_of_memory else estimate
+        request = self._request(test, budget)
+        return self._trials.advice(self._workers_for(budget), test, request, report, say)
 
     @property
     def trouble(self) -> str:

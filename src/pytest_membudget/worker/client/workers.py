@@ -67,6 +67,11 @@ class Workers:
         else:
             self._expected += requests
 
+    def forget(self, request: Request) -> None:
+        """``ask`` will not be called with ``request``, though it was expected."""
+        if request in self._expected:
+            self._expected.remove(request)
+
     def ask(self, request: Request) -> Answer:
         """The answer to ``request``. Raises ``WorkerFailure`` if the worker is lost."""
         if request in self._expected:

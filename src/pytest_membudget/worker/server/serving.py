@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +23,7 @@ from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
 from .item_run import ItemRun
 from .session_options import disable_side_effects, mute_terminal
+from .trial_run import run_with_change
 
 #: Seconds for the driver to say what card there is.
 _CARD_TIMEOUT = 60.0
@@ -177,11 +179,13 @@ class ServingPlugin:
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
         def body() -> dict[str, Any]:
             _take_temporary_folder(item.config, self._scratch, request["number"])
-            self._current = ItemRun(item, self._device, request, self._caveats)
+            current = self._current = ItemRun(item, self._device, request, self._caveats)
+            change = request.get("change")
+            run = current.run if change is None else partial(run_with_change, change, item, current.run)
             if self._observer is None:
-                return self._current.run()
+                return run()
             self._observer.begin()
-            return {**self._current.run(), SEEN: self._observer.seen()}
+            return {**run(), SEEN: self._observer.seen()}
 
         if self._device.is_awake:  # a driver that has begun to work does not survive a fork
             return {**body(), "is_last": True}

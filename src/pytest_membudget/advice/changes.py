@@ -1,0 +1,86 @@
+"""The changes that are tried for a test over its budget. ``worker.server.changes`` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ..components import (
+    ACTIVATIONS,
+    CACHED,
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER_STATES,
+    PARAMETERS,
+    ROUNDING,
+    TEMPORARIES,
+    WORKSPACES,
+)
+from ..memory_report import MemoryReport
+from .excess import Excess
+from .trial import is_worth_it
+
+#: What the allocator adds to requests, which changes with them.
+_AROUND: Final = frozenset({ROUNDING, CACHED})
+#: Fixtures and parameters of a test that are the size of its batch.
+BATCH_SIZES: Final = frozenset({
+    "batch", "batch_size", "bs", "local_batch_size", "mbs", "micro_batch", "micro_batch_size", "microbatch",
+    "per_device_batch_size", "per_device_train_batch_size", "train_batch_size",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to a test's body."""
+
+    name: str
+    lowers: frozenset[str]
+    """The components that it can lower."""
+    write: str
+    """What to write to make it; ``{}`` stands for what the run has changed."""
+    needs: str | None = PARAMETERS
+    """The component without which there is nothing to change."""
+
+    def most_saved_bytes(self, report: MemoryReport, component: str | None) -> int:
+        """The most that it can save of ``component``, or of the total: what it can lower at the peak."""
+        if self.needs is not None and not report.components.get(self.needs):
+            return 0
+        held = {name: size for name, size in report.components.items() if name in self.lowers | _AROUND}
+        return sum(held.values()) if component is None else held.get(component, 0)
+
+
+HALF_BATCH: Final = Change(
+    "half_batch", frozenset({ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES}), "{}", needs=None
+)
+CHANGES: Final = (
+    Change(
+        "chunked_cross_entropy",
+        frozenset({ACTIVATIONS, TEMPORARIES}),
+        "linear_cross_entropy (pytest_membudget.steps) in place of {}",
+    ),
+    Change("checkpointing", frozenset({ACTIVATIONS}), "{}"),
+    HALF_BATCH,
+    Change("fused", frozenset({TEMPORARIES}), "{}(..., fused=True)", needs=OPTIMIZER_STATES),
+    Change("single_tensor", frozenset({TEMPORARIES}), "{}(..., foreach=False)", needs=OPTIMIZER_STATES),
+    Change(
+        "step_in_backward",
+        frozenset({GRADIENTS, TEMPORARIES}),
+        "optimizer_in_backward (pytest_membudget.steps) with {}: no accumulation, no clipping",
+        needs=GRADIENTS,
+    ),
+    Change("eight_bit_states", frozenset({OPTIMIZER_STATES}), "{}", needs=OPTIMIZER_STATES),
+)
+
+
+def worth_trying(report: MemoryReport, excess: Excess, fixtures: Collection[str]) -> Iterator[Change]:
+    """The changes that can save enough of what ``report`` is over its budget.
+
+    ``fixtures``: the fixtures and parameters of the test, by name.
+    """
+    missing_bytes = excess.missing_bytes(report)
+    for change in CHANGES:
+        if change is HALF_BATCH and BATCH_SIZES.isdisjoint(fixtures):
+            continue
+        if is_worth_it(change.most_saved_bytes(report, excess.component), missing_bytes):
+            yield change

@@ -1,0 +1,44 @@
+"""What of a figure is over its budget: the total of the metric, or one component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..budgets.budget import Budget
+from ..budgets.limits import capacity_of, limit_of
+from ..memory_report import MemoryReport
+from ..units import bytes_of_gib
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """What is over a limit."""
+
+    component: str | None
+    """None for the total."""
+    limit_bytes: int
+
+    def figure_bytes(self, report: MemoryReport) -> int:
+        """What ``report`` has of it."""
+        return report.peak_bytes if self.component is None else report.components.get(self.component, 0)
+
+    def missing_bytes(self, report: MemoryReport) -> int:
+        """By how much ``report`` is over the limit."""
+        return max(0, self.figure_bytes(report) - self.limit_bytes)
+
+
+def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess | None:
+    """What of ``report`` is over ``budget``; None where it is host memory.
+
+    ``ran_out``: the test ran out of the named card's memory, and ``report`` is of a run without that limit.
+    """
+    capacity_bytes = capacity_of(budget)
+    if ran_out and capacity_bytes is not None:
+        return Excess(None, capacity_bytes)
+    limit_bytes = limit_of(budget)
+    if limit_bytes is not None and report.most_bytes > limit_bytes:
+        return Excess(None, limit_bytes)
+    for component, gib in budget.components.items():
+        if report.components.get(component, 0) > bytes_of_gib(gib):
+            return Excess(component, bytes_of_gib(gib))
+    return None

@@ -1,0 +1,25 @@
+"""What makes each of the changes that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .checkpointing import checkpoint_blocks
+from .chunked_cross_entropy import chunk_cross_entropy
+from .contract import Apply
+from .eight_bit_states import use_eight_bits
+from .half_batch import halve_batch
+from .optimizer_options import use_fused, use_single_tensor
+from .step_in_backward import step_in_backward
+
+#: By the names in ``advice.changes``.
+APPLY: Final[Mapping[str, Apply]] = {
+    "checkpointing": checkpoint_blocks,
+    "chunked_cross_entropy": chunk_cross_entropy,
+    "eight_bit_states": use_eight_bits,
+    "fused": use_fused,
+    "half_batch": halve_batch,
+    "single_tensor": use_single_tensor,
+    "step_in_backward": step_in_backward,
+}

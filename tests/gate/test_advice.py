@@ -1,0 +1,68 @@
+"""Which failures list changes that were tried; estimates and trials are given."""
+
+import pytest
+
+CONFTEST = """
+    from pytest_membudget.testing import GivenEstimates, takes
+
+    TRIED = {"Adam(..., fused=True)": 2.75, "half as much": 1.5, "next to nothing": 2.995}
+
+
+    def pytest_membudget_estimates():
+        names = "over", "expected", "within"
+        given = {f"test_budgets.py::test_{name}": takes(3, tried=TRIED) for name in names}
+        return GivenEstimates(given)
+    """
+BUDGETS = """
+    import pytest
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_over(): ...
+
+    @pytest.mark.xfail
+    @pytest.mark.mem_budget(gib=2)
+    def test_expected(): ...
+
+    @pytest.mark.mem_budget(gib=4)
+    def test_within(): ...
+    """
+FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
+TITLE = "What lowers it, from 3.00 GiB (each was run with this test):"
+LISTED = [
+    "      1.50 GiB   -1.50 GiB  half as much, within",
+    "      2.75 GiB   -0.25 GiB  Adam(..., fused=True)",
+]
+
+
+def section_of(text):
+    lines = text.partition(f"{TITLE}\n")[2].splitlines()
+    return [line for line in lines[: lines.index("") if "" in lines else None] if line.startswith("  ")]
+
+
+@pytest.mark.parametrize("xdist", [(), ("-p", "xdist.plugin", "-n2")], ids=["alone", "xdist"])
+def test_a_failure_lists_the_trials_by_what_they_save(session_of, xdist):
+    run = session_of(FILES, *ASKED, *xdist, env=ALONE)
+
+    assert section_of(run.text("test_over"))[:2] == LISTED
+    assert "next to nothing" not in run.text("test_over")
+    assert [trial["bytes"] for trial in run.rows["test_over"]["advice"]["trials"]] == [
+        1.5 * 2**30,
+        2.75 * 2**30,
+    ]
+    assert {name for name, row in run.rows.items() if row["advice"]} == {"test_over"}
+    assert run.outcomes["test_within"] == "passed"
+
+
+def test_switched_off_nothing_is_tried(session_of):
+    run = session_of(FILES, *ASKED, "--membudget-advice=off", env=ALONE)
+
+    assert TITLE not in run.out
+    assert run.rows["test_over"]["advice"] is None
+
+
+def test_the_setting_switches_it_off_too(session_of):
+    files = {**FILES, "pyproject.toml": '[tool.membudget]\nadvice = "off"\n'}
+
+    assert session_of(files, *ASKED, env=ALONE).rows["test_over"]["advice"] is None

@@ -1,0 +1,209 @@
+"""What lowers the memory of a test over its budget: figures of runs with one change, on both devices.
+
+The figure of a change is that of a test in which it is written.
+"""
+
+import pytest
+
+MODELS = """
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint
+
+    from pytest_membudget.steps import linear_cross_entropy, optimizer_in_backward
+
+    WIDTH, VOCABULARY = 512, 32000
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x):
+            return x + self.down(F.gelu(self.up(x)))
+
+
+    class Decoder(nn.Module):
+        def __init__(self, checkpoints, chunks):
+            super().__init__()
+            self.checkpoints, self.chunks = checkpoints, chunks
+            self.embedding = nn.Embedding(VOCABULARY, WIDTH)
+            self.blocks = nn.ModuleList([Block() for _ in range(8)])
+            self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+
+        def forward(self, tokens):
+            x = self.embedding(tokens)
+            for block in self.blocks:
+                x = checkpoint(block, x, use_reentrant=False) if self.checkpoints else block(x)
+            if self.chunks:
+                return linear_cross_entropy(x, self.head.weight, tokens)
+            return F.cross_entropy(self.head(x).view(-1, VOCABULARY), tokens.view(-1))
+
+
+    def train_decoder(batch, checkpoints=False, chunks=False):
+        model = Decoder(checkpoints, chunks).cuda()
+        model(torch.randint(0, VOCABULARY, (batch, 1024), device="cuda")).backward()
+
+
+    def train_layers(steps_in_backward=False, micro_batches=1, layers=4, **options):
+        '''Adam on layers of 64 MiB each, whose activations are next to nothing.'''
+        model = nn.Sequential(*[nn.Linear(4096, 4096, bias=False) for _ in range(layers)]).cuda()
+        if steps_in_backward:
+            optimizer_in_backward(model, torch.optim.Adam, **options)
+        else:
+            optimizer = torch.optim.Adam(model.parameters(), **options)
+        for _ in range(2):
+            for _ in range(micro_batches):
+                model(torch.ones(8, 4096, device="cuda")).sum().backward()
+            if not steps_in_backward:
+                optimizer.step()
+                optimizer.zero_grad()
+    """
+TESTS = """
+    import pytest
+    import torch
+    from models import train_decoder, train_layers
+
+    over, within = pytest.mark.mem_budget(gib=0.25), pytest.mark.mem_budget(gib=80)
+
+    @over
+    @pytest.mark.parametrize("batch_size", [8])
+    def test_decoder(batch_size):
+        train_decoder(batch_size)
+
+    @over
+    def test_layers():
+        train_layers()
+
+    @over
+    def test_accumulates():
+        train_layers(micro_batches=2)
+
+    @pytest.mark.xfail
+    @over
+    def test_expected():
+        train_layers()
+
+    @pytest.mark.mem_budget(gib=8, components={"optimizer_states": 0.25})
+    def test_component():
+        train_layers()
+
+    @pytest.mark.mem_budget(gpu="T4")
+    def test_runs_out():
+        train_layers(layers=48)
+
+    @within
+    def test_decoder_written():
+        train_decoder(8)
+
+    @within
+    def test_half_batch_written():
+        train_decoder(4)
+
+    @within
+    def test_checkpointing_written():
+        train_decoder(8, checkpoints=True)
+
+    @within
+    def test_chunked_cross_entropy_written():
+        train_decoder(8, chunks=True)
+
+    @within
+    def test_layers_written():
+        train_layers()
+
+    @within
+    def test_fused_written():
+        train_layers(fused=True)
+
+    @within
+    def test_single_tensor_written():
+        train_layers(foreach=False)
+
+    @within
+    def test_step_in_backward_written():
+        train_layers(steps_in_backward=True)
+    """
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of({"models.py": MODELS, "test_advice.py": TESTS}, "--membudget")
+
+
+def figure(run, name):
+    return run.rows[name]["estimates"][0]["peak"]["allocated_bytes"]
+
+
+def trials(run, name):
+    return {trial["change"]: trial["bytes"] for trial in run.rows[name]["advice"]["trials"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("test_decoder[8]", ["chunked_cross_entropy", "half_batch", "checkpointing"]),
+        ("test_layers", ["step_in_backward", "fused", "single_tensor"]),
+    ],
+)
+def test_the_figure_of_a_change_is_that_of_a_test_in_which_it_is_written(run, name, changes):
+    found = trials(run, name)
+
+    assert list(found) == sorted(changes, key=found.get)
+    assert list(found) == changes, "the largest saving first"
+    assert found == {change: figure(run, f"test_{change}_written") for change in changes}
+
+
+def test_adam_without_what_a_change_takes_off(run):
+    """Of 4 weights of 64 MiB foreach's square roots are a list of all 4.
+
+    foreach=False has three of one weight's size: the root, its quotient, and the quotient of the weight
+    before (``_single_tensor_adam``, torch/optim/adam.py, 2.13). A step in backward: one root, one gradient.
+    """
+    base, found = figure(run, "test_layers"), trials(run, "test_layers")
+
+    assert base - found["single_tensor"] == pytest.approx((4 - 3) * 64 * MIB, abs=MIB)
+    assert base - found["step_in_backward"] == pytest.approx((3 + 3) * 64 * MIB, abs=MIB)
+
+
+def test_neither_the_verdict_nor_a_later_test_has_anything_of_a_trial(run):
+    assert run.rows["test_layers"]["verdict"] == "over"
+    assert figure(run, "test_layers") == figure(run, "test_layers_written")
+    assert figure(run, "test_decoder[8]") == figure(run, "test_decoder_written")
+
+
+def test_a_change_with_which_the_test_fails_is_not_listed(run):
+    assert set(trials(run, "test_accumulates")) == {"fused", "single_tensor"}
+
+
+def test_a_failure_that_is_expected_is_not_tried(run):
+    assert run.rows["test_expected"]["advice"] is None
+
+
+def test_of_a_component_over_its_budget_the_components_figures_are_compared(run):
+    advice = run.rows["test_component"]["advice"]
+
+    assert (advice["figure_bytes"], advice["limit_bytes"]) == (2 * 4 * 64 * MIB, 256 * MIB)
+    assert advice["trials"] == []
+
+
+def test_what_runs_out_of_the_cards_memory_is_tried_on_one_without_a_limit(run):
+    """48 weights of 64 MiB, their gradients, two states and a list of roots; and workspaces."""
+    row = run.rows["test_runs_out"]
+
+    assert row["estimates"][0]["peak"]["allocated_bytes"] < row["limit_bytes"]
+    assert row["advice"]["figure_bytes"] == pytest.approx(48 * 5 * 64 * MIB, abs=64 * MIB)
+    assert list(trials(run, "test_runs_out")) == ["step_in_backward", "fused", "single_tensor"]
+
+
+def test_a_failure_lists_them(run):
+    told = run.text("test_layers").partition("What lowers it, from ")[2].splitlines()[1:4]
+
+    assert [line.split("  ")[-1] for line in told] == [
+        "optimizer_in_backward (pytest_membudget.steps) with Adam: no accumulation, no clipping",
+        "Adam(..., fused=True)",
+        "Adam(..., foreach=False)",
+    ]

@@ -1,0 +1,105 @@
+"""The requests and the results of trials: a test over its budget is run again with changes."""
+
+import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.marked_test import MarkedTest
+from pytest_membudget.devices.choice import DeviceChoice
+from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.worker.client.order import Order
+from pytest_membudget.worker.client.tracing import TracingEstimator
+from tests.worker.scripted_worker import REPORT, ScriptedWorkers
+
+FAKE = DeviceChoice("fake", "by fake tensors")
+GIB = 2**30
+#: GiB with each change, where the test takes 4 GiB without.
+TAKES = {None: 4, "checkpointing": 3.5, "chunked_cross_entropy": 2, "half_batch": 4, "step_in_backward": 1}
+
+
+def traced(request, **more):
+    """4 GiB, or what is in ``TAKES`` for the change; that of an optimizer's step finds nothing to change."""
+    change = request.get("change")
+    held = {"parameters": GIB // 2, "gradients": GIB // 2, "activations": int((TAKES[change] - 1) * GIB)}
+    peak = dict.fromkeys(REPORT["peak"], sum(held.values()))
+    found = {"changed": "" if change == "step_in_backward" else "it"} if change else {}
+    return {"outcome": "traced", "report": {**REPORT, "peak": peak, "components": held}, **found, **more}
+
+
+def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
+    """The estimate of a test with its advice, and the requests that were sent."""
+    workers = ScriptedWorkers(answer_to, holds=processes)
+    order = Order(args=(), dir="/", files=["t.py"], gpu="H100-80GB", timeout=timeout, processes=processes)
+    estimator = TracingEstimator(order, FAKE, start=workers)
+    fixtures = frozenset({"batch_size"})
+    test = MarkedTest("t", "t", "t.py", "t.py", 1, budget or Budget(gib=1), fixtures=fixtures)
+    estimate = estimator.estimate(test)
+    said = []
+    advice = estimator.advise(test, estimate.reports[0], said.append)
+    estimator.close()
+    sent = [request for worker in workers.workers for request in worker.sent]
+    assert said == [] or said == [request["change"] for request in sent if "change" in request]
+    return estimate, advice, sent
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_those_that_save_are_listed_and_the_estimate_is_as_it_was(processes):
+    estimate, advice, sent = advised(processes=processes)
+
+    assert estimate.verdict.name == "over"
+    assert estimate.reports[0].peak_bytes == advice.figure_bytes == 4 * GIB
+    assert [(trial.change, trial.bytes) for trial in advice.trials] == [
+        ("chunked_cross_entropy", 2 * GIB),
+        ("checkpointing", 3.5 * GIB),
+    ]
+    assert sent[0].get("change") is None
+    assert sorted(request["change"] for request in sent[1:]) == sorted(set(TAKES) - {None})
+
+
+def test_what_the_run_has_changed_is_in_what_to_write():
+    _, advice, _ = advised(lambda request: traced(request, changed="12 x Block"))
+
+    assert "12 x Block" in [trial.write for trial in advice.trials]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [WorkerFailure("it is lost"), {"outcome": "error", "reason": "it hangs"}],
+    ids=["lost", "error"],
+)
+def test_a_trial_that_comes_to_no_end_is_not_listed(failure):
+    _, advice, _ = advised(
+        lambda request: failure if request.get("change") == "checkpointing" else traced(request)
+    )
+
+    assert [trial.change for trial in advice.trials] == ["chunked_cross_entropy"]
+
+
+def test_after_the_time_limit_none_is_begun():
+    _, advice, sent = advised(timeout=0.0)
+
+    assert len(sent) == 1
+    assert advice.trials == ()
+    assert set(advice.untried) == set(TAKES) - {None}
+
+
+def test_trials_of_a_test_that_ran_out_of_memory_have_no_limit():
+    def answer_to(request):
+        if request["limited"]:
+            return traced(request, outcome="out_of_memory", reason="no memory", where="t.py:1")
+        return traced(request)
+
+    _, advice, sent = advised(answer_to, Budget(gpu="H100-80GB"))
+
+    assert [(request["limited"], request.get("change")) for request in sent[:2]] == [
+        (True, None),
+        (False, None),
+    ]
+    assert not any(request["limited"] for request in sent[1:])
+    assert advice.figure_bytes == 4 * GIB
+
+
+def test_several_gpus_are_not_tried():
+    _, advice, sent = advised(budget=Budget(gib=1, gpus=2))
+
+    assert advice is None
+    assert not any("change" in request for request in sent)
