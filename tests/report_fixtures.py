@@ -131,6 +131,13 @@ def over(row):
 
 
 @pytest.fixture
+def advice():
+    """One change that was tried for a test of 4 GiB with a budget of 3: it is enough."""
+    trial = {"change": "fused", "write": "AdamW(..., fused=True)", "bytes": 3 * GIB}
+    return {"figure_bytes": 4 * GIB, "limit_bytes": 3 * GIB, "trials": [trial], "untried": []}
+
+
+@pytest.fixture
 def raw():
     """``raw(row(), row())`` is a report of these tests as report.json has it."""
 
@@ -196,10 +203,12 @@ def hostile_report(raw, over, row, comparison, figure):
         findings=findings,
         distributions=[{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
     )
+    trial = {"change": "fused", "write": HOSTILE[:400], "bytes": 1}
+    advice = {"figure_bytes": 2, "limit_bytes": 1, "trials": [trial], "untried": []}
     texts = {"file": HOSTILE[:900], "reason": HOSTILE, "details": HOSTILE, "not_measured": HOSTILE}
     budget = {"gib": 3, "gpu": HOSTILE, "max_growth": HOSTILE, "reason": HOSTILE}
     return raw(
-        over(HOSTILE, **texts, budget=budget, estimates=[bad], comparison=beside),
+        over(HOSTILE, **texts, budget=budget, estimates=[bad], comparison=beside, advice=advice),
         row(HOSTILE + "2", **texts, verdict="error", estimates=[bad]),
         row(HOSTILE + "3", **texts, verdict="skipped", estimates=[]),
         row(HOSTILE + "4", **texts, comparison=comparison(status="not-comparable", reason=HOSTILE)),

@@ -58,8 +58,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--membudget-advice",
         choices=ADVICES,
         default=None,
-        help="run tests over their budgets again with changes that may lower their memory, and list those "
-        "that do (on, the default), or run none (off)",
+        help="run tests over their budgets again with changes that may reduce their memory, and list those "
+        "that do (on, the default); off: run none",
     )
     group.addoption(
         "--membudget-timeout",

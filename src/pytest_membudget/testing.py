@@ -166,7 +166,7 @@ class GivenEstimates(Estimator):
         return replace(estimate, properties=(("membudget.testing", _NOT_CHECKED),))
 
     def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
-        """What was given as tried for ``test``."""
+        """The given trials of ``test``."""
         given = self._estimates.get(test.nodeid)
         if given is None or test.budget is None:
             return None

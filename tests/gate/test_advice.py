@@ -29,7 +29,7 @@ BUDGETS = """
 FILES = {"conftest.py": CONFTEST, "test_budgets.py": BUDGETS}
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
-TITLE = "What lowers it, from 3.00 GiB (each was run with this test):"
+TITLE = "What reduces it from 3.00 GiB (each change was run):"
 LISTED = [
     "      1.50 GiB   -1.50 GiB  half as much, within",
     "      2.75 GiB   -0.25 GiB  Adam(..., fused=True)",

@@ -1,4 +1,4 @@
-"""What lowers the memory of a test over its budget: figures of runs with one change, on both devices.
+"""Changes that reduce the memory of a test over its budget: the figures of runs with each of them.
 
 The figure of a change is that of a test in which it is written.
 """
@@ -200,10 +200,10 @@ def test_what_runs_out_of_the_cards_memory_is_tried_on_one_without_a_limit(run):
 
 
 def test_a_failure_lists_them(run):
-    told = run.text("test_layers").partition("What lowers it, from ")[2].splitlines()[1:4]
+    told = run.text("test_layers").partition("What reduces it from ")[2].splitlines()[1:4]
 
     assert [line.split("  ")[-1] for line in told] == [
-        "optimizer_in_backward (pytest_membudget.steps) with Adam: no accumulation, no clipping",
+        "steps.optimizer_in_backward(model, Adam), no clipping",
         "Adam(..., fused=True)",
         "Adam(..., foreach=False)",
     ]

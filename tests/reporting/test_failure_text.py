@@ -48,6 +48,20 @@ def test_a_small_rounding_is_told_too(text):
     assert re.search(r"^  rounding +512 B +0\.0%$", text(), re.MULTILINE)
 
 
+def test_changes_that_were_tried_are_listed_with_what_is_enough(text, advice):
+    chunked = {"change": "chunked", "write": "steps.linear_cross_entropy", "bytes": 4 * GIB - 64 * MIB}
+    more = {**advice, "trials": [*advice["trials"], chunked], "untried": ["half_batch"]}
+
+    assert text(advice=more).partition("What reduces it")[2].splitlines()[:5] == [
+        " from 4.00 GiB (each change was run):",
+        "      3.00 GiB   -1.00 GiB  AdamW(..., fused=True), within",
+        "      3.94 GiB   -64.0 MiB  steps.linear_cross_entropy",
+        "  steps is pytest_membudget.steps",
+        "  Not tried, the time limit was reached: half_batch",
+    ]
+    assert "What reduces it" not in text(advice={**advice, "trials": []})
+
+
 def test_components_without_bytes_are_left_out(text):
     assert "buffers" not in text({"components.buffers": 0})
 

@@ -1,4 +1,4 @@
-"""The changes that are tried for a test over its budget. ``worker.server.changes`` makes them."""
+"""The changes that are tried for a test over its budget; ``worker.server.changes`` applies them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..memory_report import MemoryReport
 from .excess import Excess
 from .trial import is_worth_it
 
-#: What the allocator adds to requests, which changes with them.
+#: What the allocator adds to requests: it changes with them.
 _AROUND: Final = frozenset({ROUNDING, CACHED})
-#: Fixtures and parameters of a test that are the size of its batch.
+#: Names of fixtures and parameters that are a batch size.
 BATCH_SIZES: Final = frozenset({
     "batch", "batch_size", "bs", "local_batch_size", "mbs", "micro_batch", "micro_batch_size", "microbatch",
     "per_device_batch_size", "per_device_train_batch_size", "train_batch_size",
@@ -38,12 +38,12 @@ class Change:
     lowers: frozenset[str]
     """The components that it can lower."""
     write: str
-    """What to write to make it; ``{}`` stands for what the run has changed."""
+    """What to write; ``{}`` is replaced by what the run has changed."""
     needs: str | None = PARAMETERS
-    """The component without which there is nothing to change."""
+    """A component that must be there, or the change is not tried."""
 
     def most_saved_bytes(self, report: MemoryReport, component: str | None) -> int:
-        """The most that it can save of ``component``, or of the total: what it can lower at the peak."""
+        """The most that it can save at the peak, of ``component`` or of the total."""
         if self.needs is not None and not report.components.get(self.needs):
             return 0
         held = {name: size for name, size in report.components.items() if name in self.lowers | _AROUND}
@@ -57,7 +57,7 @@ CHANGES: Final = (
     Change(
         "chunked_cross_entropy",
         frozenset({ACTIVATIONS, TEMPORARIES}),
-        "linear_cross_entropy (pytest_membudget.steps) in place of {}",
+        "steps.linear_cross_entropy for {}",
     ),
     Change("checkpointing", frozenset({ACTIVATIONS}), "{}"),
     HALF_BATCH,
@@ -66,7 +66,7 @@ CHANGES: Final = (
     Change(
         "step_in_backward",
         frozenset({GRADIENTS, TEMPORARIES}),
-        "optimizer_in_backward (pytest_membudget.steps) with {}: no accumulation, no clipping",
+        "steps.optimizer_in_backward(model, {}), no clipping",
         needs=GRADIENTS,
     ),
     Change("eight_bit_states", frozenset({OPTIMIZER_STATES}), "{}", needs=OPTIMIZER_STATES),

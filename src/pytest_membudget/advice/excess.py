@@ -1,4 +1,4 @@
-"""What of a figure is over its budget: the total of the metric, or one component."""
+"""The part of a figure that is over its budget: the total of the metric, or one component."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ..units import bytes_of_gib
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What is over a limit."""
+    """A total or a component that is over its limit."""
 
     component: str | None
     """None for the total."""
     limit_bytes: int
 
     def figure_bytes(self, report: MemoryReport) -> int:
-        """What ``report`` has of it."""
+        """Its size in ``report``."""
         return report.peak_bytes if self.component is None else report.components.get(self.component, 0)
 
     def missing_bytes(self, report: MemoryReport) -> int:
-        """By how much ``report`` is over the limit."""
+        """How much it is over the limit in ``report``; 0 if it is within."""
         return max(0, self.figure_bytes(report) - self.limit_bytes)
 
 
 def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess | None:
-    """What of ``report`` is over ``budget``; None where it is host memory.
+    """The part of ``report`` that is over ``budget``; None if only host memory is.
 
-    ``ran_out``: the test ran out of the named card's memory, and ``report`` is of a run without that limit.
+    ``ran_out``: the test ran out of the named card's memory; ``report`` is of a run without that limit.
     """
     capacity_bytes = capacity_of(budget)
     if ran_out and capacity_bytes is not None:

@@ -1,4 +1,4 @@
-"""Trial: a run of a test's body with one change; Advice: the trials of one test that lowered its memory."""
+"""Trial: a run of a test's body with one change; Advice: the trials that reduced a test's memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-#: A change that saves a smaller part of what is missing is not listed.
+#: Trials that save less than this share of the excess over the budget are not listed.
 _LEAST_SHARE: Final = 0.01
 
 
@@ -17,23 +17,23 @@ class Trial:
     change: str
     """Its name in ``changes.CHANGES``."""
     write: str
-    """What to write to make the change."""
+    """What to write, as code where possible."""
     bytes: int
     """The figure with the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What was tried for one test."""
+    """The changes that were tried for one test, and the figures."""
 
     figure_bytes: int
     """The figure without a change: the peak of the budget's metric, or the component that is over."""
     limit_bytes: int
-    """What it should be at most."""
+    """The limit of that figure."""
     trials: tuple[Trial, ...] = ()
     """The largest saving first."""
     untried: tuple[str, ...] = ()
-    """Names of changes that there was no time for."""
+    """Names of changes that were not tried because the time was up."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -49,11 +49,11 @@ class Advice:
 
 
 def is_worth_it(saved_bytes: int, missing_bytes: int) -> bool:
-    """Whether a saving counts where ``missing_bytes`` have to go to be within the budget."""
+    """Whether a saving is large enough to be listed for a test that is ``missing_bytes`` over its budget."""
     return saved_bytes > 0 and saved_bytes >= _LEAST_SHARE * missing_bytes
 
 
 def savings_first(trials: Iterable[Trial], figure_bytes: int, missing_bytes: int) -> tuple[Trial, ...]:
-    """Of ``trials`` those that save enough of ``figure_bytes``, the largest saving first."""
+    """The ``trials`` that save enough, the largest saving first; ``figure_bytes`` is without a change."""
     worth = [trial for trial in trials if is_worth_it(figure_bytes - trial.bytes, missing_bytes)]
     return tuple(sorted(worth, key=lambda trial: trial.bytes))

@@ -124,7 +124,7 @@ class Settings:
     )
     advice: str = described(
         Choice(ADVICES),
-        "Whether a test over its budget is run again with changes that may lower its memory.",
+        "Whether tests over their budgets are run again with changes that may reduce memory.",
         default=ON,
     )
     strict: bool = described(

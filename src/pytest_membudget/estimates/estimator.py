@@ -37,9 +37,9 @@ class Estimator(Protocol):
         ...
 
     def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
-        """What was tried to lower the memory of ``test``, whose ``estimate`` is over its budget.
+        """Run ``test``, whose ``estimate`` is over its budget, with changes that may reduce its memory.
 
-        ``say`` is called with the name of each change before it is tried. None where nothing can be tried.
+        ``say`` is called with the name of each change before it is tried. None if none can be tried.
         """
         return None
 

@@ -88,7 +88,7 @@ class BudgetSession:
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
             result = self.result_of(item)
-            if not self._compares:  # else it depends on the comparison what the failure is
+            if not self._compares:  # growth since the base needs no advice: its lines are known
                 trying = partial(progress, number, len(items))
                 result = item.stash[_RESULT] = self._advised(item, result, trying)
             self.results.estimated(result)
@@ -143,9 +143,9 @@ class BudgetSession:
     def _advised(
         self, item: pytest.Item, result: TestResult, trying: Callable[[str], None] = lambda text: None
     ) -> TestResult:
-        """``result`` with what lowers its memory, where it fails because it is over its budget.
+        """``result`` with the changes that reduce its memory, if it fails because it is over its budget.
 
-        ``trying`` is called with the test and each change that is tried.
+        ``trying`` is called with the test and the name of each change before it is tried.
         """
         is_off = self._settings.advice == OFF or result.advice is not None
         if is_off or result.verdict != OVER or not result.exceeds or result.status == GROWN:

@@ -1,24 +1,28 @@
-"""What a failure proposes, in words: the changes that were tried."""
+"""Text of the changes that were tried for a test over its budget."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from ..advice.trial import Advice, Trial
 from ..units import gib_text
 from .causes import Code, signed_size
 
+_STEPS: Final = "steps is pytest_membudget.steps"
+
 
 def title_of(advice: Advice) -> str:
     """The heading of a list of trials."""
-    return f"What lowers it, from {gib_text(advice.figure_bytes)} (each was run with this test)"
+    return f"What reduces it from {gib_text(advice.figure_bytes)} (each change was run)"
 
 
 def saved_text(trial: Trial, advice: Advice) -> str:
-    """What ``trial`` saves, with a minus."""
+    """What ``trial`` saves, with a minus sign."""
     return signed_size(trial.bytes - advice.figure_bytes)
 
 
 def trial_text(trial: Trial, advice: Advice, code: Code) -> str:
-    """One trial in a line; ``code`` wraps what came from code."""
+    """One trial in a line; ``code`` formats text from the user's code."""
     figures = f"{gib_text(trial.bytes)} ({saved_text(trial, advice)})"
     return f"{code(trial.write)}: {figures}{_enough(trial, advice)}"
 
@@ -28,17 +32,17 @@ def _enough(trial: Trial, advice: Advice) -> str:
 
 
 def untried_text(advice: Advice) -> str:
-    """The changes that there was no time for; empty for none."""
-    return f"Not tried, for want of time: {', '.join(advice.untried)}" if advice.untried else ""
+    """The changes that were not tried; empty if all were."""
+    return f"Not tried, the time limit was reached: {', '.join(advice.untried)}" if advice.untried else ""
 
 
 def advice_lines(advice: Advice | None) -> list[str]:
-    """The trials for a terminal, the largest saving first."""
+    """The trials for a terminal, the largest saving first; empty if there are none."""
     if advice is None or not (advice.trials or advice.untried):
         return []
     lines = [_line(trial, advice) for trial in advice.trials]
-    untried = untried_text(advice)
-    return ["", f"{title_of(advice)}:", *lines, *([f"  {untried}"] if untried else [])]
+    notes = (_STEPS if any("steps." in line for line in lines) else "", untried_text(advice))
+    return ["", f"{title_of(advice)}:", *lines, *(f"  {note}" for note in notes if note)]
 
 
 def _line(trial: Trial, advice: Advice) -> str:

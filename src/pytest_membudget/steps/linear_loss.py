@@ -25,11 +25,10 @@ def linear_cross_entropy(
         for part, labels in zip(input.chunk(chunks), target.chunk(chunks)):
             loss += checkpoint(lambda part: F.cross_entropy(F.linear(part, weight).float(), labels), part)
 
-    ``input`` is ``(..., features)``, what the head is called with; ``linear_weight`` ``(vocabulary,
-    features)``; ``target`` ``(...)`` has class indices. Logits, their fp32 copy and their gradients are there
-    for one chunk at a time; backward computes each chunk's again, and adds up the gradient of the weight in a
-    buffer of the weight's size. ``reduction`` is ``mean``, over the labels that are not ``ignore_index``, or
-    ``sum``.
+    ``input`` is ``(..., features)``, the input of the head; ``linear_weight`` is ``(vocabulary, features)``;
+    ``target`` is ``(...)``, class indices. Logits, their fp32 copy and their gradients exist for one chunk at
+    a time; backward computes the logits of each chunk again. ``reduction`` is ``mean``, over the labels that
+    are not ``ignore_index``, or ``sum``.
 
     Raises ``ValueError`` for another ``reduction`` or ``chunks`` below 1.
     """

@@ -22,6 +22,13 @@ def test_the_verdict_and_what_to_do_stand_first(document, row, over):
     assert lines[5].startswith("**What to do:** Take 1.00 GiB off, first at `src/model.py:41`")
 
 
+def test_changes_that_were_tried_are_listed_with_the_test(document, over, advice):
+    text = markdown(document(over(advice=advice)))
+
+    assert "What reduces it from 4.00 GiB (each change was run):" in text
+    assert "- `AdamW(..., fused=True)`: 3.00 GiB (-1.00 GiB), within" in text
+
+
 def test_only_changed_rows_are_in_sight(document, row, over):
     text = markdown(document(row("a::within"), over("a::over")))
     seen, _, folded = text.partition("<summary>1 within budget</summary>")

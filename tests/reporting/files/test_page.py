@@ -155,6 +155,14 @@ def test_components_of_the_base_stand_beside_the_heads(document, row, comparison
 
 
 @needs_libraries
+def test_changes_that_were_tried_are_listed(document, over, advice):
+    texts = Elements(page(document(over(advice=advice)))).texts
+
+    assert "What reduces it from 4.00 GiB (each change was run)" in texts
+    assert "AdamW(..., fused=True): 3.00 GiB (-1.00 GiB), within" in texts
+
+
+@needs_libraries
 def test_failures_are_open_and_the_rest_is_folded(document, row, over):
     elements = Elements(page(document(row("a"), row("b"), over("c"))))
     tests = [details for details in elements.of("details") if details.get("id", "").startswith("test-")]

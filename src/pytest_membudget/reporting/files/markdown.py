@@ -212,7 +212,7 @@ def _why(one: ReportedTest) -> str:
 
 
 def _advice(advice: Advice | None) -> list[str]:
-    """The changes that were tried, the largest saving first."""
+    """The changes that reduced memory, the largest saving first."""
     if advice is None or not advice.trials:
         return []
     lines = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]

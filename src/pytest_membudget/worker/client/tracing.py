@@ -59,7 +59,7 @@ class TracingEstimator(Estimator):
         #: node ids of tests that only workers have collected, by file
         self._uncollected: dict[str, list[str]] = {}
         self._trials = Trials(order.timeout)
-        #: the tests that have run out of the memory of the card that they name
+        #: keys of the tests that ran out of their card's memory
         self._out_of_memory: set[str] = set()
 
     def expect(self, test: MarkedTest) -> None:
@@ -85,7 +85,7 @@ class TracingEstimator(Estimator):
         return replace(read_answer(budget, answer, _snapshot_of(test)), cached=workers.asked == asked)
 
     def advise(self, test: MarkedTest, estimate: MemoryReport, say: Say) -> Advice | None:
-        """What lowers the memory of ``test`` on one GPU; None for several, which are not tried."""
+        """Try changes that may reduce the memory of ``test``; None for tests on several GPUs."""
         budget = test.budget
         if budget is None or budget.gpus > 1:
             return None

@@ -1,4 +1,4 @@
-"""Runs a test over its budget again, each time with one change, and keeps those that lower its memory."""
+"""Runs a test over its budget again, each time with one change; keeps the changes that reduce its memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 class Trials:
-    """The trials of a session, which end when they have taken ``seconds`` of the clock together."""
+    """The trials of a session. No more are started after ``seconds`` of wall-clock time."""
 
     def __init__(self, seconds: float) -> None:
         self._left_seconds = seconds
@@ -27,10 +27,10 @@ class Trials:
     def advice(
         self, workers: Workers, test: MarkedTest, request: Request, report: MemoryReport | None, say: Say
     ) -> Advice | None:
-        """What lowers the memory of ``test``; None where nothing can be tried.
+        """The changes that reduce the memory of ``test``; None if none can be tried.
 
-        ``request``: of its estimate. ``report``: the figure of that; None where it ran out of the card's
-        memory. The test is then run on a card without a limit, and so are its trials.
+        ``request`` and ``report`` are those of its estimate. ``report`` is None if that ran out of the card's
+        memory: the test and its trials are then run on a card without a limit.
         """
         assert test.budget is not None
         began = time.monotonic()
@@ -74,7 +74,7 @@ class Trials:
 
 
 def _trial(change: Change, answer: Answer | None, excess: Excess) -> Iterator[Trial]:
-    """The trial that ``answer`` is of; none where the change has found nothing to change, or has failed."""
+    """The trial of ``answer``; none if the change was not applicable, or the test failed with it."""
     report = _report_in(answer)
     if answer is not None and report is not None and answer.get("changed"):
         yield Trial(change.name, change.write.format(answer["changed"]), excess.figure_bytes(report))
@@ -83,12 +83,12 @@ def _trial(change: Change, answer: Answer | None, excess: Excess) -> Iterator[Tr
 def _answer(workers: Workers, request: Request) -> Answer | None:
     try:
         return workers.ask(request)
-    except WorkerFailure:  # it is no advice then, and the test's own estimate is there already
+    except WorkerFailure:  # only this trial is lost: the test's own estimate is known
         return None
 
 
 def _report_in(answer: Answer | None) -> MemoryReport | None:
-    """The figure of a run that has come to its end."""
+    """The figure of a run that was completed."""
     if answer is None or answer["outcome"] != "traced":
         return None
     return MemoryReport.from_json(answer["report"])

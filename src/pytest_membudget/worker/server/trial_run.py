@@ -1,4 +1,4 @@
-"""A test's run with one change: what it takes then."""
+"""Runs a test with one change."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .changes.table import APPLY
 
 
 def run_with_change(name: str, item: pytest.Item, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The answer of ``run`` after the change ``name``; ``changed`` is what it has found to change.
+    """Apply the change ``name`` and return the answer of ``run``.
 
-    That is empty where it has found nothing, and where the test does not get through with the change: such
-    a run is no advice. The change stays in this process, which must end with the run.
+    ``changed`` in the answer names what was changed. It is empty if the change was not applicable, and if the
+    test failed with it. Changes are not undone: the process must end with the run.
     """
     changed: dict[str, None] = {}
     APPLY[name](item, lambda what: changed.update({what: None}))

@@ -1,1 +1,1 @@
-"""The changes that are made to a running body from outside, in a process that ends with its run."""
+"""Changes that are applied to a test's body from outside, in a process that runs nothing else."""

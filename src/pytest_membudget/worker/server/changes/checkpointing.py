@@ -16,13 +16,13 @@ from torch.utils.checkpoint import checkpoint
 
 from .contract import Note
 
-#: What models of transformers (5.23) and of diffusers (0.36) offer themselves.
+#: Methods that models of transformers (5.23) and diffusers (0.36) have for it.
 _OWN: tuple[str, ...] = ("gradient_checkpointing_enable", "enable_gradient_checkpointing")
 _CONTAINERS = (nn.ModuleList, nn.Sequential, nn.ModuleDict)
 
 
 def checkpoint_blocks(item: pytest.Item, note: Note) -> None:
-    """Checkpoint the blocks of every model when it is first called."""
+    """Checkpoint the blocks of each model at its first call."""
     seen: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
     def see(module: nn.Module, args: object) -> None:
@@ -34,7 +34,7 @@ def checkpoint_blocks(item: pytest.Item, note: Note) -> None:
 
 
 def _checkpoint(module: nn.Module, note: Note) -> None:
-    """Checkpoint the outermost blocks below ``module``, by its own means if it has any."""
+    """Checkpoint the outermost blocks in ``module``, by its own method if it has one."""
     for name in _OWN:
         if hasattr(module, name):
             getattr(module, name)()
@@ -44,14 +44,14 @@ def _checkpoint(module: nn.Module, note: Note) -> None:
     for block in blocks:
         block.forward = functools.partial(_checkpointed, block.forward)
     for kind, count in Counter(type(block).__name__ for block in blocks).items():
-        note(f"torch.utils.checkpoint around each of {count} x {kind} (use_reentrant=False)")
+        note(f"torch.utils.checkpoint for each of {count} x {kind}")
     for child in module.children():
         if child not in blocks:
             _checkpoint(child, note)
 
 
 def _blocks(container: nn.Module) -> Iterator[nn.Module]:
-    """Modules of ``container`` that have modules of their own, where two or more are of one class."""
+    """The children that contain modules and share their class with another child."""
     composed = [
         child
         for child in container.children()

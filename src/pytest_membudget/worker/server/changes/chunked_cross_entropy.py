@@ -1,4 +1,4 @@
-"""The cross entropy of a language model's head by chunks of tokens: logits are made where they are needed."""
+"""The cross entropy of a language model's head by chunks of tokens, from outside of the model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from torch.utils._pytree import tree_map
 from ....steps import linear_cross_entropy
 from .contract import Note
 
-#: A linear layer with as many outputs, and as many for each input, is the head of a language model: those of
-#: a feed-forward layer are at most 4 times its inputs.
+#: A linear layer with this many outputs, and this ratio of outputs to inputs, is taken for a language model's
+#: head. Feed-forward layers have a ratio of about 4.
 _LEAST_VOCABULARY = 8192
 _LEAST_RATIO = 5
-#: Methods that change nothing that a loss depends on, and methods that change the shape.
+#: Methods that do not change the loss, and methods that only change the shape.
 _SAME = ("float", "to", "contiguous", "clone", "type")
 _SHAPES = ("view", "reshape", "flatten")
 _OPERATORS = ("add", "sub", "mul", "truediv", "radd", "rmul", "neg", "matmul", "eq")
 
 
 def chunk_cross_entropy(item: pytest.Item, note: Note) -> None:
-    """Compute heads' logits no earlier than something other than a cross entropy asks for them."""
+    """Let heads return logits that are computed only if something other than a cross entropy uses them."""
     forward = nn.Linear.forward
 
     @functools.wraps(forward)
@@ -41,7 +41,7 @@ def chunk_cross_entropy(item: pytest.Item, note: Note) -> None:
 
 
 class _Logits:
-    """Logits that are not computed yet, and stand for a tensor of their shape."""
+    """Logits that are not computed yet, with the methods that models and losses call on them."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, note: Note) -> None:
         self._hidden, self._weight, self._bias, self._note = hidden, weight, bias, note
@@ -49,17 +49,17 @@ class _Logits:
 
     @property
     def shape(self) -> torch.Size:
-        """That of the logits: of the hidden states, with the vocabulary in the last place."""
+        """The shape of the logits: that of the hidden states, with the vocabulary as the last dimension."""
         return torch.Size([*self._hidden.shape[:-1], self._weight.shape[0]])
 
     @property
     def device(self) -> torch.device:
-        """Where they would be."""
+        """The device of the hidden states."""
         return self._hidden.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the hidden states."""
+        """The dtype of the hidden states."""
         return self._hidden.dtype
 
     def size(self, dim: int | None = None) -> Any:
@@ -71,7 +71,7 @@ class _Logits:
         return self._hidden.dim()
 
     def compute(self) -> Tensor:
-        """The logits themselves: something else than a loss needs them."""
+        """The logits as a tensor."""
         if self._computed is None:
             self._computed = F.linear(self._hidden, self._weight, self._bias)
         return self._computed
@@ -92,7 +92,7 @@ class _Logits:
         return _Logits(self._hidden[index], self._weight, self._bias, self._note)
 
     def _reshaped(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """As the method ``name`` gives it; without the logits where the vocabulary stays the last place."""
+        """The result of a shape method; deferred too if the vocabulary stays the last dimension."""
         shape = torch.empty(self.shape, device="meta")
         shape = getattr(shape, name)(*args, **kwargs)
         if shape.shape[-1] != self._weight.shape[0]:
@@ -103,7 +103,7 @@ class _Logits:
     def _loss(
         self, target: Tensor, ignore_index: int = -100, reduction: str = "mean", **others: Any
     ) -> Tensor | None:
-        """Their cross entropy; None where it is not by class indices of whole rows."""
+        """The cross entropy by chunks; None if the arguments are not those of plain class indices."""
         is_plain = not any(others.values()) and reduction in ("mean", "sum")
         if not is_plain or self.dim() != 2 or target.dim() != 1 or target.is_floating_point():
             return None
@@ -121,7 +121,7 @@ class _Logits:
     def __torch_function__(
         cls, function: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
-        """A function of torch's that is called with logits."""
+        """Called for torch functions that get logits."""
         kwargs = kwargs or {}
         if function is F.cross_entropy and isinstance(args[0], cls) and len(args) == 2:
             loss = args[0]._loss(args[1], **kwargs)

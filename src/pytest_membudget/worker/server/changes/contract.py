@@ -1,4 +1,4 @@
-"""What each change is: a function that is called before the test runs, in a process of the run's own."""
+"""The contract of a change: a function that is called before the test runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-#: Takes what a change has found to change, as reports name it: ``AdamW``. Without that nothing was tried.
+#: Called with what was changed, as reports name it, for example ``AdamW``.
 Note = Callable[[str], None]
-#: Makes the change for the run of a test. It is never undone: the process ends with the run.
+#: Applies the change to the run of a test. It is not undone: the process ends with the run.
 Apply = Callable[[pytest.Item, Note], None]

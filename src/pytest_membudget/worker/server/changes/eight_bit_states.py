@@ -1,4 +1,4 @@
-"""Adam's states in 8 bits, by a library that is installed."""
+"""Adam's states in 8 bits, with a library that is installed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .contract import Note
 
 _LIBRARIES = ("bitsandbytes", "torchao")
 _KINDS = ("Adam", "AdamW")
-#: Options of both libraries' (bitsandbytes 0.49, torchao 0.16).
+#: The options that both libraries have (bitsandbytes 0.49, torchao 0.16).
 _OPTIONS = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 
 
 def use_eight_bits(item: pytest.Item, note: Note) -> None:
-    """``AdamW8bit`` and ``Adam8bit`` for PyTorch's own."""
+    """Replace ``AdamW`` and ``Adam`` of torch.optim."""
     installed = [name for name in _LIBRARIES if importlib.util.find_spec(name) is not None]
     if installed:
         library = importlib.import_module(f"{installed[0]}.optim")
@@ -27,7 +27,7 @@ def use_eight_bits(item: pytest.Item, note: Note) -> None:
 
 
 def _replace(kind: Any, with_eight_bits: Any, note: Note) -> None:
-    """What is made of ``kind`` itself, and not of a subclass, is of the other class."""
+    """Make instances of ``kind``, not of its subclasses, instances of the other class."""
 
     def make(cls: Any, params: Any = (), *args: Any, **kwargs: Any) -> Any:
         if cls is not kind:

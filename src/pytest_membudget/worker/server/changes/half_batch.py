@@ -1,4 +1,4 @@
-"""Half the batch, where a parameter or a fixture of the test is its size."""
+"""Half the batch size, if it is a parameter or a fixture of the test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .contract import Note
 
 
 def halve_batch(item: pytest.Item, note: Note) -> None:
-    """Half of every fixture and parameter with one of these names that is a number of at least 2."""
+    """Halve each fixture and parameter with the name of a batch size that is a whole number of 2 or more."""
     item.config.pluginmanager.register(_Halving(note))
 
 
@@ -24,13 +24,13 @@ class _Halving:
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
     ) -> Generator[None, Any, Any]:
-        """Halve what the fixture gives, to all that ask for it."""
+        """Halve the value of the fixture, for all that use it."""
         value = yield
         name = fixturedef.argname
         if name not in BATCH_SIZES or type(value) is not int or value < 2:
             return value
         half = value // 2
-        self._note(f"{name}={half} in place of {value}")
+        self._note(f"{name}={half} instead of {value}")
         kept: Any = fixturedef.cached_result
         fixturedef.cached_result = (half, *kept[1:])
         return half

@@ -1,4 +1,4 @@
-"""torch.optim's optimizers made with other options than the body writes."""
+"""Other options for the optimizers of torch.optim than the body passes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .contract import Note
 
 
 def use_fused(item: pytest.Item, note: Note) -> None:
-    """``fused=True`` wherever an optimizer has it."""
+    """Pass ``fused=True`` to every optimizer that has it."""
     _change_options(note, {"fused": True, "foreach": None})
 
 
 def use_single_tensor(item: pytest.Item, note: Note) -> None:
-    """``foreach=False`` for optimizers that are not fused."""
+    """Pass ``foreach=False`` to optimizers that are not fused."""
     _change_options(note, {"foreach": False})
 
 
@@ -41,7 +41,7 @@ def _with_options(
 ) -> Callable[..., None]:
     @functools.wraps(make)
     def make_changed(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        if kwargs.get("fused"):  # one that the body has fused itself, or AdamW's call of Adam
+        if kwargs.get("fused"):  # set by the body, or AdamW's call of Adam.__init__
             make(self, *args, **kwargs)
             return
         make(self, *args, **{**kwargs, **options})

@@ -1,4 +1,4 @@
-"""Each parameter's step as soon as its gradient is there, by the body's own optimizer."""
+"""The optimizer step in backward, with the body's own optimizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .contract import Note
 
 
 def step_in_backward(item: pytest.Item, note: Note) -> None:
-    """``optimizer_in_backward`` for every optimizer; the body's own ``step`` then finds no gradients."""
+    """Apply ``optimizer_in_backward`` to every optimizer. The body's own ``step`` then finds no gradients."""
     steps = _Steps()
     register_optimizer_step_post_hook(steps.ended)
     add_group = Optimizer.add_param_group
@@ -33,19 +33,19 @@ def step_in_backward(item: pytest.Item, note: Note) -> None:
 
 
 class _Steps:
-    """The parameters that have stepped in backward since the body's own last step."""
+    """The parameters that were updated in backward since the body's last ``optimizer.step()``."""
 
     def __init__(self) -> None:
         self._stepped: set[int] = set()
         self._is_in_backward = False
 
     def ended(self, optimizer: Optimizer, *args: object) -> None:
-        """An optimizer has stepped: the body's own, or one in backward."""
+        """Called after each optimizer step, in backward or not."""
         if not self._is_in_backward:
             self._stepped.clear()
 
     def of_one(self, optimizer: Optimizer, group: dict[str, Any], params: list[Tensor]) -> Any:
-        """What steps ``params``, a single one of ``group``, as ``optimizer`` does."""
+        """An optimizer of ``params``, one parameter of ``group``, as ``optimizer_in_backward`` makes them."""
         return _OneParameter(self, optimizer, group, params)
 
     def step(self, one: Optimizer, parameter: Tensor) -> None:
@@ -54,12 +54,12 @@ class _Steps:
             raise RuntimeError("gradients are accumulated: a step in backward would be another training")
         self._stepped.add(id(parameter))
         self._is_in_backward = True
-        type(one).step(one)  # not the instance's, which schedules of the learning rate have replaced
+        type(one).step(one)  # not the instance's: learning-rate schedulers replace that
         self._is_in_backward = False
 
 
 class _OneParameter:
-    """An optimizer with the options and the states of another, for one of its parameters."""
+    """One parameter's optimizer, with the options and the state of ``optimizer``."""
 
     def __init__(
         self, steps: _Steps, optimizer: Optimizer, group: dict[str, Any], params: list[Tensor]

@@ -1,4 +1,4 @@
-"""What makes each of the changes that are tried."""
+"""The changes by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .half_batch import halve_batch
 from .optimizer_options import use_fused, use_single_tensor
 from .step_in_backward import step_in_backward
 
-#: By the names in ``advice.changes``.
+#: The names are those of ``advice.changes.CHANGES``.
 APPLY: Final[Mapping[str, Apply]] = {
     "checkpointing": checkpoint_blocks,
     "chunked_cross_entropy": chunk_cross_entropy,
