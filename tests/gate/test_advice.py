@@ -1,5 +1,8 @@
 """Which failures list changes that were tried; estimates and trials are given."""
 
+import json
+from importlib.metadata import version
+
 import pytest
 
 CONFTEST = """
@@ -36,6 +39,17 @@ LISTED = [
 ]
 
 
+def base_row(row, nodeid, gib):
+    """A row of a report in which the test took ``gib``, all of it inputs."""
+    size = int(gib * 2**30)
+    report = row(nodeid)
+    figure = report["estimates"][0]
+    figure.update(
+        peak=dict.fromkeys(figure["peak"], size), components={"inputs": size}, holders=[], timeline=None
+    )
+    return report
+
+
 def section_of(text):
     lines = text.partition(f"{TITLE}\n")[2].splitlines()
     return [line for line in lines[: lines.index("") if "" in lines else None] if line.startswith("  ")]
@@ -53,6 +67,32 @@ def test_a_failure_lists_the_trials_by_what_they_save(session_of, xdist):
     ]
     assert {name for name, row in run.rows.items() if row["advice"]} == {"test_over"}
     assert run.outcomes["test_within"] == "passed"
+
+
+def test_where_growth_is_the_failure_nothing_is_tried(session_of, raw, row):
+    """At the base it took 1.5 GiB, half of what it takes now."""
+    base = raw(base_row(row, "test_budgets.py::test_over", 1.5), torch={"version": version("torch")})
+    files = {
+        **FILES,
+        "base.json": json.dumps(base),
+        "test_budgets.py": BUDGETS.replace("gib=2", 'gib=2, max_growth="1%"'),
+    }
+
+    run = session_of(files, *ASKED, "--membudget-compare=base.json", env=ALONE)
+
+    assert run.rows["test_over"]["comparison"]["growth_bytes"] == 1.5 * 2**30
+    assert run.outcomes["test_over"] == "failed"
+    assert run.rows["test_over"]["advice"] is None
+
+
+def test_a_waiver_needs_no_advice(session_of):
+    waiver = '{test = "*", ceiling_gib = 4, reason = "for a while", expires = 9999-12-31}'
+    files = {**FILES, "pyproject.toml": f"[tool.membudget]\nwaivers = [{waiver}]\n"}
+
+    run = session_of(files, *ASKED, env=ALONE)
+
+    assert run.outcomes["test_over"] == "passed"
+    assert run.rows["test_over"]["advice"] is None
 
 
 def test_switched_off_nothing_is_tried(session_of):

@@ -1,1 +1,1 @@
-"""What lowers the memory of a test over its budget, by running its body again with single changes."""
+"""Changes that reduce the memory of a test over its budget, found by running its body with each of them."""

@@ -20,7 +20,6 @@ from ..estimates.estimate import Estimate, without_figure
 from ..estimates.estimator import Estimator, NotEstimated
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
-from ..results.comparison import GROWN
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Begin, Estimators
 from .marking import has_body, is_marked, marked_test, unreadable
@@ -88,7 +87,8 @@ class BudgetSession:
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
             result = self.result_of(item)
-            if not self._compares:  # growth since the base needs no advice: its lines are known
+            # with a base the comparison comes first: growth needs no advice
+            if not self._comparing.plan.is_on and self._comparing.compare(result).exceeds:
                 trying = partial(progress, number, len(items))
                 result = item.stash[_RESULT] = self._advised(item, result, trying)
             self.results.estimated(result)
@@ -147,8 +147,9 @@ class BudgetSession:
 
         ``trying`` is called with the test and the name of each change before it is tried.
         """
-        is_off = self._settings.advice == OFF or result.advice is not None
-        if is_off or result.verdict != OVER or not result.exceeds or result.status == GROWN:
+        is_done = self._settings.advice == OFF or result.advice is not None
+        has_grown = result.comparison is not None and result.comparison.growth_bytes > 0
+        if is_done or result.verdict != OVER or not result.exceeds or has_grown:
             return result
         estimate = result.estimate_of_verdict
         if estimate is None or result.measurements or expects_failure(item, BudgetExceeded):
