@@ -91,7 +91,7 @@ class TracingEstimator(Estimator):
             return None
         report = None if test.key in self._out_of_memory else estimate
         request = self._request(test, budget)
-        return self._trials.advice(self._workers_for(budget), test, request, report, say)
+        return self._trials.advice(self._workers_for(test, budget), test, request, report, say)
 
     @property
     def trouble(self) -> str:
