@@ -34,6 +34,10 @@ FILES = {
             hold(int(lengths.sum().item()) + 1)
 
         @budget
+        def test_size_made_of_a_float():
+            hold(int(torch.randn(64, device="cuda").mean().item() * 100) + 1)
+
+        @budget
         def test_size_that_is_said():
             lengths = torch.randn(64, device="cuda").mul(100).long()
             with pytest_membudget.assume(value=64):
@@ -59,12 +63,13 @@ FILES = {
                 hold()
         """,
 }
-UNCHECKED = {"test_size", "test_solver", "test_process"}
+UNCHECKED = {"test_size", "test_size_made_of_a_float", "test_solver", "test_process"}
 KINDS = {
     "test_plain": set(),
     "test_loss": {"read"},
     "test_largest_size": {"worst-case"},
     "test_size": {"size-read"},
+    "test_size_made_of_a_float": {"read", "size-read"},
     "test_size_that_is_said": {"given"},
     "test_process": {"process"},
     "test_tool": {"tool"},

@@ -18,7 +18,8 @@ def here(body, line=1):
 def reads_by_type(assumptions):
     found = {}
     for text in assumptions:
-        dtype, times = re.search(r"reads an? (\w+) value \((once|\d+)", text).groups()
+        dtype, use, times = re.search(r"reads an? (\w+) value( as .*)? \((once|\d+)", text).groups()
+        dtype += use or ""
         found[dtype] = found.get(dtype, 0) + (1 if times == "once" else int(times))
     return found
 
@@ -100,7 +101,11 @@ def test_every_way_of_reading_gives_the_plausible_value(trace, device):
     assert traced.value == [
         1.0, 1, False, [1.0, 1.0], False, False, [1.0, 1.0], [1.0, 1.0], "1.00", " 1.0", "1.000000e+00",
     ]  # fmt: skip
-    assert reads_by_type(traced.report.assumptions) == {"float32": 8, "bool": 3}
+    assert reads_by_type(traced.report.assumptions) == {
+        "float32": 8,
+        "float32 as a whole number": 1,  # int()
+        "bool": 3,
+    }
 
 
 def listed():

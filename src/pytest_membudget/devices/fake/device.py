@@ -51,6 +51,7 @@ from .parameter_class import install_parameter_class
 from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
 from .private import check_torch, torch_release
+from .read_floats import install_read_floats
 from .reads import install_array_reads
 from .recurrent import install_recurrent_layers
 from .refusals import refused
@@ -136,6 +137,7 @@ class VirtualDevice(Device):
         install_device_names()
         install_generator(self._mode.known)
         install_array_reads(self._mode.reads, self._mode.known)
+        install_read_floats(self._mode.reads)
         install_printing(self._mode.known)
         install_saving(self._mode.known, self._loaded)
         install_safetensors()

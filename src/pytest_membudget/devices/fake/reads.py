@@ -47,6 +47,8 @@ class Read:
     code: CodeType | None
     line: int
     dtype: str
+    use: str = ""
+    """What was made of the value, if that is listed on its own."""
 
 
 class Answers:
@@ -86,6 +88,8 @@ class Reads:
         self.source: SourceFinder | None = None
         self._known = known
         self._supposed = supposed
+        #: of unknown floating-point numbers, how many reads
+        self.floats = 0
         #: of masks that nobody knows; not known to operators, which would loop until none are left
         self._counts = KnownValues(known.storages)
 
@@ -146,6 +150,15 @@ class Reads:
         read = Read(code, line, str(dtype).removeprefix("torch."))
         shown = f"{value}, by assume()" if kind is GIVEN else value
         self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
+        self.floats += dtype.is_floating_point and kind is None
+
+    def list_whole(self, dtype: torch.dtype, value: int) -> None:
+        """Whoever runs has made the whole number ``value`` of unknown data of ``dtype``, which is no such."""
+        code, line = self.source.find(3) if self.source is not None else (None, 0)
+        shown_type = str(dtype).removeprefix("torch.")
+        self.assumed.setdefault(Read(code, line, shown_type, " as a whole number"), Answers()).add(
+            value, SIZE_READ
+        )
 
     def caveats(self, root: str) -> list[Caveat]:
         """Those reads for the report, each with its line; paths are relative to ``root``."""
@@ -153,7 +166,9 @@ class Reads:
         for read, answers in self.assumed.items():
             where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
             article = "an" if read.dtype.startswith("int") else "a"
-            found.append(Caveat(answers.kind, f"{where} reads {article} {read.dtype} value {answers}"))
+            found.append(
+                Caveat(answers.kind, f"{where} reads {article} {read.dtype} value{read.use} {answers}")
+            )
         return found
 
     def _number(self, tensor: torch.Tensor) -> Scalar:

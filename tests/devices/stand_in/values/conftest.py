@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import pytest
 from running import run_following
 
+from pytest_membudget.caveats import caveats_in
+
 #: Of cuSOLVER's decompositions only some have their workspace's size.
 _NOT_MODELLED = ("cusolverDnSorgqr_bufferSize", "cusolverDnXgeqrf_bufferSize")
 
@@ -33,7 +35,9 @@ def trace(stand_in):
             not_modelled=_NOT_MODELLED,
             **keywords,
         )
-        report = SimpleNamespace(assumptions=tuple(answer["assumptions"]), peak_bytes=answer["peak_bytes"])
+        caveats = caveats_in(answer)
+        assumptions = tuple(caveat.text for caveat in caveats)
+        report = SimpleNamespace(caveats=caveats, assumptions=assumptions, peak_bytes=answer["peak_bytes"])
         return SimpleNamespace(value=answer["value"], report=report, allocated=answer["peak_bytes"])
 
     return run

@@ -28,8 +28,8 @@ def run_following(path, name, args):
     value = getattr(module, name)(*args)
     return {
         "value": value,
-        "assumptions": [
-            caveat.text for one in (values, host) for caveat in one.caveats(str(Path(path).parent))
+        "caveats": [
+            caveat.to_json() for one in (values, host) for caveat in one.caveats(str(Path(path).parent))
         ],
         "peak_bytes": torch.cuda.max_memory_allocated(),
     }

@@ -9,6 +9,7 @@ import torch
 from ....caveats import Caveat
 from ....tracking.running_code.source import SourceFinder
 from ...fake.one_hot import OneHot
+from ...fake.read_floats import install_read_floats
 from ...fake.reads import install_isclose
 from ...fake.refusals import note_untraceable, refused
 from .following import Following
@@ -28,6 +29,7 @@ class Values:
         self._kernels.register()
         self._one_hot = OneHot(self.following.shapes, note_untraceable).register()
         install_isclose(self.following.known)
+        install_read_floats(self.following.reads)
         # nobody knows whether what a network gives is a valid parameter; a healthy run's is
         torch.distributions.Distribution.set_default_validate_args(False)
         printing: Any = torch._tensor_str
