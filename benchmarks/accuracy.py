@@ -4,6 +4,7 @@
     python -m benchmarks.accuracy --only-kept            # run nothing: pages from the kept results
     python -m benchmarks.accuracy --page FILE            # the long page goes there
     python -m benchmarks.accuracy --family attention     # some of the cases, to the screen
+    python -m benchmarks.accuracy --family attention --case '*-s256-d32'    # those whose ids match
     python -m benchmarks.accuracy --results FOLDER       # keeps the runs there, and continues from them
     python -m benchmarks.accuracy --report report.json   # a report's estimates and its measurements
     python -m benchmarks.accuracy --report report.json --published figures.yaml
@@ -20,6 +21,7 @@ is named.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import sys
 from collections.abc import Sequence
@@ -91,6 +93,12 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument(
         "--family", action="append", help="a file of benchmarks/published, without .yaml, or captured"
     )
+    parser.add_argument(
+        "--case",
+        action="append",
+        metavar="PATTERN",
+        help="cases of --family, by their ids as a shell would match",
+    )
     parser.add_argument("--report", type=Path, help="compare this report.json instead of running the cases")
     parser.add_argument("--published", type=Path, help="measured figures for the tests of --report")
     parser.add_argument(
@@ -123,7 +131,21 @@ def _published(options: Any) -> list[Published]:
         if unknown:
             raise ValueError(f"--family {unknown[0]}: write one of {', '.join(file.stem for file in files)}")
         files = [file for file in files if file.stem in options.family]
-    return read_published(files)
+    return _selected(read_published(files), options)
+
+
+def _selected(published: list[Published], options: Any) -> list[Published]:
+    """Those that ``--case`` asks for; all without it."""
+    if not options.case:
+        return published
+    if not options.family:
+        raise ValueError("--case selects among the cases of a family: add --family")
+    found = {one: [entry for entry in published if fnmatch.fnmatch(entry.id, one)] for one in options.case}
+    for pattern, entries in found.items():
+        if not entries:
+            raise ValueError(f"--case {pattern}: no case of {', '.join(options.family)} has such an id")
+    asked = {entry.id for entries in found.values() for entry in entries}
+    return [entry for entry in published if entry.id in asked]
 
 
 def _runs(options: Any, published: Sequence[Published]) -> list[DeviceRun]:
@@ -132,7 +154,14 @@ def _runs(options: Any, published: Sequence[Published]) -> list[DeviceRun]:
         report = json.loads(options.report.read_text(encoding="utf-8"))
         return [DeviceRun("", report["torch"]["version"], "", report["tests"])]
     devices = [device for device in DEVICES if device in (options.device or devices_here())]
-    return device_runs(published, devices, options.processes, options.results, only_kept=options.only_kept)
+    return device_runs(
+        published,
+        devices,
+        options.processes,
+        options.results,
+        only_kept=options.only_kept,
+        selected=bool(options.case),
+    )
 
 
 def _compared(

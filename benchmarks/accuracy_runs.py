@@ -51,17 +51,28 @@ def device_runs(
     kept: Path | None,
     *,
     only_kept: bool = False,
+    selected: bool = False,
 ) -> list[DeviceRun]:
     """A run of ``published`` on each of ``devices``; what lies in ``kept`` is taken from there.
 
-    Each family has a session of its own: one that is kept is not run again. ``only_kept``: none is run.
+    Each family has its own session: one that is kept is not run again. ``only_kept``: none is run.
+    ``selected``: ``published`` has only some of the cases, and the others' tests are not run.
     """
     with _folder(kept) as folder:
-        return [_run(device, published, processes, folder / device, only_kept) for device in devices]
+        return [
+            _run(device, published, processes, folder / device, only_kept=only_kept, selected=selected)
+            for device in devices
+        ]
 
 
 def _run(
-    device: str, published: Sequence[Published], processes: int, folder: Path, only_kept: bool
+    device: str,
+    published: Sequence[Published],
+    processes: int,
+    folder: Path,
+    *,
+    only_kept: bool,
+    selected: bool,
 ) -> DeviceRun:
     documents, not_run = [], []
     for family in dict.fromkeys(entry.family for entry in published if entry.test):
@@ -71,13 +82,13 @@ def _run(
             continue
         if not path.exists():
             entries = [entry for entry in published if entry.family == family]
-            _write(path, _document(device, entries, processes))
+            _write(path, _document(device, entries, processes, selected=selected))
         documents.append(json.loads(path.read_text(encoding="utf-8")))
     rows = [row for document in documents for row in document["tests"]]
     return DeviceRun(device, _all_of(documents, "torch"), _all_of(documents, "cudnn"), rows, not_run)
 
 
-def _document(device: str, entries: Iterable[Published], processes: int) -> dict[str, Any]:
+def _document(device: str, entries: Sequence[Published], processes: int, *, selected: bool) -> dict[str, Any]:
     """The cases of ``entries``, run: the rows of the report, and what they were run with."""
     names = sorted({entry.test.partition("::")[0] for entry in entries if entry.test})
     with tempfile.TemporaryDirectory(prefix="membudget-accuracy-") as folder:
@@ -85,6 +96,7 @@ def _document(device: str, entries: Iterable[Published], processes: int) -> dict
         command += ["-c", str(_SETTINGS)]
         command += ["--membudget-measure=off", "--membudget-cache=off", f"--membudget-device={device}"]
         command += ["-n", str(processes)] if processes > 1 else []
+        command += ["-k", " or ".join(entry.id for entry in entries)] if selected else []
         subprocess.run([*command, *(str(_CASES / name) for name in names)], check=False)
         report = json.loads((Path(folder) / "report.json").read_text(encoding="utf-8"))
     return {"torch": report["torch"]["version"], "cudnn": cudnn_version(), "tests": report["tests"]}
