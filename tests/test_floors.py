@@ -39,7 +39,7 @@ FLOORS = [
     ["devices"],
     ["worker"],
     ["reporting"],
-    ["comparison", "scenarios", "testing"],
+    ["comparison", "scenarios", "testing", "lock"],
     ["gate", "commands"],
     ["plugin", "__main__"],
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .errors import UsageMistake
-from .names import ADVICES, CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
+from .names import ADVICES, BASE, CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
 
 if TYPE_CHECKING:
+    from .budgets.settings import Settings
     from .gate.hooks import Gate
+    from .lock.locking import Locking
 
+#: The values of ``--membudget-update``: without one, and with ``=raise``.
+_UPDATE, _RAISE = "update", "raise"
 _SCENARIOS = (".membudget.yaml", ".membudget.yml")
 _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
 
@@ -76,6 +81,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "modelled and has no bound, sizes that rest on unknown data",
     )
     group.addoption(
+        "--membudget-update",
+        metavar="raise",
+        nargs="?",
+        const=_UPDATE,
+        type=_update,
+        default=None,
+        help="write the figures of tests without gib to membudget.lock.yaml: new ones and lower ones; with "
+        "--membudget-update=raise higher ones too. Tests that there are no longer leave the file",
+    )
+    group.addoption(
         "--membudget-compare",
         metavar="BASE",
         default=None,
@@ -88,6 +103,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="write report.json to DIR, and for each test a snapshot that pytorch.org/memory_viz opens",
     )
+
+
+def _update(written: str) -> str:
+    if written not in (_UPDATE, _RAISE):  # argparse passes the constant too
+        raise argparse.ArgumentTypeError(
+            f"{written!r}: write --membudget-update=raise, or a path before --membudget-update"
+        )
+    return written
 
 
 def _number(written: str) -> float | str:
@@ -104,6 +127,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin(WORKER):
         return
     if not config.getoption("membudget"):
+        if config.getoption("membudget_update"):
+            raise pytest.UsageError("--membudget-update needs --membudget")
         config.pluginmanager.register(_Skip(), SKIP)
         return
     _refuse_launcher()
@@ -162,7 +187,19 @@ def _gate_of(config: pytest.Config) -> Gate:
     options = {name: config.getoption(f"membudget_{name}") for name in names}
     settings = load_settings(pyproject, options)
     plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
-    return Gate(config, settings, config.getoption("membudget_report"), plan)
+    return Gate(config, settings, config.getoption("membudget_report"), plan, _locking_of(config, settings))
+
+
+def _locking_of(config: pytest.Config, settings: Settings) -> Locking:
+    from .budgets.growth import parse_growth
+    from .lock.judging import Rules
+    from .lock.locking import Locking
+    from .reporting.files.json_file import installed_version
+
+    # the base of a comparison is a checkout that nothing is written to
+    mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
+    rules = Rules(parse_growth(settings.tolerance), installed_version("torch") or "", mode)
+    return Locking(config.rootpath, rules)
 
 
 def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:

@@ -144,6 +144,9 @@ class Settings:
     max_growth: str | None = described(
         GROWTH, "What tests may grow by since the base, for marks that set none.", default=None
     )
+    tolerance: str = described(
+        GROWTH, "What tests may take more or less than their entries in the lock file.", default="1%"
+    )
     waivers: tuple[Waiver, ...] = described(
         Several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()
     )

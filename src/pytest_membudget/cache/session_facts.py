@@ -70,6 +70,7 @@ _JUDGING = frozenset(
         "measure",
         "max_disagreement",
         "max_growth",
+        "tolerance",
         "timeout",
         "cache",
         "waivers",

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, SKIPPED, UNSET, WITHIN
 from ..results.comparison import NOT_COMPARABLE, STILL_OVER, UNCHANGED, WAIVED, Comparison
+from ..results.lock import OUTDATED, UPDATE_COMMAND
 from ..results.test_result import TestResult
 
 #: Most reasons that one test's message has; report.json has the rest.
@@ -36,12 +37,14 @@ def _found(result: TestResult) -> Iterator[Unchecked]:
     if result.verdict == SKIPPED:
         yield Unchecked(result.reason, _SKIP_REMEDY)
     elif result.verdict == UNSET:
-        yield Unchecked(result.reason, "set a limit in its mark")
+        yield Unchecked(result.reason, f"set a limit in its mark, or record its figure: {UPDATE_COMMAND}")
     elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
         yield Unchecked(result.reason, "let the test run to its end")
     elif result.verdict == WITHIN or result.status == STILL_OVER:
         for caveat in result.unchecked_caveats:
             yield Unchecked(caveat.text, caveat.kind.remedy)
+        if result.lock is not None and result.lock.status in OUTDATED:
+            yield Unchecked(result.lock.reason, f"update the file: {UPDATE_COMMAND}")
         comparison = result.comparison
         limits_growth = result.budget is not None and result.budget.max_growth is not None
         if limits_growth and comparison is not None and comparison.status == NOT_COMPARABLE:

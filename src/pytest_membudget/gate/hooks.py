@@ -15,6 +15,8 @@ from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base.head_run import is_whole, lists_removed, requested_files
 from ..comparison.base.source import Invocation
 from ..comparison.comparing import Comparing, Plan, comparison_notices
+from ..errors import UsageMistake
+from ..lock.locking import Locking
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.failure import failure_text
@@ -52,7 +54,12 @@ class Gate:
     """Passes or fails marked tests by their estimates; their bodies do not run in the user's process."""
 
     def __init__(
-        self, config: pytest.Config, settings: Settings, report_folder: str | None, plan: Plan
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        report_folder: str | None,
+        plan: Plan,
+        locking: Locking,
     ) -> None:
         """``plan``: what results are compared with.
 
@@ -71,7 +78,10 @@ class Gate:
             shared=start.base,
             is_owner=not self._is_worker,
         )
-        self._session = BudgetSession(settings, self._choice.begin, self._comparing)
+        self._session = BudgetSession(settings, self._choice.begin, self._comparing, locking)
+        self._locking = locking
+        #: files could not be collected, so that there may be tests which this session does not know
+        self._is_incomplete = False
         #: node ids of all tests with budgets, deselected ones included
         self._collected: dict[str, None] = {}
         #: node ids of all tests, deselected ones included
@@ -104,6 +114,7 @@ class Gate:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file that skips itself; record files whose marks may be applied conditionally."""
+        self._is_incomplete |= not report.passed
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if report.failed or "::" in report.nodeid or not path.is_file():
             return
@@ -258,6 +269,7 @@ class Gate:
             self._silent_workers += 1
         else:
             self.results.plan(end.planned)
+            self._collected.update(dict.fromkeys(end.collected))
             self._has_plan = True  # once for all workers, which collect the same tests
             self._summary.add_cache_trouble(end.cache_trouble)
             self._summary.add_not_cached(end.not_cached)
@@ -273,7 +285,13 @@ class Gate:
         self.end_workers()
         if self._is_worker:
             own = self._session
-            end = End(self.results.planned(), own.cache_trouble, own.not_cached, own.uncollected)
+            end = End(
+                self.results.planned(),
+                list(self._collected),
+                own.cache_trouble,
+                own.not_cached,
+                own.uncollected,
+            )
             send_end(self._config, end)
             return
         self._summary.add_cache_trouble(self._session.cache_trouble)
@@ -289,7 +307,18 @@ class Gate:
         self._summary.add(*comparison_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
             self._summary.write_report(self._report_folder, compared, is_given=self._choice.is_given)
+        self._update_lock(session)
         self._summary.print_without_terminal()
+
+    def _update_lock(self, session: pytest.Session) -> None:
+        """Write the lock file if it is to be updated; a session that cannot has failed."""
+        is_all = is_whole(self._config) and not self._is_incomplete and not self.results.not_run()
+        collected = self._collected if is_all else None
+        try:
+            self._summary.add(*self._locking.finish(self.results.in_order(), collected))
+        except UsageMistake as error:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            self._summary.add(str(error), is_bad=True)
 
     def end_workers(self) -> None:
         """End the processes that estimate and measure."""

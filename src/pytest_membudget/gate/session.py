@@ -18,8 +18,10 @@ from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
 from ..estimates.estimate import Estimate, without_figure
 from ..estimates.estimator import Estimator, NotEstimated
+from ..lock.locking import Locking
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
+from ..results.lock import GROWN as LOCK_GROWN
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Begin, Estimators
 from .marking import has_body, is_marked, marked_test, unreadable
@@ -45,11 +47,13 @@ class BudgetSession:
         settings: Settings,
         begin: Begin,
         comparing: Comparing,
+        locking: Locking,
     ) -> None:
         """``begin``: makes the estimators."""
         self._settings = settings
         self._begin = begin
         self._comparing = comparing
+        self._locking = locking
         self._estimators: Estimators | None = None
         #: files that contain marks, and no test with a budget
         self._hiding: list[str] = []
@@ -103,7 +107,11 @@ class BudgetSession:
     def final(self, item: pytest.Item) -> TestResult:
         """The result of ``item`` with its measurement, or why it has none, and its comparison."""
         result = item.stash[_RESULT] = self._measured(item, self.result_of(item))
-        return self._advised(item, self.strict(self._comparing.compare(result)))
+        return self._advised(item, self._compared(result))
+
+    def _compared(self, result: TestResult) -> TestResult:
+        """``result`` compared with the lock file, then with the base."""
+        return self.strict(self._comparing.compare(self._locking.check(result)))
 
     def strict(self, result: TestResult) -> TestResult:
         """``result`` with ``--membudget-strict`` applied: what passes unchecked fails."""
@@ -117,7 +125,7 @@ class BudgetSession:
                 result = self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, skipped)))
                 self.results.settled(result, expected=False)
                 continue
-            result = self._advised(item, self.strict(self._comparing.compare(self.result_of(item))))
+            result = self._advised(item, self._compared(self.result_of(item)))
             error = error_for(result) if may_be_expected(result) else None
             self.results.settled(result, expected=error is not None and expects_failure(item, error))
 
@@ -149,6 +157,7 @@ class BudgetSession:
         """
         is_done = self._settings.advice == OFF or result.advice is not None
         has_grown = result.comparison is not None and result.comparison.growth_bytes > 0
+        has_grown |= result.lock is not None and result.lock.status == LOCK_GROWN
         if is_done or result.verdict != OVER or not result.exceeds or has_grown:
             return result
         estimate = result.estimate_of_verdict

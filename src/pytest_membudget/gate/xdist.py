@@ -29,6 +29,8 @@ class End:
 
     planned: list[str]
     """Node ids of the tests with budgets that were to run."""
+    collected: list[str]
+    """All tests with budgets, deselected ones included."""
     cache_trouble: str
     """Why estimates could not be kept; empty if they could."""
     not_cached: dict[str, str]

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..budgets.verdict import UNSET
 from ..memory_report import MemoryReport
 from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, versions_text
+from ..results.lock import KEPT
+from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .causes import change_lines, signed_growth
@@ -37,6 +39,9 @@ def summary_lines(
     yield from legend(rows)
     yield from small_line(rows)
     yield from _changed(rows)
+    for row in rows:
+        if row.lock is not None and row.lock.status == LOCK_SHRUNK:
+            yield f"{LOCK_SHRUNK}: {row.nodeid} {row.lock.reason}"
     unset = [row for row in rows if row.verdict == UNSET]
     for row in unset[:_UNSET]:
         yield f"unset: {row.nodeid}: {row.reason}"
@@ -96,7 +101,8 @@ def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
 
 def _verdict(row: TestResult, note: str | None) -> str:
     """The verdict, in brackets the change since the base and a note, if there are any."""
-    said = [word for word in (row.status, note) if word and word != UNCHANGED]
+    lock = f"lock: {row.lock.status}" if row.lock is not None and row.lock.status != KEPT else ""
+    said = [word for word in (lock, row.status, note) if word and word != UNCHANGED]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
     return f"{verdict} ({', '.join(said)})" if said else verdict
 
@@ -151,6 +157,13 @@ def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
     return [f"{measured} measured", *(f"{count} not measured ({why})" for why, count in reasons.items())]
 
 
+def _lock_parts(rows: Sequence[TestResult]) -> list[str]:
+    """Counts of what the comparison with the lock file has found."""
+    statuses = Counter(row.lock.status for row in rows if row.lock is not None)
+    found = ", ".join(f"{count} {status}" for status, count in statuses.items())
+    return [f"{sum(statuses.values())} in the lock file ({found})"] if found else []
+
+
 def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
     """Counts by comparison status, and how many tests with ``max_growth`` were not compared."""
     statuses = Counter(_status_word(row) for row in rows if row.status is not None)
@@ -184,7 +197,7 @@ def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: i
     parts = [f"{within + over + unset} estimated ({within} within, {over} over{no_limit}{kept})"]
     if failed:
         parts.append(f"{failed} without an estimate")
-    parts += [*_compared_parts(rows), *_measured_parts(rows)]
+    parts += [*_lock_parts(rows), *_compared_parts(rows), *_measured_parts(rows)]
     if unchecked:
         parts.append(f"{len(unchecked)} unchecked")
     if not_run:

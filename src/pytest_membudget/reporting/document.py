@@ -13,6 +13,7 @@ from ..budgets.verdict import VERDICTS
 from ..components import METRICS, TENSOR_COMPONENTS
 from ..errors import UsageMistake
 from ..results.comparison import STATUSES, ComparedSession, UnusedWaiver, VersionChange
+from ..results.lock import LOCK_STATUSES
 from ..results.test_result import TestResult
 from ..units import MIB
 from ..user_input.kinds import FLAG, Choice, number, whole
@@ -139,6 +140,29 @@ _ADVICE = Keys(
         "untried": ListOf(_WORD, 100),
     }
 )
+_LOCK = Keys(
+    {"status": Of(Choice(LOCK_STATUSES)), "reason": _LINES},
+    {
+        "entry": (
+            Maybe(
+                Keys(
+                    {
+                        "bytes": _SIZE,
+                        "metric": _WORD,
+                        "components": MapOf(_WORD, _CHANGE),
+                        "gpus": Of(whole(1, most=10**6)),
+                        "gpu": _NAME,
+                        "device": _NAME,
+                        "torch": _NAME,
+                    }
+                )
+            ),
+            _none,
+        ),
+        "limit_bytes": (Maybe(_SIZE), _none),
+        "changes": (ListOf(_NAME, 100), list),
+    },
+)
 _ROW = Keys(
     {
         "nodeid": Text(10_000),
@@ -159,6 +183,7 @@ _ROW = Keys(
         "without_strict": (Maybe(Of(Choice(VERDICTS))), _none),
         "comparison": (Maybe(_COMPARISON), _none),
         "advice": (Maybe(_ADVICE), _none),
+        "lock": (Maybe(_LOCK), _none),
     },
 )
 

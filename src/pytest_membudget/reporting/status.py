@@ -19,6 +19,9 @@ from ..results.comparison import (
     WAIVED,
     versions_text,
 )
+from ..results.lock import GROWN as LOCK_GROWN
+from ..results.lock import OUTDATED, RAISE_COMMAND, UPDATE_COMMAND
+from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, input_text
@@ -112,6 +115,8 @@ def _reported(result: TestResult) -> ReportedTest:
         level, word = _BY_STATUS[status]
         if status == UNCHANGED and comparison is not None and comparison.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
+    if level == FINE and result.lock is not None and result.lock.status == LOCK_SHRUNK:
+        level, word = NOTICE, "shrunk"
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
     return ReportedTest(result, level, word)
@@ -148,7 +153,8 @@ def explained(one: ReportedTest, code: Code) -> str:
     elif result.verdict == "skipped":
         said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
     elif result.verdict == UNSET:
-        said.append("It has no limit.")
+        lock = one.result.lock
+        said.append(f"It has no limit: {code(lock.reason)}." if lock is not None else "It has no limit.")
     elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
         said.append(f"{one.word.capitalize()}: {code(reason)}.")
     return " ".join(said)
@@ -160,7 +166,7 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
         return ""
     on_rank = f" on rank {figure.rank}" if len(one.result.own_estimates) > 1 else ""
     takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
-    if one.excess_bytes and limit is not None:
+    if one.excess_bytes and limit is not None and not _has_grown(one):
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
     if one.result.verdict == "over":  # over by a component, by host memory or by another figure
         return f"{takes}: {code(one.result.reason)}."
@@ -191,6 +197,10 @@ def to_do(one: ReportedTest, code: Code) -> str:
         return " ".join(line.strip() for line in result.details.splitlines()[1:])
     if result.verdict == "error":
         return "Make its budget one that can be checked: a budget that was not is a failure."
+    if _has_grown(one):
+        return f"Undo the growth, or allow it: {RAISE_COMMAND}."
+    if result.lock is not None and result.lock.status in OUTDATED and one.level in (NOTICE, WARNING):
+        return f"Update the lock file: {UPDATE_COMMAND}."
     if one.word == "unset":
         return f"Set a limit: {_enough(one)}."
     if status == SHRUNK:
@@ -203,6 +213,11 @@ def to_do(one: ReportedTest, code: Code) -> str:
     if one.excess_bytes and one.level == FAILURE:
         return f"Take {gib_text(one.excess_bytes)} off{_place_of(one, code)}, or {_larger_budget(one)}."
     return ""
+
+
+def _has_grown(one: ReportedTest) -> bool:
+    """Whether it takes more than its entry in the lock file."""
+    return one.result.lock is not None and one.result.lock.status == LOCK_GROWN
 
 
 def _larger_budget(one: ReportedTest) -> str:

@@ -12,6 +12,8 @@ from ..budgets.verdict import OVER, UNSET, WITHIN, Verdict
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
 from .comparison import EXCUSING, FAILING, GROWN, Comparison, versions_text
+from .lock import GROWN as GROWN_LOCK
+from .lock import HELD, LockCheck
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
@@ -65,6 +67,8 @@ class TestResult:
     """The comparison with the base; None if nothing was compared."""
     advice: Advice | None = None
     """The changes that were tried to reduce its memory; None if none were."""
+    lock: LockCheck | None = None
+    """With its entry in the lock file; None where it has a ``gib``, no figure, or there is no such file."""
     without_strict: str | None = None
     """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
 
@@ -183,6 +187,7 @@ class TestResult:
             "properties": [list(pair) for pair in self.properties],
             "comparison": self.comparison.to_json() if self.comparison is not None else None,
             "advice": self.advice.to_json() if self.advice is not None else None,
+            "lock": self.lock.to_json() if self.lock is not None else None,
         }
 
     @classmethod
@@ -199,6 +204,7 @@ class TestResult:
             properties=tuple((name, value) for name, value in data.get("properties", ())),
             comparison=Comparison.from_json(comparison) if comparison is not None else None,
             advice=Advice.from_json(advice) if advice is not None else None,
+            lock=LockCheck.from_json(data["lock"]) if data.get("lock") is not None else None,
             **{name: data[name] for name in _PLAIN if name in data},
         )
 
@@ -231,6 +237,22 @@ def with_measurement(
         return measured
     reason = f"measured on CUDA: {verdict.reason}"
     return replace(measured, verdict=verdict.name, reason=reason, details=details, rank=verdict.rank)
+
+
+def with_lock(result: TestResult, check: LockCheck) -> TestResult:
+    """``result`` with its entry in the lock file, which limits what it may take."""
+    locked = replace(result, lock=check)
+    if check.status == GROWN_LOCK:
+        changes = [f"  {change}" for change in check.changes]
+        details = "\n".join(["What has changed since the lock file:", *changes])
+        return replace(
+            locked, verdict=OVER, reason=check.reason, details=details, limit_bytes=check.limit_bytes
+        )
+    if result.verdict != UNSET:
+        return locked
+    if check.status not in HELD:
+        return replace(locked, reason=f"{result.reason}; {check.reason}")
+    return replace(locked, verdict=WITHIN, reason=check.reason, limit_bytes=check.limit_bytes)
 
 
 def with_comparison(result: TestResult, comparison: Comparison | None) -> TestResult:

@@ -1,0 +1,1 @@
+"""The lock file: figures that tests without ``gib`` keep, read, judged and updated."""

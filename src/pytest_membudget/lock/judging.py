@@ -1,0 +1,134 @@
+"""Compares a test's figure with its entry in the lock file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..budgets.growth import Growth
+from ..budgets.settings import DEFAULT_GPU
+from ..budgets.verdict import UNSET, WITHIN
+from ..memory_report import MemoryReport
+from ..results.lock import (
+    GROWN,
+    KEPT,
+    LOCK_FILE,
+    NEW,
+    NOT_COMPARABLE,
+    RAISE_COMMAND,
+    RECORDED,
+    SHRUNK,
+    UPDATE_COMMAND,
+    LockCheck,
+    LockEntry,
+)
+from ..results.test_result import TestResult
+from ..units import gib_text
+
+#: What ``--membudget-update`` may do: ``UPDATE`` writes new and lower figures, ``RAISE`` higher ones too.
+UPDATE, RAISE = "update", "raise"
+#: Facts that make two figures incomparable, as messages name them.
+_FACTS = ("metric", "gpus", "gpu", "device", "torch")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a session compares with the lock file."""
+
+    tolerance: Growth
+    torch: str
+    """The version of torch of this session."""
+    mode: str | None = None
+    """``UPDATE``, ``RAISE``, or None where the file is only read."""
+
+
+def is_lockable(result: TestResult) -> bool:
+    """Whether ``result`` has a figure, and no ``gib`` that it is held to instead."""
+    has_budget = result.budget is not None and result.budget.gib is None
+    return has_budget and result.verdict in (WITHIN, UNSET) and bool(_peak_bytes(result.worst_estimate))
+
+
+def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck:
+    """``result``, which is lockable, compared with ``entry``, or why there is nothing to compare with."""
+    now = _entry_of(result, rules)
+    if entry is None:
+        if rules.mode is None:
+            return LockCheck(NEW, f"no entry in {LOCK_FILE}; run {UPDATE_COMMAND}")
+        return _recorded(now, "new", rules)
+    difference = _difference(entry, now)
+    if difference and rules.mode is None:
+        reason = f"not compared with {LOCK_FILE}: {difference}; run {UPDATE_COMMAND}"
+        return LockCheck(NOT_COMPARABLE, reason, entry)
+    allowed_bytes = rules.tolerance.allowed_bytes(entry.bytes)
+    limit_bytes = entry.bytes + allowed_bytes
+    if now.bytes > limit_bytes and rules.mode != RAISE:
+        reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
+        return LockCheck(GROWN, reason, entry, limit_bytes, _changes(entry, now))
+    if rules.mode is not None and now != entry and (difference or now.bytes <= entry.bytes):
+        return _recorded(now, f"was {gib_text(entry.bytes)}", rules)
+    if rules.mode == RAISE and now.bytes > entry.bytes:
+        return _recorded(now, f"raised from {gib_text(entry.bytes)}", rules)
+    if entry.bytes - now.bytes > allowed_bytes:
+        reason = f"takes {_share_text(entry, now)} less than its entry in {LOCK_FILE}; run {UPDATE_COMMAND}"
+        return LockCheck(SHRUNK, reason, entry, limit_bytes)
+    return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
+
+
+def _entry_of(result: TestResult, rules: Rules) -> LockEntry:
+    figure, budget = result.worst_estimate, result.budget
+    assert figure is not None
+    assert budget is not None
+    return LockEntry(
+        bytes=figure.peak_bytes,
+        metric=figure.metric,
+        components={name: size for name, size in figure.components.items() if size},
+        gpus=budget.gpus,
+        gpu=budget.gpu or DEFAULT_GPU,
+        device=figure.device or figure.kind,
+        torch=rules.torch,
+    )
+
+
+def _recorded(now: LockEntry, how: str, rules: Rules) -> LockCheck:
+    limit_bytes = now.bytes + rules.tolerance.allowed_bytes(now.bytes)
+    return LockCheck(RECORDED, f"recorded in {LOCK_FILE}: {how}", now, limit_bytes)
+
+
+def _difference(entry: LockEntry, now: LockEntry) -> str:
+    """What the two figures were made with where it differs; empty if they can be compared."""
+    pairs = [(name, getattr(entry, name), getattr(now, name)) for name in _FACTS]
+    return ", ".join(f"its {name} is {was}, now {is_}" for name, was, is_ in pairs if was != is_)
+
+
+def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
+    figure = result.worst_estimate
+    rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and now.gpus > 1 else ""
+    grew = [(size, name) for name, size in _component_changes(entry, now) if size > 0]
+    most = ", ".join(f"{name} +{gib_text(size)}" for size, name in grew[:2])
+    return (
+        f"{rank}takes {_share_text(entry, now)} more than its entry in {LOCK_FILE}: {most}; "
+        f"if it may, run {RAISE_COMMAND}"
+    )
+
+
+def _share_text(entry: LockEntry, now: LockEntry) -> str:
+    growth_bytes = abs(now.bytes - entry.bytes)
+    share = f" ({growth_bytes / entry.bytes:.1%})" if entry.bytes else ""
+    return f"{gib_text(growth_bytes)}{share}"
+
+
+def _component_changes(entry: LockEntry, now: LockEntry) -> list[tuple[str, int]]:
+    """Components that have changed and by how many bytes, the largest change first."""
+    names = dict.fromkeys((*entry.components, *now.components))
+    found = [(name, now.components.get(name, 0) - entry.components.get(name, 0)) for name in names]
+    return sorted((pair for pair in found if pair[1]), key=lambda pair: -abs(pair[1]))
+
+
+def _changes(entry: LockEntry, now: LockEntry) -> tuple[str, ...]:
+    return tuple(
+        f"{'+' if size > 0 else ''}{gib_text(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
+        for name, size in _component_changes(entry, now)
+    )
+
+
+def _peak_bytes(figure: MemoryReport | None) -> int:
+    return figure.peak_bytes if figure is not None else 0
