@@ -131,3 +131,23 @@ def test_getting_started_shows_the_real_output(pytester, gib, block):
     outputs = [text for text in blocks("getting-started.md", "") if text.startswith(("=", "_"))]
     shown = outputs[block].splitlines()
     assert [line for line in shown if line not in result.outlines] == []
+
+
+@pytest.mark.skipif(
+    not torch.__version__.startswith("2.13."), reason="the page shows the output with torch 2.13"
+)
+def test_getting_started_shows_the_real_output_of_the_lock_file(pytester):
+    [example] = examples("getting-started.md")
+    bare = example.replace("(gib=3)", "")
+    asked = ("--membudget", "--membudget-device=fake", "-p", "no:cacheprovider")
+    pytester.makepyfile(test_memory=bare)
+    found = pytester.runpytest_subprocess(*asked).outlines
+    found += pytester.runpytest_subprocess(*asked, "--membudget-update").outlines
+    pytester.makepyfile(test_memory=bare.replace("2048", "8192"))
+    found += pytester.runpytest_subprocess(*asked).outlines
+
+    page = (DOCS / "getting-started.md").read_text(encoding="utf-8")
+    shown = page.partition("## Record first")[2].partition("## A failure")[0]
+    outputs = re.findall(r"^```\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)
+    assert len(outputs) == 3
+    assert [line for output in outputs for line in output.splitlines() if line not in found] == []

@@ -1,5 +1,6 @@
 """The reference has every name that there is, and none that is not: each table against the code."""
 
+import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -20,6 +21,7 @@ from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting import figures
 from pytest_membudget.reporting.files import json_file, junit
 from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison
+from pytest_membudget.results.lock import LOCK_STATUSES, LockCheck, LockEntry
 from pytest_membudget.results.test_result import TestResult
 from pytest_membudget.scenarios import schema
 from pytest_membudget.user_input.fields import Table
@@ -116,6 +118,15 @@ def test_verdicts():
 
 def test_states():
     assert documented("States") == set(STATUSES)
+
+
+def test_lock_states():
+    assert documented("Lock states") == set(LOCK_STATUSES)
+
+
+def test_keys_of_a_lock():
+    assert documented("A row's lock") == {field.name for field in dataclasses.fields(LockCheck)}
+    assert documented("An entry of the lock file") == {field.name for field in dataclasses.fields(LockEntry)}
 
 
 @pytest.mark.parametrize("status", sorted(documented("States") - {"removed"}))

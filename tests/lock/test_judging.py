@@ -1,0 +1,142 @@
+"""One test compared with its entry in the lock file: held to it, or why not, and what an update records."""
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.growth import parse_growth
+from pytest_membudget.lock.judging import RAISE, UPDATE, Rules, is_lockable, lock_check
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.results.lock import LockCheck, LockEntry
+from pytest_membudget.results.test_result import TestResult, with_lock
+
+MIB = 2**20
+LOCKED = LockEntry(
+    100 * MIB,
+    "allocated",
+    {"parameters": 60 * MIB, "activations": 40 * MIB},
+    1,
+    "H100-80GB",
+    "fake",
+    "2.13.0",
+)
+READ = Rules(parse_growth("1%"), "2.13.0")
+
+
+def result(mib=100.0, *, verdict="unset", rank=0, **budget):
+    size_bytes = int(mib * MIB)
+    parts = {"parameters": 60 * MIB, "activations": size_bytes - 60 * MIB, "gradients": 0}
+    peak = PeakBytes(size_bytes, 0, 0, 0)
+    reports = [MemoryReport("traced", "allocated", peak, parts, rank=rank, device="fake")]
+    return TestResult("a::b", "a", 1, verdict, "why", budget=Budget(**budget), estimates=tuple(reports))
+
+
+def check(mib, mode=None, entry=LOCKED, **budget):
+    return lock_check(result(mib, **budget), entry, replace(READ, mode=mode))
+
+
+@pytest.mark.parametrize(
+    ("mib", "status", "verdict"),
+    [
+        (100, "kept", "within"),
+        (101, "kept", "within"),  # 1% of 100 MiB
+        (101 + 1 / MIB, "grown", "over"),
+        (99, "kept", "within"),
+        (99 - 1 / MIB, "shrunk", "within"),
+    ],
+)
+def test_a_test_is_held_to_its_entry(mib, status, verdict):
+    found = check(mib)
+
+    assert (found.status, found.limit_bytes) == (status, 101 * MIB)
+    assert with_lock(result(mib), found).verdict == verdict
+
+
+def test_growth_says_what_grew_from_the_file_alone():
+    locked = with_lock(result(110), check(110))
+
+    assert locked.reason == (
+        "takes 10.0 MiB (10.0%) more than its entry in membudget.lock.yaml: activations +10.0 MiB; "
+        "if it may, run pytest --membudget --membudget-update=raise"
+    )
+    assert locked.details.splitlines() == [
+        "What has changed since the lock file:",
+        "  +10.0 MiB activations, from 40.0 MiB",
+    ]
+    assert (locked.limit_bytes, locked.exceeds) == (101 * MIB, True)
+
+
+def test_of_several_ranks_the_one_that_takes_most_is_named():
+    entry = replace(LOCKED, gpus=2)
+    reason = lock_check(result(110, rank=1, gpus=2), entry, READ).reason
+
+    assert reason.startswith("rank 1 of 2: takes 10.0 MiB")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("torch", "2.12.0", "its torch is 2.12.0, now 2.13.0"),
+        ("gpu", "A100-80GB", "its gpu is A100-80GB, now H100-80GB"),
+        ("device", "stand-in", "its device is stand-in, now fake"),
+        ("gpus", 8, "its gpus is 8, now 1"),
+        ("metric", "reserved", "its metric is reserved, now allocated"),
+    ],
+)
+def test_figures_that_were_made_otherwise_are_not_compared(name, value, shown):
+    found = check(500, entry=replace(LOCKED, **{name: value}))
+
+    assert (found.status, found.limit_bytes) == ("not-comparable", None)
+    assert shown in found.reason
+    assert with_lock(result(500), found).verdict == "unset"
+    assert with_lock(result(500, verdict="within", gpu="H100-80GB"), found).verdict == "within"
+
+
+def test_a_test_without_an_entry_is_still_unset_and_says_what_to_run():
+    found = check(100, entry=None)
+
+    assert found.status == "new"
+    assert with_lock(result(), found).reason == (
+        "why; no entry in membudget.lock.yaml; run pytest --membudget --membudget-update"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "mib", "entry", "status"),
+    [
+        (UPDATE, 100, None, "recorded"),
+        (UPDATE, 50, LOCKED, "recorded"),
+        (UPDATE, 100 - 1 / MIB, LOCKED, "recorded"),  # lower figures, however little
+        (UPDATE, 100, LOCKED, "kept"),
+        (UPDATE, 101, LOCKED, "kept"),  # within the tolerance nothing is raised
+        (UPDATE, 102, LOCKED, "grown"),
+        (UPDATE, 100, replace(LOCKED, torch="2.12.0"), "recorded"),
+        (UPDATE, 102, replace(LOCKED, torch="2.12.0"), "grown"),
+        (RAISE, 101, LOCKED, "recorded"),
+        (RAISE, 102, LOCKED, "recorded"),
+        (RAISE, 50, LOCKED, "recorded"),
+        (RAISE, 102, replace(LOCKED, torch="2.12.0"), "recorded"),
+    ],
+)
+def test_an_update_raises_nothing_unless_it_is_asked_to(mode, mib, entry, status):
+    found = check(mib, mode, entry)
+
+    assert found.status == status
+    if status == "recorded":
+        assert found.entry.bytes == int(mib * MIB)
+        assert found.entry.components == {"parameters": 60 * MIB, "activations": int(mib * MIB) - 60 * MIB}
+        assert with_lock(result(mib), found).verdict == "within"
+
+
+def test_what_is_held_to_the_file():
+    assert is_lockable(result())
+    assert is_lockable(result(verdict="within", gpu="A100-40GB"))
+    assert not is_lockable(result(verdict="within", gib=1))
+    assert not is_lockable(result(verdict="over", components={"activations": 1}))
+    assert not is_lockable(replace(result(), estimates=()))
+
+
+def test_the_json_form_gives_the_same_value_back():
+    for found in (check(110), check(100, entry=None), check(100)):
+        assert LockCheck.from_json(found.to_json()) == found

@@ -1,0 +1,122 @@
+"""membudget.lock.yaml: what is written is read back, mistakes say what to do, and git merges it."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_membudget.errors import UsageMistake
+from pytest_membudget.lock.file import change_lock, lock_text, read_lock
+from pytest_membudget.results.lock import LOCK_FILE, LockEntry
+
+ENTRY = LockEntry(
+    2**30, "allocated", {"parameters": 2**30 - 512, "rounding": 512}, 1, "H100-80GB", "fake", "2.13.0"
+)
+NODEIDS = [
+    "a.py::test_a",
+    "a.py::test_b[x: #1]",
+    "b.py::A::test[é\U0001f600-\\x00-'\"]",
+    "b.py::" + "long" * 400,
+]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / LOCK_FILE
+
+
+def refusal_of(path, text):
+    path.write_text(text)
+    with pytest.raises(UsageMistake) as error:
+        read_lock(path)
+    return str(error.value)
+
+
+def test_what_is_written_is_read_back_sorted(path):
+    entries = dict.fromkeys(NODEIDS, ENTRY)
+    text = lock_text(dict(reversed(entries.items())))
+    path.write_text(text, encoding="utf-8")
+
+    assert read_lock(path) == entries
+    assert text == lock_text(entries)
+    assert "bytes: 1073741824 # 1.00 GiB\n" in text
+
+
+def test_no_file_is_no_mistake(path):
+    assert read_lock(path) is None
+
+
+def test_a_merge_conflict_is_named_with_its_line_and_what_to_do(path):
+    text = lock_text({"a": ENTRY}).replace("tests:\n", "tests:\n<<<<<<< HEAD\n")
+    message = refusal_of(path, text)
+
+    assert message.startswith(
+        "membudget.lock.yaml:5: <<<<<<< HEAD: this is a merge conflict; keep the entries"
+    )
+    assert message.endswith("and run pytest --membudget --membudget-update")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("version: 1", "version: 2", "membudget.lock.yaml:3: version: 2: this release reads version 1;"),
+        ("bytes: 1073741824", "bytes: 1", "bytes: 1: the components add up to 1073741824; run"),
+        ("bytes: 1073741824", "bytes: many", "bytes: many: write a whole number of at least 0"),
+        ("gpus: 1", "gpu_count: 1", "there is no key"),
+        ("    gpus: 1\n", "", "gpus is missing"),
+        ("rounding", "roundings", "there is no component roundings"),
+        ("    gpu: H", "    gpu: \x7fH", "this is no YAML"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_its_line(path, old, new, text):
+    good = lock_text({"a": ENTRY})
+    assert old in good
+
+    assert text in refusal_of(path, good.replace(old, new))
+
+
+@pytest.mark.parametrize("text", ["", "tests: {}\n", "- 1\n", "\0"])
+def test_a_file_that_is_none_of_ours_is_refused(path, text):
+    assert refusal_of(path, text).startswith("membudget.lock.yaml")
+
+
+def test_a_test_that_is_there_twice_is_refused(path):
+    good = lock_text({"a": ENTRY})
+    assert "a is there twice" in refusal_of(path, good + "\n" + good.partition("tests:\n")[2])
+
+
+def test_changes_of_two_branches_merge(tmp_path):
+    base = dict.fromkeys(("a", "b", "c", "e"), ENTRY)
+    ours = {**base, "b": replace(ENTRY, bytes=2**29, components={"parameters": 2**29})}
+    theirs = {**base, "c": replace(ENTRY, bytes=2**28, components={"inputs": 2**28}), "f": ENTRY}
+    for name, entries in (("base", base), ("ours", ours), ("theirs", theirs)):
+        (tmp_path / name).write_text(lock_text(entries))
+
+    merged = subprocess.run(
+        ["git", "merge-file", "-p", "ours", "base", "theirs"], cwd=tmp_path, capture_output=True, text=True
+    )
+
+    assert merged.returncode == 0, merged.stdout
+    assert merged.stdout == lock_text({**ours, "c": theirs["c"], "f": ENTRY})
+
+
+def test_a_write_that_fails_leaves_what_was_there(path, monkeypatch):
+    path.write_text(lock_text({"a": ENTRY}))
+
+    def replace_file(self, target):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "replace", replace_file)
+    with pytest.raises(OSError, match="Read-only"):
+        change_lock(path, lambda before: {**before, "b": ENTRY})
+
+    assert read_lock(path) == {"a": ENTRY}
+    assert [child.name for child in path.parent.iterdir()] == [LOCK_FILE]
+
+
+def test_what_does_not_change_is_not_written(path, monkeypatch):
+    path.write_text(lock_text({"a": ENTRY}))
+    monkeypatch.delattr(Path, "replace")
+
+    change_lock(path, dict)
