@@ -119,6 +119,29 @@ def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, work
     assert second.verdict.reason == "1.00 GiB over its budget of 1 GiB"
 
 
+def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker):
+    class Halving(worker):
+        def receive(self, awaited):
+            size = GIB if "change" in awaited else 2 * GIB
+            held = {"parameters": 512, "activations": size - 512}
+            report = {**REPORT, "peak": dict.fromkeys(REPORT["peak"], size), "components": held}
+            answer = {**TRACED, "report": report, "changed": "Block", "key": awaited["key"]}
+            return awaited, {**answer, "event": "result"}
+
+    found = []
+    for _ in range(2):
+        cache = cache_of()
+        estimator = estimator_of(cache, Halving)
+        estimate = estimator.estimate(marked(Budget(gib=1)))
+        found.append(estimator.advise(marked(Budget(gib=1)), estimate.reports[0], lambda name: None))
+        estimator.close()
+        cache.close()
+
+    assert Halving.asked == 1 + 2
+    assert found[0] == found[1]
+    assert [trial.bytes for trial in found[0].trials] == [GIB, GIB]
+
+
 @pytest.mark.parametrize(
     "budget",
     [Budget(gib=3, metric="reserved"), Budget(gib=3, gpu="A100-40GB"), Budget(gib=3, gpu="H100-80GB")],

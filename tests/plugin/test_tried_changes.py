@@ -94,6 +94,13 @@ TESTS = """
     def test_runs_out():
         train_layers(layers=48)
 
+    @pytest.mark.mem_budget(gib=0.5, metric="reserved")
+    def test_reserves():
+        grown = None
+        for number in range(1, 9):
+            del grown
+            grown = torch.empty(number * 32 * 2**20, dtype=torch.uint8, device="cuda")
+
     @within
     def test_decoder_written():
         train_decoder(8)
@@ -197,6 +204,16 @@ def test_what_runs_out_of_the_cards_memory_is_tried_on_one_without_a_limit(run):
     assert row["estimates"][0]["peak"]["allocated_bytes"] < row["limit_bytes"]
     assert row["advice"]["figure_bytes"] == pytest.approx(48 * 5 * 64 * MIB, abs=64 * MIB)
     assert list(trials(run, "test_runs_out")) == ["step_in_backward", "fused", "single_tensor"]
+
+
+def test_a_tensor_that_grows_has_one_segment_where_segments_expand(run):
+    """32, 64, ... and 256 MiB are a segment each; of an expandable one 256 MiB are mapped, in steps of 20."""
+    advice = run.rows["test_reserves"]["advice"]
+    (trial,) = advice["trials"]
+
+    assert advice["figure_bytes"] == 32 * 36 * MIB
+    assert trial["bytes"] == pytest.approx(256 * MIB, abs=20 * MIB)
+    assert trial["write"] == "PYTORCH_ALLOC_CONF=expandable_segments:True"
 
 
 def test_a_failure_lists_them(run):

@@ -53,6 +53,7 @@ class Change:
 HALF_BATCH: Final = Change(
     "half_batch", frozenset({ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES}), "{}", needs=None
 )
+EXPANDABLE_SEGMENTS: Final = Change("expandable_segments", frozenset({CACHED}), "{}", needs=CACHED)
 CHANGES: Final = (
     Change(
         "chunked_cross_entropy",
@@ -70,6 +71,7 @@ CHANGES: Final = (
         needs=GRADIENTS,
     ),
     Change("eight_bit_states", frozenset({OPTIMIZER_STATES}), "{}", needs=OPTIMIZER_STATES),
+    EXPANDABLE_SEGMENTS,
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ...allocator.settings import VARIABLES
 from ...budgets.marked_test import Program
 from ...devices.fake.cluster.shown_backend import LAUNCHERS
 from ...devices.stand_in.building import Built
@@ -73,6 +74,14 @@ def for_program(order: Order, program: Program | None) -> Order:
     Its variables are there before anything is imported, as those of a process of its own are.
     """
     return replace(order, environment=program.environment if program is not None else ())
+
+
+def with_expandable_segments(order: Order) -> Order:
+    """``order`` with expandable segments in its allocator, in addition to the session's settings."""
+    variables = {**os.environ, **dict(order.environment)}
+    name = next((name for name in VARIABLES if name in variables), VARIABLES[-1])
+    settings = [text for text in (variables.get(name), "expandable_segments:True") if text]
+    return replace(order, environment=(*order.environment, (name, ",".join(settings))))
 
 
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:

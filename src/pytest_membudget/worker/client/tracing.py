@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from ...advice.changes import EXPANDABLE_SEGMENTS, Change
 from ...advice.trial import Advice
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
@@ -25,7 +27,7 @@ from ..ranks.rank_estimates import answer_of_ranks
 from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
 from .client import Worker
 from .order import STAND_IN as ON_STAND_IN
-from .order import VIRTUAL, Order, for_program
+from .order import VIRTUAL, Order, for_program, with_expandable_segments
 from .trials import Say, Trials
 from .workers import Workers
 
@@ -91,7 +93,13 @@ class TracingEstimator(Estimator):
             return None
         report = None if test.key in self._out_of_memory else estimate
         request = self._request(test, budget)
-        return self._trials.advice(self._workers_for(test, budget), test, request, report, say)
+        workers_for = partial(self._workers_with, test, budget)
+        return self._trials.advice(workers_for, test, request, report, say)
+
+    def _workers_with(self, test: MarkedTest, budget: Budget, change: Change | None) -> Workers:
+        """Workers for a trial of ``change``; None for no change."""
+        order = self._order_of(test, budget)
+        return self._workers_of(with_expandable_segments(order) if change is EXPANDABLE_SEGMENTS else order)
 
     @property
     def trouble(self) -> str:
@@ -126,8 +134,11 @@ class TracingEstimator(Estimator):
         return request_for(test, budget, self._order.gpu, snapshot)
 
     def _workers_for(self, test: MarkedTest, budget: Budget) -> Workers:
+        return self._workers_of(self._order_of(test, budget))
+
+    def _order_of(self, test: MarkedTest, budget: Budget) -> Order:
         order = self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ))
-        return self._workers_of(for_program(order, test.program))
+        return for_program(order, test.program)
 
     def _workers_of(self, order: Order) -> Workers:
         key = (order.device, order.gpu, order.cards, order.environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from ...advice.changes import Change, worth_trying
 from ...advice.excess import Excess, excess_of
@@ -18,6 +19,18 @@ from .workers import Workers
 Say = Callable[[str], None]
 
 
+#: The workers that run a trial of a change, or the test without one.
+WorkersFor = Callable[[Change | None], Workers]
+
+
+class Asked(NamedTuple):
+    """A trial that is requested of ``workers``."""
+
+    change: Change
+    workers: Workers
+    request: Request
+
+
 class Trials:
     """The trials of a session. No more are started after ``seconds`` of wall-clock time."""
 
@@ -25,7 +38,12 @@ class Trials:
         self._left_seconds = seconds
 
     def advice(
-        self, workers: Workers, test: MarkedTest, request: Request, report: MemoryReport | None, say: Say
+        self,
+        workers_for: WorkersFor,
+        test: MarkedTest,
+        request: Request,
+        report: MemoryReport | None,
+        say: Say,
     ) -> Advice | None:
         """The changes that reduce the memory of ``test``; None if none can be tried.
 
@@ -34,43 +52,39 @@ class Trials:
         """
         assert test.budget is not None
         began = time.monotonic()
-        unlimited = {**request, "limited": False, "snapshot": None}
+        request = {**request, "snapshot": None}
         ran_out = report is None
         if report is None:
-            report = _report_in(_answer(workers, unlimited))
+            request["limited"] = False
+            report = _report_in(_answer(workers_for(None), request))
         excess = excess_of(test.budget, report, ran_out=ran_out) if report is not None else None
         if report is None or excess is None:
             return None
-        try:
-            changes = list(worth_trying(report, excess, test.fixtures))
-            return self._tried(workers, unlimited if ran_out else request, changes, report, excess, say)
-        finally:
-            self._left_seconds -= time.monotonic() - began
-
-    def _tried(
-        self,
-        workers: Workers,
-        request: Request,
-        changes: Sequence[Change],
-        report: MemoryReport,
-        excess: Excess,
-        say: Say,
-    ) -> Advice:
-        ends = time.monotonic() + self._left_seconds
-        requests = [{**request, "snapshot": None, "change": change.name} for change in changes]
-        workers.expect(requests, next_=True)
-        trials: list[Trial] = []
-        untried: list[str] = []
-        for change, changed in zip(changes, requests, strict=True):
-            if time.monotonic() > ends:
-                untried.append(change.name)
-                workers.forget(changed)
-                continue
-            say(change.name)
-            trials += _trial(change, _answer(workers, changed), excess)
+        asked = [
+            Asked(change, workers_for(change), {**request, "change": change.name})
+            for change in worth_trying(report, excess, test.fixtures)
+        ]
+        trials, untried = self._tried(asked, excess, say)
+        self._left_seconds -= time.monotonic() - began
         figure_bytes = excess.figure_bytes(report)
         listed = savings_first(trials, figure_bytes, excess.missing_bytes(report))
         return Advice(figure_bytes, excess.limit_bytes, listed, tuple(untried))
+
+    def _tried(self, asked: Sequence[Asked], excess: Excess, say: Say) -> tuple[list[Trial], list[str]]:
+        """The trials that were completed, and the names of changes that were not tried."""
+        ends = time.monotonic() + self._left_seconds
+        for one in reversed(asked):
+            one.workers.expect([one.request], next_=True)
+        trials: list[Trial] = []
+        untried: list[str] = []
+        for one in asked:
+            if time.monotonic() > ends:
+                untried.append(one.change.name)
+                one.workers.forget(one.request)
+                continue
+            say(one.change.name)
+            trials += _trial(one.change, _answer(one.workers, one.request), excess)
+        return trials, untried
 
 
 def _trial(change: Change, answer: Answer | None, excess: Excess) -> Iterator[Trial]:
