@@ -13,7 +13,7 @@ from .contract import Note
 
 _LIBRARIES = ("bitsandbytes", "torchao")
 _KINDS = ("Adam", "AdamW")
-#: The options that both libraries have (bitsandbytes 0.49, torchao 0.16).
+#: The options that both libraries have (bitsandbytes 0.50, torchao 0.18).
 _OPTIONS = ("lr", "betas", "eps", "weight_decay", "amsgrad")
 
 
