@@ -11,6 +11,8 @@ GATE: Final = "membudget-gate"
 SKIP: Final = "membudget-skip"
 WORKER: Final = "membudget-worker"
 BASE: Final = "membudget-base"
+#: The plugin of both sessions that marks tests without a mark.
+SELECTION: Final = "membudget-selection"
 
 AUTO, OFF, REQUIRE = "auto", "off", "require"
 STAND_IN, FAKE = "stand-in", "fake"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .errors import UsageMistake
-from .names import ADVICES, BASE, CACHES, DEVICES, GATE, MARKER, MEASURES, SKIP, WORKER
+from .names import ADVICES, BASE, CACHES, DEVICES, GATE, MARKER, MEASURES, SELECTION, SKIP, WORKER
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
     from .gate.hooks import Gate
+    from .gate.selection import Selection
     from .lock.locking import Locking
 
 #: The values of ``--membudget-update``: without one, and with ``=raise``.
@@ -31,6 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         default=None,
         help="estimate the GPU memory of the tests marked mem_budget, and fail those over their budgets",
+    )
+    group.addoption(
+        "--membudget-all",
+        action="store_true",
+        default=None,
+        help="as --membudget, and estimate the test functions without a mark too; those that take no GPU "
+        "memory are skipped",
     )
     group.addoption(
         "--membudget-gpu",
@@ -125,8 +133,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker always; the gate with ``--membudget``, and without it the reason to skip."""
     config.addinivalue_line("markers", _marker_help() if config.getoption("markers") else MARKER)
     if config.pluginmanager.hasplugin(WORKER):
+        _register_selection(config, _settings_of(config))
         return
-    if not config.getoption("membudget"):
+    if not (config.getoption("membudget") or config.getoption("membudget_all")):
         if config.getoption("membudget_update"):
             raise pytest.UsageError("--membudget-update needs --membudget")
         config.pluginmanager.register(_Skip(), SKIP)
@@ -177,17 +186,33 @@ class _Skip:
 
 
 def _gate_of(config: pytest.Config) -> Gate:
-    from .budgets.settings import load_settings
     from .comparison.comparing import plan_for
     from .gate.hooks import Gate
 
-    pyproject, start = config.rootpath / "pyproject.toml", Path(config.invocation_params.dir)
-    _announce_custom_gpus(config, pyproject)
+    start = Path(config.invocation_params.dir)
+    _announce_custom_gpus(config, config.rootpath / "pyproject.toml")
+    settings = _settings_of(config)
+    plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
+    selection, locking = _register_selection(config, settings), _locking_of(config, settings)
+    return Gate(config, settings, selection, config.getoption("membudget_report"), plan, locking)
+
+
+def _settings_of(config: pytest.Config) -> Settings:
+    from .budgets.settings import load_settings
+
     names = ("gpu", "device", "timeout", "measure", "cache", "advice", "strict")
     options = {name: config.getoption(f"membudget_{name}") for name in names}
-    settings = load_settings(pyproject, options)
-    plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
-    return Gate(config, settings, config.getoption("membudget_report"), plan, _locking_of(config, settings))
+    return load_settings(config.rootpath / "pyproject.toml", options)
+
+
+def _register_selection(config: pytest.Config, settings: Settings) -> Selection:
+    """Register what marks the tests that are selected, here and in the worker's session."""
+    from .gate.selection import ALL, Selection
+
+    patterns = (ALL,) if config.getoption("membudget_all") else settings.tests
+    selection = Selection(patterns, config.rootpath)
+    config.pluginmanager.register(selection, SELECTION)
+    return selection
 
 
 def _locking_of(config: pytest.Config, settings: Settings) -> Locking:

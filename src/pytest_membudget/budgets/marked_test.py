@@ -37,6 +37,8 @@ class MarkedTest:
     """What is wrong with the mark, and what to write instead."""
     has_body: bool = True
     """False for a scenario, which formulas estimate."""
+    is_selected: bool = False
+    """It has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
     program: Program | None = None
     """What runs as its body, where that is a script."""
     fixtures: frozenset[str] = frozenset()

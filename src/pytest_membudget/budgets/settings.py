@@ -16,7 +16,7 @@ from ..errors import UsageMistake
 from ..names import ADVICES, AUTO, CACHES, DEVICES, MEASURES, ON
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
-from ..user_input.kinds import FLAG, Choice, Parsed, Several, number, text, whole
+from ..user_input.kinds import FLAG, Choice, ListOf, Parsed, Several, number, text, whole
 from ..user_input.kinds import TABLE as ANY_TABLE
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import TOML, Node, Syntax
@@ -146,6 +146,19 @@ class Settings:
     )
     tolerance: str = described(
         GROWTH, "What tests may take more or less than their entries in the lock file.", default="1%"
+    )
+    tests: tuple[str, ...] = described(
+        ListOf(text("tests/train/*")),
+        "Tests that are estimated though they have no mark: files, folders or node ids, with `*` and `?`. "
+        "`--membudget-all` selects every test function.",
+        default=(),
+        without="marked tests alone",
+    )
+    lift_cuda_skips: bool = described(
+        FLAG,
+        "Skip marks of tests with budgets are evaluated where CUDA is available: guards against a missing "
+        "GPU skip nothing.",
+        default=False,
     )
     waivers: tuple[Waiver, ...] = described(
         Several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()

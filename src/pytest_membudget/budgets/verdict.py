@@ -18,6 +18,14 @@ ERROR = "error"
 SKIPPED = "skipped"
 VERDICTS = (WITHIN, OVER, UNSET, ERROR, SKIPPED)
 
+#: A test that takes no GPU memory, and has no mark: what ``--membudget-all`` selects need not have a budget.
+NO_MEMORY = "no GPU memory"
+#: Why a budget of GPU memory has nothing to check.
+NOTHING_ALLOCATED = (
+    "the test allocated nothing on cuda, so its budget checked nothing; "
+    "put the model and its inputs on device 'cuda'"
+)
+
 OUT_OF_MEMORY = "out_of_memory"
 #: Outcomes of a worker's answer that have a figure; other tests that run at the same time do not change it.
 FIGURES = ("traced", OUT_OF_MEMORY)
@@ -70,10 +78,7 @@ def _unchecked(budget: Budget, reports: Sequence[MemoryReport], machine: Machine
     if not reports:
         return "no estimate: nothing was checked"
     if budget.is_of_card and all(report.peak.allocated_bytes == 0 for report in reports):
-        return (
-            "the test allocated nothing on cuda, so its budget checked nothing; "
-            "put the model and its inputs on device 'cuda'"
-        )
+        return NOTHING_ALLOCATED
     if budget.host_gib is not None and (machine is None or not machine.host_bytes):
         return (
             f"the test held nothing in host memory, so host_gib={budget.host_gib:g} checked nothing; "

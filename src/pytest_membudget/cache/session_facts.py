@@ -77,6 +77,8 @@ _JUDGING = frozenset(
         "processes",
         "device",
         "strict",
+        "tests",
+        "lift_cuda_skips",
     }
 )
 

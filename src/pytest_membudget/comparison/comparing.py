@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..budgets.settings import Waiver
-from ..budgets.verdict import ERROR, SKIPPED
+from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..errors import UsageMistake
 from ..results.comparison import ComparedSession, versions_text
 from ..results.test_result import TestResult, with_comparison
@@ -129,7 +129,7 @@ class Comparing:
 
     def compare(self, result: TestResult) -> TestResult:
         """``result`` with its comparison, if there is one; waits for the base's run."""
-        if result.verdict in (ERROR, SKIPPED):
+        if result.verdict in (ERROR, SKIPPED, NO_MEMORY):
             return result
         comparison = None
         if self.plan.is_on:

@@ -24,10 +24,12 @@ from ..results.test_result import TestResult
 from .estimators import choose_estimators
 from .marking import is_marked
 from .progress import ProgressLine
-from .pytest_marks import skip_reason, unchecked_text
+from .pytest_marks import unchecked_text
+from .selection import Selection
 from .session import BudgetSession
 from .summary import Summary
 from .test_reports import (
+    SKIPS,
     attach_result,
     error_for,
     excinfo_of,
@@ -57,16 +59,18 @@ class Gate:
         self,
         config: pytest.Config,
         settings: Settings,
+        selection: Selection,
         report_folder: str | None,
         plan: Plan,
         locking: Locking,
     ) -> None:
-        """``plan``: what results are compared with.
+        """``selection``: marks tests that have no mark. ``plan``: what results are compared with.
 
         Raises ``UsageMistake`` if the requested device is not available.
         """
         self._config = config
         self._settings = settings
+        self._selection = selection
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
@@ -94,6 +98,8 @@ class Gate:
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: results of the marked tests, from this process or from xdist workers
         self.results = self._session.results
+        #: patterns of ``[tool.membudget] tests`` that match no test
+        self._unmatched: list[str] = []
         self._silent_workers = 0
         self._has_plan = False
         self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
@@ -119,7 +125,7 @@ class Gate:
         if report.failed or "::" in report.nodeid or not path.is_file():
             return
         text = path.read_text(encoding="utf-8", errors="replace")
-        if MARKER not in text:
+        if MARKER not in text and not self._selection.covers(path):
             return
         if report.passed and path.suffix == ".py":
             self._may_hide.append(str(path))
@@ -155,7 +161,7 @@ class Gate:
         if self._is_worker or cannot_run or not marked:
             return
         self._comparing.begin(requested_files(self._config))
-        to_estimate = [item for item in marked if skip_reason(item) is None]
+        to_estimate = [item for item in marked if self._session.skip_reason(item) is None]
         with ProgressLine(self._config, len(to_estimate)) as progress:
             self._session.estimate(to_estimate, progress.step)
         if self._config.option.collectonly:
@@ -177,6 +183,12 @@ class Gate:
             item.stash[_RESULT] = self._session.result_of(item)
             raise BodyNotRun
 
+    @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_setup")
+    def pytest_membudget_lift_skips(self, item: pytest.Item) -> None:
+        """Before skip marks are evaluated, where the worker evaluates them."""
+        if self._settings.lift_cuda_skips and self._session.skip_reason(item) is None:
+            self.pytest_runtest_setup(item)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Pass or fail by the estimate; the body does not run here."""
@@ -188,7 +200,7 @@ class Gate:
         error = error_for(result)
         if error is not None:
             raise error(failure_text(result))
-        if result.verdict == SKIPPED:
+        if result.verdict in SKIPS:
             pytest.skip(result.reason)
         raise BodyNotRun
 
@@ -274,6 +286,7 @@ class Gate:
             self._summary.add_cache_trouble(end.cache_trouble)
             self._summary.add_not_cached(end.not_cached)
             self._uncollected.update(dict.fromkeys(end.uncollected))
+            self._unmatched = end.unmatched
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -291,12 +304,15 @@ class Gate:
                 own.cache_trouble,
                 own.not_cached,
                 own.uncollected,
+                self._selection.unmatched,
             )
             send_end(self._config, end)
             return
         self._summary.add_cache_trouble(self._session.cache_trouble)
         self._summary.add_not_cached(self._session.not_cached)
         self._uncollected.update(dict.fromkeys(self._session.uncollected))
+        if not self._has_plan:
+            self._unmatched = self._selection.unmatched
         self._refuse_forgotten(session)
         compared = self._comparing.session(
             self.results.in_order(),
@@ -313,7 +329,8 @@ class Gate:
     def _update_lock(self, session: pytest.Session) -> None:
         """Write the lock file if it is to be updated; a session that cannot has failed."""
         is_all = is_whole(self._config) and not self._is_incomplete and not self.results.not_run()
-        collected = self._collected if is_all else None
+        without_memory = set(self.results.without_memory())
+        collected = [one for one in self._collected if one not in without_memory] if is_all else None
         try:
             self._summary.add(*self._locking.finish(self.results.in_order(), collected))
         except UsageMistake as error:
@@ -343,6 +360,12 @@ class Gate:
             "define it on every machine: estimates need no GPU"
             for nodeid in self._uncollected
         ]
+        if is_whole(self._config):
+            texts += [
+                f"[tool.membudget] tests: {pattern!r} matches no test; write the path of a file or folder "
+                "from pyproject.toml, or a node id, as in tests = ['tests/train/*']"
+                for pattern in self._unmatched
+            ]
         if self._silent_workers and not self._has_plan:
             texts.append("an xdist worker ended without reporting its budgets")
         if texts:

@@ -16,6 +16,7 @@ from ..budgets.settings import Settings
 from ..errors import MembudgetError
 from ..names import MARKER
 from ..scenarios.items import EntryItem, ScenarioItem
+from .selection import is_selected
 
 _MARKED = pytest.StashKey[MarkedTest]()
 
@@ -52,7 +53,7 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
         mistake = unreadable(file, line, error)
     fixtures = frozenset(getattr(item, "fixturenames", ()))
     test = MarkedTest(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake)
-    return replace(test, fixtures=fixtures)
+    return replace(test, fixtures=fixtures, is_selected=is_selected(item))
 
 
 def unreadable(file: str, line: int, error: Exception) -> str:

@@ -9,16 +9,19 @@ import pytest
 
 #: What to do about a skip mark that requires a GPU.
 _REMEDY = (
-    "if the mark requires a GPU, remove it: without one, a test with a budget runs on a virtual one, in a "
-    "process where torch.cuda.is_available() is True"
+    "if the mark requires a GPU, remove it, or set lift_cuda_skips: without one, a test with a budget runs "
+    "on a virtual one, in a process where torch.cuda.is_available() is True"
 )
 
 
-def skip_reason(item: pytest.Item) -> str | None:
-    """Why a mark is certain to skip ``item``; None if none does, or only pytest can evaluate it."""
-    for mark in item.iter_markers("skip"):
+def skip_reason(item: pytest.Item, *, is_lifted: bool = False) -> str | None:
+    """Why a mark is certain to skip ``item``; None if none does, or only pytest can evaluate it.
+
+    ``is_lifted``: skip marks are evaluated by the worker, where CUDA is available.
+    """
+    for mark in () if is_lifted else item.iter_markers("skip"):
         return str(mark.kwargs.get("reason") or (mark.args[0] if mark.args else "unconditional skip"))
-    for mark in item.iter_markers("skipif"):
+    for mark in () if is_lifted else item.iter_markers("skipif"):
         if any(_holds(condition) for condition in _conditions(mark)):
             return str(mark.kwargs.get("reason") or "skipif")
     for mark in _xfail_marks(item):

@@ -13,7 +13,7 @@ from ..budgets.limits import limit_of
 from ..budgets.marked_test import MarkedTest
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
-from ..budgets.verdict import ERROR, OVER, SKIPPED, UNSET, WITHIN, Verdict
+from ..budgets.verdict import ERROR, NO_MEMORY, NOTHING_ALLOCATED, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
 from ..estimates.estimate import Estimate, without_figure
@@ -113,6 +113,10 @@ class BudgetSession:
         """``result`` compared with the lock file, then with the base."""
         return self.strict(self._comparing.compare(self._locking.check(result)))
 
+    def skip_reason(self, item: pytest.Item) -> str | None:
+        """Why a mark skips ``item`` in this process; None if nothing is known to."""
+        return skip_reason(item, is_lifted=self._settings.lift_cuda_skips)
+
     def strict(self, result: TestResult) -> TestResult:
         """``result`` with ``--membudget-strict`` applied: what passes unchecked fails."""
         return self._comparing.strictly(result) if self._settings.strict else result
@@ -120,7 +124,7 @@ class BudgetSession:
     def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
         """Record results from the skip and xfail marks: under ``--collect-only`` there are no reports."""
         for item in items:
-            skipped = skip_reason(item)
+            skipped = self.skip_reason(item)
             if skipped is not None:
                 result = self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, skipped)))
                 self.results.settled(result, expected=False)
@@ -218,12 +222,19 @@ class BudgetSession:
         if test.mistake:
             return _result(test, without_figure(test.mistake))
         try:
-            return _result(test, self._estimator.estimate(test))
+            return _result(test, _of_selected(test, self._estimator.estimate(test)))
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"
         except Exception as error:  # a value that cannot be compared (an array); it must not end the session
             reason = unreadable(test.file, test.line, error)
         return _result(test, Estimate(Verdict(ERROR, reason)))
+
+
+def _of_selected(test: MarkedTest, estimate: Estimate) -> Estimate:
+    """``estimate``; a test without a mark need not take GPU memory."""
+    if not test.is_selected or estimate.verdict.reason != NOTHING_ALLOCATED:
+        return estimate
+    return replace(estimate, verdict=Verdict(NO_MEMORY, "takes no GPU memory"))
 
 
 def _result(test: MarkedTest, estimate: Estimate) -> TestResult:

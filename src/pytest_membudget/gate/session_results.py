@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..budgets.verdict import ERROR, SKIPPED
+from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..results.test_result import TestResult
 
 EXPECTED = "expected"
@@ -35,8 +35,11 @@ class SessionResults:
         self._settled.add(result.nodeid)
 
     def in_order(self) -> list[TestResult]:
-        """The results in collection order; with pytest-xdist they arrive in another."""
-        known = self._results
+        """The results in collection order; with pytest-xdist they arrive in another.
+
+        Tests that take no GPU memory, and have no mark, are counted only.
+        """
+        known = {nodeid: one for nodeid, one in self._results.items() if one.verdict != NO_MEMORY}
         return [known[nodeid] for nodeid in {**self._planned, **known} if nodeid in known]
 
     def module_skipped(self, result: TestResult) -> None:
@@ -56,6 +59,10 @@ class SessionResults:
             for result in self.in_order()
             if (result.verdict == ERROR or result.exceeds) and not result.expected
         ]
+
+    def without_memory(self) -> list[str]:
+        """Node ids of selected tests that take no GPU memory."""
+        return [nodeid for nodeid, result in self._results.items() if result.verdict == NO_MEMORY]
 
     def planned(self) -> list[str]:
         """Node ids of the tests with budgets that were to run."""

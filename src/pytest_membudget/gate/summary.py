@@ -80,7 +80,8 @@ class Summary:
 
         known = self._results
         results, unchecked, not_run = known.in_order(), known.unchecked(), known.not_run()
-        if not results and not unchecked and not not_run and not self._notices:
+        without_memory = len(known.without_memory())
+        if not (results or unchecked or not_run or without_memory or self._notices):
             return
         reporter.section("membudget: GPU memory budgets")
         if self._is_listing:
@@ -88,6 +89,13 @@ class Summary:
                 reporter.line(f"{result.nodeid}\n{failure_text(result)}\n", red=True)
         for line in summary_lines(results, unchecked, known.notes(), len(not_run)):
             reporter.line(line)
+        if without_memory:
+            tests = (
+                "1 test without a mark takes"
+                if without_memory == 1
+                else f"{without_memory} tests without a mark take"
+            )
+            reporter.line(f"{tests} no GPU memory: skipped")
         for result in results:
             for text in disagreements(result, self._settings.most_disagreement):
                 reporter.line(f"disagreement: {text}", yellow=True)

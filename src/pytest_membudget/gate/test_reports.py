@@ -9,13 +9,15 @@ from functools import partial
 
 import pytest
 
-from ..budgets.verdict import ERROR, SKIPPED, UNSET
+from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
 from ..reporting.figures import PREFIX, figures
 from ..results.test_result import TestResult
 
 #: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.
 _RESULT = "membudget_result"
+#: Verdicts of tests that are skipped.
+SKIPS = (SKIPPED, NO_MEMORY)
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def finish_report(
         if crash is not None:
             crash.path, crash.lineno = result.file, result.line
             crash.message = f"{type(error).__name__}: {result.reason_line}"
-    elif report.skipped and result.verdict == SKIPPED and report.when == "call":
+    elif report.skipped and result.verdict in SKIPS and report.when == "call":
         report.longrepr = (str(item.config.rootpath / result.file), result.line, f"Skipped: {result.reason}")
 
 

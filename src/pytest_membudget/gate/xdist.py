@@ -37,6 +37,8 @@ class End:
     """Why single estimates cannot be cached, by node id."""
     uncollected: list[str]
     """Tests with budgets that are collected only where CUDA is available."""
+    unmatched: list[str]
+    """Patterns of ``[tool.membudget] tests`` that match no test."""
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -71,7 +71,7 @@ class Order:
 def for_program(order: Order, program: Program | None) -> Order:
     """``order`` for workers that run ``program``, or tests where it is None.
 
-    Its variables are there before anything is imported, as those of a process of its own are.
+    Its variables are there before anything is imported, as in a process that runs it alone.
     """
     return replace(order, environment=program.environment if program is not None else ())
 
