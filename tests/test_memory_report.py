@@ -18,7 +18,9 @@ def traced(**changes):
         "peak": PEAK,
         "components": {"parameters": 1000, "activations": 500, "rounding": 36},
         "holders": (
-            Holder(1000, 2, "parameters", "layers.*.weight", "src/model.py:41", "aten::empty"),
+            Holder(
+                1000, 2, "parameters", "layers.*.weight", "src/model.py:41", "aten::empty", each_bytes=500
+            ),
             Holder(500, 1, "activations", None, None, "aten::mm", "x = self.proj(x)"),
         ),
         "rank": 3,
@@ -81,6 +83,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "location": "src/model.py:41",
                 "operator": "aten::empty",
                 "source": None,
+                "each_bytes": 500,
             },
             {
                 "bytes": 500,
@@ -90,6 +93,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "location": None,
                 "operator": "aten::mm",
                 "source": "x = self.proj(x)",
+                "each_bytes": None,
             },
         ],
         "host": None,

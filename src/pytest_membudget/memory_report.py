@@ -34,6 +34,8 @@ class Holder:
     operator: str
     source: str | None = None
     """The text of that line, which identifies it if it has moved."""
+    each_bytes: int | None = None
+    """The size of each storage; None for a single one, and for several sizes."""
 
 
 @dataclass(frozen=True, slots=True)

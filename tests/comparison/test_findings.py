@@ -222,7 +222,7 @@ def test_a_holder_that_entered_the_list_is_not_paired_with_one_that_left_it(figu
     head = replace(figure(*large, x(14), y(8), cause), holders=(*large, cause, x(14)))
 
     assert findings(head, base) == (
-        Change(20 * MIB, "gradients", "w", "m.py:30", None, "aten::mm"),
+        Change(20 * MIB, "gradients", "w", "m.py:30", None, "aten::mm", source="loss.backward()"),
         Change(5 * MIB, "activations", "elsewhere"),
     )
 

@@ -149,7 +149,7 @@ def test_without_it_what_rests_on_something_is_marked(lenient):
     rows = [line.split() for line in lenient.summary if line.startswith("test_budgets.py::")]
 
     assert {row[0].partition("::")[2] for row in rows if row[-2:] == ["within", "*"]} == MARKED
-    [legend] = [line for line in lenient.summary if line.startswith("* assumes")]
+    [legend] = [line for line in lenient.summary if line.startswith("* data assumed")]
     assert legend.endswith("--membudget-strict fails 5 of these 7")  # with one that was expected to fail
 
 

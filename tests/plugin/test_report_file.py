@@ -67,7 +67,7 @@ def test_the_head_says_what_it_was_made_with(run):
     assert re.match(r"\d+\.\d+", report["tool"]["version"])
     assert re.match(r"2\.\d+", report["torch"]["version"])
     assert report["torch"]["cuda"] is None
-    assert set(report["git"]) == {"head", "base", "dirty"}
+    assert set(report["git"]) == {"head", "base", "dirty", "files"}
 
 
 def test_every_budget_has_a_row_with_every_key(run):

@@ -16,9 +16,9 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": MIB, "GiB": GIB}
 def text(row, figure):
     """``text(changes)`` of a test over its budget whose figure has ``changes``."""
 
-    def made(changes=None, **more):
+    def made(changes=None, *, width=80, **more):
         given = {"estimates": [figure(changes)], "rank": None, "host_bytes": None, "verdict": "over"}
-        return failure_text(TestResult.from_json(row(**{**given, **more})))
+        return failure_text(TestResult.from_json(row(**{**given, **more})), width)
 
     return made
 
@@ -85,3 +85,93 @@ def test_a_figure_without_holders_has_no_heading_for_them(text):
     assert "What holds it" not in text({"holders": []})
     assert "\n\n\n" not in text({"holders": []})
     assert not text({"holders": []}).endswith("\n")
+
+
+def block(text, title="What holds it:"):
+    """The lines below ``title`` up to the next empty one."""
+    return text.partition(f"{title}\n")[2].partition("\n\n")[0].splitlines()
+
+
+def test_a_holder_has_its_line_and_the_source_of_it(text):
+    named = {"holders.0.source": "self.w = nn.Parameter(empty)", "holders.0.each_bytes": 3 * GIB // 2}
+
+    assert block(text(named)) == [
+        "  2 x 1.50 GiB = 3.00 GiB  parameters of layers.*.weight (aten::empty)",
+        "      src/model.py:41: self.w = nn.Parameter(empty)",
+        "  1.00 GiB  activations (aten::mm)",
+        "      no line of Python",
+    ]
+
+
+def test_tensors_of_several_sizes_are_counted(text):
+    assert block(text())[0] == "  3.00 GiB  parameters of layers.*.weight x2 (aten::empty)"
+
+
+def test_a_line_that_holds_twice_has_its_source_once(text):
+    same = {"location": "a.py:1", "source": "y = f(x)"}
+    both = {f"holders.{n}.{name}": value for n in (0, 1) for name, value in same.items()}
+
+    assert [line for line in block(text(both)) if "a.py:1" in line] == [
+        "      a.py:1: y = f(x)", "      a.py:1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_long_names_and_lines_are_cut_to_the_width(text, width):
+    long = {
+        "holders.0.module": "model.layers.*." + "attention." * 12 + "weight",
+        "holders.0.location": "transformers/models/llama/modeling_llama.py:164",
+        "holders.0.source": "x = " + "f(" * 80,
+        "holders.0.each_bytes": 3 * GIB // 2,
+    }
+    first, place, source, *_ = block(text(long, width=width))
+
+    assert max(map(len, (first, place, source))) == width
+    assert first.endswith(".weight (aten::empty)")
+    assert place.strip() == "transformers/models/llama/modeling_llama.py:164"
+    assert source.endswith("…")
+
+
+def test_what_is_taken_for_granted_is_folded_by_its_text(text):
+    read = "reads a bool value (once): taken to be False"
+    said = text({
+        "assumptions": [f"a.py:{n} {read}" for n in (1, 5, 9)] + [f"b.py:{n} {n} things" for n in range(20)],
+    })  # fmt: skip
+    lines = block(said, "Taken for granted:")
+
+    assert lines[0] == f"  a.py:1 and 2 more lines: {read}"
+    assert lines[1] == "  b.py:0 0 things"
+    assert lines[-1] == "  and 13 more; report.json has all"
+    assert len(lines) == 9
+
+
+def test_the_rank_is_named_where_there_are_several_and_the_metric_where_it_is_not_allocated(text):
+    several = text({"rank": 3, "metric": "reserved", "components": {"parameters": 5 * GIB}},
+                   budget={"gib": 5, "gpus": 8, "metric": "reserved"})  # fmt: skip
+
+    assert "Peak memory:\n" in text()
+    assert "= total " in text()
+    assert "Peak memory of rank 3 of 8:\n" in several
+    assert "= reserved " in several
+
+
+def test_a_body_that_raised_has_its_traceback_and_no_components(text):
+    said = text(
+        verdict="error", raised=True, reason="KeyError in call", details="  a.py:3 in test_x\n    d[n]"
+    )
+
+    assert said.endswith("mem_budget(gib=5)\n\n  a.py:3 in test_x\n    d[n]")
+
+
+def test_a_body_that_raised_after_values_were_assumed_names_them_and_assume(text):
+    caveats = [
+        {"kind": "read", "text": "a.py:2 reads an int64 value (once): taken to be 1", "bound_bytes": None},
+        {"kind": "method", "text": "by the virtual device", "bound_bytes": None},
+    ]
+    said = text({"caveats": caveats}, verdict="error", raised=True, reason="KeyError in call")
+
+    assert block(said, "Assumed of the data before it raised:") == [
+        "  a.py:2 reads an int64 value (once): taken to be 1",
+        "  if it should be another, say what is read: with",
+        "    pytest_membudget.assume(value=...)",
+    ]

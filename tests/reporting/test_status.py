@@ -166,7 +166,7 @@ def test_the_headline_counts(document, row, over, comparison):
     assert headline(reported_tests(document())) == "no test has a memory budget"
     assert headline(reported_tests(document(row()))) == "1 test, none fails"
     some = [over("a"), over("b"), row("c", comparison=comparison()), row("d")]
-    assert headline(reported_tests(document(*some))) == "2 over budget, 1 grown too much, of 4 tests"
+    assert headline(reported_tests(document(*some))) == "1 grown too much, 2 over budget, of 4 tests"
     old = [over("a", comparison=comparison(status="still-over")), row("b")]
     assert headline(reported_tests(document(*old))) == "2 tests, none fails; 1 over since before"
 
@@ -177,6 +177,50 @@ def test_what_is_to_be_seen(document, row, over):
     assert is_notable(document(row(), comparison={"removed": ["gone"]}))
     assert is_notable(document(row(), comparison={"unused_waivers": ["old"]}))
     assert not is_notable(document(row(), comparison={"base": {"ref": "main"}}))
+
+
+AGAINST_MAIN = {"base": {"ref": "main"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "base_bytes", "growth_bytes", "expected"),
+    [
+        ("unchanged", 4 * GIB, 0, False),
+        ("unchanged", 3 * GIB, GIB, True),
+        ("still-over", 4 * GIB, 0, False),
+        ("still-over", 5 * GIB, -GIB, True),
+        ("waived", 4 * GIB, 0, False),
+        ("waived", None, 0, True),
+        ("new", None, 0, True),
+        ("not-comparable", None, 0, True),
+        ("shrunk", 5 * GIB, -GIB, True),
+        ("grown", 3 * GIB, GIB, True),
+    ],
+)
+def test_with_a_base_what_has_changed_is_to_be_seen(
+    document, row, over, comparison, status, base_bytes, growth_bytes, expected
+):
+    known = comparison(status=status, base_bytes=base_bytes, growth_bytes=growth_bytes, findings=[])
+
+    test = over if status in ("still-over", "waived") else row
+
+    assert is_notable(document(test(comparison=known), comparison=AGAINST_MAIN)) is expected
+
+
+def test_with_a_base_failures_and_new_skips_are_to_be_seen_and_old_skips_are_not(document, row):
+    skipped = row(verdict="skipped", estimates=[])
+
+    assert is_notable(document(row(verdict="error"), comparison=AGAINST_MAIN))
+    assert not is_notable(document(skipped, comparison=AGAINST_MAIN))
+    assert is_notable(document(skipped, comparison={**AGAINST_MAIN, "skipped": [skipped["nodeid"]]}))
+
+
+def test_what_has_changed_comes_before_what_is_over_since_before(document, row, over, comparison):
+    old = over("a", comparison=comparison(status="still-over", growth_bytes=0))
+    shrunk = row("b", comparison=comparison(status="shrunk", growth_bytes=-GIB))
+    found = reported_tests(document(old, row("c"), shrunk, over("d")))
+
+    assert [one.result.nodeid for one in found] == ["d", "b", "a", "c"]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,14 @@ def test_the_name_of_a_parameter_goes_before_the_module_it_was_made_in(story):
 def test_layers_that_differ_in_their_number_alone_are_one_holder(story):
     for layer in range(3):
         story.born(1000, role=components.PARAMETERS, name=f"layers.{layer}.weight")
-    assert story.report().holders == (Holder(3000, 3, "parameters", "layers.*.weight", None, "aten::empty"),)
+    [holder] = story.report().holders
+    assert holder == Holder(3000, 3, "parameters", "layers.*.weight", None, "aten::empty", each_bytes=1000)
+
+
+def test_tensors_of_several_sizes_have_no_size_of_each(story):
+    for layer, size in enumerate((1000, 1000, 4000)):
+        story.born(size, role=components.PARAMETERS, name=f"layers.{layer}.weight")
+    assert [(holder.bytes, holder.each_bytes) for holder in story.report().holders] == [(6000, None)]
 
 
 def test_every_number_of_a_path_counts_as_one(story):

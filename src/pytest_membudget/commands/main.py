@@ -9,7 +9,7 @@ from typing import Final
 
 from .. import __version__
 from ..errors import UsageMistake
-from . import histories, report
+from . import diff, histories, report, show
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2
@@ -31,6 +31,6 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="membudget", description="GPU-memory budgets for PyTorch tests.")
     found.add_argument("--version", action="version", version=f"pytest-membudget {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for subcommand in (report, histories):
+    for subcommand in (show, diff, report, histories):
         subcommand.add_to(commands)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from ..errors import UsageMistake
 from ..reporting.document import MOST_FILE_BYTES, Document, read_document
 from ..reporting.files import junit, markdown, metrics
 from ..reporting.files.annotations import code_quality, workflow_commands
+from ..reporting.links import links_of
 from ..reporting.status import is_notable
 from ..units import MIB
 from .arguments import Subcommands, at_least_one
@@ -21,13 +23,14 @@ Writer = Callable[[Document, argparse.Namespace], str]
 def _markdown(document: Document, options: argparse.Namespace) -> str:
     if options.skip_fine and not is_notable(document):
         return ""
-    return markdown.markdown(document, limit=options.limit, marker=options.marker)
+    links = links_of(document, os.environ)
+    return markdown.markdown(document, limit=options.limit, marker=options.marker, links=links)
 
 
 def _html(document: Document, options: argparse.Namespace) -> str:
     from ..reporting.files.page import page  # its libraries are an extra
 
-    return page(document)
+    return page(document, links_of(document, os.environ))
 
 
 WRITERS: dict[str, Writer] = {

@@ -11,7 +11,7 @@ from typing import Any
 from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..errors import UsageMistake
-from ..results.comparison import ComparedSession, versions_text
+from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
 from .base.base import Base, base_of_document, base_of_run, own_facts
@@ -29,8 +29,6 @@ from .waivers import unused_waivers, waiver_for
 _SUFFIX = ".json"
 #: Seconds for the base's session in addition to the time limits of its tests.
 _START = 120.0
-#: Distributions with other versions than at the base: most that the summary names.
-_VERSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +158,7 @@ class Comparing:
             ref=self.plan.text,
             commit=source.commit if source is not None else None,
             removed=removed,
+            skipped=base.newly_skipped(results),
             unused_waivers=unused_waivers(self.plan.waivers, results, self._today, is_whole=is_whole),
             distributions=base.facts.version_changes(own_facts()),
         )
@@ -192,13 +191,3 @@ class Comparing:
 
     def _base_of(self, result: Mapping[str, Any]) -> Base:
         return base_of_run(result, is_environment=self.plan.is_environment)
-
-
-def comparison_notices(compared: ComparedSession | None) -> list[str]:
-    """Lines for the summary on versions that changed, removed tests and unused waivers."""
-    if compared is None:
-        return []
-    versions = versions_text(compared.distributions, most=_VERSIONS)
-    removed = [f"removed since the base: {nodeid}" for nodeid in compared.removed]
-    unused = [f"unused waiver: {waiver.test}: {waiver.reason}" for waiver in compared.unused_waivers]
-    return [*([f"installed since the base: {versions}"] if versions else []), *removed, *unused]

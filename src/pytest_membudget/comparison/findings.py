@@ -83,6 +83,7 @@ def _change(pair: Pair) -> Change:
         location=pair.head.location if pair.head is not None else None,
         base_location=base.location if base is not None else None,
         operator=holder.operator,
+        source=(pair.head or holder).source,
     )
 
 

@@ -14,12 +14,12 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base.head_run import is_whole, lists_removed, requested_files
 from ..comparison.base.source import Invocation
-from ..comparison.comparing import Comparing, Plan, comparison_notices
+from ..comparison.comparing import Comparing, Plan
 from ..errors import UsageMistake
 from ..lock.locking import Locking
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
-from ..reporting.failure import failure_text
+from ..reporting.console import comparison_notices
 from ..results.test_result import TestResult
 from .estimators import choose_estimators
 from .marking import is_marked
@@ -34,6 +34,7 @@ from .test_reports import (
     error_for,
     excinfo_of,
     failure_line,
+    failure_text,
     finish_report,
     hand_over_properties,
     in_own_words,

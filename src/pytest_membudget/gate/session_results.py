@@ -54,11 +54,7 @@ class SessionResults:
 
     def failing(self) -> list[TestResult]:
         """The results that make the build fail."""
-        return [
-            result
-            for result in self.in_order()
-            if (result.verdict == ERROR or result.exceeds) and not result.expected
-        ]
+        return [result for result in self.in_order() if result.fails]
 
     def without_memory(self) -> list[str]:
         """Node ids of selected tests that take no GPU memory."""

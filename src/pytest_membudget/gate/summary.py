@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ..budgets.settings import Settings
-from ..reporting.failure import failure_text
 from ..results.comparison import ComparedSession
 from .session_results import SessionResults
+from .test_reports import failure_text
 
 
 class Summary:
@@ -87,7 +87,16 @@ class Summary:
         if self._is_listing:
             for result in known.failing():
                 reporter.line(f"{result.nodeid}\n{failure_text(result)}\n", red=True)
-        for line in summary_lines(results, unchecked, known.notes(), len(not_run)):
+        terminal = self._config.get_terminal_writer()
+        for line in summary_lines(
+            results,
+            unchecked,
+            known.notes(),
+            len(not_run),
+            width=terminal.fullwidth,
+            paint=lambda text, colour: terminal.markup(text, **{colour: True}),
+            is_verbose=self._config.get_verbosity() > 0,
+        ):
             reporter.line(line)
         if without_memory:
             tests = (

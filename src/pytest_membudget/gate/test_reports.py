@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
+from ..reporting import failure
 from ..reporting.figures import PREFIX, figures
 from ..results.test_result import TestResult
 
@@ -32,6 +34,11 @@ def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Non
     finally:
         if is_ours:
             vars(item).pop("repr_failure", None)
+
+
+def failure_text(result: TestResult) -> str:
+    """Why the test of ``result`` fails, in the width of the terminal."""
+    return failure.failure_text(result, shutil.get_terminal_size().columns)
 
 
 def attach_result(report: pytest.TestReport, result: TestResult) -> None:

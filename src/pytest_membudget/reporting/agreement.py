@@ -29,15 +29,25 @@ def figures_table(row: TestResult) -> list[str]:
         sizes = [figure.components.get(name, 0) for figure in figures]
         if any(sizes):
             lines.append(_sizes_line(name, sizes, ratios))
-    total = _sizes_line(f"= {figures[-1].metric}", [figure.peak_bytes for figure in figures], ratios)
+    total = _sizes_line(f"= {total_name(figures[-1])}", [figure.peak_bytes for figure in figures], ratios)
     return [*lines, total]
 
 
+def peak_title(rank: int, gpus: int, more: str = "") -> str:
+    """The heading of a table of components: the rank, where there are several, and ``more``."""
+    of_rank = f" of rank {rank} of {gpus}" if gpus > 1 else ""
+    return f"Peak memory{of_rank}{more}:"
+
+
+def total_name(report: MemoryReport) -> str:
+    """The name of the sum of all components: the metric, where it is not that of most tests."""
+    return "total" if report.metric == "allocated" else report.metric
+
+
 def _title(row: TestResult, last: MemoryReport, estimate: MemoryReport | None) -> str:
-    of_all = f" of {row.gpus}" if row.gpus > 1 else ""
-    other = estimate is not None and estimate.rank != last.rank
-    estimated = f", estimated on rank {estimate.rank}" if estimate is not None and other else ""
-    return f"Peak {last.metric} (rank {last.rank}{of_all}{estimated}):"
+    is_other = estimate is not None and estimate.rank != last.rank
+    other = f", estimated on rank {estimate.rank}" if estimate is not None and is_other else ""
+    return peak_title(last.rank, row.gpus, other)
 
 
 def _sizes_line(name: str, sizes: list[int], ratios: list[str]) -> str:

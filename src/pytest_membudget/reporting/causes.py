@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 
 from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
 from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison
 from ..units import gib_text
+from .fitting import cut_end, cut_middle
 
+#: Indentation of the lines below a size.
+_INDENT = " " * 6
 Cause = Holder | Change
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
@@ -26,31 +30,81 @@ def signed_growth(comparison: Comparison) -> str:
     return f"{signed_size(growth_bytes)}{share}"
 
 
-def cause_text(cause: Cause, code: Code) -> str:
-    """The size of ``cause`` and its description; ``code`` escapes text that came from code."""
-    size = signed_size(cause.bytes) if isinstance(cause, Change) else gib_text(cause.bytes)
-    return f"{size} {described(cause, code)}"
+def size_text(cause: Cause) -> str:
+    """The size of ``cause``; for several tensors of the same size, ``12 x 71.9 MiB = 0.84 GiB``."""
+    if isinstance(cause, Change):
+        return signed_size(cause.bytes)
+    each = cause.each_bytes
+    product = f"{cause.count} x {gib_text(each)} = " if each is not None and cause.count > 1 else ""
+    return f"{product}{gib_text(cause.bytes)}"
 
 
-def described(cause: Cause, code: Code) -> str:
+def cause_text(cause: Cause, code: Code, line: Code | None = None) -> str:
+    """The size of ``cause`` and its description.
+
+    ``code`` escapes text that came from code; ``line`` does so for ``file:line``, if that becomes a link.
+    """
+    return f"{size_text(cause)} {described(cause, code, line)}"
+
+
+def described(cause: Cause, code: Code, line: Code | None = None) -> str:
     """The description of ``cause``, without its size."""
+    place, operator = _place(cause, line or code), _operator(cause, code)
+    return f"{_subject(cause, code)}{place and f' {place}'}{operator and f' {operator}'}"
+
+
+def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
+    """``causes`` for a terminal: size, component and module; below, the line and its source if that is known.
+
+    Modules that do not fit into ``width`` are cut in the middle, source lines at the end.
+    """
+    shown = None
+    for cause in causes:
+        yield _first_line(cause, width)
+        place = _place(cause, str).removeprefix("at ")
+        source = cause.source if place != shown else None
+        shown = place
+        if source and len(place) + len(source) + 2 + len(_INDENT) > width:
+            yield f"{_INDENT}{place}"
+            yield _INDENT + cut_end(source, width - len(_INDENT))
+        elif place:
+            yield f"{_INDENT}{place}" + (f": {source}" if source else "")
+
+
+def _first_line(cause: Cause, width: int) -> str:
+    size, operator = f"  {size_text(cause)}  ", _operator(cause, str)
+    room = width - len(f"{size}{cause.component} of  {operator}")
+    subject = _subject(cause, lambda module: cut_middle(module, room))
+    return f"{size}{subject}{operator and f' {operator}'}"
+
+
+def _subject(cause: Cause, code: Code) -> str:
+    """The component and the module."""
     if isinstance(cause, Change) and cause.component == OTHERS:
         return "in smaller changes"
     of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""
-    times = f" x{cause.count}" if isinstance(cause, Holder) and cause.count > 1 else ""
-    return f"{cause.component}{of}{times}{_where(cause, code)}"
+    if isinstance(cause, Holder) and cause.count > 1 and cause.each_bytes is None:
+        return f"{cause.component}{of} x{cause.count}"
+    return f"{cause.component}{of}"
 
 
-def _where(cause: Cause, code: Code) -> str:
-    operator = f" ({code(cause.operator)})" if cause.operator else ""
+def _operator(cause: Cause, code: Code) -> str:
+    is_named = cause.operator and cause.module != ELSEWHERE and cause.component != OTHERS
+    return f"({code(cause.operator or '')})" if is_named else ""
+
+
+def _place(cause: Cause, code: Code) -> str:
+    """The line, and how it differs from the base's."""
     if isinstance(cause, Holder):
-        return f" {_at(cause.location, code)}{operator}"
+        return _at(cause.location, code)
+    if cause.component == OTHERS:
+        return ""
     if cause.module == ELSEWHERE:
-        return " outside the largest holders" if cause.component in TENSOR_COMPONENTS else ""
+        return "outside the largest holders" if cause.component in TENSOR_COMPONENTS else ""
     if cause.largest_bytes is not None:
         largest = signed_size(cause.largest_bytes)
-        return f" in {cause.lines} lines, the largest {largest} {_moved(cause, code)}{operator}"
-    return f" {_moved(cause, code)}{operator}"
+        return f"in {cause.lines} lines, the largest {largest} {_moved(cause, code)}"
+    return _moved(cause, code)
 
 
 def _moved(change: Change, code: Code) -> str:
@@ -66,10 +120,10 @@ def _at(location: str | None, code: Code) -> str:
     return f"at {code(location)}" if location else "at no line of Python"
 
 
-def change_lines(comparison: Comparison) -> list[str]:
+def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
     """The rows that explain the growth since the base, for a terminal."""
-    rows = [f"  {signed_size(change.bytes):>12}  {described(change, str)}" for change in comparison.findings]
-    return [*rows, *filter(None, [input_text(comparison)])]
+    rows = cause_lines(comparison.findings, width)
+    return [*rows, *textwrap.wrap(input_text(comparison), width)]
 
 
 def input_text(comparison: Comparison) -> str:

@@ -6,14 +6,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..budgets.verdict import UNSET
-from ..memory_report import MemoryReport
-from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, growth_text, versions_text
-from ..results.lock import KEPT
+from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, growth_text, versions_text
 from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
-from ..units import GIB, gib_text
-from .causes import change_lines, signed_growth
+from .causes import change_lines
 from .marks import legend, small_line
+from .table import Paint, table_lines
+
+#: Most tests whose changes are listed, the largest first.
+_CHANGED = 10
+#: Tests without a limit that are listed with what to write.
+_UNSET = 20
+#: Distributions with other versions than at the base: most that the summary names.
+_VERSIONS = 20
+#: Reasons of tests that could not be measured anywhere, or need not be.
+_NEVER_MEASURED = ("analytic scenario", "over budget already")
 
 
 def summary_lines(
@@ -21,24 +28,21 @@ def summary_lines(
     unchecked: Mapping[str, str],
     notes: Mapping[str, str],
     not_run: int,
+    *,
+    width: int = 80,
+    paint: Paint = lambda text, colour: text,
+    is_verbose: bool = False,
 ) -> Iterator[str]:
     """The table of ``rows``, what changed in tests that pass, those not checked and why, then the counts.
 
-    ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not.
+    ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not. ``width``: of
+    the terminal. ``is_verbose``: list all tests, and why tests were not measured.
     """
     if rows:
-        from tabulate import tabulate  # imported only in sessions with budgets
-
-        cells = [_cells(row, notes.get(row.nodeid)) for row in rows]
-        headers = [
-            name for name in cells[0] if name not in _OPTIONAL or any(row[name] != "-" for row in cells)
-        ]
-        table = [[row[name] for name in headers] for row in cells]
-        align = ["left" if name in _TEXTS else "right" for name in headers]
-        yield from tabulate(table, headers, disable_numparse=True, colalign=align).splitlines()
+        yield from table_lines(rows, notes, width, paint, shows_all=is_verbose)
     yield from legend(rows)
     yield from small_line(rows)
-    yield from _changed(rows)
+    yield from changed_lines(_passing_changes(rows), width)
     for row in rows:
         if row.lock is not None and row.lock.status == LOCK_SHRUNK:
             yield f"{LOCK_SHRUNK}: {row.nodeid} {row.lock.reason}"
@@ -49,112 +53,42 @@ def summary_lines(
         yield f"and {len(unset) - _UNSET} more without a limit; report.json has all"
     for nodeid, why in unchecked.items():
         yield f"unchecked: {nodeid}: {why}"
+    if is_verbose or any(row.measurements for row in rows):
+        yield from (f"not measured: {count} ({why})" for why, count in _not_measured(rows).items())
     yield _counts(rows, unchecked, not_run)
 
 
-#: Columns that are shown only if a test has a value in them.
-_OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
-#: Most passing tests whose changes are listed, the largest first.
-_CHANGED = 10
-#: Tests without a limit that are listed with what to write.
-_UNSET = 20
-_TEXTS = ("test", "rank", "largest component", "verdict")
+def _passing_changes(rows: Sequence[TestResult]) -> list[TestResult]:
+    """Tests that pass and take more or less than at the base."""
+    return [row for row in rows if row.status in (WAIVED, SHRUNK) or _is_allowed(row)]
 
 
-def _cells(row: TestResult, note: str | None) -> dict[str, str]:
-    """The cells of ``row`` by column; of several ranks, those of the rank that takes most."""
-    limit, estimate = row.limit_bytes, row.worst_estimate
-    peak = estimate.peak_bytes if estimate is not None else 0
-    return {
-        "test": row.nodeid,
-        "budget": _gib(limit),
-        "estimate": _gib(peak or None),
-        "rank": f"{estimate.rank} of {row.gpus}" if estimate is not None and row.gpus > 1 else "-",
-        **_since_base(row),
-        "analytic": _analytic(row),
-        **_measured_cells(row),
-        "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
-        "host": _host(row),
-        "largest component": _largest(estimate) if estimate is not None and peak else "-",
-        "verdict": _verdict(row, note),
-    }
-
-
-def _changed(rows: Sequence[TestResult]) -> Iterator[str]:
-    """Lines on tests that pass and take more or less than at the base."""
-    found = [
-        (row, row.comparison)
-        for row in rows
-        if row.comparison is not None
-        and row.comparison.findings
-        and (row.status in (WAIVED, SHRUNK) or _is_allowed(row))
-    ]
+def changed_lines(rows: Sequence[TestResult], width: int) -> Iterator[str]:
+    """What has changed in ``rows`` since the base, the largest changes first."""
+    found = [(row, row.comparison) for row in rows if row.comparison is not None and row.comparison.findings]
     found.sort(key=lambda pair: -abs(pair[1].growth_bytes))
     for row, comparison in found[:_CHANGED]:
         growth = growth_text(comparison.growth_bytes, comparison.base_bytes or 0)
         versions = versions_text(comparison.distributions)
         yield f"{_status_word(row)}: {row.nodeid} {growth}{versions and f', with {versions}'}"
-        yield from change_lines(comparison)
+        yield from change_lines(comparison, width)
     if len(found) > _CHANGED:
-        yield f"and {len(found) - _CHANGED} more that changed and pass; report.json has all"
+        yield f"and {len(found) - _CHANGED} more that changed; report.json has all"
 
 
-def _verdict(row: TestResult, note: str | None) -> str:
-    """The verdict, in brackets the change since the base and a note, if there are any."""
-    lock = f"lock: {row.lock.status}" if row.lock is not None and row.lock.status != KEPT else ""
-    said = [word for word in (lock, row.status, note) if word and word != UNCHANGED]
-    verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
-    return f"{verdict} ({', '.join(said)})" if said else verdict
-
-
-def _since_base(row: TestResult) -> dict[str, str]:
-    """The base's figure and the growth since, with its percentage if it is not zero."""
-    comparison = row.comparison
-    if comparison is None or comparison.base_bytes is None:
-        return {"base": "-", "growth": "-"}
-    return {"base": _gib(comparison.base_bytes), "growth": signed_growth(comparison)}
-
-
-def _analytic(row: TestResult) -> str:
-    """The figure of the scenario that the test names, and its ratio to the test's estimate."""
-    figure, estimate = row.scenario_figure, row.estimate_of_verdict
-    if figure is None or estimate is None or not estimate.peak_bytes:
-        return "-"
-    return f"{_gib(figure.peak_bytes)} ({figure.peak_bytes / estimate.peak_bytes:.3f})"
-
-
-def _measured_cells(row: TestResult) -> dict[str, str]:
-    measurement, ratio = row.worst_measurement, row.ratio
-    if measurement is None or ratio is None:
-        return {"measured": "-", "ratio": "-"}
-    return {"measured": _gib(measurement.peak_bytes), "ratio": f"{ratio:.3f}"}
-
-
-def _host(row: TestResult) -> str:
-    """The host memory of the machine that holds most, for tests with a budget for it."""
-    budget_gib = row.budget.host_gib if row.budget is not None else None
-    if budget_gib is None:
-        return "-"
-    return f"{_gib(row.host_bytes or 0).removesuffix(' GiB')} of {budget_gib:.2f} GiB"
-
-
-def _largest(estimate: MemoryReport) -> str:
-    name, size = max(estimate.components.items(), key=lambda entry: entry[1])
-    return f"{name} {_gib(size)}"
-
-
-def _gib(size_bytes: int | None) -> str:
-    """In GiB, so that sizes of a column compare; in smaller units if GiB would show no digits."""
-    if size_bytes is None:
-        return "-"
-    return gib_text(size_bytes) if size_bytes < GIB / 100 else f"{size_bytes / GIB:.2f} GiB"
+def _not_measured(rows: Sequence[TestResult]) -> Counter[str]:
+    """How many tests were not measured, by reason."""
+    return Counter(row.not_measured for row in rows if row.not_measured)
 
 
 def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
-    """How many tests were measured, and why the others within their budgets were not."""
+    """How many tests were measured and not measured; if none was, the most frequent reason."""
     measured = sum(bool(row.measurements) for row in rows)
-    reasons = Counter(row.not_measured for row in rows if row.not_measured)
-    return [f"{measured} measured", *(f"{count} not measured ({why})" for why, count in reasons.items())]
+    reasons = _not_measured(rows)
+    if measured and reasons:
+        return [f"{measured} measured", f"{reasons.total()} not measured"]
+    usual = max((why for why in reasons if why not in _NEVER_MEASURED), key=reasons.__getitem__, default="")
+    return [f"{measured} measured" + (usual and f" ({usual.partition(':')[0]})")]
 
 
 def _lock_parts(rows: Sequence[TestResult]) -> list[str]:
@@ -203,3 +137,14 @@ def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: i
     if not_run:
         parts.append(f"{not_run} not run")
     return ", ".join(parts)
+
+
+def comparison_notices(compared: ComparedSession | None) -> list[str]:
+    """Lines for the summary on versions that changed, removed tests and unused waivers."""
+    if compared is None:
+        return []
+    versions = versions_text(compared.distributions, most=_VERSIONS)
+    removed = [f"removed since the base: {nodeid}" for nodeid in compared.removed]
+    removed += [f"skipped, and not at the base: {nodeid}" for nodeid in compared.skipped]
+    unused = [f"unused waiver: {waiver.test}: {waiver.reason}" for waiver in compared.unused_waivers]
+    return [*([f"installed since the base: {versions}"] if versions else []), *removed, *unused]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ class Document:
     git_head: str | None = None
     git_dirty: bool | None = None
     """Tracked files differed from the commit."""
+    git_files: Mapping[str, str] = field(default_factory=dict)
+    """Paths in the repository of the files that are as in the commit, by their paths in the report."""
     distributions: Mapping[str, str] | None = None
     """Versions of installed distributions, by name; None if the report does not have them."""
     comparison: ComparedSession | None = None
@@ -48,7 +50,8 @@ _FLAG = Of(FLAG)
 _NAME = Text(500)
 _WORD = Text(40, r"[a-z][a-z0-9_-]*", "must be a word of small letters, as in optimizer_states")
 _LINES = Text(200_000, lines=True)
-_PLACE = Maybe(Text(1000))
+_PATH = Text(1000)
+_PLACE = Maybe(_PATH)
 
 
 def _none() -> None:
@@ -69,7 +72,12 @@ _TIMELINE = Keys(
 )
 _HOLDER = Keys(
     {"bytes": _SIZE, "count": _SIZE, "component": _WORD, "operator": _NAME},
-    {"module": _OPTIONAL_PLACE, "location": _OPTIONAL_PLACE, "source": _OPTIONAL_PLACE},
+    {
+        "module": _OPTIONAL_PLACE,
+        "location": _OPTIONAL_PLACE,
+        "source": _OPTIONAL_PLACE,
+        "each_bytes": (Maybe(_SIZE), _none),
+    },
 )
 _PEAK = Keys({f"{name}_bytes": _SIZE for name in ("allocated", "active", "reserved", "device")})
 _FIGURE_KEYS: Mapping[str, Shape] = {
@@ -114,6 +122,7 @@ _FINDING = Keys(
         "operator": _OPTIONAL_PLACE,
         "lines": (Of(whole(1, most=10**9)), lambda: 1),
         "largest_bytes": (Maybe(_CHANGE), _none),
+        "source": _OPTIONAL_PLACE,
     },
 )
 _VERSION = Keys({"name": _NAME}, {"base": _OPTIONAL_PLACE, "head": _OPTIONAL_PLACE})
@@ -206,6 +215,7 @@ _HEAD_COMPARISON = Keys(
             _none,
         ),
         "removed": (ListOf(_named("nodeid"), 100_000), list),
+        "skipped": (ListOf(Text(10_000), 100_000), list),
         "unused_waivers": (ListOf(_named("test"), 10_000), list),
         "distributions": (ListOf(_VERSION), list),
     },
@@ -222,7 +232,16 @@ _DOCUMENT = Keys(
             lambda: {"version": None, "alloc_conf": None},
         ),
         "git": (
-            Maybe(Keys({}, {"head": _OPTIONAL_PLACE, "dirty": (Maybe(_FLAG), _none)})),
+            Maybe(
+                Keys(
+                    {},
+                    {
+                        "head": _OPTIONAL_PLACE,
+                        "dirty": (Maybe(_FLAG), _none),
+                        "files": (MapOf(_PATH, _PATH, 10_000), dict),
+                    },
+                )
+            ),
             _none,
         ),
         "comparison": (Maybe(_HEAD_COMPARISON), _none),
@@ -270,7 +289,7 @@ def checked_document(value: object) -> Document:
 
 
 def _document(written: Mapping[str, Any]) -> Document:
-    git = written["git"] or {"head": None, "dirty": None}
+    git = written["git"] or {"head": None, "dirty": None, "files": {}}
     compared = written["comparison"]
     return Document(
         tests=tuple(map(TestResult.from_json, written["tests"])),
@@ -279,6 +298,7 @@ def _document(written: Mapping[str, Any]) -> Document:
         alloc_conf=written["torch"]["alloc_conf"],
         git_head=git["head"],
         git_dirty=git["dirty"],
+        git_files=git["files"],
         comparison=_compared_session(compared) if compared is not None else None,
         distributions=written["distributions"],
     )
@@ -290,6 +310,7 @@ def _compared_session(written: Mapping[str, Any]) -> ComparedSession:
         ref=base["ref"],
         commit=base["commit"],
         removed=tuple(entry["nodeid"] for entry in written["removed"]),
+        skipped=tuple(written["skipped"]),
         unused_waivers=tuple(UnusedWaiver(**entry) for entry in written["unused_waivers"]),
         distributions=tuple(VersionChange(**entry) for entry in written["distributions"]),
     )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from ..caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
 from ..memory_report import Holder, MemoryReport
 from ..results.comparison import versions_text
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .advice import advice_lines
-from .agreement import figures_table
-from .causes import change_lines, signed_size
+from .agreement import figures_table, peak_title, total_name
+from .causes import cause_lines, change_lines, signed_size
+from .granted import caveat_lines
 
 #: Most holders that a failure lists; report.json has more.
 _TOP = 10
 _WIDTH = 20
 #: Most ranks whose totals are listed, the largest first.
 _RANKS = 16
-_ANALYTIC = "analytic"
+_ANALYTIC, _TRACED = "analytic", "traced"
 _SCENARIO_FILES = (".yaml", ".yml")
+#: Caveats about values assumed in place of unknown data.
+_OF_DATA = (READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN)
 #: Arguments of the mark that are not shown.
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 
-def failure_text(row: TestResult) -> str:
-    """Why ``row``'s test fails, for a reader who did not write it."""
+def failure_text(row: TestResult, width: int = 80) -> str:
+    """Why ``row``'s test fails, for a reader who did not write it; ``width`` of the terminal."""
     lines = [row.reason_line]
     if row.verdict == "over" and row.reason_line != row.reason:
         lines.append(row.reason)
@@ -32,25 +36,43 @@ def failure_text(row: TestResult) -> str:
         lines.append(f"{row.file}:{row.line}: {_budget_text(row)}")
     if row.details:
         lines += ["", row.details]
-    estimate, measurement = row.estimate_of_verdict, row.worst_measurement
-    lines += _since_base(row)
-    if estimate is not None and (measurement is not None or row.scenario_figure is not None):
-        lines += ["", *figures_table(row)]
-        lines += _all_ranks(row.measurements, row.gpus) if row.scenario_figure is None else []
-        lines += _holders(measurement or estimate)
-    elif estimate is not None and (estimate.peak_bytes or estimate.host is not None):
-        lines += ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
-        lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), *_holders(estimate)]
-        if estimate.host is not None and _is_about_host(row):
-            lines += _holders(estimate.host, "In host memory:")
-    if estimate is not None and (estimate.peak_bytes or estimate.host is not None):
-        lines += _listed("Taken for granted", estimate.assumptions)
-        lines += _listed("Not modelled", estimate.not_modelled)
-        lines += advice_lines(row.advice)
+    lines += _since_base(row, width)
+    lines += _assumed_before(row, width) if row.raised else _figures(row, width)
     return "\n".join(lines)
 
 
-def _since_base(row: TestResult) -> list[str]:
+def _assumed_before(row: TestResult, width: int) -> list[str]:
+    """The values assumed of unknown data before the body raised, which may be the cause; and the remedy."""
+    estimate = row.estimate_of_verdict
+    assumed = [one for one in estimate.caveats if one.kind in _OF_DATA] if estimate is not None else []
+    lines = caveat_lines((one.text for one in assumed), width)
+    remedies = [one.kind.remedy for one in assumed if one.kind.remedy]
+    to_do = caveat_lines((f"if it should be another, {remedy}" for remedy in remedies), width)
+    return _listed("Assumed of the data before it raised", [*lines, *to_do])
+
+
+def _figures(row: TestResult, width: int) -> list[str]:
+    """The components, the largest holders, the caveats and what would reduce the figure."""
+    estimate, measurement = row.estimate_of_verdict, row.worst_measurement
+    if estimate is None:
+        return []
+    if measurement is not None or row.scenario_figure is not None:
+        lines = ["", *figures_table(row)]
+        lines += _all_ranks(row.measurements, row.gpus) if row.scenario_figure is None else []
+        lines += _holders(measurement or estimate, width)
+    elif estimate.peak_bytes or estimate.host is not None:
+        lines = ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
+        lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), *_holders(estimate, width)]
+        if estimate.host is not None and _is_about_host(row):
+            lines += _holders(estimate.host, width, "In host memory:")
+    else:
+        return []
+    lines += _listed("Taken for granted", caveat_lines(estimate.assumptions, width))
+    lines += _listed("Not modelled", caveat_lines(estimate.not_modelled, width))
+    return [*lines, *advice_lines(row.advice)]
+
+
+def _since_base(row: TestResult, width: int) -> list[str]:
     """What has changed since the base; empty if that is not known."""
     comparison = row.comparison
     if comparison is None or comparison.base_bytes is None:
@@ -61,7 +83,7 @@ def _since_base(row: TestResult) -> list[str]:
     growth = signed_size(growth_bytes)
     versions = versions_text(comparison.distributions)
     since = f"Since the base {growth}, from {gib_text(base_bytes)}{versions and f', with {versions}'}:"
-    return ["", since, *change_lines(comparison)]
+    return ["", since, *change_lines(comparison, width)]
 
 
 def _budget_text(row: TestResult) -> str:
@@ -81,8 +103,7 @@ def _is_about_host(row: TestResult) -> bool:
 def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:
     """The components of one rank; with ``shows_host``, those of its host memory in a second column."""
     total, host = estimate.peak_bytes, estimate.host if shows_host else None
-    of_all = f" of {gpus}" if gpus > 1 else ""
-    head = f"Peak {estimate.metric} ({estimate.kind}, rank {estimate.rank}{of_all}):"
+    head = peak_title(estimate.rank, gpus, "" if estimate.kind == _TRACED else f" ({estimate.kind})")
     lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
     held_by_host = host.components if host is not None else {}
     for name, size in estimate.components.items():
@@ -91,7 +112,7 @@ def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[
             held = f"  {gib_text(held_by_host.get(name, 0)):>12}" if host is not None else ""
             lines.append(f"  {name:<{_WIDTH}} {gib_text(size):>12}  {share}{held}")
     held = f"{'':8}  {gib_text(host.peak_bytes):>12}" if host is not None else ""
-    lines.append(f"  {'= ' + estimate.metric:<{_WIDTH}} {gib_text(total):>12}{held}")
+    lines.append(f"  {'= ' + total_name(estimate):<{_WIDTH}} {gib_text(total):>12}{held}")
     if estimate.host is not None and not shows_host:
         lines.append(f"  and on the host, at its own peak {gib_text(estimate.host.peak_bytes):>4}")
     return lines
@@ -123,32 +144,25 @@ def _machine(row: TestResult) -> list[str]:
     ]
 
 
-def _holders(estimate: MemoryReport, title: str = "What holds it:") -> list[str]:
-    lines = ["", title] if estimate.holders else []
-    for holder in estimate.holders[:_TOP]:
-        if estimate.kind == _ANALYTIC:
-            lines.append(_term(holder))
-            continue
-        module = f" {holder.module}" if holder.module else ""
+def _holders(estimate: MemoryReport, width: int, title: str = "What holds it:") -> list[str]:
+    """The largest holders, and the sum of the others."""
+    if not estimate.holders:
+        return []
+    shown, rest = estimate.holders[:_TOP], estimate.holders[_TOP:]
+    lines = _terms(shown) if estimate.kind == _ANALYTIC else cause_lines(shown, width)
+    others = f"  {gib_text(sum(holder.bytes for holder in rest))}  in {len(rest)} more"
+    return ["", title, *lines, *([others] if rest else [])]
+
+
+def _terms(holders: Sequence[Holder]) -> Iterator[str]:
+    """The terms of an analytic figure: bytes, formula and source."""
+    for holder in holders:
         times = f" x{holder.count}" if holder.count > 1 else ""
-        place = holder.location or "no line of Python"
-        lines.append(
-            f"  {gib_text(holder.bytes):>12}  {holder.component}{module}{times}  {place}  {holder.operator}"
-        )
-    rest = estimate.holders[_TOP:]
-    if rest:
-        lines.append(f"  {gib_text(sum(holder.bytes for holder in rest)):>12}  in {len(rest)} more")
-    return lines
+        formula = f" = {holder.operator}" if holder.operator else ""
+        source = f"  ({holder.location})" if holder.location else ""
+        yield f"  {gib_text(holder.bytes)}  {holder.component}  {holder.module}{times}{formula}{source}"
 
 
-def _term(holder: Holder) -> str:
-    """A term of an analytic figure: its bytes, formula and source."""
-    times = f" x{holder.count}" if holder.count > 1 else ""
-    formula = f" = {holder.operator}" if holder.operator else ""
-    source = f"  ({holder.location})" if holder.location else ""
-    size = gib_text(holder.bytes)
-    return f"  {size:>12}  {holder.component}  {holder.module}{times}{formula}{source}"
-
-
-def _listed(title: str, texts: Sequence[str]) -> list[str]:
-    return ["", f"{title}:", *(f"  {text}" for text in texts)] if texts else []
+def _listed(title: str, lines: Iterable[str]) -> list[str]:
+    listed = [*lines]
+    return ["", f"{title}:", *listed] if listed else []

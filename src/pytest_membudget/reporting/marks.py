@@ -16,10 +16,8 @@ def legend(results: Iterable[TestResult]) -> Iterator[str]:
     if not marked:
         return
     unchecked = sum(bool(result.unchecked_caveats) for result in marked)
-    yield (
-        "* assumes something of the data, or leaves out memory that is not modelled (the caveats in "
-        f"report.json); --membudget-strict fails {unchecked or 'none'} of these {len(marked)}"
-    )
+    failing = f"--membudget-strict fails {unchecked or 'none'} of these {len(marked)}"
+    yield f"* data assumed or memory not modelled; {failing}"
 
 
 def small_line(results: Iterable[TestResult]) -> Iterator[str]:

@@ -51,6 +51,8 @@ _BY_VERDICT = {
     "skipped": (NOTICE, "skipped"),
     "within": (FINE, "within budget"),
 }
+#: Statuses of tests that are as at the base, unless they have grown.
+_AS_BEFORE = (UNCHANGED, STILL_OVER, WAIVED, EXPIRED)
 #: Statuses that apply to tests over budget, and without one, too.
 _KNOW_OVER = (NEW_OVER, GROWN, EXPIRED, STILL_OVER, WAIVED)
 
@@ -88,23 +90,44 @@ class ReportedTest:
         return comparison.growth_bytes if comparison is not None else 0
 
     @property
+    def has_changed(self) -> bool:
+        """Whether it is new, or takes more or less than at the base, or cannot be compared."""
+        comparison = self.result.comparison
+        if comparison is None or comparison.growth_bytes:
+            return comparison is not None
+        return comparison.status not in _AS_BEFORE or (
+            comparison.status == WAIVED and comparison.base_bytes is None
+        )
+
+    @property
     def is_listed(self) -> bool:
         """Whether it is shown unfolded: it fails or has changed."""
         return self.level != FINE
 
 
 def reported_tests(document: Document) -> list[ReportedTest]:
-    """Every test of ``document``, the worst first."""
+    """The tests of ``document``: failing ones, then changed ones, then the others; each the worst first."""
     found = [_reported(result) for result in document.tests]
-    return sorted(found, key=lambda one: (LEVELS.index(one.level), -_weight(one), one.result.nodeid))
+    return sorted(found, key=_order)
+
+
+def _order(one: ReportedTest) -> tuple[bool, bool, int, int, str]:
+    weight = max(one.excess_bytes, abs(one.growth_bytes))
+    return one.level != FAILURE, not one.has_changed, LEVELS.index(one.level), -weight, one.result.nodeid
 
 
 def is_notable(document: Document) -> bool:
-    """Whether any test of ``document`` fails or has changed."""
-    compared = document.comparison
-    if compared is not None and (compared.removed or compared.unused_waivers):
+    """Whether there is anything in ``document`` that a reader has to see.
+
+    Where it is compared with a base, that is what fails or has changed: not what was so before.
+    """
+    tests, compared = reported_tests(document), document.comparison
+    if compared is not None and (compared.removed or compared.skipped):
         return True
-    return any(one.is_listed for one in reported_tests(document))
+    if compared is not None and compared.ref:
+        return any(one.level == FAILURE or one.has_changed for one in tests)
+    is_unused = compared is not None and bool(compared.unused_waivers)
+    return is_unused or any(one.is_listed for one in tests)
 
 
 def _reported(result: TestResult) -> ReportedTest:
@@ -120,10 +143,6 @@ def _reported(result: TestResult) -> ReportedTest:
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
     return ReportedTest(result, level, word)
-
-
-def _weight(one: ReportedTest) -> int:
-    return max(one.excess_bytes, abs(one.growth_bytes))
 
 
 def headline(found: Sequence[ReportedTest]) -> str:

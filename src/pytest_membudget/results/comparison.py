@@ -62,6 +62,8 @@ class Change:
     """How many lines have changed, without negligible ones; an operator outside of lines counts as one."""
     largest_bytes: int | None = None
     """Head minus base of the line at ``location``, where there are several."""
+    source: str | None = None
+    """The text of the line at ``location``; of what is gone, at ``base_location``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,8 @@ class ComparedSession:
     """The base's commit, where it is of git."""
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
+    skipped: tuple[str, ...] = ()
+    """Node ids of tests that are skipped and have a figure at the base."""
     unused_waivers: tuple[UnusedWaiver, ...] = ()
     distributions: tuple[VersionChange, ...] = ()
     """Distributions with other versions than at the base; empty also if the base does not name its own."""
@@ -167,6 +171,7 @@ class ComparedSession:
         return {
             "base": {"ref": self.ref, "commit": self.commit},
             "removed": list(self.removed),
+            "skipped": list(self.skipped),
             "unused_waivers": [asdict(waiver) for waiver in self.unused_waivers],
             "distributions": [asdict(change) for change in self.distributions],
         }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from ..advice.trial import Advice
 from ..budgets.budget import Budget
-from ..budgets.verdict import OVER, UNSET, WITHIN, Verdict
+from ..budgets.verdict import ERROR, OVER, UNSET, WITHIN, Verdict
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
 from .comparison import EXCUSING, FAILING, GROWN, Comparison, versions_text
@@ -85,6 +85,11 @@ class TestResult:
         return self.verdict == WITHIN and self.status in FAILING
 
     @property
+    def fails(self) -> bool:
+        """Whether the test makes the build fail."""
+        return (self.verdict == ERROR or self.exceeds) and not self.expected
+
+    @property
     def reason_line(self) -> str:
         """Why the test ends as it does, in one line."""
         if self.comparison is None or self.status not in FAILING:
@@ -141,9 +146,12 @@ class TestResult:
 
     @property
     def figure(self) -> MemoryReport | None:
-        """The figure that reports show, of the rank that takes most: measured, else estimated; None for 0."""
+        """The figure that reports show, of the rank that takes most: measured, else estimated.
+
+        None for 0, and of a test whose body has raised: it ended before its peak, perhaps.
+        """
         found = self.worst_measurement or self.worst_estimate
-        return found if found is not None and found.peak_bytes else None
+        return found if found is not None and found.peak_bytes and not self.raised else None
 
     @property
     def estimate_of_verdict(self) -> MemoryReport | None:

@@ -116,29 +116,28 @@ def _components(
 
 
 def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Holder, ...]:
-    sizes: Counter[_Group] = Counter()
-    counts: Counter[_Group] = Counter()
+    sizes: dict[_Group, list[int]] = {}
     modules: dict[_Group, set[str | None]] = {}
     lines: dict[_Group, str | None] = {}
     for record, component in alive:
         path = record.name or record.module
         group = _Group(component, module_pattern(path), _location(record, root), record.operator)
-        sizes[group] += record.requested_bytes
-        counts[group] += 1
+        sizes.setdefault(group, []).append(record.requested_bytes)
         modules.setdefault(group, set()).add(path)
         if group not in lines:
             lines[group] = _source_line(record)
     return tuple(
         Holder(
-            bytes=size,
-            count=counts[group],
+            bytes=sum(each),
+            count=len(each),
             component=group.component,
             module=_shown_module(modules[group], group.module),
             location=group.location,
             operator=group.operator,
             source=lines[group],
+            each_bytes=each[0] if len(each) > 1 and len(set(each)) == 1 else None,
         )
-        for group, size in sizes.most_common(most)
+        for group, each in sorted(sizes.items(), key=lambda entry: -sum(entry[1]))[:most]
     )
 
 

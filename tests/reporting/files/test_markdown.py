@@ -5,6 +5,7 @@ import re
 import pytest
 
 from pytest_membudget.reporting.files.markdown import markdown
+from pytest_membudget.reporting.links import links_of
 
 GIB = 2**30
 
@@ -46,6 +47,19 @@ def test_the_base_has_columns_where_there_is_one(document, row, comparison):
     assert "Compared with `origin/main` at `aaaaaaaaa`.\n" in text
     assert "| `a::b` | 4.00\u00a0GiB | 3.00\u00a0GiB | +1.00\u00a0GiB\u00a0(+33.3%) | 5.00\u00a0GiB |" in text
     assert "What grew most: +1.00 GiB activations of `layers.*.mlp` at `src/model.py:57`" in text
+
+
+def test_lines_have_their_source_and_are_links_where_the_host_is_known(document, over, figure):
+    git = {"head": "a" * 40, "files": {"src/model.py": "pkg/src/model.py"}}
+    held = figure({"holders.0.source": "x = a | b", "holders.0.each_bytes": 3 * GIB // 2})
+    read = document(over("a::b", estimates=[held]), git=git)
+    links = links_of(read, {"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ada/project"})
+    html = rendered(markdown(read, links=links))
+
+    url = f"https://github.com/ada/project/blob/{'a' * 40}/pkg/src/model.py#L41"
+    assert f'2 x 1.50 GiB = 3.00 GiB parameters of <code>layers.*.weight</code> at <a href="{url}"' in html
+    assert "<code>x = a | b</code>" in html
+    assert "<a href" not in rendered(markdown(read))
 
 
 def test_what_is_installed_in_another_version_is_in_the_head(document, row, comparison):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...budgets.verdict import SKIPPED
 from ...reporting.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
@@ -53,6 +54,13 @@ class Base:
     """Why files or folders of its tests could not be collected, by node id."""
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
+
+    def newly_skipped(self, results: Iterable[TestResult]) -> tuple[str, ...]:
+        """Those of ``results`` that are skipped and have a figure here."""
+        skipped = [result.nodeid for result in results if result.verdict == SKIPPED]
+        return tuple(
+            name for name in skipped if name in self.results and self.results[name].figure is not None
+        )
 
     def trouble_of(self, nodeid: str) -> str:
         """Why it is not known whether the base has the test ``nodeid``; empty if it is."""

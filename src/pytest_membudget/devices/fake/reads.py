@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from ...assumptions import assumed_value
 from ...caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, Kind
-from ...tracking.running_code.source import SourceFinder, shown_path
+from ...tracking.running_code.source import Place, SourceFinder
 from ...units import times_text
 from .known_values import KnownValues, Scalar, plausible
 from .on_host import NotKnown, OnHost
@@ -44,8 +43,7 @@ _MOST_VALUES = 3
 class Read:
     """Reads of unknown data of one type at one line of the user's code."""
 
-    code: CodeType | None
-    line: int
+    place: Place
     dtype: str
     use: str = ""
     """What was made of the value, if that is listed on its own."""
@@ -146,29 +144,25 @@ class Reads:
 
     def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: Kind | None = None) -> None:
         """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
-        code, line = self.source.find(3) if self.source is not None else (None, 0)
-        read = Read(code, line, str(dtype).removeprefix("torch."))
+        place = self.source.place(3) if self.source is not None else Place(None, 0)
+        read = Read(place, str(dtype).removeprefix("torch."))
         shown = f"{value}, by assume()" if kind is GIVEN else value
         self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
         self.floats += dtype.is_floating_point and kind is None
 
     def list_whole(self, dtype: torch.dtype, value: int) -> None:
         """Whoever runs has made the whole number ``value`` of unknown data of ``dtype``, which is no such."""
-        code, line = self.source.find(3) if self.source is not None else (None, 0)
-        shown_type = str(dtype).removeprefix("torch.")
-        self.assumed.setdefault(Read(code, line, shown_type, " as a whole number"), Answers()).add(
-            value, SIZE_READ
-        )
+        place = self.source.place(3) if self.source is not None else Place(None, 0)
+        read = Read(place, str(dtype).removeprefix("torch."), " as a whole number")
+        self.assumed.setdefault(read, Answers()).add(value, SIZE_READ)
 
     def caveats(self, root: str) -> list[Caveat]:
         """Those reads for the report, each with its line; paths are relative to ``root``."""
         found = []
         for read, answers in self.assumed.items():
-            where = f"{shown_path(read.code.co_filename, root)}:{read.line}" if read.code else "torch"
             article = "an" if read.dtype.startswith("int") else "a"
-            found.append(
-                Caveat(answers.kind, f"{where} reads {article} {read.dtype} value{read.use} {answers}")
-            )
+            text = f"{read.place.shown(root)} reads {article} {read.dtype} value{read.use} {answers}"
+            found.append(Caveat(answers.kind, text))
         return found
 
     def _number(self, tensor: torch.Tensor) -> Scalar:

@@ -9,11 +9,11 @@ other read: the token that a model samples stays unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
 
+from ...tracking.running_code.source import Place
 from .known_values import Entry, KnownValues, Scalar
 from .on_host import tensors_in
 
@@ -38,8 +38,7 @@ _BOTH = frozenset({aten.bitwise_and.Tensor, aten.logical_and.default})
 class Choice(NamedTuple):
     """A line that chooses, and what its choice was taken to be."""
 
-    code: CodeType | None
-    line: int
+    place: Place
     what: str
     taken: str
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
 
 from ...assumptions import assumed
 from ...caveats import DRAWN, WORST_CASE, Caveat, Kind
-from ...tracking.running_code.source import SourceFinder, shown_path
+from ...tracking.running_code.source import Place, SourceFinder
 from ...units import times_text
 from .extension_torchvision import TORCHVISION_BOUNDS
 from .known_shapes import Rule, Shape
@@ -29,8 +28,7 @@ from .supposed_values import Choice, SupposedValues
 class _Line(NamedTuple):
     """A line whose sizes are not known: what it does, and what they were taken to be."""
 
-    code: CodeType | None
-    line: int
+    place: Place
     what: str
     taken: str
     kind: Kind = WORST_CASE
@@ -74,7 +72,7 @@ class UnknownShapes:
         choice = Chosen(operator, args, kwargs, result)
         if choice.is_followed and not self._known.knows(choice.tensor):
             what = f"chooses {choice.what()} by unknown data with {operator}, and sizes follow"
-            self.supposed.choose(choice.tensor, choice.values(), Choice(*self._place(), what, choice.taken()))
+            self.supposed.choose(choice.tensor, choice.values(), Choice(self._place(), what, choice.taken()))
 
     def largest(self, operator: Any, tensor: torch.Tensor) -> int | None:
         """The largest of the whole numbers in ``tensor``, where the size of a result is up to it."""
@@ -96,12 +94,11 @@ class UnknownShapes:
         return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
 
     def _list(self, operator: Any, taken: str, kind: Kind = WORST_CASE) -> None:
-        self._lines[_Line(*self._place(), f"takes sizes from unknown data with {operator}", taken, kind)] += 1
+        self._lines[_Line(self._place(), f"takes sizes from unknown data with {operator}", taken, kind)] += 1
 
-    def _place(self) -> tuple[CodeType | None, int]:
-        return self.source.find(3) if self.source is not None else (None, 0)
+    def _place(self) -> Place:
+        return self.source.place(3) if self.source is not None else Place(None, 0)
 
 
 def _text(line: _Line, times: int, root: str) -> str:
-    where = f"{shown_path(line.code.co_filename, root)}:{line.line}" if line.code else "torch"
-    return f"{where} {line.what} ({times_text(times)}): taken to be {line.taken}"
+    return f"{line.place.shown(root)} {line.what} ({times_text(times)}): taken to be {line.taken}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +15,7 @@ from ... import __version__
 from ...allocator.settings import VARIABLES
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
+from .git_facts import git_facts
 
 #: The first and only version so far.
 SCHEMA_VERSION = 1
@@ -44,7 +44,7 @@ def write_report(
             "cuda": None,
             "alloc_conf": alloc_conf_of(os.environ),
         },
-        "git": git_facts(root),
+        "git": git_facts(root, _places(results)),
         "distributions": dict(installed_distributions()),
         "tests": [result.to_json() for result in results],
     }
@@ -70,24 +70,14 @@ def _write(path: Path, text: str) -> None:
         raise
 
 
-def git_facts(root: Path) -> dict[str, Any]:
-    """The commit of ``root``, and whether tracked files are modified; None outside of git.
-
-    Untracked files do not count: reports and caches would make every second run dirty.
-    """
-    head = _git(root, "rev-parse", "HEAD")
-    status = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return {"head": head or None, "base": None, "dirty": bool(status) if status is not None else None}
-
-
-def _git(root: Path, *args: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *args], capture_output=True, text=True, timeout=20, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+def _places(results: Sequence[TestResult]) -> Iterator[str]:
+    """The files of all lines that reports show."""
+    for result in results:
+        yield result.file
+        found = [holder.location for figure in result.estimates for holder in figure.holders]
+        if result.comparison is not None:
+            found += [change.location for change in result.comparison.findings]
+        yield from (location.rpartition(":")[0] for location in found if location)
 
 
 def alloc_conf_of(environment: Mapping[str, str]) -> str:

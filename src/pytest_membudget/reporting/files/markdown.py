@@ -11,8 +11,9 @@ from ...memory_report import MemoryReport
 from ...results.comparison import versions_text
 from ...units import gib_text
 from ..advice import title_of, trial_text
-from ..causes import cause_text, signed_growth
+from ..causes import Cause, cause_text, signed_growth
 from ..document import Document
+from ..links import NO_LINKS, Links
 from ..marks import legend
 from ..status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
 from .escaping import html_code, markdown_block, markdown_code
@@ -32,11 +33,15 @@ _HEADERS = ("test", "takes", "base", "change", "budget", "largest component", "v
 _ALIGN = (":--", "--:", "--:", "--:", "--:", ":--", ":--")
 
 
-def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = "") -> str:
+def markdown(
+    document: Document, *, limit: int = COMMENT_LIMIT, marker: str = "", links: Links = NO_LINKS
+) -> str:
     """The report in at most ``limit`` bytes of UTF-8, which are at least as many as its characters.
 
     The verdict and what to do come first; parts that do not fit are counted. ``marker``: a name in a hidden
-    first line, by which a comment is found again. Raises ``UsageMistake`` for a limit that leaves no room.
+    first line, by which a comment is found again. ``links``: addresses of lines.
+
+    Raises ``UsageMistake`` for a limit that leaves no room.
     """
     found = reported_tests(document)
     base = _base_line(document)
@@ -49,14 +54,15 @@ def markdown(document: Document, *, limit: int = COMMENT_LIMIT, marker: str = ""
     parts = _Parts(room)
     failing = [one for one in found if one.level == FAILURE]
     for one in failing[:_IN_FULL]:
-        parts.add(_first_aid(one))
-    _add_table(parts, [one for one in found if one.is_listed])
+        parts.add(_first_aid(one, links))
+    _add_table(parts, [one for one in found if one.is_listed], links)
     parts.add(_removed(document))
+    parts.add(_skipped(document))
     parts.add(_unused(document))
     for one in found:
         if one.is_listed:
-            parts.add(_why(one))
-    _add_folded(parts, [one for one in found if not one.is_listed])
+            parts.add(_why(one, links))
+    _add_folded(parts, [one for one in found if not one.is_listed], links)
     parts.add("".join(f"\\{line}" for line in legend(one.result for one in found)))
     return "\n\n".join([*head, *parts.kept, *([parts.note] if parts.note else []), foot]) + "\n"
 
@@ -120,7 +126,7 @@ def _short(commit: str) -> str:
     return commit[:9] if re.fullmatch(r"[0-9a-f]{40,64}", commit) else commit[:100]
 
 
-def _first_aid(one: ReportedTest) -> str:
+def _first_aid(one: ReportedTest, links: Links) -> str:
     lines = [
         f"**{one.word.capitalize()}:** {markdown_code(one.result.nodeid)}",
         explained(one, markdown_code),
@@ -128,20 +134,31 @@ def _first_aid(one: ReportedTest) -> str:
     found = causes(one, 1)
     if found:
         title = "What grew most" if _is_change(one) else "Most is held by"
-        lines.append(f"{title}: {cause_text(found[0], markdown_code)}.")
+        lines.append(f"{title}: {_cause(found[0], links)}")
     lines.append(f"**What to do:** {to_do(one, markdown_code)}")
     return "  \n".join(line for line in lines if line)
+
+
+def _cause(cause: Cause, links: Links) -> str:
+    """What explains a figure, with its line of code in a line below."""
+    text = cause_text(cause, markdown_code, lambda location: _linked(location, links))
+    return f"{text}  \n  {markdown_code(cause.source)}" if cause.source else text
+
+
+def _linked(location: str, links: Links) -> str:
+    url = links.url(location)
+    return f"[{markdown_code(location)}]({url})" if url else markdown_code(location)
 
 
 def _is_change(one: ReportedTest) -> bool:
     return one.result.comparison is not None and bool(one.result.comparison.findings)
 
 
-def _add_table(parts: _Parts, some: Sequence[ReportedTest], title: str = "") -> None:
+def _add_table(parts: _Parts, some: Sequence[ReportedTest], links: Links, title: str = "") -> None:
     """A table of ``some``: as many rows as fit, and how many are left out."""
     if not some:
         return
-    rows = [_row(one) for one in some]
+    rows = [_row(one, links) for one in some]
     columns = [
         number
         for number in range(len(_HEADERS))
@@ -165,7 +182,7 @@ def _line(cells: Sequence[str], columns: Iterable[int]) -> str:
     return f"| {' | '.join(cells[number] for number in columns)} |"
 
 
-def _row(one: ReportedTest) -> tuple[str, ...]:
+def _row(one: ReportedTest, links: Links) -> tuple[str, ...]:
     result = one.result
     limit, peak, comparison = result.limit_bytes, one.peak_bytes, result.comparison
     base = comparison.base_bytes if comparison is not None else None
@@ -177,7 +194,8 @@ def _row(one: ReportedTest) -> tuple[str, ...]:
         _largest(result.figure),
     )
     whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
-    return (markdown_code(result.nodeid), *whole, _verdict(one))
+    name, url = markdown_code(result.nodeid), links.url(f"{result.file}:{result.line}")
+    return (f"[{name}]({url})" if url else name, *whole, _verdict(one))
 
 
 def _verdict(one: ReportedTest) -> str:
@@ -195,10 +213,10 @@ def _largest(figure: MemoryReport | None) -> str:
     return f"{name} {gib_text(size)}"
 
 
-def _why(one: ReportedTest) -> str:
+def _why(one: ReportedTest, links: Links) -> str:
     """The folded section of one test: its changes or holders, and the text of an error."""
     found = causes(one, _CAUSES)
-    listed = [f"- {cause_text(cause, markdown_code)}" for cause in found]
+    listed = [f"- {_cause(cause, links)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
     body += _advice(one.result.advice)
     if one.result.details:
@@ -229,6 +247,11 @@ def _removed(document: Document) -> str:
     return _list_of("Removed since the base", names, markdown_code)
 
 
+def _skipped(document: Document) -> str:
+    names = document.comparison.skipped if document.comparison is not None else ()
+    return _list_of("Skipped, and not at the base", names, markdown_code)
+
+
 def _unused(document: Document) -> str:
     unused = document.comparison.unused_waivers if document.comparison is not None else ()
     names = [waiver.test for waiver in unused]
@@ -243,7 +266,7 @@ def _list_of(title: str, names: Sequence[str], code: Callable[[str], str]) -> st
     return "\n".join([f"{title}:", "", *shown, *rest])
 
 
-def _add_folded(parts: _Parts, some: Sequence[ReportedTest]) -> None:
+def _add_folded(parts: _Parts, some: Sequence[ReportedTest], links: Links) -> None:
     words = dict.fromkeys(one.word for one in some)
     counted = ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
-    _add_table(parts, some, counted)
+    _add_table(parts, some, links, counted)

@@ -14,7 +14,9 @@ from ...memory_report import Timeline
 from ...results.comparison import ELSEWHERE
 from ...units import gib_text
 from ..advice import title_of, trial_text
+from ..causes import size_text
 from ..document import Document
+from ..links import NO_LINKS, Links
 from ..marks import legend
 from ..status import FAILURE, ReportedTest, causes, explained, headline, place_in, reported_tests, to_do
 from .escaping import script_json
@@ -41,8 +43,8 @@ _COLOURS = {
 }
 
 
-def page(document: Document) -> str:
-    """The whole file. Raises ``UsageMistake`` where the libraries are missing."""
+def page(document: Document, links: Links = NO_LINKS) -> str:
+    """The whole file, with ``links`` of lines. Raises ``UsageMistake`` where the libraries are missing."""
     try:
         import jinja2
         from plotly.offline import get_plotlyjs
@@ -61,7 +63,9 @@ def page(document: Document) -> str:
         failure=FAILURE,
         legend=list(legend(one.result for one in found)),
         elsewhere=ELSEWHERE,
+        url=links.url,
         gib=gib_text,
+        size=size_text,
         charts=script_json([chart for number, one in enumerate(found) for chart in _charts(one, number)]),
         scripts=scripts,
         script_hashes=[_hash(script) for script in scripts],
@@ -139,6 +143,7 @@ def _test(one: ReportedTest, number: int) -> dict[str, Any]:
         "peak": one.peak_bytes,
         "share": (one.peak_bytes or 0) / result.limit_bytes if result.limit_bytes else None,
         "growth": one.growth_bytes if result.comparison is not None else None,
+        "base": result.comparison.base_bytes if result.comparison is not None else None,
         "figure": figure,
         "timeline": _timeline(one),
         "components": _components(one),

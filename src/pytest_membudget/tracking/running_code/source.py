@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 #: Installed packages are below one of these folders, also in a virtual environment inside a checkout.
 PACKAGE_FOLDERS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -20,6 +21,24 @@ _STEPS = os.path.join(_PACKAGE, "steps", "")
 def is_own(filename: str) -> bool:
     """Whether a file is this package's, without ``steps``, which count as the user's code."""
     return filename.startswith(_PACKAGE) and not filename.startswith(_STEPS)
+
+
+class Place(NamedTuple):
+    """A line that runs; and where that is a library's, the line of the user's own that led to it."""
+
+    code: CodeType | None
+    line: int
+    own_code: CodeType | None = None
+    own_line: int = 0
+
+    def shown(self, root: str) -> str:
+        """As in ``test_a.py:14 (transformers/masking_utils.py:812)``; paths are relative to ``root``."""
+        if self.code is None:
+            return "torch"
+        text = f"{shown_path(self.code.co_filename, root)}:{self.line}"
+        if self.own_code is None:
+            return text
+        return f"{shown_path(self.own_code.co_filename, root)}:{self.own_line} ({text})"
 
 
 class SourceFinder:
@@ -49,6 +68,16 @@ class SourceFinder:
                 return entry[1], frame.f_lineno
             frame = frame.f_back
         return None, 0
+
+    def place(self, depth: int = 1) -> Place:
+        """As ``find``, with the user's own line."""
+        code, line = self.find(depth + 1)
+        if code is None or self.is_users(code.co_filename):
+            return Place(code, line)
+        frame: FrameType | None = sys._getframe(depth)
+        while frame is not None and not self.is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        return Place(code, line, *((_hashable(frame.f_code), frame.f_lineno) if frame is not None else ()))
 
     def found(self) -> list[CodeType]:
         """The code of every line found so far."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from types import CodeType
 from typing import Any, Final
 
 import torch
 from torch.nn.utils import rnn
 
 from ....caveats import Caveat
-from ....tracking.running_code.source import SourceFinder, shown_path
+from ....tracking.running_code.source import Place, SourceFinder
 from ...fake.reads import kind_of_read
 from ..values.following import Following
 from .memory import Hollow
@@ -42,7 +41,7 @@ class HostReads:
         self._memory = following.host
         self._source = source
         self._turn = threading.local()
-        self._places: dict[tuple[CodeType | None, int, str], None] = {}
+        self._places: dict[tuple[Place, str], None] = {}
 
     def install(self) -> None:
         """Follow the methods that call no operator."""
@@ -113,15 +112,13 @@ class HostReads:
     def _note(self, tensor: torch.Tensor) -> None:
         """``tensor`` is read: the place is kept if it was not computed."""
         if self.hollow(tensor) == Hollow.NOT_COMPUTED:
-            code, line = self._source.find(_DEPTH)
-            self._places[code, line, str(tensor.dtype).removeprefix("torch.")] = None
+            self._places[self._source.place(_DEPTH), str(tensor.dtype).removeprefix("torch.")] = None
 
     def caveats(self, root: str) -> list[Caveat]:
         """For the report, each with its line."""
         found = []
-        for code, line, dtype in self._places:
-            where = f"{shown_path(code.co_filename, root)}:{line}" if code is not None else "torch"
-            text = f"{where} reads {dtype} values of a host tensor that were not computed{_USED}"
+        for place, dtype in self._places:
+            text = f"{place.shown(root)} reads {dtype} values of a host tensor that were not computed{_USED}"
             found.append(Caveat(kind_of_read(getattr(torch, dtype)), text))
         return found
 

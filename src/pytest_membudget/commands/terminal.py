@@ -1,0 +1,36 @@
+"""What subcommands print of results: the table, as a session's own summary has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from ..reporting.console import comparison_notices, summary_lines
+from ..results.comparison import ComparedSession
+from ..results.test_result import TestResult
+
+_COLOURS = {"red": 31, "green": 32, "yellow": 33}
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or ``COLUMNS``; 80 without either."""
+    return shutil.get_terminal_size().columns
+
+
+def painted(text: str, colour: str) -> str:
+    """``text`` in a colour, on a terminal whose user has not switched colours off (no-color.org)."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def print_table(results: Sequence[TestResult], compared: ComparedSession | None, *, is_verbose: bool) -> None:
+    """Print the summary of ``results``; with ``is_verbose`` all of them, however many."""
+    unchecked = {result.nodeid: result.reason for result in results if result.verdict == "skipped"}
+    notes = {result.nodeid: "expected" for result in results if result.expected}
+    width = terminal_width()
+    lines = summary_lines(results, unchecked, notes, 0, width=width, paint=painted, is_verbose=is_verbose)
+    for line in (*comparison_notices(compared), *lines):
+        print(line)

@@ -1,0 +1,30 @@
+"""The lines of *Taken for granted* and *Not modelled* for a terminal: one for all places of one text."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+
+#: ``test_a.py:14``, the user's own line, with the library's line that it leads to where that is another.
+_PLACED = re.compile(r"(?P<place>[^\s:]+:\d+(?: \([^\s:]+:\d+\))?):? (?P<what>.+)", re.DOTALL)
+#: Texts that are listed; report.json has all.
+_MOST = 8
+
+
+def caveat_lines(texts: Iterable[str], width: int) -> Iterator[str]:
+    """``texts`` in lines of ``width``; those that differ in their places alone are one."""
+    folded: dict[str, list[str]] = {}
+    for text in texts:
+        match = _PLACED.fullmatch(text)
+        folded.setdefault(match["what"] if match is not None else text, []).append(text)
+    for what, some in list(folded.items())[:_MOST]:
+        match = _PLACED.fullmatch(some[0])
+        rest = len(some) - 1
+        places = f"{match['place']} and {rest} more line{'s' if rest > 1 else ''}: " if match and rest else ""
+        yield from textwrap.wrap(
+            places + what if places else some[0], width, initial_indent="  ", subsequent_indent="    ",
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    if len(folded) > _MOST:
+        yield f"  and {len(folded) - _MOST} more; report.json has all"

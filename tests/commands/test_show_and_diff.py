@@ -1,0 +1,98 @@
+"""``membudget show`` and ``membudget diff``: reports in the terminal."""
+
+import json
+
+import pytest
+
+from pytest_membudget.commands.main import main
+
+GIB = 2**30
+
+
+@pytest.fixture
+def printed(tmp_path, capsys, monkeypatch):
+    """``printed("show", report, ...)`` is what the subcommand prints of these reports, 80 columns wide."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(command, *reports, status=0, more=()):
+        paths = []
+        for number, report in enumerate(reports):
+            path = tmp_path / f"{number}.json"
+            path.write_text(json.dumps(report))
+            paths.append(str(path))
+        assert main([command, *paths, *more]) == status
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_show_prints_the_failures_and_the_table(printed, raw, row, over):
+    lines = printed("show", raw(over(), row()))
+
+    assert lines[0].strip("_") == " tests/test_memory.py::test_over "
+    assert lines[1] == "1.00 GiB over its budget of 3 GiB"
+    assert lines[-1] == "2 estimated (1 within, 1 over), 0 measured (no CUDA)"
+    assert [line.split()[0] for line in lines[-3:-1]] == ["test_step", "test_over"]
+
+
+def test_show_lists_all_tests_with_v(printed, raw, row):
+    report = raw(*(row(f"a.py::test_{number}") for number in range(30)))
+
+    assert "within their budgets: 30 (-v lists them)" in printed("show", report)
+    assert sum(line.startswith("a.py::test_") for line in printed("show", report, more=["-v"])) == 30
+
+
+def test_show_has_no_colours_where_it_is_read_by_a_program(printed, raw, over):
+    assert not [line for line in printed("show", raw(over())) if "\x1b" in line]
+
+
+@pytest.fixture
+def larger(row, figure):
+    """``larger(nodeid)`` takes 5 GiB: 1 GiB of activations more than others do."""
+
+    def make(nodeid):
+        held = figure({
+            "peak.allocated_bytes": 5 * GIB, "timeline": None,
+            "components": {"parameters": 3 * GIB, "activations": 2 * GIB - 512, "rounding": 512},
+            "holders.1.bytes": 2 * GIB - 512, "holders.1.location": "src/model.py:57",
+            "holders.1.source": "y = f(x)",
+        })  # fmt: skip
+        return row(nodeid, estimates=[held])
+
+    return make
+
+
+def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
+    before = figure({"holders.1.location": "src/model.py:57", "holders.1.source": "y = f(x)"})
+    base = raw(row("a.py::test_a", estimates=[before]), row("a.py::test_gone"), distributions={"peft": "1"})
+    head = raw(larger("a.py::test_a"), row("a.py::test_new"), distributions={"peft": "2"})
+    lines = printed("diff", base, head)
+
+    assert lines[:3] == [
+        "grown and allowed: a.py::test_a takes 1.00 GiB (25.0%) more than at the base, with peft 1 -> 2",
+        "  +1.00 GiB  activations (aten::mm)",
+        "      src/model.py:57: y = f(x)",
+    ]
+    assert "removed since the base: a.py::test_gone" in lines
+    assert "installed since the base: peft 1 -> 2" in lines
+    assert [line.split()[-1] for line in lines if line.startswith("test_")] == ["within", "(new)"]
+
+
+def test_diff_of_a_report_with_itself_has_nothing_to_say(printed, raw, row):
+    lines = printed("diff", raw(row()), raw(row()))
+
+    assert lines[-1] == "1 estimated (1 within, 0 over), 1 unchanged, 0 measured (no CUDA)"
+    assert not [line for line in lines if "takes" in line]
+
+
+def test_diff_lists_tests_that_are_skipped_now(printed, raw, row):
+    skipped = row(verdict="skipped", reason="no reason", estimates=[])
+
+    assert f"skipped, and not at the base: {skipped['nodeid']}" in printed("diff", raw(row()), raw(skipped))
+
+
+@pytest.mark.parametrize("command", ["show", "diff"])
+def test_a_report_that_is_none_has_status_2(printed, raw, row, command):
+    broken = raw(row(verdict="fine"))
+
+    printed(command, *([broken] * (1 if command == "show" else 2)), status=2)
