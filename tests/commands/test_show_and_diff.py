@@ -70,8 +70,8 @@ def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
 
     assert lines[:3] == [
         "grown and allowed: a.py::test_a takes 1.00 GiB (25.0%) more than at the base, with peft 1 -> 2",
-        "  +1.00 GiB  activations (aten::mm)",
-        "      src/model.py:57: y = f(x)",
+        "  +1.00 GiB  activations",
+        "      src/model.py:57 (aten::mm): y = f(x)",
     ]
     assert "removed since the base: a.py::test_gone" in lines
     assert "installed since the base: peft 1 -> 2" in lines

@@ -110,8 +110,8 @@ def test_the_failure_has_the_worst_rank_in_full_and_the_others_in_short(run):
     lines = [" ".join(line.split()) for line in run.text("test_rank_1_is_over").splitlines()]
 
     assert "test_budgets.py:16: mem_budget(gib=1, gpus=2, components={'inputs': 0.75})" in lines
-    start = lines.index("Peak allocated (traced, rank 1 of 2):")
-    assert lines[start + 1 : start + 3] == ["inputs 1.25 GiB 100.0%", "= allocated 1.25 GiB"]
+    start = lines.index("Peak memory of rank 1 of 2:")
+    assert lines[start + 1 : start + 3] == ["inputs 1.25 GiB 100.0%", "= total 1.25 GiB"]
     start = lines.index("Ranks by their peaks (2 of 2 traced):")
     assert lines[start + 1 : start + 3] == ["rank 1 1.25 GiB", "rank 0 0.50 GiB"]
 
@@ -165,7 +165,7 @@ def test_host_memory_is_that_of_all_ranks_of_the_machine(run):
     line = next(line for line in run.summary if "::test_host_memory_of_both_ranks " in line)
     assert " 0.75 of 0.50 GiB " in line
     lines = [" ".join(line.split()) for line in run.text("test_host_memory_of_both_ranks").splitlines()]
-    assert "= allocated 0.50 GiB 0.25 GiB" in lines  # of the card, and of the host beside it
+    assert "= total 0.50 GiB 0.25 GiB" in lines  # of the card, and of the host beside it
     assert "rank 1 0.50 GiB host 0.50 GiB" in lines
 
 

@@ -97,14 +97,16 @@ def test_the_components_in_the_text_add_up_to_the_peak(run):
 
     sizes = dict(re.findall(r"^  (\S+) +([0-9.]+) GiB +[0-9.]+%$", text, re.M))
     assert sizes == {"parameters": "45.00", "inputs": "7.50"}
-    assert re.search(r"^  = allocated +52.50 GiB$", text, re.M)
+    assert re.search(r"^  = total +52.50 GiB$", text, re.M)
 
 
 def test_the_holders_are_told_with_module_and_line_the_largest_first(run):
     told = run.text("test_over").partition("What holds it:\n")[2].splitlines()
 
-    assert told[0].split() == ["45.00", "GiB", "parameters", "table.rows", "test_budgets.py:9", OPERATOR]
-    assert told[1].split() == ["7.50", "GiB", "inputs", "test_budgets.py:29", OPERATOR]
+    assert told[0] == "  45.00 GiB  parameters of table.rows"
+    assert told[1].startswith(f"      test_budgets.py:9 ({OPERATOR}): ")
+    assert told[2] == "  7.50 GiB  inputs"
+    assert told[3].startswith(f"      test_budgets.py:29 ({OPERATOR}): ")
 
 
 def test_the_failure_names_the_line_of_the_mark_and_the_mark(run):

@@ -8,39 +8,23 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-import yaml
 
-import pytest_membudget
-
-ROOT = Path(__file__).parents[2]
-SOURCES = Path(pytest_membudget.__file__).parent.parent
-ACTION = ROOT / "action.yml"
-BUDGETS = ROOT / "examples/ci/github-budgets.yml"
-COMMENT = ROOT / "examples/ci/github-comment.yml"
-GITLAB = ROOT / "examples/ci/gitlab.yml"
-HOOKS = ROOT / ".pre-commit-hooks.yaml"
-
-#: As GitHub runs `shell: bash`, and a plain `run:` with it named.
-BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail"]
-
-
-def read(path):
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def steps_of(path):
-    content = read(path)
-    if "runs" in content:
-        return content["runs"]["steps"]
-    return [step for job in content["jobs"].values() for step in job["steps"]]
-
-
-def step(path, name):
-    return next(step for step in steps_of(path) if step.get("name") == name)
-
+from tests.reporting.ci_steps import (
+    ACTION,
+    BASH,
+    BUDGETS,
+    COMMENT,
+    GITLAB,
+    HOOKS,
+    PRE_COMMIT,
+    SOURCES,
+    read,
+    step,
+    steps_of,
+    write_program,
+)
 
 # What they are
 
@@ -58,7 +42,7 @@ def test_every_action_is_pinned_to_a_commit_with_its_release(path):
     assert used
     for action, rest in used:
         if action != "OWNER/pytest-membudget@COMMIT":  # for the reader to fill in
-            assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action)
+            assert re.fullmatch(r"actions/[a-z/-]+@[0-9a-f]{40}", action)
             assert re.fullmatch(r" # v\d+\.\d+\.\d+", rest)
 
 
@@ -103,7 +87,7 @@ def test_the_hook_runs_the_gate_without_running_tests():
     assert hook["language"] == "system"
     assert hook["entry"] == "python -m pytest --membudget --collect-only -q"
     assert hook["pass_filenames"] is False
-    example = read(ROOT / "examples/ci/pre-commit-config.yaml")
+    example = read(PRE_COMMIT)
     assert example["repos"][0]["hooks"][0]["id"] == hook["id"]
 
 
@@ -118,8 +102,8 @@ def shell(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     python = f'PYTHONPATH={SOURCES} exec {sys.executable} "$@"'
-    _program(programs / "membudget", f'set -- -m pytest_membudget "$@"\n{python}')
-    _program(
+    write_program(programs / "membudget", f'set -- -m pytest_membudget "$@"\n{python}')
+    write_program(
         programs / "python",
         'if [ "$1 $2" = "-m pytest" ]; then\n'
         '  printf "%s\\n" "$@" > ../pytest.txt\n'
@@ -143,11 +127,6 @@ def shell(tmp_path):
     run.folder = tmp_path
     run.work = work
     return run
-
-
-def _program(path, text):
-    path.write_text(f"#!/bin/bash\n{text}\n")
-    path.chmod(0o755)
 
 
 def outputs(shell):
@@ -236,7 +215,7 @@ def comment(shell):
     def run(report, pulls="7", comments="", branch="feature"):
         (shell.work / "membudget").mkdir(exist_ok=True)
         (shell.work / "membudget/report.json").write_text(json.dumps(report))
-        _program(
+        write_program(
             shell.folder / "bin/gh",
             'printf "%s\\n" "$@" "" >> ../calls\n'
             'case " $* " in\n'

@@ -111,7 +111,8 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
     heading, rule, *rows = lines(wide, over("tests/train/test_memory.py::test_over"), width=width)[:4]
 
     assert max(map(len, (heading, rule, *rows))) <= width
-    assert heading.split()[:3] == ["tests/t…test_memory.py::", "budget", "estimate"]
+    assert heading.split()[0] in ("tests/train/test_memory.py::", "tests/t…test_memory.py::")
+    assert heading.split()[1:3] == ["budget", "estimate"]
     assert heading.split()[-1] == "verdict"
     # of both the estimate, the budget and the verdict, whatever else is left out
     assert [re.search(r"(5|3)\.00 GiB  4\.00 GiB  ", line)[1] for line in rows] == ["5", "3"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
@@ -54,28 +55,28 @@ def described(cause: Cause, code: Code, line: Code | None = None) -> str:
 
 
 def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
-    """``causes`` for a terminal: size, component and module; below, the line and its source if that is known.
+    """``causes`` for a terminal: size, component and module; below, line and operator, and the line's source.
 
     Modules that do not fit into ``width`` are cut in the middle, source lines at the end.
     """
     shown = None
     for cause in causes:
-        yield _first_line(cause, width)
+        size = f"  {size_text(cause)}  "
+        room = width - len(f"{size}{cause.component} of ")
+        yield size + _subject(cause, partial(cut_middle, width=room))
         place = _place(cause, str).removeprefix("at ")
         source = cause.source if place != shown else None
         shown = place
-        if source and len(place) + len(source) + 2 + len(_INDENT) > width:
-            yield f"{_INDENT}{place}"
-            yield _INDENT + cut_end(source, width - len(_INDENT))
-        elif place:
-            yield f"{_INDENT}{place}" + (f": {source}" if source else "")
+        yield from _place_lines(f"{place} {_operator(cause, str)}".strip(), source, width)
 
 
-def _first_line(cause: Cause, width: int) -> str:
-    size, operator = f"  {size_text(cause)}  ", _operator(cause, str)
-    room = width - len(f"{size}{cause.component} of  {operator}")
-    subject = _subject(cause, lambda module: cut_middle(module, room))
-    return f"{size}{subject}{operator and f' {operator}'}"
+def _place_lines(place: str, source: str | None, width: int) -> Iterator[str]:
+    """``place`` and ``source``, in one line if they fit."""
+    if source and len(f"{_INDENT}{place}: {source}") > width:
+        yield f"{_INDENT}{place}"
+        yield _INDENT + cut_end(source, width - len(_INDENT))
+    elif place:
+        yield f"{_INDENT}{place}" + (f": {source}" if source else "")
 
 
 def _subject(cause: Cause, code: Code) -> str:

@@ -35,7 +35,7 @@ def summary_lines(
 ) -> Iterator[str]:
     """The table of ``rows``, what changed in tests that pass, those not checked and why, then the counts.
 
-    ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not. ``width``: of
+    ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not. ``width`` of
     the terminal. ``is_verbose``: list all tests, and why tests were not measured.
     """
     if rows:

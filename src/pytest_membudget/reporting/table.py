@@ -107,10 +107,9 @@ def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
     if _width(columns) > width:
         prefix = common_prefix(names.texts)
         texts = [text.removeprefix(prefix) for text in names.texts]
-        # what is left out of the names is the heading; it takes no room that they do not take
-        heading = cut_middle(prefix, max(map(len, texts))) if prefix else names.heading
-        names = replace(names, heading=heading, texts=texts)
-    least = min(names.width, _NAME)
+        names = replace(names, heading=prefix or names.heading, texts=texts)
+    # the heading takes what room is left
+    least = min(max(map(len, names.texts)), _NAME)
     for name in _DROPPED:
         if least + _width(others) + len(_GAP) <= width:
             break

@@ -1,0 +1,206 @@
+"""The CI pieces on a pull request of a real repository: what they compare, report and comment.
+
+The repository's server is a folder; pytest, git and ``membudget`` are the real ones, ``gh`` is not. The
+budgets are scenarios, which need no torch.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.reporting.ci_steps import (
+    ACTION,
+    BASH,
+    COMMENT,
+    GITLAB,
+    HOOKS,
+    PRE_COMMIT,
+    SOURCES,
+    read,
+    step,
+    write_program,
+)
+
+#: The second job is over its budget, in the base too.
+JOBS = """
+defaults:
+  model: {config: {model_type: llama, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 4,
+    num_attention_heads: 4, vocab_size: 1000}}
+  sequence: 128
+budgets:
+  - {name: training, gib: 1, micro_batch: MICRO_BATCH}
+  - {name: too-large, gib: 0.001}
+"""
+
+
+class Pull:
+    """A pull request, checked out as actions/checkout does."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.work = folder / "work"
+        self.base = ""
+        self._env = {
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder),
+            "MEMBUDGET_CACHE_DIR": str(folder / "cache"), "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"), "GIT_CONFIG_NOSYSTEM": "1",
+            "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ada/project",
+            "COLUMNS": "80",
+        }  # fmt: skip
+
+    def git(self, *arguments, folder=None):
+        own = ("-c", "user.name=n", "-c", "user.email=e@e", "-c", "init.defaultBranch=main")
+        command = ["git", *own, "-C", str(folder or self.work), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def run(self, script, interpreter=BASH, **env):
+        path = self.folder / "script.sh"
+        path.write_text(script)
+        return subprocess.run(
+            [*interpreter, str(path)],
+            cwd=self.work, env={**self._env, **env}, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+
+    def action(self, compare="base"):
+        """Run the action: pytest's exit status, and the output."""
+        env = {
+            "ARGUMENTS": "tests", "REPORT": "membudget", "FOLDER": ".", "COMPARE": compare, "BASE": self.base,
+        }  # fmt: skip
+        ran = self.run(step(ACTION, "Estimate")["run"], **env)
+        reported = self.run(step(ACTION, "Report")["run"], **env)
+        status = (self.folder / "output").read_text().partition("status=")[2].split()[0]
+        return int(status), ran.stdout + ran.stderr + reported.stdout
+
+    def comment(self):
+        """Run the workflow that comments: the comment, None for none."""
+        env = {
+            "REPOSITORY": "ada/project", "HEAD_OWNER": "bob", "HEAD_BRANCH": "feature", "HEAD_SHA": "x",
+            "MARKER": "default", "GITHUB_SHA": "f" * 40,
+        }  # fmt: skip
+        done = self.run(step(COMMENT, "Comment")["run"], **env)
+        assert done.returncode == 0, done.stderr
+        sent = self.folder / "sent.json"
+        return json.loads(sent.read_text())["body"] if sent.exists() else None
+
+
+@pytest.fixture
+def pull(tmp_path):
+    """``pull(files, depth)`` is a pull request that writes ``files``."""
+    found = Pull(tmp_path)
+    (tmp_path / "bin").mkdir()
+    python = f'PYTHONPATH={SOURCES} exec {shlex.quote(sys.executable)} "$@"'
+    write_program(tmp_path / "bin/python", python)
+    write_program(tmp_path / "bin/membudget", f'set -- -m pytest_membudget "$@"\n{python}')
+    write_program(
+        tmp_path / "bin/gh",
+        'case " $* " in *"/comments --jq "*) ;; *"/pulls "*) echo 7;; *) cp body.json ../sent.json;; esac',
+    )
+
+    def made(files, depth=None):
+        server, author = tmp_path / "server.git", tmp_path / "author"
+        (author / "tests").mkdir(parents=True)
+        found.git("init", "--bare", str(server), folder=tmp_path)
+        found.git("init", folder=author)
+        (author / "tests/jobs.membudget.yaml").write_text(JOBS.replace("MICRO_BATCH", "1"))
+        (author / "pyproject.toml").write_text("[tool.membudget]\nmax_growth = '1%'\n")
+        found.git("add", ".", folder=author)
+        found.git("commit", "-m", "base", folder=author)
+        found.base = found.git("rev-parse", "HEAD", folder=author)
+        found.git("checkout", "-b", "feature", folder=author)
+        for name, text in files.items():
+            (author / name).write_text(text)
+        found.git("add", ".", folder=author)
+        found.git("commit", "-m", "feature", folder=author)
+        # GitHub makes the merge commit, and checks that out
+        found.git("checkout", "main", folder=author)
+        found.git("merge", "--no-ff", "-m", "merge", "feature", folder=author)
+        found.git(
+            "push", str(server), "HEAD:refs/pull/7/merge", f"{found.base}:refs/heads/main", folder=author
+        )
+        found.work.mkdir()
+        found.git("init")
+        found.git("remote", "add", "origin", server.as_uri())
+        deep = [f"--depth={depth}"] if depth else []
+        found.git("fetch", *deep, "origin", "refs/pull/7/merge:refs/remotes/pull/7/merge")
+        if not depth:
+            found.git("fetch", "origin")
+        found.git("checkout", "pull/7/merge")
+        return found
+
+    return made
+
+
+GROWS = {"tests/jobs.membudget.yaml": JOBS.replace("MICRO_BATCH", "4")}
+CHANGES_NOTHING = {"README.md": "read me\n"}
+
+
+def test_a_pull_request_that_grows_fails_and_is_commented(pull):
+    grown = pull(GROWS)
+    status, out = grown.action()
+    comment = grown.comment()
+
+    assert status == 1, out
+    assert "grown: takes" in out
+    assert "::error file=tests/jobs.membudget.yaml" in out
+    assert "1 grown too much" in comment
+    assert f"Compared with `{grown.base}`" in comment
+    head = grown.git("rev-parse", "HEAD")
+    assert f"(https://github.com/ada/project/blob/{head}/tests/jobs.membudget.yaml#L" in comment
+
+
+def test_a_pull_request_that_changes_nothing_passes_and_gets_no_comment(pull):
+    same = pull(CHANGES_NOTHING)
+    status, out = same.action()
+
+    assert status == 0, out
+    assert "1 still-over" in out
+    assert same.comment() is None
+
+
+def test_without_a_comparison_what_is_over_fails(pull):
+    status, out = pull(CHANGES_NOTHING).action(compare="")
+
+    assert status == 1
+    assert "1 over" in out
+    assert "still-over" not in out
+
+
+def test_a_shallow_checkout_says_what_to_fetch(pull):
+    status, out = pull(CHANGES_NOTHING, depth=1).action()
+
+    assert status == 4
+    assert "fetch-depth: 0 for actions/checkout" in out
+
+
+def gitlab(pull, **env):
+    job = read(GITLAB)["memory budgets"]
+    return pull.run("\n".join(job["script"]), ["sh", "-e"], MEMBUDGET_TESTS="tests", **env)
+
+
+def test_gitlab_compares_a_merge_request_with_its_base(pull):
+    grown = pull(GROWS)
+    done = gitlab(grown, CI_MERGE_REQUEST_DIFF_BASE_SHA=grown.base)
+
+    assert done.returncode == 1
+    assert "1 grown, 1 still-over" in done.stdout, done.stdout
+
+
+def test_gitlab_compares_a_branch_with_nothing(pull):
+    done = gitlab(pull(CHANGES_NOTHING))
+
+    assert done.returncode == 1
+    assert "still-over" not in done.stdout
+
+
+@pytest.mark.parametrize(("files", "status"), [(GROWS, 1), (CHANGES_NOTHING, 0)], ids=["grows", "same"])
+def test_the_hook_compares_with_the_branch_of_the_server(pull, files, status):
+    [hook] = read(HOOKS)
+    [configured] = read(PRE_COMMIT)["repos"][0]["hooks"]
+    done = pull(files).run(shlex.join([*shlex.split(hook["entry"]), *configured["args"]]))
+
+    assert done.returncode == status, done.stdout
+    assert "1 still-over" in done.stdout
