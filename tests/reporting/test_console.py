@@ -111,7 +111,7 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
     heading, rule, *rows = lines(wide, over("tests/train/test_memory.py::test_over"), width=width)[:4]
 
     assert max(map(len, (heading, rule, *rows))) <= width
-    assert heading.split()[0] in ("tests/train/test_memory.py::", "tests/t…test_memory.py::")
+    assert heading.split()[0].endswith("::")
     assert heading.split()[1:3] == ["budget", "estimate"]
     assert heading.split()[-1] == "verdict"
     # of both the estimate, the budget and the verdict, whatever else is left out
@@ -120,10 +120,10 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
 
 
 def test_the_least_important_columns_go_first(lines, wide):
-    headings = {width: lines(wide, width=width)[0].split() for width in (90, 120)}
+    headings = {width: lines(wide, width=width)[0].split() for width in (80, 120)}
 
-    assert "growth" in headings[90]
-    assert "largest" not in headings[90]
+    assert "growth" in headings[80]  # by which a test may fail
+    assert not {"largest", "base"} & {*headings[80]}
     assert {"growth", "base", "host"} <= {*headings[120]}
 
 

@@ -21,21 +21,13 @@ Paint = Callable[[str, str], str]
 MOST_ROWS = 20
 #: Columns that are there where a test has something to say in them.
 _OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
-#: What a narrow terminal does without, the least important first. Budget, estimate and verdict stay.
-_DROPPED = (
-    "largest component",
-    "ratio",
-    "rank",
-    "of budget",
-    "base",
-    "analytic",
-    "host",
-    "measured",
-    "growth",
-)
+#: Columns that a narrow terminal leaves out, the least important first, and the width to which names are cut
+#: before. A verdict may rest on one of the last three. Budget, estimate and verdict stay.
+_DROPPED = {
+    **dict.fromkeys(("largest component", "ratio", "rank", "of budget", "base", "analytic"), 32),
+    **dict.fromkeys(("host", "measured", "growth"), 12),
+}
 _LEFT = ("test", "rank", "largest component", "verdict")
-#: Columns are dropped before names are cut to fewer characters than these.
-_NAME = 32
 _GAP = "  "
 
 
@@ -108,12 +100,10 @@ def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
         prefix = common_prefix(names.texts)
         texts = [text.removeprefix(prefix) for text in names.texts]
         names = replace(names, heading=prefix or names.heading, texts=texts)
-    # the heading takes what room is left
-    least = min(max(map(len, names.texts)), _NAME)
-    for name in _DROPPED:
-        if least + _width(others) + len(_GAP) <= width:
-            break
-        others = [one for one in others if one.name != name]
+    longest = max(map(len, names.texts))  # the heading takes what room is left
+    for name, least in _DROPPED.items():
+        if min(longest, least) + _width(others) + len(_GAP) > width:
+            others = [one for one in others if one.name != name]
     return [names.cut(width - _width(others) - len(_GAP)), *others]
 
 
