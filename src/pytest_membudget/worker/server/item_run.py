@@ -17,6 +17,7 @@ from ...caveats import SKIPPED_PART, caveats_of
 from ...devices.contract import Device
 from ...hardware.gpus import find_gpu
 from .caveats import Caveats
+from .multi_process_tests import start_no_processes
 from .snapshot_file import write_snapshot
 
 
@@ -41,6 +42,7 @@ class ItemRun:
         gpu, is_named = find_gpu(request["gpu"]), request["limited"]
         self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
         self._device.begin(gpu, limited=is_named, **_place_in(request))
+        start_no_processes(self._item)
         with self._threads_watched():
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)

@@ -1,0 +1,81 @@
+"""PyTorch's ``MultiProcessTestCase`` with ``gpus``: each rank runs the body, and no process is started."""
+
+import pytest
+
+CLASSES = """
+    import pytest
+    import torch
+    import torch.distributed as dist
+    from torch.testing._internal.common_distributed import MultiProcessTestCase, skip_if_lt_x_gpu
+
+    class Processes(MultiProcessTestCase):
+        def setUp(self):
+            super().setUp()
+            self._spawn_processes()
+
+        @property
+        def world_size(self):
+            return 2
+
+    @pytest.mark.mem_budget(gpus=2)
+    class TestTwo(Processes):
+        def gathered(self):
+            store = dist.FileStore(self.file_name, self.world_size)
+            dist.init_process_group("nccl", store=store, rank=self.rank, world_size=self.world_size)
+            part = torch.ones(256, 1024, device="cuda")
+            whole = [torch.empty_like(part) for _ in range(self.world_size)]
+            dist.all_gather(whole, part)
+
+        @skip_if_lt_x_gpu(2)
+        def test_peak(self):
+            self.gathered()
+            # three tensors of 1 MiB and, where the backend has one, the flat buffer of the parts
+            self.assertIn(torch.cuda.max_memory_allocated() // 2**20, (3, 5))
+
+        def test_too_much(self):
+            self.gathered()
+            self.assertLess(torch.cuda.max_memory_allocated(), 2**20)
+
+        @skip_if_lt_x_gpu(4)
+        def test_needs_more(self):
+            self.gathered()
+
+    @pytest.mark.mem_budget
+    class TestBare(Processes):
+        def test_peak(self):
+            torch.ones(1, device="cuda")
+    """
+
+
+@pytest.fixture(scope="module")
+def run(session_of):
+    return session_of({"test_it.py": CLASSES}, "--membudget")
+
+
+@pytest.fixture(scope="module")
+def rows(run):
+    return {row["nodeid"].removeprefix("test_it.py::"): row for row in run.report["tests"]}
+
+
+def test_each_rank_runs_the_body(rows):
+    row = rows["TestTwo::test_peak"]
+
+    assert row["verdict"] == "unset", row["reason"]
+    assert [report["rank"] for report in row["estimates"]] == [0, 1]
+
+
+def test_an_assert_of_a_rank_fails_the_test_with_its_own_traceback(run, rows):
+    assert rows["TestTwo::test_too_much"]["raised"]
+    assert "self.assertLess(torch.cuda.max_memory_allocated(), 2**20)" in run.text("test_too_much")
+
+
+def test_a_skip_in_a_process_is_one(rows):
+    assert rows["TestTwo::test_needs_more"]["verdict"] == "skipped"
+    assert "Need at least 4 CUDA devices" in rows["TestTwo::test_needs_more"]["reason"]
+
+
+def test_a_class_of_more_processes_than_the_mark_has_gpus_says_what_to_write(rows):
+    row = rows["TestBare::test_peak"]
+
+    assert row["verdict"] == "error"
+    assert "TestBare starts 2 processes: write gpus=2 in its mark" in row["reason"]
