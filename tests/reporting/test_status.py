@@ -64,6 +64,34 @@ def test_a_test_without_a_limit_is_no_green_one_and_says_what_to_write(reported,
     assert to_do(one, quoted) == "Set a limit: write gib=4."
 
 
+def locked(status, reason):
+    return {"status": status, "reason": reason, "entry": None, "limit_bytes": 2 * GIB, "changes": []}
+
+
+def test_growth_since_the_lock_file_says_how_to_allow_it(reported, over):
+    one = reported(over(reason="takes 2.00 GiB more", lock=locked("grown", "takes 2.00 GiB more")))
+    assert (one.level, one.word) == ("failure", "grown too much")
+    assert explained(one, quoted) == "Takes 4.00 GiB: <takes 2.00 GiB more>."
+    assert to_do(one, quoted) == (
+        "Undo the growth, or allow it: pytest --membudget --membudget-update=raise."
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "level", "word"),
+    [
+        ("kept", "within", "fine", "within budget"),
+        ("shrunk", "within", "notice", "shrunk"),
+        ("not-comparable", "unset", "warning", "unset"),
+    ],
+)
+def test_an_entry_that_is_out_of_date_asks_for_an_update(reported, row, status, verdict, level, word):
+    one = reported(row(verdict=verdict, lock=locked(status, "why")))
+    assert (one.level, one.word) == (level, word)
+    asked = "Update the lock file: pytest --membudget --membudget-update."
+    assert to_do(one, quoted) == ("" if status == "kept" else asked)
+
+
 def test_a_failure_that_is_expected_is_none(reported, over):
     one = reported(over(expected=True))
     assert (one.level, one.word) == ("fine", "over budget (expected)")

@@ -138,8 +138,11 @@ def _reported(result: TestResult) -> ReportedTest:
         level, word = _BY_STATUS[status]
         if status == UNCHANGED and comparison is not None and comparison.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
-    if level == FINE and result.lock is not None and result.lock.status == LOCK_SHRUNK:
+    lock = result.lock.status if result.lock is not None else None
+    if level == FINE and lock == LOCK_SHRUNK:
         level, word = NOTICE, "shrunk"
+    elif level == FAILURE and lock == LOCK_GROWN:
+        level, word = _BY_STATUS[GROWN]
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
     return ReportedTest(result, level, word)
