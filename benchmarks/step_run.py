@@ -136,11 +136,11 @@ def _measuring(virtual: Any, *, records: bool) -> Any:
     """The measuring device; on the virtual one addresses are the model's, for its tensors have none."""
     import torch
 
-    from pytest_membudget.devices.real.device import CudaDevice
+    from pytest_membudget.devices.real.device import RealCudaDevice
 
     torch.cuda.init()  # before it the allocator has nothing to note a text with
     if virtual is None:
-        return CudaDevice(records=records)
+        return RealCudaDevice(records=records)
     import pytest_membudget.tracking.snapshot
 
     pytest_membudget.tracking.snapshot.shorter_addresses = lambda ranges: int
@@ -150,7 +150,7 @@ def _measuring(virtual: Any, *, records: bool) -> Any:
         record = tracker.record_of(tensor)
         return int(record.block.address) if record is not None else 0  # a storage of no bytes
 
-    return CudaDevice(address_of, records=records)
+    return RealCudaDevice(address_of, records=records)
 
 
 def _versions(driver: str) -> dict[str, Any]:

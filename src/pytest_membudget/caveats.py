@@ -15,7 +15,7 @@ METHOD: Final = "method"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CaveatKind:
     """What all caveats of one kind have in common."""
 
     name: str
@@ -31,50 +31,50 @@ _STAND_IN: Final = "estimate on the stand-in (a CUDA build of torch: --membudget
 _MEASURE: Final = "measure the test on a GPU (--membudget-measure=require)"
 
 #: Taken for granted.
-READ: Final = Kind("read", ASSUMED, "say what is read: with pytest_membudget.assume(value=...)")
-SIZE_READ: Final = Kind(
+READ: Final = CaveatKind("read", ASSUMED, "say what is read: with pytest_membudget.assume(value=...)")
+SIZE_READ: Final = CaveatKind(
     "size-read",
     UNCHECKED,
     "make the number from what the program knows (shapes, settings), or say what it is: with "
     "pytest_membudget.assume(value=64)",
 )
-WORST_CASE: Final = Kind("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
-GIVEN: Final = Kind("given", ASSUMED)
-DRAWN: Final = Kind(
+WORST_CASE: Final = CaveatKind("worst-case", ASSUMED, "say how much it is: pytest_membudget.assume")
+GIVEN: Final = CaveatKind("given", ASSUMED)
+DRAWN: Final = CaveatKind(
     "drawn",
     UNCHECKED,
     "say what the random numbers give, as in with pytest_membudget.assume(true_fraction=0.15)",
 )
-FREE_MEMORY: Final = Kind("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
-OUT_OF_MEMORY: Final = Kind("out-of-memory", ASSUMED)
-OTHER_RANKS: Final = Kind(
+FREE_MEMORY: Final = CaveatKind("free-memory", UNCHECKED, "name the card in the mark: gpu='H100-80GB'")
+OUT_OF_MEMORY: Final = CaveatKind("out-of-memory", ASSUMED)
+OTHER_RANKS: Final = CaveatKind(
     "other-ranks", UNCHECKED, "name the ranks that differ, so that they are run too: ranks=[0, 1, 63]"
 )
-LEAST: Final = Kind("least", UNCHECKED, "hold the budget to metric: allocated")
-HOW: Final = Kind("method", METHOD)
+LEAST: Final = CaveatKind("least", UNCHECKED, "hold the budget to metric: allocated")
+HOW: Final = CaveatKind("method", METHOD)
 
 #: Not modelled.
-OPERATOR: Final = Kind("operator", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
-LIBRARY: Final = Kind("library", UNCHECKED, _MEASURE, is_missing=True)
-OTHER_PATH: Final = Kind("other-path", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
-HOST_PATH: Final = Kind("host-path", METHOD, is_missing=True)
-PROCESS: Final = Kind(
+OPERATOR: Final = CaveatKind("operator", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
+LIBRARY: Final = CaveatKind("library", UNCHECKED, _MEASURE, is_missing=True)
+OTHER_PATH: Final = CaveatKind("other-path", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
+HOST_PATH: Final = CaveatKind("host-path", METHOD, is_missing=True)
+PROCESS: Final = CaveatKind(
     "process",
     UNCHECKED,
     "do the process's work in the test, or start it in another test, without a budget",
     is_missing=True,
 )
-TOOL: Final = Kind("tool", METHOD, is_missing=True)
-SKIPPED_PART: Final = Kind(
+TOOL: Final = CaveatKind("tool", METHOD, is_missing=True)
+SKIPPED_PART: Final = CaveatKind(
     "skipped-part", UNCHECKED, "let the part run, or make it a test with a budget", is_missing=True
 )
-OTHER_CARD: Final = Kind(
+OTHER_CARD: Final = CaveatKind(
     "other-card", UNCHECKED, "put it on the rank's own card: torch.cuda.current_device()", is_missing=True
 )
-NCCL: Final = Kind(
+NCCL: Final = CaveatKind(
     "nccl", UNCHECKED, "hold the budget to metric='reserved', which has no NCCL in it", is_missing=True
 )
-FORMULA: Final = Kind(
+FORMULA: Final = CaveatKind(
     "formula",
     UNCHECKED,
     "write a test with the mark, which is run, in place of the scenario",
@@ -82,10 +82,10 @@ FORMULA: Final = Kind(
 )
 
 #: Of reports that only have a line each.
-OTHER: Final = Kind("other", ASSUMED)
-OTHER_MISSING: Final = Kind("other-missing", UNCHECKED, is_missing=True)
+OTHER: Final = CaveatKind("other", ASSUMED)
+OTHER_MISSING: Final = CaveatKind("other-missing", UNCHECKED, is_missing=True)
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, CaveatKind]] = {
     kind.name: kind
     for kind in (
         READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN, FREE_MEMORY, OUT_OF_MEMORY, OTHER_RANKS, LEAST, HOW,
@@ -99,7 +99,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 class Caveat:
     """One of a figure's."""
 
-    kind: Kind
+    kind: CaveatKind
     text: str
     """In a line, with its place."""
     bound_bytes: int | None = None
@@ -125,7 +125,7 @@ class Caveat:
         return cls(KINDS.get(data["kind"], OTHER_MISSING), data["text"], data["bound_bytes"])
 
 
-def caveats_of(kind: Kind, texts: Iterable[str]) -> list[Caveat]:
+def caveats_of(kind: CaveatKind, texts: Iterable[str]) -> list[Caveat]:
     """A caveat of ``kind`` for each of ``texts``."""
     return [Caveat(kind, text) for text in texts]
 

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from pytest_membudget.cache.paths import Names
-from pytest_membudget.cache.states import NotCacheable, States, World, dependencies_of, first_change
+from pytest_membudget.cache.states import CurrentStates, NotCacheable, States, dependencies_of, first_change
 
 PROGRAM = """
 import json, os, sys
@@ -51,7 +51,7 @@ class Project:
         (folder / "chosen.txt").symlink_to("data.txt")
 
     def world(self):
-        return World(Names(str(self.folder)), States(), self._environment)
+        return CurrentStates(Names(str(self.folder)), States(), self._environment)
 
     def kept(self, body):
         """What the estimate of ``body`` depends on. Raises ``NotCacheable``."""
@@ -268,7 +268,7 @@ def test_another_checkout_that_a_link_leads_to_is_another(tmp_path):
     project = Project(tmp_path / "first", tmp_path / "scratch")
     kept = project.kept(f"open(os.path.realpath('{project.folder}/data.txt')).read()")
 
-    other = World(Names(str(tmp_path / "second")), States(), {})
+    other = CurrentStates(Names(str(tmp_path / "second")), States(), {})
     (tmp_path / "second" / "data.txt").write_text("1")
 
     assert project.changed(kept) is None

@@ -17,9 +17,9 @@ from pytest_membudget.cache.states import (
     NAMESPACES,
     STATUS,
     TYPE,
+    CurrentStates,
     NotCacheable,
     States,
-    World,
     dependencies_of,
     first_change,
     importable,
@@ -43,7 +43,7 @@ class Project:
         return str(path)
 
     def world(self, **more):
-        return World(Names(str(self.folder)), States(), self.environment, **more)
+        return CurrentStates(Names(str(self.folder)), States(), self.environment, **more)
 
     def seen(self, *reads, modules=(), namespaces=(), variables=(), trouble=""):
         """What an observer has seen: ``reads`` of kind and name, modules by name."""
@@ -281,7 +281,7 @@ def test_a_link_in_the_checkout_is_the_same_in_another(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         os.symlink(tmp_path / name / "data", tmp_path / name / "link")
-        worlds.append(World(Names(str(tmp_path / name)), States(), {}))
+        worlds.append(CurrentStates(Names(str(tmp_path / name)), States(), {}))
     seen = Project(tmp_path / "a").seen((LINK, "link"), (TYPE, "none"))
 
     kept = dependencies_of(seen, worlds[0])

@@ -7,13 +7,13 @@ import pytest
 
 from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.base import Base, Facts
-from pytest_membudget.comparison.comparing import Comparing, Plan
+from pytest_membudget.comparison.comparing import Comparing, ComparisonPlan
 from pytest_membudget.reporting.files.json_file import installed_distributions
 from pytest_membudget.results.test_result import TestResult
 
 
 def whole(rows, *, stored=None, waivers=(), is_whole=True):
-    plan = Plan("report.json" if stored is not None else "", stored=stored, waivers=waivers)
+    plan = ComparisonPlan("report.json" if stored is not None else "", stored=stored, waivers=waivers)
     comparing = Comparing(plan, None, 1.0, shared=None, is_owner=True)
     return comparing.session(rows, is_whole=is_whole, lists_removed=True)
 

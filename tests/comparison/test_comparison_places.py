@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from pytest_membudget.comparison import places as module
-from pytest_membudget.comparison.places import Places, foreign_modules, import_roots, is_installed
+from pytest_membudget.comparison.places import CheckoutPaths, foreign_modules, import_roots, is_installed
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def head(tmp_path):
 
 @pytest.fixture
 def places(head):
-    return Places(str(head), "/base")
+    return CheckoutPaths(str(head), "/base")
 
 
 def loaded(name, file):

@@ -16,7 +16,7 @@ CONFTEST = """
 STAND_IN = """
     from pytest_membudget.devices import contract
     from pytest_membudget.hardware.gpus import find_gpu
-    from pytest_membudget.devices.real.device import CudaDevice
+    from pytest_membudget.devices.real.device import RealCudaDevice
     from pytest_membudget.devices.fake.device import VirtualDevice
 
 
@@ -42,7 +42,7 @@ STAND_IN = """
         def begin(self, gpu, *, limited):
             tracker = self._virtual._tracker
             self._virtual.begin(gpu, limited=False)
-            self._cuda = CudaDevice(lambda tensor: tracker.record_of(tensor).block.address)
+            self._cuda = RealCudaDevice(lambda tensor: tracker.record_of(tensor).block.address)
             self._cuda.begin()
 
         def end(self, *, metric, root):

@@ -9,7 +9,7 @@ from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.blocks import BlockState, SegmentState
 from pytest_membudget.allocator.recording import RecordedEvent, RecordingAllocator
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
-from pytest_membudget.tracking.snapshot import RecordedRun, RequestDetails, shorter_addresses, snapshot_of
+from pytest_membudget.tracking.snapshot import RequestDetails, RunHistory, shorter_addresses, snapshot_of
 from pytest_membudget.units import GIB, MIB
 
 FRAMES = [[{"filename": f"file{number}.py", "line": number, "name": "f"}] for number in range(3)]
@@ -20,7 +20,7 @@ def told(request):
 
 
 def snapshot(allocator, alloc_conf=""):
-    run = RecordedRun(
+    run = RunHistory(
         tuple(allocator.events()), allocator.segments(), allocator.settings, alloc_conf, 1_000_000
     )
     return snapshot_of(run, told, allocator.request_at, allocator.segment_request_at)
@@ -186,7 +186,7 @@ def test_segments_from_before_the_first_event_have_addresses_of_their_own():
         SegmentState(older, 2 * MIB, 0, True, False, blocks),
         SegmentState(new, 2 * MIB, 0, True, False, (BlockState(new, 2 * MIB, 2 * MIB, "active_allocated"),)),
     ]
-    run = RecordedRun(events, states, AllocatorSettings(), "", 0)
+    run = RunHistory(events, states, AllocatorSettings(), "", 0)
 
     made = snapshot_of(run, lambda number: RequestDetails(), lambda at: 0, lambda at: 0)
 

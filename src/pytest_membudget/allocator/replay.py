@@ -12,7 +12,7 @@ from .starting_state import starting_segments
 
 
 @dataclass(slots=True)
-class Recorded:
+class ReplayCounts:
     """The recorded events, and how many of them the model reproduced.
 
     ``reserved_matched``: requests after which as much was reserved as recorded; ``segments``: those that
@@ -35,7 +35,7 @@ class Replay:
     """A pass over a device's history; ``allocator`` and ``recorded`` hold the outcome so far."""
 
     def __init__(self, history: DeviceHistory, capacity_bytes: int | None) -> None:
-        self.recorded = Recorded()
+        self.recorded = ReplayCounts()
         self.allocator = CachingAllocator(history.settings, capacity_bytes, self._address)
         self._follows = capacity_bytes is None
         self._blocks: dict[int, Block] = {}  # by recorded address

@@ -11,7 +11,7 @@ from ..hardware.gpus import find_gpu
 from ..names import MARKER
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, table_of
-from ..user_input.kinds import Choice, Numbers, Parsed, is_text, number, text, whole
+from ..user_input.kinds import Choice, NumberTable, Parsed, is_text, number, text, whole
 from .growth import parse_growth
 
 GIB: Final = number(40, unit="GiB")
@@ -75,7 +75,7 @@ class Budget:
     )
     metric: str = described(Choice(METRICS), "Which total is held to the budget.", default="allocated")
     components: Mapping[str, float] = described(
-        Numbers(COMPONENTS, GIB, "component"),
+        NumberTable(COMPONENTS, GIB, "component"),
         "Budgets of single components, in GiB a GPU.",
         default_factory=dict,
     )

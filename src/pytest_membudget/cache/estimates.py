@@ -12,7 +12,7 @@ from ..budgets.verdict import FIGURES
 from ..memory_report import MemoryReport
 from .observer import SEEN
 from .paths import Names
-from .states import NotCacheable, States, World, dependencies_of, digest, first_change
+from .states import CurrentStates, NotCacheable, States, dependencies_of, digest, first_change
 from .store import Entry, Store
 
 
@@ -109,8 +109,8 @@ class EstimateCache:
         except (KeyError, TypeError, ValueError, AttributeError):
             return "the form of what is kept"
 
-    def _now(self) -> World:
-        return World(self._names, self._states, os.environ, head_of_base(os.environ))
+    def _now(self) -> CurrentStates:
+        return CurrentStates(self._names, self._states, os.environ, head_of_base(os.environ))
 
     def _answer(self, entry: Entry, request: Mapping[str, Any]) -> dict[str, Any] | None:
         answer = entry.answer

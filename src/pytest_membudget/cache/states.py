@@ -120,7 +120,7 @@ def variables(environment: Mapping[str, str], listed: list[str], names: Names) -
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class CurrentStates:
     """The current states of files, modules and variables."""
 
     names: Names
@@ -130,7 +130,7 @@ class World:
     """The head's checkout, if this session estimates a base: it must not use anything of it."""
 
 
-def dependencies_of(seen: Mapping[str, Any], world: World) -> dict[str, Any]:
+def dependencies_of(seen: Mapping[str, Any], world: CurrentStates) -> dict[str, Any]:
     """The dependencies that an ``Observer`` has recorded. Raises ``NotCacheable`` if they are incomplete."""
     if seen["trouble"]:
         raise NotCacheable(seen["trouble"])
@@ -163,12 +163,12 @@ def _named(states: Mapping[str, str], names: Names) -> dict[str, str]:
     }
 
 
-def first_change(kept: Mapping[str, Any], world: World) -> str | None:
+def first_change(kept: Mapping[str, Any], world: CurrentStates) -> str | None:
     """The first dependency that has changed; None if none has."""
     return next(_changes(kept, world), None)
 
 
-def _changes(kept: Mapping[str, Any], world: World) -> Iterator[str]:
+def _changes(kept: Mapping[str, Any], world: CurrentStates) -> Iterator[str]:
     names, now = world.names, variables(world.environment, list(kept["variables"]), world.names)
     yield from (variable for variable, value in kept["variables"].items() if now[variable] != value)
     for kind, states in kept["paths"].items():

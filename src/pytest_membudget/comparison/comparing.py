@@ -32,7 +32,7 @@ _START = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ComparisonPlan:
     """What the session is compared with."""
 
     text: str = ""
@@ -58,23 +58,23 @@ class Plan:
         return isinstance(self.source, EnvironmentSource)
 
 
-def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, ...]) -> Plan:
+def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, ...]) -> ComparisonPlan:
     """The plan for ``--membudget-compare=text``; ``start``: the folder of the command line.
 
     Raises ``UsageMistake`` with what to do: no such report or reference, or none that can be used.
     """
     if text is None:
-        return Plan(waivers=waivers)
+        return ComparisonPlan(waivers=waivers)
     if not text.strip():
         raise UsageMistake(
             f"{OPTION}=: write a git reference, as in {OPTION}=origin/main, a report.json, or "
             f"{PREFIX} and the interpreter of another environment"
         )
     if text.startswith(PREFIX):
-        return Plan(text, source=find_environment(text, start, root), waivers=waivers)
+        return ComparisonPlan(text, source=find_environment(text, start, root), waivers=waivers)
     if text.endswith(_SUFFIX):
-        return Plan(text, stored=_stored(start / text), waivers=waivers)
-    return Plan(text, source=CommitSource(find_base(root, text)), waivers=waivers)
+        return ComparisonPlan(text, stored=_stored(start / text), waivers=waivers)
+    return ComparisonPlan(text, source=CommitSource(find_base(root, text)), waivers=waivers)
 
 
 def _stored(path: Path) -> Base:
@@ -90,7 +90,13 @@ class Comparing:
     """Compares results with the base. The process that starts the base's run also ends it."""
 
     def __init__(
-        self, plan: Plan, invocation: Invocation, timeout: float, *, shared: str | None, is_owner: bool
+        self,
+        plan: ComparisonPlan,
+        invocation: Invocation,
+        timeout: float,
+        *,
+        shared: str | None,
+        is_owner: bool,
     ) -> None:
         """``shared``: the exchange's folder, in a worker of pytest-xdist. ``timeout``: seconds a test."""
         self.plan = plan

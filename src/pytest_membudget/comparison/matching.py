@@ -36,7 +36,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class HolderMatching:
     """The holders of two reports, matched."""
 
     pairs: tuple[Pair, ...]
@@ -48,7 +48,7 @@ class Matching:
 _Key = Callable[[Holder], Hashable | None]
 
 
-def matching_of(head: MemoryReport, base: MemoryReport) -> Matching:
+def matching_of(head: MemoryReport, base: MemoryReport) -> HolderMatching:
     """The holders of ``head`` and ``base``, matched by the surest keys first."""
     pairs = [*(Pair(one, None) for one in head.holders), *(Pair(None, one) for one in base.holders)]
     for key in _SAME:
@@ -65,7 +65,7 @@ def matching_of(head: MemoryReport, base: MemoryReport) -> Matching:
         if pair not in uncertain:
             rest.subtract({pair.head.component: pair.head.bytes} if pair.head else {})
             rest.update({pair.base.component: pair.base.bytes} if pair.base else {})
-    return Matching(tuple(left), rest)
+    return HolderMatching(tuple(left), rest)
 
 
 def _may_be_unlisted(pair: Pair, head: MemoryReport, base: MemoryReport) -> bool:

@@ -17,7 +17,7 @@ _OURS = str(Path(__file__).resolve().parents[2])
 _EDITABLE = "__editable__"
 
 
-class Places:
+class CheckoutPaths:
     """Translates paths of the checkout at ``head`` to the checkout at ``base``."""
 
     def __init__(self, head: str, base: str) -> None:

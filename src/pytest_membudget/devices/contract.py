@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ..caveats import Caveat
+from ..caveats import HOW, Caveat
 from ..hardware.gpus import Gpu
 from ..memory_report import MemoryReport
 
@@ -76,3 +76,8 @@ class Device(ABC):
     def rank_caveats(self) -> list[Caveat]:
         """What is assumed of the ranks that are not run; empty if all are."""
         return []
+
+
+def context_caveats(gpu: Gpu, metric: str, *, limited: bool) -> list[Caveat]:
+    """The caveat of the context's size: it is in the metric ``device``, and reduces what a card can hold."""
+    return [Caveat(HOW, gpu.context_assumption)] if metric == "device" or limited else []

@@ -62,7 +62,7 @@ class Gate:
         settings: Settings,
         selection: Selection,
         report_folder: str | None,
-        plan: Plan,
+        plan: ComparisonPlan,
         locking: Locking,
     ) -> None:
         """``selection``: marks tests that have no mark. ``plan``: what results are compared with.

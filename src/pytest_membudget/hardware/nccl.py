@@ -58,7 +58,7 @@ where the receiver reads, as between A100s (src/transport/p2p.cc)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NcclNode:
     """How NCCL joins the cards of a node, in the words of its log."""
 
     coll_channels: int
@@ -77,18 +77,18 @@ class Node:
 
 _NVSWITCH: Final = {
     # trimagiccube/my_nccl/docs/nccl_debug_info_walkthrough.md (2 A100-SXM4-40GB, NCCL 2.23.4)
-    8: Node(24, 32, 0, 512 * KIB, confidence="measured"),
+    8: NcclNode(24, 32, 0, 512 * KIB, confidence="measured"),
     # NVIDIA/nccl#1685 (8 H100, 32 channels a peer); the others from TorchInferno's benchmark on 8 H100 of
     # 2026-06-25, whose log also says "nvlsTotalSize 268435456"
-    9: Node(24, 32, 16, 512 * KIB, confidence="measured"),
+    9: NcclNode(24, 32, 16, 512 * KIB, confidence="measured"),
     # NVIDIA/nccl#1646 (DGX B200), there with 32 for NVLS: since 2.28.9 they are 24 within one node
-    10: Node(32, 32, 24, 512 * KIB),
+    10: NcclNode(32, 32, 24, 512 * KIB),
 }
 """By major capability; as many for two cards as for four (NVIDIA/nccl#964)."""
 _NVSWITCH_CARDS: Final = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB"})
-_PCIE: Final = Node(2, 2, 0, 128 * KIB, on_device=False)
+_PCIE: Final = NcclNode(2, 2, 0, 128 * KIB, on_device=False)
 """NVIDIA/nccl-tests#228 (8 cards by SHM), NVIDIA/nccl#1773 (8 cards by P2P): two channels both."""
-_ALONE: Final = Node(64, 64, 0, 512 * KIB)
+_ALONE: Final = NcclNode(64, 64, 0, 512 * KIB)
 """A communicator of one rank has MAXCHANNELS: NVIDIA/nccl#2363 (B300), NVIDIA/nccl#2366 (RTX 3090)."""
 
 
@@ -132,7 +132,7 @@ def nccl_memory(
     )
 
 
-def node_of(gpu: Gpu) -> Node | None:
+def node_of(gpu: Gpu) -> NcclNode | None:
     """The node that ``gpu`` is usually in: with NVSwitches for the SXM cards, else PCIe without NVLink."""
     if kernel_bytes(gpu) is None:
         return None
@@ -147,7 +147,7 @@ def kernel_bytes(gpu: Gpu) -> int | None:
 
 
 def communicator_memory(
-    node: Node, communicator: Communicator, *, cumem: bool = True, runtime_connect: bool = True
+    node: NcclNode, communicator: Communicator, *, cumem: bool = True, runtime_connect: bool = True
 ) -> NcclMemory:
     """What one communicator takes, without the kernels.
 
@@ -168,7 +168,7 @@ def communicator_memory(
     return NcclMemory(always + (used if node.on_device else 0), always + used + maybe)
 
 
-def setup_bytes(node: Node, *, cumem: bool = True) -> int:
+def setup_bytes(node: NcclNode, *, cumem: bool = True) -> int:
     """At ncclCommInitRank: three small tables a channel, one more with NVLS, and three for all of them.
 
     With cuMem each takes a granule (src/channel.cc; devCommSetup in src/init.cc; the credits of
@@ -180,12 +180,12 @@ def setup_bytes(node: Node, *, cumem: bool = True) -> int:
     return (3 * max(node.coll_channels, node.p2p_channels) + 2 + nvls) * _GRANULE_BYTES
 
 
-def ring_bytes(node: Node, ranks: int) -> int:
+def ring_bytes(node: NcclNode, ranks: int) -> int:
     """On every channel one connection from the rank before and one to the rank after."""
     return node.coll_channels * CONNECTION_BYTES if ranks > 1 else 0
 
 
-def tree_bytes(node: Node, ranks: int, *, at_end: bool = False) -> int:
+def tree_bytes(node: NcclNode, ranks: int, *, at_end: bool = False) -> int:
     """The rings' connections the other way; within a node a tree is the ring's chain (src/graph/connect.cc).
 
     ``at_end``: the rank is first or last of the chain. It lacks one end of them, on half of the channels the
@@ -195,16 +195,16 @@ def tree_bytes(node: Node, ranks: int, *, at_end: bool = False) -> int:
     return both_ways // 2 if at_end else both_ways
 
 
-def nvls_bytes(node: Node, ranks: int) -> int:
+def nvls_bytes(node: NcclNode, ranks: int) -> int:
     """A buffer to reduce and one to broadcast, for every channel and rank (ncclNvlsBufferSetup)."""
     return node.nvls_channels * 2 * _STEPS * _NVLS_CHUNK_BYTES * ranks if ranks > 1 else 0
 
 
-def p2p_bytes(node: Node, peers: int) -> int:
+def p2p_bytes(node: NcclNode, peers: int) -> int:
     """Send and receive with ``peers`` ranks: on all channels from the first message on, whatever its size."""
     return peers * node.p2p_channels * CONNECTION_BYTES
 
 
-def shared_bytes(node: Node) -> int:
+def shared_bytes(node: NcclNode) -> int:
     """The pool of the network's sends (sharedNetBuffersInit, src/transport/net.cc)."""
     return node.p2p_channels * _SHARED_STEPS * node.chunk_bytes

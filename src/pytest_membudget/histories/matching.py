@@ -25,7 +25,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class RequestMatching:
     """The requests of two histories, those left out that are at one line."""
 
     matches: tuple[Match, ...]
@@ -34,7 +34,7 @@ class Matching:
     second: Mapping[Allocation, int]
 
 
-def matched(first: Mapping[Allocation, int], second: Mapping[Allocation, int]) -> Matching:
+def matched(first: Mapping[Allocation, int], second: Mapping[Allocation, int]) -> RequestMatching:
     """Match requests of one size: of one file and line, then of one function, then in their order."""
     left, right = Counter(first), Counter(second)
     same = left & right
@@ -44,7 +44,7 @@ def matched(first: Mapping[Allocation, int], second: Mapping[Allocation, int]) -
         *_pairs(left, right, _function_and_size, BY_FUNCTION),
         *_pairs(left, right, lambda one: one.size_bytes, BY_SIZE),
     ]
-    return Matching(tuple(matches), +left, +right)
+    return RequestMatching(tuple(matches), +left, +right)
 
 
 def _function_and_size(one: Allocation) -> object:

@@ -31,7 +31,7 @@ _INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberTypes:
     """The types of one reduction kernel."""
 
     input_bytes: int
@@ -64,7 +64,7 @@ class Layout:
     offset: int = 0
 
 
-def reduction_buffers(layout: Layout, reduced: frozenset[int], numbers: Numbers, gpu: Gpu) -> list[int]:
+def reduction_buffers(layout: Layout, reduced: frozenset[int], numbers: NumberTypes, gpu: Gpu) -> list[int]:
     """Bytes of the buffer and of the semaphores, to reduce a tensor over its dimensions ``reduced``."""
     if not math.prod(layout.shape):
         return []
@@ -135,14 +135,14 @@ def _joined(dims: list[Dimension]) -> list[Dimension]:
     return joined
 
 
-def _fits_32_bits(dims: list[Dimension], numbers: Numbers) -> bool:
+def _fits_32_bits(dims: list[Dimension], numbers: NumberTypes) -> bool:
     count = math.prod(dim.size for dim in dims)
     input_end = 1 + numbers.input_bytes * sum((dim.size - 1) * dim.input_stride for dim in dims)
     output_end = 1 + numbers.output_bytes * sum((dim.size - 1) * dim.output_stride for dim in dims)
     return max(count, input_end, output_end) <= _INT32_MAX
 
 
-def _larger_half(dims: list[Dimension], numbers: Numbers) -> list[Dimension]:
+def _larger_half(dims: list[Dimension], numbers: NumberTypes) -> list[Dimension]:
     """``with_32bit_indexing`` halves the dimension that reaches furthest."""
 
     def extent(dim: Dimension) -> int:
@@ -158,7 +158,7 @@ def _outputs(dims: list[Dimension]) -> int:
     return math.prod(dim.size for dim in dims if dim.output_stride)
 
 
-def _buffer_and_semaphores(dims: list[Dimension], offset: int, numbers: Numbers, gpu: Gpu) -> list[int]:
+def _buffer_and_semaphores(dims: list[Dimension], offset: int, numbers: NumberTypes, gpu: Gpu) -> list[int]:
     outputs = _outputs(dims)
     inputs = math.prod(dim.size for dim in dims) // outputs
     reduced_dims = sum(dim.output_stride == 0 for dim in dims)

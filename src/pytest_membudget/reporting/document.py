@@ -18,7 +18,7 @@ from ..results.test_result import TestResult
 from ..units import MIB
 from ..user_input.kinds import FLAG, Choice, number, whole
 from .files.json_file import SCHEMA_VERSION
-from .schema import MOST_BYTES, Keys, ListOf, MapOf, Maybe, Misfit, Of, Shape, Text
+from .schema import MOST_BYTES, JsonList, JsonShape, Keys, MapOf, Maybe, Misfit, Of, Text
 
 #: A report of a thousand tests with timelines is smaller; a larger file is refused before it is read.
 MOST_FILE_BYTES = 64 * MIB
@@ -58,16 +58,16 @@ def _none() -> None:
     return None
 
 
-_OPTIONAL_PLACE: tuple[Shape, Callable[[], Any]] = (_PLACE, _none)
+_OPTIONAL_PLACE: tuple[JsonShape, Callable[[], Any]] = (_PLACE, _none)
 _TIMELINE = Keys(
     {
-        "moments": ListOf(_SIZE, 2000),
-        "components": MapOf(_WORD, ListOf(_SIZE, 2000)),
+        "moments": JsonList(_SIZE, 2000),
+        "components": MapOf(_WORD, JsonList(_SIZE, 2000)),
         "peak_moment": _SIZE,
     },
     {
         "within_bytes": (_SIZE, int),
-        "phases": (ListOf(ListOf(lambda value, path: value, 2), 100), list),
+        "phases": (JsonList(JsonList(lambda value, path: value, 2), 100), list),
     },
 )
 _HOLDER = Keys(
@@ -80,19 +80,19 @@ _HOLDER = Keys(
     },
 )
 _PEAK = Keys({f"{name}_bytes": _SIZE for name in ("allocated", "active", "reserved", "device")})
-_FIGURE_KEYS: Mapping[str, Shape] = {
+_FIGURE_KEYS: Mapping[str, JsonShape] = {
     "kind": _WORD,
     "rank": Of(whole(0, most=10**6)),
     "metric": Of(Choice((*METRICS, "active"))),
     "peak": _PEAK,
     "components": MapOf(_WORD, _CHANGE),
-    "holders": ListOf(_HOLDER),
+    "holders": JsonList(_HOLDER),
 }
 _CAVEAT = Keys({"kind": _WORD, "text": _LINES}, {"bound_bytes": (Maybe(_SIZE), _none)})
-_FIGURE_MORE: dict[str, tuple[Shape, Callable[[], Any]]] = {
-    "assumptions": (ListOf(_LINES), list),
-    "not_modelled": (ListOf(_LINES), list),
-    "caveats": (Maybe(ListOf(_CAVEAT)), _none),
+_FIGURE_MORE: dict[str, tuple[JsonShape, Callable[[], Any]]] = {
+    "assumptions": (JsonList(_LINES), list),
+    "not_modelled": (JsonList(_LINES), list),
+    "caveats": (Maybe(JsonList(_CAVEAT)), _none),
     "seconds": (_NUMBER, float),
     "timeline": (Maybe(_TIMELINE), _none),
     "device": (Text(20), str),
@@ -104,7 +104,7 @@ _BUDGET = Keys(
     {
         "gib": (Maybe(_NUMBER), _none),
         "gpus": (Of(whole(1, most=10**6)), lambda: 1),
-        "ranks": (Maybe(ListOf(Of(whole(0, most=10**6)), 10**6)), _none),
+        "ranks": (Maybe(JsonList(Of(whole(0, most=10**6)), 10**6)), _none),
         "gpu": (_PLACE, _none),
         "metric": (_WORD, lambda: "allocated"),
         "host_gib": (Maybe(_NUMBER), _none),
@@ -135,18 +135,18 @@ _COMPARISON = Keys(
         "growth_bytes": (_CHANGE, int),
         "suggested_gib": (Maybe(_NUMBER), _none),
         "input_factor": (Maybe(_NUMBER), _none),
-        "findings": (ListOf(_FINDING, 1000), list),
+        "findings": (JsonList(_FINDING, 1000), list),
         "base_components": (Maybe(MapOf(_WORD, _CHANGE)), _none),
         "base_timeline": (Maybe(_TIMELINE), _none),
-        "distributions": (ListOf(_VERSION, 100), list),
+        "distributions": (JsonList(_VERSION, 100), list),
     },
 )
 _ADVICE = Keys(
     {
         "figure_bytes": _SIZE,
         "limit_bytes": _SIZE,
-        "trials": ListOf(Keys({"change": _WORD, "write": Text(500), "bytes": _SIZE}), 100),
-        "untried": ListOf(_WORD, 100),
+        "trials": JsonList(Keys({"change": _WORD, "write": Text(500), "bytes": _SIZE}), 100),
+        "untried": JsonList(_WORD, 100),
     }
 )
 _LOCK = Keys(
@@ -179,13 +179,13 @@ _ROW = Keys(
         "line": Of(whole(0, most=10**9)),
         "verdict": Of(Choice(VERDICTS)),
         "reason": _LINES,
-        "estimates": ListOf(_FIGURE),
+        "estimates": JsonList(_FIGURE),
     },
     {
         "budget": (Maybe(_BUDGET), _none),
         "limit_bytes": (Maybe(_SIZE), _none),
         "details": (_LINES, str),
-        "measurements": (ListOf(_FIGURE), list),
+        "measurements": (JsonList(_FIGURE), list),
         "not_measured": (_LINES, str),
         "measured_on": _OPTIONAL_PLACE,
         "expected": (_FLAG, bool),
@@ -197,7 +197,7 @@ _ROW = Keys(
 )
 
 
-def _named(key: str) -> Shape:
+def _named(key: str) -> JsonShape:
     """A text, or an object that has the text under ``key`` and may have a reason."""
     full = Keys({key: Text(10_000)}, {"reason": (_LINES, str)})
 
@@ -221,7 +221,7 @@ _HEAD_COMPARISON = Keys(
     },
 )
 _DOCUMENT = Keys(
-    {"schema_version": _SIZE, "tests": ListOf(_ROW, 100_000)},
+    {"schema_version": _SIZE, "tests": JsonList(_ROW, 100_000)},
     {
         "tool": (
             Keys({}, {"version": _OPTIONAL_PLACE, "testing": (_FLAG, bool)}),

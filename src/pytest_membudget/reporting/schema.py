@@ -29,7 +29,7 @@ class Misfit(UsageMistake):
         super().__init__(f"{path or 'the document'}: {wanted}, and is {_shown(value)}")
 
 
-class Shape(Protocol):
+class JsonShape(Protocol):
     """Checks a value at a key path and returns it, cleaned. Raises ``Misfit``."""
 
     def __call__(self, value: object, path: str) -> Any: ...  # noqa: D102
@@ -73,7 +73,7 @@ class Of:
 class Maybe:
     """Null, or a value of shape ``inner``."""
 
-    inner: Shape
+    inner: JsonShape
 
     def __call__(self, value: object, path: str) -> Any:
         """None or the value."""
@@ -81,10 +81,10 @@ class Maybe:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class JsonList:
     """A list of one shape."""
 
-    inner: Shape
+    inner: JsonShape
     most: int = 10_000
 
     def __call__(self, value: object, path: str) -> list[Any]:
@@ -99,7 +99,7 @@ class MapOf:
     """An object whose keys all fit ``key`` and whose values have one shape."""
 
     key: Text
-    inner: Shape
+    inner: JsonShape
     most: int = 100
 
     def __call__(self, value: object, path: str) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class MapOf:
 class Keys:
     """An object with named keys. Other keys are dropped: later versions may have more."""
 
-    required: Mapping[str, Shape]
-    optional: Mapping[str, tuple[Shape, Callable[[], Any]]] = field(default_factory=dict)
+    required: Mapping[str, JsonShape]
+    optional: Mapping[str, tuple[JsonShape, Callable[[], Any]]] = field(default_factory=dict)
     """Keys that may be missing, with the value they get then."""
 
     def __call__(self, value: object, path: str) -> dict[str, Any]:

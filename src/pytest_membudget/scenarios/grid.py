@@ -8,11 +8,11 @@ from itertools import product
 from typing import Any
 
 from ..user_input.fields import Table, unknown_field
-from ..user_input.kinds import TABLE, Numbers, Value
+from ..user_input.kinds import TABLE, NumberTable, Value
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
 from .parts import GRID
-from .reading import Entry, over
+from .reading import BudgetEntry, over
 from .schema import NOT_IN_A_GRID
 
 #: Most tests of one grid; more are a mistake.
@@ -55,7 +55,7 @@ class _Axis:
     points: tuple[tuple[Node, ...], ...]
 
 
-def points_of(entry: Entry) -> list[Point]:
+def points_of(entry: BudgetEntry) -> list[Point]:
     """The points of ``entry``; ``entry`` itself if it has no grid, or one that cannot be expanded."""
     fields = {name: node for name, node in entry.fields.items() if name != GRID.name}
     grid = entry.fields.get(GRID.name)
@@ -114,7 +114,7 @@ def _check_path(path: str, table: Table, node: Node, mistakes: Mistakes) -> None
                 mistakes.add(node, f"grid: {what}")
                 return
             kind = kind.by_name[name].kind
-        elif kind is TABLE or isinstance(kind, Numbers):
+        elif kind is TABLE or isinstance(kind, NumberTable):
             kind = None
         elif isinstance(kind, Value) and kind.takes({name: node}):
             kind = TABLE

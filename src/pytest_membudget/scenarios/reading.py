@@ -22,7 +22,7 @@ _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {con
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BudgetEntry:
     """One entry of ``budgets:`` over its defaults; its grid is not expanded."""
 
     name: str
@@ -39,7 +39,7 @@ class Entry:
         return self.table is SCRIPT
 
 
-def read_entries(path: Path, shown: str) -> list[Entry]:
+def read_entries(path: Path, shown: str) -> list[BudgetEntry]:
     """The budgets of the file ``path``, which messages call ``shown``, in their order.
 
     Raises ``UsageMistake`` for a file without budgets; mistakes in one budget are kept with its entry.
@@ -84,7 +84,7 @@ def _defaults(node: Node | None) -> Mapping[str, Node]:
     return {name: child for name, child in node.value.items() if child.value is not None}
 
 
-def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[Entry]:
+def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[BudgetEntry]:
     entries, places = [], dict[str, str]()
     for number, node in enumerate(nodes, start=1):
         entry = _entry(number, node, defaults)
@@ -96,16 +96,16 @@ def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[Entry]:
     return entries
 
 
-def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> Entry:
+def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> BudgetEntry:
     unnamed = f"budget#{number}"
     if not isinstance(node.value, dict):
         mistake = f"{node.place}: {node.text}: write a table with name, model or script, and gib or gpu"
-        return Entry(unnamed, node, {}, (mistake,))
+        return BudgetEntry(unnamed, node, {}, (mistake,))
     table, other = (SCRIPT, SCENARIO) if _is_script(node.value) else (SCENARIO, SCRIPT)
     # a file may have scripts and scenarios: what only the other kind has is no default for this one
     others = other.by_name.keys() - table.by_name.keys()
     below = {name: child for name, child in defaults.items() if name not in others}
-    entry = Entry(unnamed, node, merged(table, below, node.value), table=table)
+    entry = BudgetEntry(unnamed, node, merged(table, below, node.value), table=table)
     name = entry.fields.get("name")
     if name is None or not isinstance(name.value, str) or not name.value.strip():
         return entry

@@ -16,7 +16,7 @@ from .. import components
 from ..allocator.recording import RecordingAllocator
 from .record import Record
 from .running_code.source import SourceFinder, is_own
-from .snapshot import Frames, RecordedRun, RequestDetails, snapshot_of
+from .snapshot import Frames, RequestDetails, RunHistory, snapshot_of
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node
@@ -63,7 +63,7 @@ class Recording:
         for record in self._ledger.live.values():
             self._ended(record)
         allocator = self._allocator
-        run = RecordedRun(
+        run = RunHistory(
             tuple(allocator.events(since)),
             allocator.segments(),
             allocator.settings,

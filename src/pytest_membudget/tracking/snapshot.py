@@ -37,7 +37,7 @@ class RequestDetails:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRun:
+class RunHistory:
     """The history of one device and its state at the end.
 
     ``alloc_conf`` is PYTORCH_ALLOC_CONF as written; ``began_us`` the time of the first event in
@@ -52,7 +52,7 @@ class RecordedRun:
 
 
 def snapshot_of(
-    run: RecordedRun,
+    run: RunHistory,
     details: Callable[[int], RequestDetails],
     request_at: Callable[[int], int],
     segment_request_at: Callable[[int], int],

@@ -242,7 +242,7 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberTable:
     """A table of numbers by one of a few words."""
 
     keys: tuple[str, ...]

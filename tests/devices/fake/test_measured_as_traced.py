@@ -138,12 +138,12 @@ def without_modules():
 
 def measured(name):
     import pytest_membudget.tracking.snapshot
-    from pytest_membudget.devices.real.device import CudaDevice
+    from pytest_membudget.devices.real.device import RealCudaDevice
 
     # the model's own addresses, which sightings have here in place of CUDA's
     pytest_membudget.tracking.snapshot.shorter_addresses = lambda ranges: int
     tracker = virtual_device._tracker
-    device = CudaDevice(lambda tensor: tracker.record_of(tensor).block.address)
+    device = RealCudaDevice(lambda tensor: tracker.record_of(tensor).block.address)
     device.begin()
     globals()[name]()
     return device.end(metric="allocated", root="").to_json()

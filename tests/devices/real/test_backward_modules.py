@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from pytest_membudget.devices.real.observer import Observer
+from pytest_membudget.devices.real.observer import RunObserver
 from pytest_membudget.tracking.record import Phase
 
 
@@ -20,7 +20,7 @@ class Block(nn.Module):
 
 def modules_of_backward(run):
     """The modules of a backward's states, in order, each once in a row."""
-    observer = Observer(lambda text: None, lambda tensor: 0)
+    observer = RunObserver(lambda text: None, lambda tensor: 0)
     observer.install()
     try:
         run()

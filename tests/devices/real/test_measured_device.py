@@ -6,7 +6,7 @@ There is no CUDA here: each function of ``torch.cuda`` that the device calls say
 import pytest
 import torch
 
-from pytest_membudget.devices.real.device import CudaDevice, allocators_peaks
+from pytest_membudget.devices.real.device import RealCudaDevice, allocators_peaks
 
 MIB = 2**20
 
@@ -57,7 +57,7 @@ def asked(monkeypatch):
 
 
 def measured(metric):
-    device = CudaDevice()
+    device = RealCudaDevice()
     device.begin()
     return device.end(metric=metric, root="")
 

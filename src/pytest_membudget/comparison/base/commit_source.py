@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..places import Places
+from ..places import CheckoutPaths
 from .foreign_imports import VARIABLE
 from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
 from .source import Invocation, Start
@@ -44,7 +44,7 @@ class CommitSource:
         worktree = self._worktree(folder)
         add_worktree(self.base, worktree)
         missing = submodules_in(worktree)
-        places = Places(str(self.top), str(worktree))
+        places = CheckoutPaths(str(self.top), str(worktree))
         start, rootdir = places.at_base(invocation.dir), places.at_base(invocation.rootdir)
         arguments = [places.argument(argument) for argument in invocation.args]
         files = head["files"]
@@ -67,7 +67,7 @@ class CommitSource:
         # named as the checkout: tools use the folder's name
         return folder / "worktree" / self.top.name
 
-    def _environment(self, places: Places, folder: Path) -> dict[str, str]:
+    def _environment(self, places: CheckoutPaths, folder: Path) -> dict[str, str]:
         environment = {**os.environ, VARIABLE: json.dumps({"head": str(self.top), "folder": str(folder)})}
         path = os.environ.get("PYTHONPATH")
         if path:

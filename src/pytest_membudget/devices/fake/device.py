@@ -13,7 +13,7 @@ from ...allocator import AllocatorSettings, CachingAllocator
 from ...allocator.device_memory import segment_addresses
 from ...allocator.recording import RecordingAllocator
 from ...allocator.settings import VARIABLES
-from ...caveats import HOST_PATH, HOW, OPERATOR, OTHER_PATH, Caveat, Kind, caveats_of
+from ...caveats import HOST_PATH, HOW, OPERATOR, OTHER_PATH, Caveat, CaveatKind, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.ledger import Ledger
@@ -22,7 +22,7 @@ from ...tracking.running_code.source import users_source
 from ...tracking.summary import host_report, memory_report
 from ...tracking.timeline import Lives
 from ...tracking.tracker import Tracker
-from ..contract import Device
+from ..contract import Device, context_caveats
 from .absent_triton import AbsentTriton
 from .attention import register_attention
 from .batch_norm_choice import register_batch_norms
@@ -231,7 +231,7 @@ class VirtualDevice(Device):
                 *self._mode.shapes.caveats(root),
                 *caveats_of(HOW, [*self._triton.texts(), *self._regions.assumptions(root)]),
                 *(note for note in self._notes if not note.kind.is_missing),
-                *self._context(metric),
+                *context_caveats(self.gpu, metric, limited=self._limited),
                 *self._mode.charges.unmodelled.caveats(root),
                 *(note for note in self._notes if note.kind.is_missing),
                 *caveats_of(OTHER_PATH, self._absent.texts(self._tracker.source.found(), root)),
@@ -276,7 +276,7 @@ class VirtualDevice(Device):
         if self._tracker.follows(storage):
             self._tracker.storage_resized(storage, "UntypedStorage.resize_")
 
-    def _noting(self, kind: Kind) -> Callable[[str], None]:
+    def _noting(self, kind: CaveatKind) -> Callable[[str], None]:
         def note(text: str) -> None:
             self._notes[Caveat(kind, text)] = None
 
@@ -284,11 +284,6 @@ class VirtualDevice(Device):
 
     def _note_eager(self, text: str) -> None:
         self._noting(HOST_PATH if text == HOST else OTHER_PATH)(text)
-
-    def _context(self, metric: str) -> list[Caveat]:
-        """What a figure with the context in it, or a card's capacity without it, rests on."""
-        rests = metric == "device" or self._limited
-        return [Caveat(HOW, self.gpu.context_assumption)] if rests else []
 
     def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         from .attention import attention

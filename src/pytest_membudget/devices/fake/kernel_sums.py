@@ -13,7 +13,7 @@ from typing import Any, Final
 import torch
 
 from ...hardware.gpus import Gpu
-from ...kernels.reductions import Numbers
+from ...kernels.reductions import NumberTypes
 from .kernel_layouts import (
     INT64,
     Args,
@@ -45,7 +45,7 @@ def sum_temporaries(
     """
     kept = tensor.dtype == output.dtype or (is_half(tensor.dtype) and output.dtype == torch.float32)
     dtype = tensor.dtype if kept else output.dtype
-    numbers = Numbers(
+    numbers = NumberTypes(
         dtype.itemsize,
         accumulation_bytes(dtype),
         output.element_size(),
@@ -84,7 +84,7 @@ def count(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[
 def _plain(partial: int, args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list[int]:
     tensor, output = args[0], first_tensor(result)
     single = partial == tensor.element_size() and not is_half(tensor.dtype)
-    numbers = Numbers(tensor.element_size(), partial, output.element_size(), sums_in_output=single)
+    numbers = NumberTypes(tensor.element_size(), partial, output.element_size(), sums_in_output=single)
     dim = argument(args, kwargs, 1, "dim")
     return reduction_buffers(tensor, _dimensions(tensor, dim), numbers, gpu)
 
@@ -114,7 +114,7 @@ def spread(args: Args, kwargs: Mapping[str, Any], result: Any, gpu: Gpu) -> list
     """``var`` and ``std``: mean, squares, count and count again (``WelfordData``), two numbers a load."""
     tensor, output = args[0], first_tensor(result)
     partial = 32 if tensor.dtype == torch.float64 else 16
-    numbers = Numbers(tensor.element_size(), partial, output.element_size(), 2, sums_in_output=False)
+    numbers = NumberTypes(tensor.element_size(), partial, output.element_size(), 2, sums_in_output=False)
     dim = argument(args, kwargs, 1, "dim")
     return reduction_buffers(tensor, _dimensions(tensor, dim), numbers, gpu)
 

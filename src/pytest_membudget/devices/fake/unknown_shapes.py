@@ -31,7 +31,7 @@ class _Line(NamedTuple):
     place: Place
     what: str
     taken: str
-    kind: Kind = WORST_CASE
+    kind: CaveatKind = WORST_CASE
 
 
 class UnknownShapes:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from .collectives import CollectiveCalls
 
 
-def made_for(order: Mapping[str, Any]) -> CudaDevice:
+def made_for(order: Mapping[str, Any]) -> RealCudaDevice:
     """The device of a worker's order.
 
     Raises ``UsageMistake`` on the stand-in, where nothing is measured.
     """
     if is_stand_in_loaded():
         raise UsageMistake("the stand-in's libraries are loaded: unset LD_PRELOAD to measure")
-    return CudaDevice()
+    return RealCudaDevice()
 
 
 def is_stand_in_loaded() -> bool:
@@ -35,7 +35,7 @@ def is_stand_in_loaded() -> bool:
     return hasattr(ctypes.CDLL(None), "stand_in_set_cards")
 
 
-class CudaDevice(Device):
+class RealCudaDevice(Device):
     """Measures one test on the current device: the only one of its process."""
 
     #: as texts call it

@@ -24,7 +24,7 @@ from .compiled_calls import COMPILED_CALLS, Follower
 from .sightings import LateSightings, Line, State, StateLog, storage_address
 
 
-class Observer:
+class RunObserver:
     """Passes the step's state to the allocator (``set_metadata``), and keeps the roles that it sees."""
 
     def __init__(

@@ -8,11 +8,11 @@ from typing import Any
 from ...tracking.running_code.source import SourceFinder
 from .collectives import CollectiveCalls, note_tensors
 from .gathered import install_gathered
-from .observer import Observer
+from .observer import RunObserver
 from .sightings import StateLog
 
 
-def follow_rank(observer: Observer, source: SourceFinder) -> CollectiveCalls:
+def follow_rank(observer: RunObserver, source: SourceFinder) -> CollectiveCalls:
     """Pass both to ``observer`` from here on; collectives as long as the result is referenced."""
     note = in_its_place(observer.sightings.note_collective, observer.log)
     see_gradient = in_its_place(observer.roles.see_gradient, observer.log)

@@ -18,7 +18,7 @@ from ...tracking.running_code.replaced import Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from ..fake.private import torch_release
-from .observer import Observer
+from .observer import RunObserver
 from .overlay import Seen, overlay
 from .shown_snapshot import Purposes, shown_snapshot
 from .sightings import storage_address
@@ -28,7 +28,7 @@ _MOST_EVENTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RunResult:
     """The result of a run."""
 
     ledger: Ledger
@@ -58,11 +58,11 @@ class RecordedRun:
         self._purposes: Purposes | None = None
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
-        self._observer: Observer | None = None
+        self._observer: RunObserver | None = None
         self._began = 0.0
 
     @property
-    def observer(self) -> Observer:
+    def observer(self) -> RunObserver:
         """What follows the run."""
         if self._observer is None:
             raise RuntimeError("the run has not begun")
@@ -77,7 +77,7 @@ class RecordedRun:
             "all", context="alloc", stacks="all", max_entries=_MOST_EVENTS
         )
         # only now: the allocator's metadata can be set once CUDA is initialized
-        self._observer = Observer(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
+        self._observer = RunObserver(torch.cuda.memory._set_memory_metadata, self._address_of, self.source)
         self._observer.install()
         self._peaks.install()
         self._began = time.perf_counter()
@@ -87,7 +87,7 @@ class RecordedRun:
         if self._observer is not None:
             self._observer.roles.see_gradients()
 
-    def end(self) -> Recorded:
+    def end(self) -> RunResult:
         """The run has ended."""
         device = torch.cuda.current_device()  # by its number: a test may have patched what finds it
         torch.cuda.synchronize(device)
@@ -98,7 +98,7 @@ class RecordedRun:
         content = _history()
         torch.cuda.memory._record_memory_history(None)
         ledger = self._ledger(content, device)
-        return Recorded(ledger, stats, self._shown(content, device), seconds, self._lives)
+        return RunResult(ledger, stats, self._shown(content, device), seconds, self._lives)
 
     def _ledger(self, content: Any, device: int) -> Ledger:
         try:

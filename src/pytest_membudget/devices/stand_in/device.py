@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...caveats import HOW, LIBRARY, OTHER_CARD, Caveat, caveats_of
+from ...caveats import LIBRARY, OTHER_CARD, Caveat, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ...units import gib_text
-from ..contract import Device
+from ..contract import Device, context_caveats
 from ..fake.cluster.nccl_share import nccl_share
 from ..fake.self_check import self_check
 from ..real.device import allocators_peaks
@@ -119,7 +119,7 @@ class StandInDevice(Device):
             caveats=(
                 *self._values.caveats(root),
                 *self._host.caveats(root),
-                *self._context(metric),
+                *context_caveats(self.gpu, metric, limited=self._limited),
                 *caveats_of(LIBRARY, self._libraries.not_modelled()),
                 *nccl.caveats,
                 *caveats_of(OTHER_CARD, _on_other_cards()),
@@ -147,11 +147,6 @@ class StandInDevice(Device):
     def rank_caveats(self) -> list[Caveat]:
         """What is taken for granted of the ranks that are no representatives; none if there are none."""
         return self._ranks.rank_caveats() if self._ranks is not None else []
-
-    def _context(self, metric: str) -> list[Caveat]:
-        """What a figure with the context in it, or a card's capacity without it, rests on."""
-        rests = metric == "device" or self._limited
-        return [Caveat(HOW, self.gpu.context_assumption)] if rests else []
 
 
 def _forget_compiled_code() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...hardware.gpus import Gpu
 from ...kernels.embeddings import UNSORTED, Lookup, sorted_sums
-from ...kernels.reductions import Layout, Numbers, reduction_buffers
+from ...kernels.reductions import Layout, NumberTypes, reduction_buffers
 
 _FP32: Final = 4
 
@@ -16,7 +16,7 @@ _FP32: Final = 4
 def column_sum(rows: int, columns: int, element_bytes: int, gpu: Gpu) -> tuple[int, ...]:
     """What it takes to sum a matrix over its rows (``sum(0)``): halves in fp32, eight at a time."""
     is_half = element_bytes < _FP32
-    numbers = Numbers(
+    numbers = NumberTypes(
         element_bytes, _FP32, element_bytes, vector=8 if is_half else 4, sums_in_output=not is_half
     )
     return tuple(reduction_buffers(Layout((rows, columns), (columns, 1)), frozenset({0}), numbers, gpu))

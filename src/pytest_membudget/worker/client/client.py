@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import WorkerFailure
 from ..process_end import end_text
 from .answers import Answer, Request
-from .listening import Silent, next_message
+from .listening import NoMessage, next_message
 from .order import Order, worker_environment
 from .pending_requests import PendingRequests
 from .process_start import end_process, start_process, with_tail
@@ -98,7 +98,7 @@ class Worker:
         """The next message, within the time limit of a test plus ``grace`` seconds."""
         try:
             message = next_message(self._channel, self._process.pid, self._order.timeout + grace)
-        except Silent as silent:
+        except NoMessage as silent:
             late = silent.overrun.text("answer")
             raise self._lost(f"the worker did not answer while {doing}: {late}") from None
         if message is None:

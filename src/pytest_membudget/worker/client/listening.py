@@ -8,7 +8,7 @@ from ..protocol import RUNNING, Channel
 from ..time_limit import Overrun, Watch
 
 
-class Silent(Exception):  # noqa: N818 - named for the event
+class NoMessage(Exception):  # noqa: N818 - named for the event
     """A process has sent no message within its time limit."""
 
     def __init__(self, overrun: Overrun) -> None:
@@ -17,7 +17,7 @@ class Silent(Exception):  # noqa: N818 - named for the event
 
 
 def next_message(channel: Channel, pid: int, limit: float) -> dict[str, Any] | None:
-    """The next message of process ``pid``; None if it has ended. Raises ``Silent`` if it is over ``limit``.
+    """The next message of process ``pid``; None if it has ended. Raises ``NoMessage`` over ``limit``.
 
     A heartbeat starts the limit again: the worker enforces the time limits of its tests.
     """
@@ -34,4 +34,4 @@ def _any_message(channel: Channel, watch: Watch) -> dict[str, Any] | None:
         except TimeoutError:
             overrun = watch.look()
         if overrun is not None:
-            raise Silent(overrun)
+            raise NoMessage(overrun)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from ..client.listening import Silent, next_message
+from ..client.listening import NoMessage, next_message
 from ..client.order import SYMBOLS, Order
 from ..client.process_start import end_process, start_process, with_tail
 from ..process_end import end_text
@@ -48,7 +48,7 @@ def _ask(message: Mapping[str, Any], output: IO[bytes], environment: Mapping[str
             return answer
         process.wait()
         return _lost(f"the ranks' agent {end_text(process.returncode)}", output)
-    except Silent as silent:
+    except NoMessage as silent:
         return _lost(silent.overrun.text("answer", who="the ranks' agent"), output)
     except BrokenPipeError:
         return _lost("the ranks' agent ended before it began", output)

@@ -50,7 +50,7 @@ def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StackPlace:
     """Where a process was, for the user of a test."""
 
     line: str = ""
@@ -59,7 +59,7 @@ class Place:
     """The calls of the user's code and its libraries, the innermost first; others in brackets."""
 
 
-def place_of(stack: str, root: str) -> Place:
+def place_of(stack: str, root: str) -> StackPlace:
     """The frames ``stack`` for the user of a test; ``root``: the folder that the line is relative to."""
     source, line, shown, hidden = users_source(), "", [], 0
     for text in stack.splitlines():
@@ -75,7 +75,7 @@ def place_of(stack: str, root: str) -> Place:
         shown.append(text)
         if not line and source.is_users(frame["file"]):
             line = f"{shown_path(frame['file'], root)}:{frame['line']} in {frame['function']}"
-    return Place(line, "\n".join(shown[:_FRAMES]))
+    return StackPlace(line, "\n".join(shown[:_FRAMES]))
 
 
 def hang_text(overrun: Overrun, stack: str, what: str = "finish") -> str:

@@ -1,6 +1,6 @@
 """A plugin for sessions of these tests: they measure on the stand-in as on a card. No user's session does."""
 
-from pytest_membudget.devices.real.device import CudaDevice
+from pytest_membudget.devices.real.device import RealCudaDevice
 from pytest_membudget.testing import GivenDevice
 
 
@@ -11,4 +11,4 @@ def pytest_membudget_estimates():
 
 def made_for(order):
     """The measuring device itself, without asking what it would measure on."""
-    return CudaDevice()
+    return RealCudaDevice()
