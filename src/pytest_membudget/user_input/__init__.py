@@ -1,1 +1,1 @@
-"""What users write: read with the line of every key, checked against one description of its fields."""
+"""Checks what users write (marks, settings, files) against descriptions of fields; errors have lines."""

@@ -1,4 +1,4 @@
-"""Descriptions of fields, and tables checked against them."""
+"""Field and Table: descriptions of what users may write, and checks of tables against them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _FIELD: Final = "user_input"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: what it is called, takes and means."""
+    """One field: its name, the values it takes, and its meaning."""
 
     name: str
     kind: Kind
     doc: str
     """A sentence or two; the schema, the docs and editors show it."""
     default: str = ""
-    """What holds without it, in words; empty: nothing."""
+    """The default in words; empty for none."""
     required: bool = False
     also_called: tuple[str, ...] = ()
-    """What others call it: for the hint only, these names are not taken."""
+    """Names in other tools; used for hints only, not accepted."""
 
     def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``, with what it means; null leaves a field out."""
+        """See ``Kind``, with the field's meaning; null removes a field."""
         default = f" Default: {self.default}." if self.default else ""
         return {"description": f"{self.doc}{default}", "anyOf": [self.kind.json_schema(), {"type": "null"}]}
 
@@ -40,7 +40,7 @@ def described(
 ) -> Any:
     """A field of a dataclass that users write. ``more`` is what ``dataclasses.field`` takes.
 
-    ``without`` is what holds without it, in words; left out, its default.
+    ``without``: the default in words; if it is not given, the field's default value.
     """
     default = more.get("default")
     shown = without or ("" if default is None else str(default))
@@ -49,7 +49,7 @@ def described(
 
 
 def table_of(described_class: type, what: str) -> Table:
-    """The table of a dataclass's ``described`` fields, each of which is called ``what``."""
+    """The table of a dataclass's ``described`` fields; ``what``: how messages call a field."""
     own = {one.name: one.metadata.get(_FIELD) for one in dataclasses.fields(described_class)}
     fields = tuple(dataclasses.replace(one, name=name) for name, one in own.items() if one is not None)
     return Table(fields, what=what)
@@ -64,7 +64,7 @@ class Table:
     one_of: tuple[str, ...] = ()
     """Exactly one of these has to be written."""
     is_whole: bool = False
-    """A table written anew replaces one of the defaults; otherwise its keys are put into that."""
+    """Whether a written table replaces the default's table; otherwise their keys are merged."""
     what: str = "field"
     """What messages call one of its fields."""
     by_name: Mapping[str, Field] = field(init=False, repr=False)
@@ -78,7 +78,7 @@ class Table:
         return f"table; a single value is its `{self.main}`" if self.main else "table"
 
     def opened(self, node: Node) -> Mapping[str, Node] | None:
-        """The fields of ``node`` as written, those that are null left out; None if it is no table."""
+        """The fields of ``node`` as written, without nulls; None if it is no table."""
         if isinstance(node.value, dict):
             return {key: child for key, child in node.value.items() if child.value is not None}
         if self.main is not None and node.value is not None:

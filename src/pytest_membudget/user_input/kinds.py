@@ -1,4 +1,4 @@
-"""Kinds of values that fields take: how each is read, and its JSON Schema."""
+"""Kinds of values that fields take: their checks and their JSON Schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that is taken as it is written, or refused."""
+    """A value that is accepted as written, or refused."""
 
     words: str
     """See ``Kind``."""
@@ -26,7 +26,7 @@ class Value:
     remedy: str = ""
     """What to write instead; empty: a value of ``words``."""
     is_node: bool = False
-    """Whether someone else checks what is in it, and reads the node itself."""
+    """Whether another module checks its content, and reads the node."""
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """See ``Kind``."""
@@ -95,7 +95,7 @@ def texts(example: Mapping[str, str]) -> Value:
 
 
 def text_or_table(example: str) -> Value:
-    """A text, or a table that someone else checks: the path of a configuration, or its content."""
+    """A text, or a table that another module checks: the path of a configuration, or its content."""
 
     def takes(value: Any) -> bool:
         return isinstance(value, (str, dict)) and bool(value)
@@ -122,7 +122,7 @@ TABLE: Final = Value(
     remedy="a table of keys and values",
     is_node=True,
 )
-"""A table that someone else checks: a model's configuration."""
+"""A table that another module checks: a model's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class NumberTable:
     keys: tuple[str, ...]
     kind: Value
     what: str = "key"
-    """What such a word is."""
+    """What the words of the table are."""
 
     @property
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with a user's values, and what a kind of value is."""
+"""Mistakes: the errors in a user's values; Kind: the contract of kinds of values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Protocol
 from ..errors import UsageMistake
 from .nodes import Node
 
-#: In place of a value that could not be read; the reason is among the mistakes.
+#: Replaces a value that could not be read; the reason is among the mistakes.
 UNREADABLE = object()
 
 
 class Mistakes:
-    """What is wrong with a user's values, each with its place."""
+    """Collects the errors in a user's values, each with its place."""
 
     def __init__(self) -> None:
         self._found: dict[str, int] = {}
@@ -26,17 +26,17 @@ class Mistakes:
         return len(self._found)
 
     def add(self, node: Node, what: str) -> object:
-        """Note what is wrong at ``node``; the value to go on with."""
+        """Record an error at ``node``; returns ``UNREADABLE``."""
         self._found.setdefault(f"{node.place}: {what}", node.line)
         return UNREADABLE
 
     def refuse(self, node: Node, name: str, what: str) -> object:
-        """Note what is wrong with the value of ``node``, which the field ``name`` has."""
+        """Record an error in the value of ``node``, of the field ``name``."""
         return self.add(node, f"{node.field(name)}{what}")
 
     @property
     def lines(self) -> list[str]:
-        """One a mistake, in the order of the file."""
+        """One message for each mistake, in the order of the file."""
         return sorted(self._found, key=self._found.__getitem__)
 
     def raise_all(self) -> None:
@@ -46,7 +46,7 @@ class Mistakes:
 
 
 class Kind(Protocol):
-    """What a field takes."""
+    """The values that a field takes."""
 
     @property
     def words(self) -> str:
@@ -68,6 +68,6 @@ def no_such(key: str, keys: Sequence[str], name: str, what: str) -> str:
 
 
 def nearest(word: str, words: Sequence[str]) -> str | None:
-    """The one of ``words`` that ``word`` is most like; None if it is like none."""
+    """The one of ``words`` that is most similar to ``word``; None if none is."""
     near = difflib.get_close_matches(word.lower(), words, n=1)
     return near[0] if near else None

@@ -1,4 +1,4 @@
-"""A value that a user has written, with its place and the syntax that it is written in."""
+"""Node: a value that a user has written, with its place and its syntax."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Characters of a value that a message shows.
+#: Most characters of a value that a message shows.
 _SHOWN = 60
 
 
@@ -29,7 +29,7 @@ class Syntax:
 
 
 def _flow(syntax: Syntax, value: Any, room: int) -> str:
-    """No longer than it needs to be: a file's anchors can make a value of any size."""
+    """A text of ``value``, cut early: anchors in a file can make a value of any size."""
     if isinstance(value, Node):
         if value.written:
             return value.written[:room]
@@ -64,7 +64,7 @@ PYTHON: Final = Syntax("{}={}", "{!r}: {}", repr)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One value. Two nodes are the same if they are one, so that what is made of one can be kept by it."""
+    """One value. Nodes are compared by identity, so that results can be cached by node."""
 
     value: Any
     """A plain scalar, ``list[Node]`` or ``dict[str, Node]``."""

@@ -1,4 +1,4 @@
-"""A table of a TOML file as nodes. The parser reports no lines: they are searched in the text."""
+"""Reads a table of a TOML file into nodes. The parser reports no lines: they are searched in the text."""
 
 from __future__ import annotations
 

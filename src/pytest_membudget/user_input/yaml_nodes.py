@@ -1,4 +1,4 @@
-"""YAML into nodes. Only plain YAML: no tags of Python, each key once."""
+"""Reads YAML into nodes: plain YAML only, without Python's tags, each key once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MERGE = f"{_PLAIN}merge"
 def read_yaml(path: Path, shown: str) -> Node | None:
     """The content of ``path``, which messages call ``shown``; None for an empty file.
 
-    Raises ``UsageMistake`` with file and line for what is no YAML, has a key twice or one that is no text.
+    Raises ``UsageMistake`` with file and line for invalid YAML, duplicate keys, and keys that are no text.
     """
-    import yaml  # a session without such a file need not pay for it
+    import yaml  # imported only if there is such a file
 
     loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -26,7 +26,7 @@ def read_yaml(path: Path, shown: str) -> Node | None:
         raise UsageMistake(f"{shown}: the file cannot be read: {error}") from error
     loader = None
     try:
-        loader = loader_class(text)  # the pure one looks for characters that YAML does not have
+        loader = loader_class(text)  # the pure-Python one also checks for invalid characters
         root = loader.get_single_node()
         return None if root is None else _Maker(loader, shown).node(root, root.start_mark.line + 1)
     except yaml.YAMLError as error:
@@ -49,7 +49,7 @@ def _problem_in(error: Exception) -> str:
 
 
 class _Maker:
-    """Turns the loader's nodes into ours; one that an anchor names is made once."""
+    """Converts the loader's nodes to ours; a node with an anchor is made once."""
 
     def __init__(self, loader: Any, shown: str) -> None:
         self._loader = loader

@@ -1,1 +1,1 @@
-"""The side of the worker process: collects the session's tests and runs one at a time."""
+"""The worker's side of the protocol: collects the session's tests and runs the requested ones."""

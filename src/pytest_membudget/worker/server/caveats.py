@@ -1,4 +1,4 @@
-"""What a test did that its figure rests on or does not have in it: lines for its report."""
+"""Records what a test did that makes its figure incomplete or dependent on assumptions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ...hardware.gpus import Gpu
 from ...tracking.running_code.source import shown_path, users_source
 from ...units import times_text
 
-#: What the interpreter raises where a process is started (audit events of subprocess, os and pty, 3.14).
+#: Audit events of starting a process (subprocess, os and pty, Python 3.14).
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
-#: Who starts processes that take nothing of a card: compilers, and loaders' workers.
+#: Modules that start processes without GPU memory: compilers, and workers of data loaders.
 _HARMLESS: Final = (
     "torch._inductor", "torch._dynamo", "torch.utils.data", "torch.utils.cpp_extension", "triton",
     "multiprocessing.resource_tracker", "platform", "ctypes.util",
 )  # fmt: skip
-#: Programs that take nothing of a card: they say what a machine or a checkout is, and compile.
+#: Programs without GPU memory: they describe a machine or a checkout, or compile.
 _TOOLS: Final = frozenset({
     "git", "uname", "hostname", "lscpu", "nvidia-smi", "ldconfig", "nproc", "which", "cc", "gcc", "g++",
     "c++", "clang", "clang++", "ld", "nvcc", "ptxas", "ninja",
 })  # fmt: skip
-#: The functions that answer how much of a card is free.
+#: The functions that return the free memory of a card.
 _FREE_MEMORY: Final[Sequence[tuple[ModuleType, str]]] = (
     (torch.cuda, "mem_get_info"),
     (torch.cuda.memory, "mem_get_info"),
@@ -39,7 +39,7 @@ _FREE_MEMORY: Final[Sequence[tuple[ModuleType, str]]] = (
 
 
 class Caveats:
-    """Installed once in a worker, before anything of the user's is imported; ``begin`` for each test."""
+    """Installed once in a worker, before the user's code is imported; ``begin`` is called for each test."""
 
     def __init__(self) -> None:
         self._source = users_source()
@@ -47,11 +47,11 @@ class Caveats:
         self._gpu: Gpu | None = None
         #: the pid of the process that runs the test
         self._pid = 0
-        #: in the order in which they came up
+        #: in order of occurrence
         self._found: dict[Caveat, None] = {}
 
     def install(self) -> None:
-        """See questions for free memory, and processes that are started."""
+        """Start watching queries of free memory, and starts of processes."""
         for module, name in _FREE_MEMORY:
             if hasattr(module, name):
                 setattr(module, name, self._noted(getattr(module, name)))
@@ -69,17 +69,17 @@ class Caveats:
         return free_memory
 
     def begin(self, gpu: Gpu, root: str, *, is_named: bool) -> None:
-        """A test begins on ``gpu``, which its mark names or not. Paths are shown relative to ``root``."""
+        """Begin a test on ``gpu``. ``is_named``: by its mark. ``root``: paths are shown relative to it."""
         self._gpu = None if is_named else gpu
         self._root, self._pid = root, os.getpid()
 
     def found(self, ended_by_oom: bool = False) -> list[Caveat]:
-        """What the test took for granted, and what is not in its figure.
+        """The caveats of the test: assumptions, and memory that is missing in its figure.
 
-        ``ended_by_oom``: it did not go on after the last out of memory.
+        ``ended_by_oom``: the last out of memory ended the test.
         """
         ooms = 0
-        if torch.cuda.is_initialized():  # by its number: a test may have patched what finds the device
+        if torch.cuda.is_initialized():  # by number: the test may have patched torch.cuda.current_device
             ooms = torch.cuda.memory_stats(torch.cuda.current_device()).get("num_ooms", 0)
         ooms -= ended_by_oom
         text = f"out of memory ({times_text(ooms)}), after which the test went on"

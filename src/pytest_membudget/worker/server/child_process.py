@@ -1,4 +1,4 @@
-"""A function run in a child process, with a time limit; whatever becomes of it, an answer."""
+"""Runs a function in a child process with a time limit; there is an answer even if it crashes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from ..time_limit import Overrun, Watch
 from .output_file import OutputFile
 from .stack_dump import dump_stack_on_signal, hang_text, stacks_of
 
-#: Seconds that a child that closes its pipe gets to end.
+#: Seconds that a child gets to end after it has closed its pipe.
 _END_TIMEOUT = 1.0
 _PIPE_CLOSED = (
     "the test's process has closed the pipe of its answer; let it close descriptors that it has opened, and "
     "no others"
 )
-#: Seconds between two looks at whether the child and the session are still there.
+#: Seconds between two checks whether the child and the session are alive.
 _INTERVAL = 0.2
 #: Calls of a traceback that are reported, the innermost.
 _CALLS = 6
-#: From Python 3.14 on a crash lists the interpreter's own calls too, and what was printed has no room then.
+#: From Python 3.14 on, a crash also lists the interpreter's calls, which would leave no room for the output.
 _PYTHON_ONLY: dict[str, Any] = {"c_stack": False} if sys.version_info >= (3, 14) else {}
 
 
-class SessionGone(Exception):  # noqa: N818 - it is what has happened
-    """The session has ended; an answer would not be read."""
+class SessionGone(Exception):  # noqa: N818 - named for the event
+    """The session has ended, so that nobody reads an answer."""
 
 
 def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
-    """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, left or hung."""
+    """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, exited or hung."""
     child = Child(body, timeout)
     try:
         with selectors.DefaultSelector() as selector:
@@ -54,7 +54,7 @@ def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # Python 3.12 and later warn of threads; those of the worker's imports hold no lock we need
+        # Python 3.12 and later warn of threads; threads of the worker's imports hold no lock we need
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
@@ -64,17 +64,17 @@ def _serve_as_child(
 ) -> NoReturn:
     pid, status = os.getpid(), 1
     try:
-        os.setpgid(0, 0)  # so that what the test starts ends with it
+        os.setpgid(0, 0)  # processes that the test starts end with it
         end_with_parent()
         output.take_over()
-        faulthandler.enable(2, all_threads=False, **_PYTHON_ONLY)  # where it is when it crashes
+        faulthandler.enable(2, all_threads=False, **_PYTHON_ONLY)  # prints the stack of a crash
         dump_stack_on_signal(stack_file)
         try:
             answer = body()
         except BaseException as error:
             what = f"{type(error).__name__} in the test's process: {error}"
             answer = {"outcome": "error", "reason": f"{what}\n{traceback.format_exc(limit=-_CALLS)}"}
-        if os.getpid() == pid:  # and not a process that the test has forked
+        if os.getpid() == pid:  # not in a process that the test has forked
             Channel(-1, write_fd).send(answer)
             status = 0
     finally:
@@ -82,7 +82,7 @@ def _serve_as_child(
 
 
 class Child:
-    """A process that runs ``body``, as its parent sees it; ended by ``end``, with all that it has started."""
+    """A child process that runs ``body``. ``end`` kills it and all processes that it has started."""
 
     def __init__(
         self, body: Callable[[], dict[str, Any]], timeout: float, session: Channel | None = None
@@ -95,7 +95,7 @@ class Child:
         flush_output()
         try:
             self._pid = _fork()
-        except OSError:  # no room for one more
+        except OSError:  # no more processes are possible
             os.close(read_fd)
             os.close(write_fd)
             self._close_files()
@@ -103,10 +103,10 @@ class Child:
         if self._pid == 0:
             os.close(read_fd)
             if session is not None:
-                session.close()  # else its other end would not see the end of this process's parent
+                session.close()  # otherwise the session would not notice the end of the parent
             _serve_as_child(body, write_fd, stack_file, self._output)
         os.close(write_fd)
-        #: readable when there is something to look at
+        #: readable when ``look`` should be called
         self.fd = read_fd
         self._channel = Channel(read_fd, -1)
         self._status: int | None = None
@@ -115,13 +115,13 @@ class Child:
         self._watch = Watch(lambda: self._pid, timeout)
 
     def wait_seconds(self) -> float:
-        """Seconds until it has to be looked at, whether it has said something or not."""
+        """Seconds until ``look`` must be called, even without a message."""
         return _INTERVAL
 
     def look(self) -> dict[str, Any] | None:
-        """Its answer; None while there is none, and its time is not over.
+        """Its answer; None while it runs within its time limit.
 
-        An error has the last that the test has printed in its ``details``.
+        The ``details`` of an error have the end of the test's output.
         """
         self._output.cut()
         answer = self._look()
@@ -134,7 +134,7 @@ class Child:
     def _look(self) -> dict[str, Any] | None:
         try:
             answer = self._channel.receive(0)
-        except ValueError:  # it has written to every descriptor that it could find
+        except ValueError:  # the test has written to the answer's descriptor
             reason = "the test's process has written into the pipe of its answer"
             return {"outcome": "error", "reason": f"{reason}; let it write to descriptors that it has opened"}
         except TimeoutError:
@@ -145,14 +145,14 @@ class Child:
             answer = self._last_answer()
         if answer is None:
             self._wait_for_its_end()
-            if self._status is None:  # it goes on, without its pipe
+            if self._status is None:  # it runs on without its pipe
                 self._end_group()
                 return {"outcome": "error", "reason": _PIPE_CLOSED}
             return {"outcome": "error", "reason": _end_text(self._end_group())}
         return answer
 
     def end(self) -> None:
-        """End it and its group, if they are there."""
+        """Kill it and its process group, if they exist."""
         if not self._is_over:
             self._end_group()
             os.close(self.fd)
@@ -168,14 +168,14 @@ class Child:
         return {"outcome": "error", "reason": hang_text(overrun, place)}
 
     def _last_answer(self) -> dict[str, Any] | None:
-        """Its pipe has ended; a process that it has started may keep the pipe open."""
+        """The answer after its end, if any; a process that it has started may keep the pipe open."""
         try:
             return self._channel.receive(0)
         except (TimeoutError, ValueError):
             return None
 
     def _wait_for_its_end(self) -> None:
-        """Nothing will be answered: it is about to end, or has closed the pipe."""
+        """Wait for the end of a child that will not answer: it ends, or has closed the pipe."""
         deadline = time.monotonic() + _END_TIMEOUT
         while self._status is None and time.monotonic() < deadline:
             self._see_whether_it_ended()
@@ -187,13 +187,13 @@ class Child:
             self._status = status if pid else None
 
     def _end_group(self) -> int:
-        """End the child and its group, once; its status as ``subprocess`` counts."""
+        """Kill the child and its group, once; returns the status as ``subprocess`` does."""
         if self._code is not None:
             return self._code
         try:
             os.killpg(self._pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            if self._status is None:  # it had not made its own group yet, or has ended by itself
+            if self._status is None:  # it has no group yet, or has ended
                 os.kill(self._pid, signal.SIGKILL)
         if self._status is None:
             _, self._status = os.waitpid(self._pid, 0)

@@ -1,7 +1,7 @@
-"""A worker's requests, run in as many children at once as the machine has room for.
+"""Runs a worker's requests in as many child processes at once as the machine has room for.
 
-Only a figure counts of a run next to others. What has failed, been skipped or hung may have done
-so because of them (a port, a file, the processor): it is run again alone, and that is its answer.
+Of a run next to others, only a figure counts. A test that failed, was skipped or hung may have done so
+because of the others (a port, a file, the processor): it runs again alone, and that is its answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...hardware.host_capacity import free_bytes
 from ..protocol import Channel, RunningSigns
 from .child_process import Child, SessionGone
 
-#: Host memory that one more child must find free, at the least.
+#: Free host memory in bytes that one more child needs at least.
 ROOM_BYTES = 2**30
 
 Request = dict[str, Any]
@@ -35,7 +35,7 @@ class _Run:
 
 
 class ConcurrentRuns:
-    """Serves a session's requests, several at a time; answers come as they are ready, with their numbers."""
+    """Serves requests, several at a time. Answers have the request's number and come in completion order."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class ConcurrentRuns:
         ended: Callable[[Request], None] = lambda request: None,
         free: Callable[[], float] = free_bytes,
     ) -> None:
-        """``start``: a child that answers a request, or its answer where none is needed.
+        """``start``: returns a child that answers a request, or the answer itself.
 
-        ``ended``: called when a request's child is gone. ``free``: bytes of host memory.
+        ``ended``: called when a request's child has ended. ``free``: returns the free host memory in bytes.
         """
         self._channel = channel
         self._most = max(1, most)
@@ -55,7 +55,7 @@ class ConcurrentRuns:
         self._ended = ended
         self._free_bytes = free
         self._waiting: deque[Request] = deque()
-        #: those that are run again, alone
+        #: requests that run again, alone
         self._alone: deque[Request] = deque()
         self._running: list[_Run] = []
         self._has_one_alone = False
@@ -63,7 +63,7 @@ class ConcurrentRuns:
         self._signs = RunningSigns(channel)
 
     def serve(self) -> None:
-        """Until the session says no more, or an answer is the last that this process can give.
+        """Serve until the session closes, or after an answer that ends this process.
 
         Raises ``SessionGone`` when the session has ended; no child is left then.
         """
@@ -91,7 +91,7 @@ class ConcurrentRuns:
             except OSError:
                 if not self._running:
                     raise
-                self._waiting.appendleft(request)  # no room for one more process
+                self._waiting.appendleft(request)  # no more processes are possible
                 return
             if isinstance(started, Child):
                 self._has_one_alone = is_alone
@@ -104,7 +104,7 @@ class ConcurrentRuns:
             return True
         if self._has_one_alone or len(self._running) >= self._most:
             return False
-        each = max(ROOM_BYTES, _largest_child_bytes())  # those that run may still grow
+        each = max(ROOM_BYTES, _largest_child_bytes())  # running tests may still grow
         return self._free_bytes() >= each * (len(self._running) + 1)
 
     def _begun(self, run: _Run) -> None:
@@ -115,7 +115,7 @@ class ConcurrentRuns:
         self._channel.send({"event": "started", "number": run.request["number"]})
 
     def _wait(self) -> None:
-        """For a child or the session to say something, or for a child's time to be over."""
+        """Wait for a message of a child or the session, or for the end of a child's time limit."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel.read_fd, selectors.EVENT_READ)
             for run in self._running:
@@ -125,7 +125,7 @@ class ConcurrentRuns:
             self._receive()
 
     def _receive(self) -> None:
-        """All that the session has sent by now."""
+        """Read all messages that the session has sent."""
         try:
             while (request := self._channel.receive(0)) is not None:
                 self._waiting.append(request)
@@ -136,7 +136,7 @@ class ConcurrentRuns:
         self._is_over = True
 
     def _finish(self) -> None:
-        """Look at the children, and answer for those that are done."""
+        """Check the children, and answer for those that have ended."""
         for run in list(self._running):
             answer = run.child.look()
             if answer is None:
@@ -156,5 +156,5 @@ class ConcurrentRuns:
 
 
 def _largest_child_bytes() -> int:
-    """Of the children that have ended, the most that one had in memory: what the next may need."""
+    """The largest peak of resident memory among ended children, in bytes: what the next may need."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

@@ -1,4 +1,4 @@
-"""Why a test could not be traced, in words that say what to write instead."""
+"""Makes the answer for a test that raised: skipped, out of memory, or an error with what to write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...devices.fake.shape_bounds import what_to_write
 from ...errors import MembudgetError
 from ...tracking.running_code.source import users_source
 
-#: What a trace cannot do; no fault of the test's, so no failure that an xfail mark may expect.
+#: Errors of what a trace cannot do; they are not the test's, so an xfail mark does not expect them.
 _OURS = (
     MembudgetError,
     DataDependentOutputException,
@@ -26,11 +26,11 @@ _OURS = (
 )
 #: Calls of a traceback that are reported, the innermost.
 _CALLS = 12
-#: Lines of an exception's text that are reported: torch lists every kernel that there is.
+#: Most lines of an exception's text that are reported: torch lists every kernel.
 _LINES = 12
-#: Characters of a line that are reported: a message may have a whole tensor in it.
+#: Most characters of a line that are reported: a message may contain a whole tensor.
 _LENGTH = 1000
-#: How PyTorch's text begins on what may help any program (c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15).
+#: The beginning of PyTorch's general advice (c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15).
 _GENERAL_ADVICE = "If reserved but unallocated memory is large"
 #: What torchrun sets (torch/distributed/run.py, 2.15).
 _LAUNCHERS = (
@@ -42,7 +42,7 @@ _LAUNCHERS = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-#: Whose frames say nothing to the user of a test.
+#: Packages whose frames are not shown to users.
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "runpy", "threading")
 
 
@@ -51,7 +51,7 @@ def explain(
 ) -> dict[str, Any]:
     """The answer for a phase that raised: skipped, out of memory, or an error with place and remedy.
 
-    ``device``: what texts call the one that it ran on.
+    ``device``: the device's name in messages.
     """
     error = excinfo.value
     if isinstance(error, pytest.skip.Exception):
@@ -71,7 +71,7 @@ def explain(
 def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
     """The answer for a test that runs out of memory, at the innermost line of the user's own code."""
     where = _users_place(item, excinfo) or _place(item, excinfo)
-    # what PyTorch advises for any such error follows; ours fits what holds the memory
+    # PyTorch's general advice follows; ours depends on what holds the memory
     reason = str(excinfo.value).partition(_GENERAL_ADVICE)[0].strip()
     calls = _calls(item, excinfo)
     return {"outcome": "out_of_memory", "reason": reason, "where": where, "details": "\n".join(calls)}
@@ -100,7 +100,7 @@ def _remedy(error: BaseException) -> str:
 
 
 def _asks_for_a_launcher(error: BaseException) -> bool:
-    """Whether a variable is missing that torchrun sets, in ``os.environ`` or for ``init_process_group``."""
+    """Whether a variable of torchrun is missing, in ``os.environ`` or for ``init_process_group``."""
     if isinstance(error, KeyError) and error.args:
         return error.args[0] in _LAUNCHERS and error.args[0] not in os.environ
     # torch/distributed/rendezvous.py, _env_rendezvous_handler, 2.11 to 2.15
@@ -108,16 +108,16 @@ def _asks_for_a_launcher(error: BaseException) -> bool:
 
 
 def _one_line(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """The first line of what the exception says; of a doctest, which begins with its source, the last."""
+    """The first line of the exception's text; for a doctest, whose text begins with its source, the last."""
     lines = _words(item, excinfo).splitlines() or [excinfo.type.__name__]
     return _cut(lines[-1] if _has_own_words(item) else lines[0])
 
 
 def _words(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """What the exception says, as pytest would print it; the exception's own code may raise at that."""
+    """The exception's text as pytest prints it; the exception's code may raise here."""
     error = excinfo.value
     try:
-        if isinstance(error, pytest.FixtureLookupError):  # whose text is the arguments that it was made with
+        if isinstance(error, pytest.FixtureLookupError):  # its text is a tuple of its arguments
             return str(error.formatrepr().errorstring).strip()
         if _has_own_words(item):
             return str(item.repr_failure(excinfo)).strip() or str(error).strip()
@@ -157,16 +157,16 @@ def _place_of(item: pytest.Item, entry: Any) -> str:
 
 
 def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """The calls in the user's code and their libraries, and what the exception says."""
+    """The calls in the user's code and libraries, and the exception's text."""
     error_lines = f"{excinfo.type.__name__}: {_words(item, excinfo)}".splitlines()
     left_out = [f"(and {len(error_lines) - _LINES} lines more)"] if len(error_lines) > _LINES else []
     return "\n".join([*_calls(item, excinfo), *map(_cut, error_lines[:_LINES]), *left_out])
 
 
 def _calls(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> list[str]:
-    """The calls in the user's code and their libraries, not those inside torch, pytest and this package."""
+    """The calls in the user's code and libraries, without torch, pytest and this package."""
     calls: list[str] = []
-    for entry in reversed(list(excinfo.traceback)):  # the source of thousands of calls takes seconds to find
+    for entry in reversed(list(excinfo.traceback)):  # reading the source of thousands of calls takes seconds
         package = entry.frame.f_globals.get("__name__", "").partition(".")[0]
         if package not in _HIDDEN:
             calls.append(f"  {_place_of(item, entry)} in {entry.name}\n    {_statement(entry)}")
@@ -180,7 +180,7 @@ def _cut(line: str) -> str:
 
 
 def _statement(entry: Any) -> str:
-    """The first line of what ``entry`` was running; empty where there is no source: code made in memory."""
+    """The first line of ``entry``'s statement; empty without source, for code made in memory."""
     if entry.frame.code.fullsource is None:
         return ""
     return next(iter(str(entry.statement).strip().splitlines()), "")

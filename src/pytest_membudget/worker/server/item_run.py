@@ -1,4 +1,4 @@
-"""One test on a worker's device: setup, call and teardown as pytest does them, and what came of it."""
+"""Runs one test on a worker's device: setup, call and teardown by pytest's runner, then its answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .snapshot_file import write_snapshot
 
 
 class ItemRun:
-    """Runs ``item`` once and turns its phases and the device's ledger into a plain JSON answer."""
+    """Runs ``item`` once, and makes the answer of its phases and the device's report."""
 
     def __init__(self, item: pytest.Item, device: Device, request: dict[str, Any], caveats: Caveats) -> None:
         self._item = item
@@ -30,7 +30,7 @@ class ItemRun:
         self._request = request
         self._caveats = caveats
         self._is_calling = False
-        #: the answer that the first trouble makes
+        #: the answer of the first failure or skip
         self._trouble: dict[str, Any] | None = None
         self._snapshot: dict[str, Any] = {}
         #: why parts of the test, its subtests, were skipped
@@ -60,7 +60,7 @@ class ItemRun:
         return {**found, **self._representatives(outcome), **self._snapshot, **outcome}
 
     def _representatives(self, outcome: dict[str, Any]) -> dict[str, Any]:
-        """After rank 0's run, which others must be run, and what is assumed of the rest."""
+        """After rank 0's run: which other ranks must run, and what is assumed of the rest."""
         place = _place_in(self._request)
         if not place or place["rank"] != 0 or outcome["outcome"] != "traced":
             return {}
@@ -72,7 +72,7 @@ class ItemRun:
         }
 
     def _caught_refusal(self) -> dict[str, Any] | None:
-        """An error that only the virtual device raises, caught by a test, which ran on as nowhere else."""
+        """The answer if the test caught an error that only the virtual device raises: it ran other code."""
         refused = self._device.refused()
         if not refused:
             return None
@@ -84,7 +84,7 @@ class ItemRun:
 
     @contextmanager
     def calling(self) -> Iterator[None]:
-        """Around the call phase; what is reported meanwhile is of a part of it, a subtest."""
+        """Around the call phase; reports during it are of subtests."""
         self._is_calling = True
         try:
             yield
@@ -92,7 +92,7 @@ class ItemRun:
             self._is_calling = False
 
     def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """One phase has ended; the first trouble is reported."""
+        """Handle the end of a phase; the first failure is reported."""
         if self._is_calling:
             self._part_ended(call)
             return
@@ -100,7 +100,7 @@ class ItemRun:
             self._device.body_ended()
         if call.excinfo is not None:
             self._note(call.when, call.excinfo)
-        elif report.failed and self._trouble is None:  # a plugin holds something against it
+        elif report.failed and self._trouble is None:  # a plugin has made the report fail
             self._trouble = {
                 "outcome": "error",
                 "reason": f"it failed in {call.when} on {self._device.name}\n{report.longreprtext}",
@@ -138,7 +138,7 @@ class ItemRun:
 
     @contextmanager
     def _threads_watched(self) -> Iterator[None]:
-        """A thread that dies is trouble: pytest only warns, and what it would have allocated is missing."""
+        """Fail if a thread died: pytest only warns, and what it would have allocated is missing."""
         previous = threading.excepthook
 
         def died(args: threading.ExceptHookArgs) -> None:
@@ -162,7 +162,7 @@ def _place_in(request: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def without_soft_limit() -> Iterator[None]:
-    """Meanwhile the process may take as much address space as its hard limit allows."""
+    """A context in which the address space is limited only by the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     try:
@@ -172,7 +172,7 @@ def without_soft_limit() -> Iterator[None]:
 
 
 def _plain(recorded: object) -> object:
-    """The value of ``record_property`` if JSON has it; others as text, as JUnit files have them all."""
+    """The value of ``record_property`` if it is a JSON type, else its text, as in JUnit files."""
     is_finite = type(recorded) is not float or math.isfinite(recorded)
     is_plain = recorded is None or type(recorded) in (bool, int, float, str)
     return recorded if is_plain and is_finite else str(recorded)

@@ -1,4 +1,4 @@
-"""What a test prints, standard output and errors: kept in a file for the case that it fails."""
+"""The output of a test, stdout and stderr, kept in a file for messages of failures."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import tempfile
 
 from .stack_dump import is_internal
 
-#: Bytes that the file may have before all but the last of them goes: a test may print without an end.
+#: Most bytes of the file before it is cut to its end: a test may print endlessly.
 _MOST_BYTES = 64 * 2**20
-#: Bytes that are looked at, lines that are reported, and characters of each.
+#: Bytes that are read, lines that are reported, and characters of each.
 TAIL_BYTES = 8000
 TAIL_LINES = 12
 LINE_LENGTH = 200
 
 
 class OutputFile:
-    """A file without a name, on disk and not in memory; gone when it is closed."""
+    """A temporary file without a name, on disk and not in memory."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
@@ -26,12 +26,12 @@ class OutputFile:
         fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
 
     def take_over(self) -> None:
-        """Let this process, and those that it will start, print into it."""
+        """Redirect the output of this process and its later children into it."""
         for descriptor in (1, 2):
             os.dup2(self._file.fileno(), descriptor)
 
     def cut(self) -> None:
-        """Leave the last of it, if it has become large."""
+        """Cut it to its end, if it has become large."""
         fd = self._file.fileno()
         if os.fstat(fd).st_size > _MOST_BYTES:
             tail = self._tail()
@@ -39,13 +39,13 @@ class OutputFile:
             os.write(fd, tail)
 
     def last_lines(self) -> str:
-        """The last of what was printed, without what says nothing to the user of a test."""
+        """The end of the output, without lines that mean nothing to users."""
         lines = self._tail().decode(errors="replace").strip().splitlines()
         kept = [line[:LINE_LENGTH] for line in lines if not is_internal(line)]
         return "\n".join(kept[-TAIL_LINES:])
 
     def close(self) -> None:
-        """Give the space back."""
+        """Free the disk space."""
         self._file.close()
 
     def _tail(self) -> bytes:

@@ -1,4 +1,4 @@
-"""A worker's device runs a step with known figures before any other, once for each torch."""
+"""Self-check: a worker's device runs a step with known figures, once for each torch."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TIMEOUT = 300.0
 
 
 def check_once(device: Device) -> None:
-    """Raise ``UnsupportedTorch`` if ``device`` gives other figures than those known by hand.
+    """Raise ``UnsupportedTorch`` if ``device`` gives other figures than the known ones.
 
-    That it gave them is kept in the cache's folder.
+    A success is recorded in the cache's folder.
     """
 
     def check() -> dict[str, Any]:
@@ -33,12 +33,12 @@ def check_once(device: Device) -> None:
                 device.self_check()
         except UnsupportedTorch as error:
             return {"outcome": "error", "reason": str(error)}
-        with contextlib.suppress(OSError):  # then it is checked again
+        with contextlib.suppress(OSError):  # not recorded: it is checked again
             passed.parent.mkdir(parents=True, exist_ok=True)
             passed.touch()
         return {"outcome": "passed"}
 
-    # all of it in the child: no test depends on that file
+    # in the child, so that no test depends on the file
     answer = run_in_child(check, _TIMEOUT)
     if answer["outcome"] != "passed":
         raise UnsupportedTorch(answer["reason"])

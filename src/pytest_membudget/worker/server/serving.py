@@ -25,7 +25,7 @@ from .item_run import ItemRun
 from .session_options import disable_side_effects, mute_terminal
 from .trial_run import run_with_change
 
-#: Seconds for the driver to say what card there is.
+#: Seconds for the driver to describe its card.
 _CARD_TIMEOUT = 60.0
 
 
@@ -51,7 +51,7 @@ class ServingPlugin:
         *,
         processes: int = 1,
     ) -> None:
-        """``observer``: sees what tests read; their answers list it.
+        """``observer``: records what tests read; their answers list it.
 
         ``processes``: how many tests may run at once.
         """
@@ -71,13 +71,13 @@ class ServingPlugin:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_load_initial_conftests(self, early_config: pytest.Config) -> Generator[None, object, object]:
-        """Before plugins that begin as early as this: coverage."""
+        """Prepare before other plugins that begin as early as this, as coverage."""
         disable_side_effects(early_config.known_args_namespace, self._scratch)
         return (yield)
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_cmdline_parse(self) -> Generator[None, pytest.Config, pytest.Config]:
-        """Be quiet before any plugin looks at the options, and collect what was asked for."""
+        """Turn off output before plugins read the options, and collect the requested files."""
         config = yield
         disable_side_effects(config.option, self._scratch)
         config.args = list(self._files)
@@ -85,37 +85,37 @@ class ServingPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """From here on a failure is one of the test files."""
-        # a failure is reported as it is; what xfail marks make of it is for the user's session
+        """Record that collection begins: failures from here on are of test files."""
+        # failures are reported as they are; the user's session applies xfail marks
         session.config.option.runxfail = True
         self._channel.send({"event": "session"})
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Know the items before plugins choose among them: the user's session has chosen."""
+        """Record all items before plugins deselect: the user's session has selected already."""
         self._items.setdefault(key_of(item), []).append(item)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Remember why a file or folder could not be collected."""
+        """Record why a file or folder could not be collected."""
         report = yield
         if not report.passed:
             self._collection_errors[str(collector.path)] = _text_of(report)
         return report
 
     def pytest_internalerror(self, excrepr: object) -> None:
-        """Remember what went wrong inside pytest or a plugin."""
+        """Record an error inside pytest or a plugin."""
         self.trouble = str(excrepr)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests until the other end closes."""
         self.served = True
-        from . import failures  # noqa: F401 - a test may leave its process without the means to import it
+        from . import failures  # noqa: F401 - a test may make later imports impossible
 
         mute_terminal(session.config)
-        for item in session.items:  # those that a plugin has made
+        for item in session.items:  # files that a plugin has made
             known = self._items.setdefault(key_of(item), [])
             if all(item is not other for other in known):
                 known.append(item)
@@ -135,7 +135,7 @@ class ServingPlugin:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Let the running item know which reports are of its call, and which of parts of it."""
+        """Pass the call phase to the running item, which separates reports of subtests from its own."""
         if self._current is None:
             return (yield)
         with self._current.calling():
@@ -145,7 +145,7 @@ class ServingPlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Hand each phase of the running item to its run."""
+        """Pass each phase of the running item to its run."""
         report = yield
         if self._current is not None:
             self._current.phase_ended(call, report)
@@ -160,7 +160,7 @@ class ServingPlugin:
         return marked
 
     def _card(self) -> dict[str, Any]:
-        """What the device says of its card: asked in a child if that would wake a driver here."""
+        """The properties of the card; read in a child if that would initialize the driver here."""
         device = self._device
         if device.wakes_when_asked and not device.is_awake:
             return run_in_child(device.card, _CARD_TIMEOUT)
@@ -187,7 +187,7 @@ class ServingPlugin:
             self._observer.begin()
             return {**run(), SEEN: self._observer.seen()}
 
-        if self._device.is_awake:  # a driver that has begun to work does not survive a fork
+        if self._device.is_awake:  # an initialized driver does not survive a fork
             return {**body(), "is_last": True}
         return Child(body, request["timeout"], self._channel)
 
@@ -195,7 +195,7 @@ class ServingPlugin:
         shutil.rmtree(_temporary_folder(self._scratch, request["number"]), ignore_errors=True)
 
     def _leave(self) -> NoReturn:
-        shutil.rmtree(self._scratch, ignore_errors=True)  # for a session that was killed
+        shutil.rmtree(self._scratch, ignore_errors=True)  # the session was killed
         leave(0)
 
     def _not_found(self, file: str) -> str:
@@ -232,7 +232,7 @@ def _text_of(report: pytest.CollectReport) -> str:
 
 
 def _same_test(item: pytest.Item, other: pytest.Item) -> bool:
-    """Whether the two are one test, collected twice."""
+    """Whether the two are the same test, collected twice."""
     function, parameters = getattr(item, "function", item), getattr(item, "callspec", None)
     same_function = function is getattr(other, "function", other)
     return same_function and _ids(parameters) == _ids(getattr(other, "callspec", None))

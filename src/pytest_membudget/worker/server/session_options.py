@@ -1,4 +1,4 @@
-"""Options of the user's session that its worker must not act on a second time."""
+"""Turns off options of the user's session that its worker must not apply again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-#: Options that write files, start processes, choose tests or wait for a person: off in the worker.
+#: Options that write files, start processes, select tests or wait for input: off in the worker.
 _OFF: dict[str, Any] = {
     "cacheclear": False,
-    # what a test prints is kept by its process: pytest would read all of it, a gigabyte as well
+    # a test's process keeps its output: pytest would read all of it, even a gigabyte
     "capture": "no",
     "collectonly": False,
     "debug": None,
@@ -50,7 +50,7 @@ _OFF: dict[str, Any] = {
     "looponfail": False,
     "numprocesses": None,
     "tx": [],
-    # pytest-rerunfailures: a trace repeats itself exactly
+    # pytest-rerunfailures: a trace gives the same each time
     "reruns": 0,
     # pytest-cov
     "cov_source": [],
@@ -61,7 +61,7 @@ _OFF: dict[str, Any] = {
 def disable_side_effects(option: Any, scratch: str) -> None:
     """Turn off, in pytest's parsed options, what the worker must not do.
 
-    Temporary folders are made under ``scratch``, not in place of the session's own.
+    Temporary folders are made under ``scratch``, so that the session's are not removed.
     """
     for name, value in {**_OFF, "basetemp": os.path.join(scratch, "tmp")}.items():
         if hasattr(option, name):
@@ -69,14 +69,14 @@ def disable_side_effects(option: Any, scratch: str) -> None:
 
 
 def mute_terminal(config: pytest.Config) -> None:
-    """Let pytest itself write nothing from here on: what is printed then is a test's own."""
+    """Stop pytest's own output from here on, so that all output is a test's."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    with suppress(AttributeError):  # there is none, or it writes in another way
+    with suppress(AttributeError):  # no terminal reporter, or another one
         reporter._tw._file = _NullOutput()
 
 
 class _NullOutput(io.TextIOBase):
-    """Takes all that is written, and needs no descriptor, which a test may close."""
+    """Discards all output without a file descriptor, which a test may close."""
 
     def write(self, text: str) -> int:
         """Discard ``text``."""
@@ -84,7 +84,7 @@ class _NullOutput(io.TextIOBase):
 
 
 def flush_each_line() -> None:
-    """Let every line be written when it is printed, whatever is in it: a test may end its process."""
+    """Flush every line, and escape what cannot be encoded: a test may end its process."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)

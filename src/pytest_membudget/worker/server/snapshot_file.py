@@ -1,4 +1,4 @@
-"""Writes a snapshot to its file: the whole of it or nothing, and never the end of a test."""
+"""Writes a snapshot to its file atomically; an error does not fail the test."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PROTOCOL = 4
 
 
 def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> dict[str, Any]:
-    """Write ``snapshot`` to ``path``; its folder is made if need be. None: nothing is to be there.
+    """Write ``snapshot`` to ``path``, and make its folder. None: no file should be there.
 
-    The answer is a worker's: ``has_snapshot``, and in ``snapshot_error`` why it could not be written. A file
-    of an earlier run stays then.
+    The answer is a worker's: ``has_snapshot``, and in ``snapshot_error`` why it could not be written. After
+    an error, a file of an earlier run stays.
     """
     try:
         if snapshot is not None:

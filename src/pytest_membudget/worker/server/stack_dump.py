@@ -1,4 +1,4 @@
-"""The Python stack of another process, which writes it at a signal, however deep in C it is."""
+"""Gets the Python stack of another process, which writes it when it gets a signal, even inside C code."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from ...tracking.running_code.source import shown_path, users_source
 from ..time_limit import Overrun
 
-#: Asks a process for its stack. By a signal: pytest's own use of faulthandler's timer undoes any other.
+#: The signal that requests a stack; not faulthandler's timer, which pytest uses itself.
 _WHERE = signal.SIGUSR2
-#: Seconds that it gets to write it, on a busy machine too, and between two looks at what it has written.
+#: Seconds that a process gets to write its stack, also on a busy machine, and between two checks of the file.
 _DUMP_TIMEOUT = 5.0
 _INTERVAL = 0.05
-#: Whose frames say nothing to the user of a test.
+#: Packages whose frames are not shown to users.
 _HIDDEN = re.compile(r'File "(?:<|.*/(?:_pytest|pluggy|pytest_membudget)/)')
 _COLLECTIVE = re.compile(r'File ".*/torch/distributed/')
 #: A frame as faulthandler writes it (Python/traceback.c, 3.10 to 3.14).
@@ -51,16 +51,16 @@ def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class StackPlace:
-    """Where a process was, for the user of a test."""
+    """Where a process was, for messages."""
 
     line: str = ""
     """The innermost line of the user's own code, with its function."""
     frames: str = ""
-    """The calls of the user's code and its libraries, the innermost first; others in brackets."""
+    """The calls of the user's code and libraries, the innermost first; others are counted in brackets."""
 
 
 def place_of(stack: str, root: str) -> StackPlace:
-    """The frames ``stack`` for the user of a test; ``root``: the folder that the line is relative to."""
+    """The place of ``stack``; ``root``: paths are relative to it."""
     source, line, shown, hidden = users_source(), "", [], 0
     for text in stack.splitlines():
         frame = _FRAME.search(text)
@@ -79,14 +79,14 @@ def place_of(stack: str, root: str) -> StackPlace:
 
 
 def hang_text(overrun: Overrun, stack: str, what: str = "finish") -> str:
-    """That a process is over its time limit, and where it was."""
+    """The message that a process is over its time limit, and where it was."""
     place = place_of(stack, os.getcwd())
     limit = overrun.text(what, at=place.line)
     return f"{limit}\nIt was at:\n{place.frames}" if place.frames else limit
 
 
 def is_internal(line: str) -> bool:
-    """Whether ``line`` of a crash's report says nothing to the user of a test."""
+    """Whether ``line`` of a crash report means nothing to users."""
     return bool(_HIDDEN.search(line)) or line.startswith("Extension modules:")
 
 
