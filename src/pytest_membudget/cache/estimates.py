@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..atomic_files import replacing
 from ..budgets.verdict import FIGURES
 from ..memory_report import MemoryReport
 from .observer import SEEN
@@ -127,7 +128,8 @@ class EstimateCache:
         try:
             if data is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                _replace(path, data)
+                with replacing(path) as file:
+                    file.write(data)
             else:
                 path.unlink(missing_ok=True)  # an earlier run's
         except OSError as error:
@@ -147,15 +149,6 @@ def _is_answer(answer: Any) -> bool:
         return sum(report.components.values()) == report.peak_bytes
     except (KeyError, TypeError, ValueError, AttributeError):
         return False
-
-
-def _replace(path: Path, data: bytes) -> None:
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:

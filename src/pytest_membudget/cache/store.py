@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..atomic_files import replacing
 from ..units import MIB
 from .states import digest
 
@@ -102,7 +102,8 @@ class Store:
         encoded = _encoded(body)
         data = b'{"digest": "%s", "body": %s}\n' % (digest(encoded).encode(), encoded)
         data += zlib.compress(snapshot, 6) if snapshot is not None else b""
-        _write(folder / (digest(_encoded(depends)) + _SUFFIX), data)
+        with replacing(folder / (digest(_encoded(depends)) + _SUFFIX)) as file:
+            file.write(data)
         for old in self._newest_first(key)[_MOST_STATES:]:
             _remove(old)
 
@@ -156,19 +157,6 @@ def _read(path: Path) -> Entry | None:
 
 def _encoded(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` atomically; on ``OSError`` the earlier content stays."""
-    handle, unfinished = tempfile.mkstemp(prefix=".", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
-        raise
 
 
 def _remove(path: Path) -> None:

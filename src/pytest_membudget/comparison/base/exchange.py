@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from ...atomic_files import write_json
 
 _HEAD, _RESULT, _OUTPUT, _ALIVE, _OVER = "head.json", "result.json", "output", "alive", "over"
 #: Bytes of the output that ``complaint`` reads.
@@ -30,7 +31,7 @@ class Exchange:
 
     def write_head(self, head: dict[str, Any]) -> None:
         """Write what the head's session runs; every xdist worker writes the same."""
-        self._write(_HEAD, head)
+        write_json(self.folder / _HEAD, head)
 
     def head(self) -> dict[str, Any] | None:
         """What ``write_head`` wrote; None if there is none yet."""
@@ -38,7 +39,7 @@ class Exchange:
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write the base's results."""
-        self._write(_RESULT, result)
+        write_json(self.folder / _RESULT, result)
 
     def result(self) -> dict[str, Any] | None:
         """What ``write_result`` wrote; None if there is none yet."""
@@ -89,11 +90,6 @@ class Exchange:
         except OSError:  # locked, or not there yet
             return False
         return True
-
-    def _write(self, name: str, value: dict[str, Any]) -> None:
-        unfinished = self.folder / f"{name}.{os.getpid()}.part"
-        unfinished.write_text(json.dumps(value), encoding="utf-8")
-        unfinished.replace(self.folder / name)
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ...allocator.settings import VARIABLES
+from ...atomic_files import replacing
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
 from .git_facts import git_facts
@@ -59,14 +60,12 @@ def write_report(
 
 def _write(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` atomically; after an error, no file of an earlier session is left."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
+        with replacing(path) as file:
+            file.write(text.encode())
     except BaseException:
-        for left in (unfinished, path):
-            with suppress(OSError):
-                left.unlink()
+        with suppress(OSError):
+            path.unlink()
         raise
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...atomic_files import write_json
 from ..server.output_file import LINE_LENGTH, TAIL_BYTES, TAIL_LINES
 from ..server.stack_dump import is_internal
 
@@ -35,9 +36,7 @@ class RankFiles:
 
     def write(self, suffix: str, data: Any) -> None:
         """Write ``data`` as JSON, atomically."""
-        unfinished = self.path(f"{suffix}.part")
-        unfinished.write_text(json.dumps(data), encoding="utf-8")
-        unfinished.replace(self.path(suffix))
+        write_json(self.path(suffix), data)
 
     def _read(self, suffix: str) -> Any:
         try:

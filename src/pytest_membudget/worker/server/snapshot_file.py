@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pickle
 from pathlib import Path
 from typing import Any
+
+from ...atomic_files import replacing
 
 #: The newest that PyTorch's viewer reads (``unpickle`` in torch/utils/viz/MemoryViz.js, 2.13).
 _PROTOCOL = 4
@@ -21,21 +21,10 @@ def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> dict[str, Any
     try:
         if snapshot is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, snapshot)
+            with replacing(path) as file:
+                pickle.dump(snapshot, file, protocol=_PROTOCOL)
         elif path.parent.is_dir():
             path.unlink(missing_ok=True)  # an earlier run's
     except OSError as error:
         return {"has_snapshot": False, "snapshot_error": f"{error.strerror or error}: {path.parent}"}
     return {"has_snapshot": snapshot is not None}
-
-
-def _write(path: Path, snapshot: dict[str, Any]) -> None:
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with unfinished.open("wb") as file:
-            pickle.dump(snapshot, file, protocol=_PROTOCOL)
-        unfinished.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-        raise
