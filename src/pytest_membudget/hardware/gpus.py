@@ -1,4 +1,4 @@
-"""The catalogue of cards: what PyTorch sees of each, and the name it is asked for by."""
+"""The catalogue of cards: their names, and their properties as PyTorch sees them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SEPARATORS: Final = re.compile(r"[\s_-]+")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What one process was seen to take outside PyTorch's allocator."""
+    """A measured size of one process's memory outside PyTorch's allocator: the CUDA context."""
 
     size_bytes: int
     source: str
@@ -87,7 +87,7 @@ class Gpu:
 
 
 def load_gpus() -> Mapping[str, Gpu]:
-    """Every known card by its name: the catalogue in its order, then the user's own; read once a process."""
+    """All known cards by name: the catalogue in its order, then custom GPUs; read once in a process."""
     return _known_gpus(os.environ.get(CUSTOM_GPUS, "{}"))
 
 
@@ -107,7 +107,7 @@ def _gpus_by_key(own: str) -> Mapping[str, Gpu]:
 
 @cache
 def _catalogued() -> Mapping[str, Gpu]:
-    import yaml  # a session without a catalogued card need not pay for it
+    import yaml  # imported only if a card is looked up
 
     text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
     cards = cast(Mapping[str, Mapping[str, Any]], yaml.safe_load(text)["cards"])

@@ -1,4 +1,4 @@
-"""Which of a test's ranks are on one machine, and the host memory that they hold together."""
+"""Which ranks of a test share a machine, and the host memory that they hold together."""
 
 from __future__ import annotations
 

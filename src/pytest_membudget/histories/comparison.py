@@ -1,4 +1,4 @@
-"""Two histories side by side: what one allocates and the other does not, and what each holds at its peak."""
+"""Compares two histories: requests that only one of them has, and what each holds at its peak."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one history has."""
+    """The requests of one history."""
 
     peak_allocated_bytes: int
     peak_reserved_bytes: int
     requests: Mapping[Allocation, int]
-    """How often each was asked for."""
+    """How often each was requested."""
     held: Mapping[Allocation, int]
     """How many of each were held at the peak of what was allocated."""
     freed_before_bytes: int
-    """Of what was held before the history begins: how much was given back before the peak."""
+    """How much of the memory from before the history was freed before the peak."""
     operators: Mapping[Allocation, str]
 
 

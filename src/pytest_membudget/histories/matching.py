@@ -1,4 +1,4 @@
-"""Which requests of two histories are the same: by file and line, then by function, then by size alone."""
+"""Matches the requests of two histories by file and line, then by function, then by size."""
 
 from __future__ import annotations
 

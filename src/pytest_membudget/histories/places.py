@@ -1,4 +1,4 @@
-"""Where an allocation was asked for: a source line, or in backward the autograd node; and by what."""
+"""The place of an allocation (source line, or autograd node in backward) and its operator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NOWHERE = "no line of Python"
 _NODE = re.compile(r"\b(?:\w+Backward\d*|AccumulateGrad)\b")
 #: ``at::_ops::add_Tensor::call``: what the dispatcher calls, as C++ stacks name it.
 _OPERATOR = re.compile(r"\bat::_ops::(\w+)::")
-#: Operators by which others get their memory.
+#: Operators that allocate for other operators.
 _ALLOCATING = re.compile(r"empty|zeros|new_|clone|contiguous|resize|to_|_to_copy")
-#: Those of them that are another one's call and nothing else.
+#: Those of them that only call another one.
 _CALLING = re.compile(r"contiguous|to_(?!copy)")
 #: The allocator's own entries for memory of a size (c10/cuda/CUDACachingAllocator.cpp, 2.13).
 _ALLOCATE = re.compile(r"CachingAllocator::(?:allocate|raw_alloc)")
@@ -40,7 +40,7 @@ _OTHERS = re.compile(r"[/\\](?:_pytest|pluggy|pytest_membudget|threading\.py|run
 
 
 def place_of(frames: Frames) -> str:
-    """Autograd's node where one runs, else the innermost line outside PyTorch: ``folder/file.py:12``."""
+    """The running autograd node, else the innermost line outside PyTorch: ``folder/file.py:12``."""
     for frame in frames:
         if _is_python(frame):
             break
@@ -141,5 +141,5 @@ def _is_python(frame: Mapping[str, Any]) -> bool:
 
 
 def _short(filename: str) -> str:
-    """The file and its folder: the rest differs from machine to machine."""
+    """The file and its folder; the rest of a path differs between machines."""
     return "/".join(re.split(r"[/\\]", filename)[-2:])

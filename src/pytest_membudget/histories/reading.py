@@ -1,7 +1,7 @@
-"""Snapshots that ``torch.cuda.memory._dump_snapshot`` has written, read as data.
+"""Reads snapshots of ``torch.cuda.memory._dump_snapshot`` as data, without running code in them.
 
-A pickle can run code when it is loaded; a snapshot needs none: it is lists, dictionaries, texts and numbers.
-Whatever asks for more is refused.
+A pickle can run code when it is loaded. A snapshot consists of lists, dictionaries, texts and numbers, so
+anything else is refused.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def read_snapshot(path: Path, device: int = 0) -> Snapshot:
             content = _DataOnly(stream).load()
     except OSError as error:
         raise UsageMistake(f"{path} cannot be read: {error}") from error
-    except Exception as error:  # a pickle that is not one raises almost anything
+    except Exception as error:  # an invalid pickle may raise any exception
         raise UsageMistake(
             f"{path} is no snapshot of torch.cuda.memory._dump_snapshot: {type(error).__name__}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""The comparison of two histories, for people."""
+"""The text of a comparison of two histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which module's forward the running part of a backward belongs to.
+"""BackwardModules: finds the module whose forward the running part of a backward belongs to.
 
 A backward runs a module's nodes from its outputs to its inputs. So a hook of the node that made an output
 of a module enters the module's state, and a hook of the node that made an input that of the module around it.

@@ -1,4 +1,4 @@
-"""Calls before and after each collective of a rank, and the tensors that it uses.
+"""CollectiveCalls: calls functions before and after each collective of a rank, with its tensors.
 
 Each operator of ``c10d`` runs unchanged, in C++, called by a function of this module. That is registered for
 the device's dispatch key, so that C++ calls it too: DistributedDataParallel, functional collectives.

@@ -1,8 +1,8 @@
 """Keeps hooks on modules out of the code that ``torch.compile`` compiles.
 
 Dynamo compiles global hooks with the code of the modules that they are called for, and breaks the graph in
-them: a test would compile other code because it is recorded. So the hooks are removed while compiled code
-runs, and the call is followed as a whole.
+them: a recorded test would then compile other code. So the hooks are removed while compiled code runs, and
+the call is recorded as a whole.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class CompiledCalls:
         self._call: contextlib.ExitStack | None = None
         #: frame of torch's entry, where a function is called
         self._entry: FrameType | None = None
-        #: the compiler has not been used yet
+        #: whether the compiler has not been used yet
         self._is_waiting = False
         self._replaced: list[Replacement] = []
 

@@ -36,18 +36,18 @@ def is_stand_in_loaded() -> bool:
 
 
 class RealCudaDevice(Device):
-    """Measures one test on the current device: the only one of its process."""
+    """Measures one test on the current device, which is the process's only one."""
 
-    #: as texts call it
+    #: its name in messages
     name = "CUDA"
-    #: asking for the card does
+    #: reading the card initializes the driver
     wakes_when_asked = True
     is_there = True
 
     def __init__(
         self, address_of: Callable[[torch.Tensor], int] = storage_address, *, records: bool = False
     ) -> None:
-        """``address_of``: where a tensor's storage lies, as the allocator's history has it.
+        """``address_of``: the address of a tensor's storage in the allocator's history.
 
         ``records``: keep what ``snapshot`` returns.
         """
@@ -62,7 +62,7 @@ class RealCudaDevice(Device):
         return bool(torch.cuda.is_initialized())
 
     def install(self) -> None:
-        """Record from the initialization of CUDA on: by an import, or by the test."""
+        """Record from the initialization of CUDA on, which an import or the test causes."""
         torch.cuda._lazy_call(self._record)
 
     def card(self) -> dict[str, Any]:
@@ -89,9 +89,9 @@ class RealCudaDevice(Device):
         world_size: int = 1,
         rank0_broadcasts: str = "",
     ) -> None:
-        """A test begins, and is recorded from here on at the latest.
+        """Begin a test; recording begins now at the latest.
 
-        Of several ranks' processes each has its device and its process group already.
+        The processes of several ranks have their devices and process groups already.
         """
         torch.cuda.init()
         self._record()
@@ -101,11 +101,11 @@ class RealCudaDevice(Device):
             self._collectives = follow_rank(self._run.observer, self._run.source)
 
     def body_ended(self) -> None:
-        """The test's body has ended, and its fixtures have not."""
+        """Note that the test's body has ended, and its fixtures have not."""
         self._run.body_ended()
 
     def end(self, *, metric: str, root: str) -> MemoryReport:
-        """The test has ended, its fixtures with it: what it took."""
+        """End the test and its fixtures, and return its report."""
         recorded = self._run.end()
         self._content = recorded.snapshot
         outside_bytes = _outside_bytes(recorded.stats)
@@ -121,18 +121,18 @@ class RealCudaDevice(Device):
         )
 
     def snapshot(self) -> dict[str, Any] | None:
-        """The run as ``torch.cuda.memory._snapshot`` had it at its end; None without ``records``."""
+        """``torch.cuda.memory._snapshot`` at the end of the run; None without ``records``."""
         return self._content
 
     def _record(self) -> None:
-        """Start the allocator's history and reset its peaks, unless that was done."""
+        """Start the allocator's history and reset its peaks, unless already done."""
         if not self._is_recording:
             self._is_recording = True
             self._run.begin()
 
 
 def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
-    """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: held outside the allocator."""
+    """The peaks of ``torch.cuda.memory_stats``; ``outside_bytes``: memory outside of the allocator."""
     reserved_bytes = stats.get("reserved_bytes.all.peak", 0)
     return PeakBytes(
         allocated_bytes=stats.get("allocated_bytes.all.peak", 0),
@@ -143,6 +143,6 @@ def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:
 
 
 def _outside_bytes(stats: Mapping[str, int]) -> int:
-    """What this process holds outside the allocator if no other uses the device: context, libraries."""
+    """Memory of this process outside of the allocator (context, libraries), if no other uses the device."""
     free_bytes, total_bytes = torch.cuda.mem_get_info()
     return max(0, total_bytes - free_bytes - stats.get("reserved_bytes.all.current", 0))

@@ -1,7 +1,7 @@
-"""FSDP2's all-gathered parameters, memory of collectives, and their gradients before these are reduced.
+"""Records FSDP2's all-gathered parameters, and their gradients before they are reduced.
 
-The gathered tensors stay, and their storages are resized: filled before each all-gather, emptied after use.
-The unsharded parameters are in no module, so that no hook on modules sees their gradients.
+The gathered tensors are kept, and their storages resized: filled before each all-gather, emptied after use.
+The unsharded parameters are in no module, so hooks on modules do not see their gradients.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SeeGradient = Callable[[torch.Tensor, torch.Tensor], object]
 
 
 def install_gathered(note_collective: NoteCollective, see_gradient: SeeGradient) -> None:
-    """Note both whenever they are allocated, for the rest of the process."""
+    """Record both whenever they are allocated, for the rest of the process."""
     _note_gathered(note_collective)
     _note_gradients(see_gradient)
 

@@ -1,7 +1,7 @@
-"""Follows a run on a real device by PyTorch's hooks alone: no dispatch mode, which would change what it does.
+"""RunObserver: records a run on a real device by PyTorch's hooks, without a dispatch mode.
 
-Under a dispatch mode autograd avoids in-place work. Hooks on modules and optimizers, and one before a
-backward's first nodes, allocate nothing and keep no tensor.
+A dispatch mode would change the run: autograd then avoids in-place operations. Hooks on modules and
+optimizers, and one before a backward's first nodes, allocate nothing and keep no tensor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .sightings import LateSightings, Line, State, StateLog, storage_address
 
 
 class RunObserver:
-    """Passes the step's state to the allocator (``set_metadata``), and keeps the roles that it sees."""
+    """Passes the step's state to the allocator (``set_metadata``), and records roles of storages."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class RunObserver:
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
         self._handles: list[Replacement] = []
-        #: that the running nodes of a backward were made in
+        #: the module in which the running nodes of a backward were made
         self._node_module: str | None = None
-        #: that has called the running backward
+        #: the line that called the running backward
         self._caller: Line | None = None
 
     def install(self) -> None:
-        """Start to follow."""
+        """Install the hooks."""
         self._backward_modules.install()
         self.modules.install()
         self.roles.install()
@@ -60,7 +60,7 @@ class RunObserver:
         self._handles.append(Replacement(nn.Parameter, "__deepcopy__", self._copying))
 
     def remove(self) -> None:
-        """Stop, with a last look at the gradients."""
+        """Remove the hooks, after a last record of the gradients."""
         self.roles.see_gradients()
         self.log.renew()
         COMPILED_CALLS.discard(self._follower)

@@ -1,4 +1,4 @@
-"""The operator and the user's line of an allocation, from its stack. A history has few distinct stacks."""
+"""Origins: the operator and the user's line of an allocation, from its stack."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ UsersLine = Callable[[Frames], tuple[str, int] | None]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an allocation comes from."""
+    """Operator and line of an allocation."""
 
     operator: str
-    """As the dispatcher names it; the innermost function where no operator ran."""
+    """The dispatcher's name; the innermost function if no operator ran."""
     is_workspace: bool
     makes_new_values: bool
     line: tuple[str, int] | None
-    """The user's: file and line."""
+    """File and line of the user's code."""
 
 
 def requesting_function(frames: Frames) -> str:
@@ -34,14 +34,14 @@ def requesting_function(frames: Frames) -> str:
 
 
 class Origins:
-    """Reads stacks, each once: the events of a history share their frames' dictionaries, and live as long."""
+    """Reads stacks, each once: the events of a history share the dictionaries of their frames."""
 
     def __init__(self, users_line: UsersLine) -> None:
         self._users_line = users_line
         self._read: dict[tuple[int, ...], Origin] = {}
 
     def of(self, frames: Frames) -> Origin:
-        """The origin that ``frames`` show, the innermost first."""
+        """The origin of ``frames``, the innermost first."""
         key = tuple(map(id, frames))
         found = self._read.get(key)
         if found is None:

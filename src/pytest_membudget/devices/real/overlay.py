@@ -1,4 +1,4 @@
-"""Joins a run's sightings with the allocator's history of it, into a ledger as a trace has."""
+"""Joins the records of a run with the allocator's history of it, into the same ledger as a trace's."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class _Played:
         self._next = 0
         self._origins = Origins(users_line)
         self._state = 0
-        #: nothing of the model has run since the last backward: what is made now, outside modules, is a batch
+        #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
 
     def play(self, number: int) -> None:
-        """Apply one event, after the sightings before it."""
+        """Apply one event of the history, after the sightings before it."""
         event = self._snapshot.history.events[number]
         metadata = self._snapshot.metadata[number]
         is_known = metadata.isdecimal() and int(metadata) < len(self._states)
@@ -163,7 +163,7 @@ class _Played:
 
 
 def _states_for_update(states: Sequence[State]) -> bytearray:
-    """Of each state whether it lies between a backward and the optimizer's step, outside modules."""
+    """For each state whether it is between a backward and the optimizer's step, outside modules."""
     found = bytearray(len(states))
     after_backward = before_step = False
     for number, state in enumerate(states):

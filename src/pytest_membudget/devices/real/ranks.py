@@ -1,4 +1,4 @@
-"""What is recorded of one of several ranks: its collectives, and FSDP2's gathered parameters."""
+"""Records one of several ranks: its collectives, and FSDP2's gathered parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sightings import StateLog
 
 
 def follow_rank(observer: RunObserver, source: SourceFinder) -> CollectiveCalls:
-    """Pass both to ``observer`` from here on; collectives as long as the result is referenced."""
+    """Pass both to ``observer``; collectives as long as the result is referenced."""
     note = in_its_place(observer.sightings.note_collective, observer.log)
     see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
     calls = CollectiveCalls(lambda operator, func, args, frame: note_tensors(note, args, frame, source))
@@ -23,7 +23,7 @@ def follow_rank(observer: RunObserver, source: SourceFinder) -> CollectiveCalls:
 
 
 def in_its_place(see: Callable[..., object], log: StateLog) -> Callable[..., None]:
-    """``see``, ordered before the next allocations: buffers of collectives are short-lived."""
+    """``see``, in a new state before the next allocations: buffers of collectives are short-lived."""
 
     def seen(*args: Any, **kwargs: Any) -> None:
         see(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""A run on a CUDA device, real or stand-in: the peaks and the history of PyTorch's allocator."""
+"""RecordedRun: records the peaks and the history of PyTorch's allocator, on a real card or the stand-in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .overlay import Seen, overlay
 from .shown_snapshot import Purposes, shown_snapshot
 from .sightings import storage_address
 
-#: Events that the allocator keeps: more than any step has, and an end to what a test can fill.
+#: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
 _MOST_EVENTS = 2_000_000
 
 
@@ -33,13 +33,13 @@ class RunResult:
 
     ledger: Ledger
     stats: Mapping[str, int]
-    """``torch.cuda.memory_stats`` at its end, with the peaks of all of it."""
+    """``torch.cuda.memory_stats`` at its end, with the peaks of the whole run."""
     snapshot: dict[str, Any] | None
     """``torch.cuda.memory._snapshot`` at its end, as a report has it; None without allocations, or without
     ``records``."""
     seconds: float
     lives: Lives | None
-    """Of the ledger's storages; None as the snapshot."""
+    """The lives of the ledger's storages; None like the snapshot."""
 
 
 class RecordedRun:
@@ -63,7 +63,7 @@ class RecordedRun:
 
     @property
     def observer(self) -> RunObserver:
-        """What follows the run."""
+        """The observer of the run."""
         if self._observer is None:
             raise RuntimeError("the run has not begun")
         return self._observer
@@ -83,13 +83,13 @@ class RecordedRun:
         self._began = time.perf_counter()
 
     def body_ended(self) -> None:
-        """The test's body has ended, and its fixtures have not: gradients are known while parameters live."""
+        """Record gradients at the end of the test's body, while the parameters live."""
         if self._observer is not None:
             self._observer.roles.see_gradients()
 
     def end(self) -> RunResult:
-        """The run has ended."""
-        device = torch.cuda.current_device()  # by its number: a test may have patched what finds it
+        """End the run and return its result."""
+        device = torch.cuda.current_device()  # by number: a test may have patched torch.cuda.current_device
         torch.cuda.synchronize(device)
         seconds = time.perf_counter() - self._began
         self.observer.remove()

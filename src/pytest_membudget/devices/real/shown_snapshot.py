@@ -1,4 +1,4 @@
-"""A run's snapshot as a report has it: operators, the test's calls, and each block's component and module."""
+"""Prepares a run's snapshot for the report: operators, the test's calls, components and modules of blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...tracking.running_code.source import SourceFinder, is_own
 from .origins import requesting_function
 from .sightings import State
 
-#: pytest's, by which a test is called
+#: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
 
 
@@ -114,7 +114,7 @@ class _Frames:
         """The frames of the entry's stack that are shown."""
         metadata = str(entry.get("user_metadata", ""))
         found: Frames = entry.get("frames") or ()
-        # PyTorch makes one object of each frame, whatever number of stacks it is in
+        # PyTorch makes one object for each frame, which stacks share
         key = (metadata, *map(id, found))
         if key not in self._known:
             self._known[key] = [*_heads(found), *(self._calls(found) or self._caller(metadata))]

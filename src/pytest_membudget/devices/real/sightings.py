@@ -1,4 +1,4 @@
-"""States, roles and marks seen during a run, to be joined with the allocator's history afterwards.
+"""Records states, roles and marks during a run; ``overlay`` joins them with the allocator's history.
 
 States are numbered: the history has the number of the state of each allocation.
 """
@@ -23,7 +23,7 @@ Line = tuple[str, int]
 
 
 class State(NamedTuple):
-    """What was running when storages were allocated."""
+    """The state of the step when storages were allocated."""
 
     phase: Phase
     module: str | None = None
@@ -55,7 +55,7 @@ class StateLog:
         return len(self.states) - 1
 
     def enter(self, state: State) -> None:
-        """From here on ``state`` runs in this thread."""
+        """Enter ``state`` in this thread."""
         self.states.append(self._distinct.setdefault(state, state))
         self.first_nodes.append(_next_node())
         self._set_metadata(str(self.current))
@@ -75,14 +75,14 @@ class Sighting:
     after: int
     what: What
     address: int = 0
-    """Of the storage."""
+    """The address of the storage."""
     role: str = ""
     name: str | None = None
     leaf_address: int = 0
     """Of the storage that a gradient belongs to, or that was copied."""
     is_parameter: bool = False
     number: int = 0
-    """Of the root call."""
+    """The number of the root call."""
 
 
 class LateSightings:
