@@ -169,7 +169,7 @@ _LOCK = Keys(
             _none,
         ),
         "limit_bytes": (Maybe(_SIZE), _none),
-        "changes": (ListOf(_NAME, 100), list),
+        "changes": (JsonList(_NAME, 100), list),
     },
 )
 _ROW = Keys(
