@@ -14,7 +14,7 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base.head_run import is_whole, lists_removed, requested_files
 from ..comparison.base.source import Invocation
-from ..comparison.comparing import Comparing, Plan
+from ..comparison.comparing import Comparing, ComparisonPlan
 from ..errors import UsageMistake
 from ..lock.locking import Locking
 from ..names import MARKER

@@ -214,10 +214,10 @@ _HEAD_COMPARISON = Keys(
             Maybe(Keys({}, {"ref": _OPTIONAL_PLACE, "commit": _OPTIONAL_PLACE})),
             _none,
         ),
-        "removed": (ListOf(_named("nodeid"), 100_000), list),
-        "skipped": (ListOf(Text(10_000), 100_000), list),
-        "unused_waivers": (ListOf(_named("test"), 10_000), list),
-        "distributions": (ListOf(_VERSION), list),
+        "removed": (JsonList(_named("nodeid"), 100_000), list),
+        "skipped": (JsonList(Text(10_000), 100_000), list),
+        "unused_waivers": (JsonList(_named("test"), 10_000), list),
+        "distributions": (JsonList(_VERSION), list),
     },
 )
 _DOCUMENT = Keys(

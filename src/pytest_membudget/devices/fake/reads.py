@@ -10,7 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ...assumptions import assumed_value
-from ...caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, Kind
+from ...caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, CaveatKind
 from ...tracking.running_code.source import Place, SourceFinder
 from ...units import times_text
 from .known_values import KnownValues, Scalar, plausible

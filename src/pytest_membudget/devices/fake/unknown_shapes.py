@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...assumptions import assumed
-from ...caveats import DRAWN, WORST_CASE, Caveat, Kind
+from ...caveats import DRAWN, WORST_CASE, Caveat, CaveatKind
 from ...tracking.running_code.source import Place, SourceFinder
 from ...units import times_text
 from .extension_torchvision import TORCHVISION_BOUNDS
@@ -93,7 +93,7 @@ class UnknownShapes:
         lines = (*choices, *self._lines.items())
         return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
 
-    def _list(self, operator: Any, taken: str, kind: Kind = WORST_CASE) -> None:
+    def _list(self, operator: Any, taken: str, kind: CaveatKind = WORST_CASE) -> None:
         self._lines[_Line(self._place(), f"takes sizes from unknown data with {operator}", taken, kind)] += 1
 
     def _place(self) -> Place:

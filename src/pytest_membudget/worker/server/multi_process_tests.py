@@ -1,4 +1,4 @@
-"""PyTorch's test classes that start a process a rank: each rank of ours runs the body, and starts none."""
+"""PyTorch's test classes that start one process per rank: our ranks run the body, and start none."""
 
 from __future__ import annotations
 
