@@ -10,20 +10,36 @@ from typing import Final
 from .. import __version__
 from ..errors import UsageMistake
 from . import diff, histories, report, show
+from .bisect import command as bisect
+from .fit import command as fit
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2
+#: As a shell has it after Ctrl-C.
+INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit status."""
-    options = parser().parse_args(arguments)
+    own, pytest_arguments = _at_dashes(sys.argv[1:] if arguments is None else arguments)
+    options = parser().parse_args(own, argparse.Namespace(pytest_arguments=pytest_arguments))
+    if pytest_arguments and "runs_pytest" not in options:
+        parser().error(f"{options.command} runs no pytest: nothing can follow --")
     try:
         status: int = options.run(options)
     except UsageMistake as error:
         print(f"membudget: {error}", file=sys.stderr)
         return UNUSABLE
+    except KeyboardInterrupt:
+        print("membudget: interrupted", file=sys.stderr)
+        return INTERRUPTED
     return status
+
+
+def _at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """``arguments`` before and after the first ``--``: argparse would mix those after it with its own."""
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:place]), list(arguments[place + 1 :])
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,6 +47,6 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="membudget", description="GPU-memory budgets for PyTorch tests.")
     found.add_argument("--version", action="version", version=f"pytest-membudget {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for subcommand in (show, diff, report, histories):
+    for subcommand in (show, diff, report, histories, bisect, fit):
         subcommand.add_to(commands)
     return found

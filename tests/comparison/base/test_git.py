@@ -4,7 +4,13 @@ import subprocess
 
 import pytest
 
-from pytest_membudget.comparison.base.git import add_worktree, find_base, remove_worktree, submodules_in
+from pytest_membudget.comparison.base.git import (
+    add_worktree,
+    find_base,
+    history_between,
+    remove_worktree,
+    submodules_in,
+)
 from pytest_membudget.errors import UsageMistake
 
 
@@ -149,3 +155,24 @@ def test_submodules_are_named(repository, tmp_path):
     commit(module, "x.txt", "x")
     git(repository, "submodule", "--quiet", "add", str(module), "third/party")
     assert submodules_in(repository) == ["third/party"]
+
+
+def test_the_history_between_two_commits_is_that_of_first_parents(repository):
+    git(repository, "merge", "-q", "--no-ff", "-m", "merged", "main")
+    found = history_between(repository, "change~1", "change")
+
+    assert [subject for _, subject in found] == ["b.txt", "merged"]
+    assert found[-1][0] == git(repository, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("nowhere", "change", "there is no commit 'nowhere'"),
+        ("main", "change", "the good commit is not an ancestor of the bad one"),
+        ("main~1", "main", "main is not an ancestor of HEAD: git checkout main first"),
+    ],
+)
+def test_a_history_that_cannot_be_walked_is_refused(repository, good, bad, message):
+    with pytest.raises(UsageMistake, match=message):
+        history_between(repository, good, bad)

@@ -56,9 +56,7 @@ class Exchange:
                 text = file.read(_OUTPUT_BYTES).decode(errors="replace")
         except OSError:
             return _SILENT
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        complaints = [line for line in lines if line.startswith(_COMPLAINTS)]
-        return (complaints or lines[-1:] or [_SILENT])[0]
+        return complaint_in(text)
 
     @contextmanager
     def held(self) -> Iterator[IO[bytes]]:
@@ -97,3 +95,10 @@ class Exchange:
         except FileNotFoundError:
             return None
         return value
+
+
+def complaint_in(output: str) -> str:
+    """The first line of a session's ``output`` with an error of pytest, else its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    complaints = [line for line in lines if line.startswith(_COMPLAINTS)]
+    return (complaints or lines[-1:] or [_SILENT])[0]

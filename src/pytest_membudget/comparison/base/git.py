@@ -71,6 +71,28 @@ def checkout_of(folder: Path) -> Path | None:
     return Path(top.text) if not top.code and top.text else None
 
 
+def history_between(folder: Path, good: str, bad: str) -> list[tuple[str, str]]:
+    """``good`` and the commits after it up to ``bad``, by first parents: each with its subject.
+
+    Raises ``UsageMistake``: no such commits, ``good`` is not before ``bad``, or HEAD not after it.
+    """
+    top = checkout_of(folder)
+    if top is None:
+        raise UsageMistake(f"{folder} is in no git repository; bisect commits in a checkout")
+    for ref in (good, bad):
+        if ref.startswith("-") or _ask(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
+            raise UsageMistake(_unknown(ref, top, ref))
+    if _ask(top, "merge-base", "--is-ancestor", good, bad).code:
+        raise UsageMistake(f"{good} {bad}: the good commit is not an ancestor of the bad one")
+    if _ask(top, "merge-base", "--is-ancestor", bad, "HEAD").code:
+        raise UsageMistake(f"{bad} is not an ancestor of HEAD: git checkout {bad} first")
+    form = "--format=%H%x09%s"
+    first = _ask(top, "log", "-1", form, good).text
+    rest = _ask(top, "log", "--first-parent", "--reverse", form, f"{good}..{bad}").text
+    lines = [line.partition("\t") for line in [first, *rest.splitlines()]]
+    return [(commit, subject) for commit, _, subject in lines]
+
+
 def add_worktree(base: BaseCommit, path: Path) -> None:
     """Check out ``base`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
     done = _ask(

@@ -1,0 +1,106 @@
+"""One point of a bisection: its figures, and whether a test takes more there than at the good end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...budgets.growth import Growth
+from ...reporting.causes import change_lines, signed_size
+from ...reporting.document import Document
+from ...results.comparison import Comparison, growth_text
+from ...units import gib_text
+from .search import BAD, GOOD, SKIP
+
+
+class Points(Protocol):
+    """The commits or the releases of a bisection, the good end first."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """For people."""
+
+    @property
+    def what(self) -> str:
+        """``commit`` or ``release``."""
+
+    def base(self, number: int) -> AbstractContextManager[str]:
+        """What ``--membudget-compare`` takes for a point. Raises ``OSError`` if it cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What tests take at a point: comparisons of the working tree with it, and why there are none."""
+
+    compared: Mapping[str, Comparison]
+    missing: Mapping[str, str]
+
+    def bytes_of(self, test: str) -> int:
+        """The peak of a test there."""
+        return self.compared[test].base_bytes or 0
+
+
+def figures_in(document: Document) -> Figures:
+    """The figures of a session that compared with a point."""
+    compared, missing = {}, {}
+    for result in document.tests:
+        comparison = result.comparison
+        if comparison is not None and comparison.base_bytes is not None:
+            compared[result.nodeid] = comparison
+        else:
+            missing[result.nodeid] = comparison.reason if comparison is not None else result.reason
+    return Figures(compared, missing)
+
+
+def without_figures(reason: str, tests: Collection[str]) -> Figures:
+    """No figures, for one reason."""
+    return Figures({}, dict.fromkeys(tests, reason))
+
+
+def grown(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> list[str]:
+    """Those of ``tests`` that take more than at the good end, by more than ``tolerance``."""
+    return [
+        test
+        for test in tests
+        if test in figures.compared
+        and figures.bytes_of(test) - good.bytes_of(test) > tolerance.allowed_bytes(good.bytes_of(test))
+    ]
+
+
+def state(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> str:
+    """``bad`` if a test has grown, ``skip`` if one has no figure, else ``good``."""
+    if grown(figures, good, tolerance, tests):
+        return BAD
+    return SKIP if any(test not in figures.compared for test in tests) else GOOD
+
+
+def figure_lines(figures: Figures, good: Figures, tests: Collection[str]) -> list[str]:
+    """What each of ``tests`` takes at a point, in a line each, compared with the good end."""
+    lines = []
+    for test in tests:
+        if test not in figures.compared:
+            lines.append(f"{test}: no figure: {figures.missing.get(test, 'there is no such test')}")
+            continue
+        size_bytes = figures.bytes_of(test)
+        since = ""
+        if test in good.compared and size_bytes != good.bytes_of(test):
+            growth = growth_text(size_bytes - good.bytes_of(test), good.bytes_of(test))
+            since = f", {growth.removeprefix('takes ').replace('at the base', 'at the good end')}"
+        lines.append(f"{test}: {gib_text(size_bytes)}{since}")
+    return lines
+
+
+def step_lines(before: Comparison, after: Comparison) -> list[str]:
+    """What has grown between two points: lines where the working tree takes what ``after`` takes.
+
+    Each point was compared with the working tree, so only there are its findings those of the step; else the
+    components that have changed, the largest first.
+    """
+    if after.base_bytes == before.head_bytes:
+        return change_lines(before)
+    old, new = before.base_components or {}, after.base_components or {}
+    changes = {name: new.get(name, 0) - old.get(name, 0) for name in {**old, **new}}
+    largest = sorted(changes.items(), key=lambda change: -abs(change[1]))
+    return [f"  {signed_size(size):>12}  {name}" for name, size in largest if size]

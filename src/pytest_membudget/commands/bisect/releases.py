@@ -1,0 +1,109 @@
+"""The releases of a package between two, as points of a bisection."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from ...comparison.base.environment_source import PREFIX
+from ...errors import UsageMistake
+
+#: As pip takes it: a name, ``==`` and a version.
+PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s=]+)")
+_AVAILABLE = "Available versions: "
+
+
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """The releases of ``package``, the good one first."""
+
+    package: str
+    versions: Sequence[str]
+    what: str = "release"
+
+    @property
+    def names(self) -> Sequence[str]:
+        """For people."""
+        return [f"{self.package} {version}" for version in self.versions]
+
+    @contextmanager
+    def base(self, number: int) -> Iterator[str]:
+        """A virtual environment over this one in which the release is installed."""
+        with tempfile.TemporaryDirectory(prefix="membudget-release-") as folder:
+            python = _environment_over_this_one(Path(folder))
+            requirement = f"{self.package}=={self.versions[number]}"
+            done = _pip("--python", str(python), "install", "--quiet", requirement)
+            if done.returncode:
+                raise OSError(f"pip install {requirement} failed: {_last_line(done)}")
+            yield f"{PREFIX}{python}"
+
+
+def releases_between(good: str, bad: str) -> Releases:
+    """The releases from ``good`` to ``bad``, each ``package==version``; ``bad`` may be the older one.
+
+    They are those that pip finds for this interpreter. Raises ``UsageMistake``.
+    """
+    first, last = PINNED.fullmatch(good), PINNED.fullmatch(bad)
+    if first is None or last is None or first[1].lower() != last[1].lower():
+        raise UsageMistake(
+            f"{good} {bad}: write two releases of one package, as in torch==2.12.0 torch==2.13.0"
+        )
+    package, ends = first[1], [_version(first), _version(last)]
+    pre = ["--pre"] if any(end.is_prerelease for end in ends) else []
+    done = _pip("index", "versions", *pre, package)
+    listed = [line for line in done.stdout.splitlines() if line.startswith(_AVAILABLE)]
+    if not listed:
+        raise UsageMistake(f"{package}: pip finds no releases: {_last_line(done)}")
+    found = {Version(text) for text in listed[0].removeprefix(_AVAILABLE).split(", ")}
+    for end in ends:
+        if end not in found:
+            raise UsageMistake(f"{package}=={end}: there is no such release for this Python")
+    between = sorted(version for version in found if min(ends) <= version <= max(ends))
+    ordered = between if ends[0] <= ends[1] else between[::-1]
+    return Releases(package, [str(version) for version in ordered])
+
+
+def _version(match: re.Match[str]) -> Version:
+    try:
+        return Version(match[2])
+    except InvalidVersion:
+        raise UsageMistake(f"{match[0]}: {match[2]} is no version; write one such as 4.48.0") from None
+
+
+def _environment_over_this_one(folder: Path) -> Path:
+    """Its interpreter; what is not installed there is this environment's, editable installations too."""
+    venv.create(folder, symlinks=True)
+    own = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
+    [packages] = folder.glob("lib/python*/site-packages")
+    # a .pth file in these folders is read too, which a mere path would not do
+    lines = [f"import site; site.addsitedir({path!r})\n" for path in sorted(own)]
+    (packages / "membudget_over.pth").write_text("".join(lines), encoding="utf-8")
+    return folder / "bin" / "python"
+
+
+def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [
+        line for line in done.stderr.splitlines() if line.startswith("ERROR")
+    ] or done.stderr.splitlines()
+    return lines[-1] if lines else f"exit status {done.returncode}"

@@ -1,0 +1,1 @@
+"""``membudget fit``: the largest value of a test's parameter with which the test fits a card."""

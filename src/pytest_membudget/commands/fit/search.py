@@ -1,0 +1,75 @@
+"""The search for the largest value that fits one card: which values to try, and the result of those tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+FITS: Final = "fits"
+TOO_LARGE: Final = "too large"
+FAILS: Final = "fails"
+"""There is no figure: the test fails or skips itself for a reason other than memory."""
+
+#: Values of one session while the value is doubled, and between two known ones. A session costs about as
+#: much as a step or two.
+_DOUBLINGS = 4
+_BETWEEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One value on one card."""
+
+    value: int
+    outcome: str
+    """One of ``FITS``, ``TOO_LARGE`` and ``FAILS``."""
+    peak_bytes: int | None = None
+    """Allocated; None where the test did not run to its end."""
+    reserved_bytes: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The result of a search."""
+
+    largest: int | None
+    """The largest value tried that fits; None if none does."""
+    limit: Tried | None
+    """The next value, which does not fit; None if ``most`` fits."""
+    gaps: tuple[int, ...] = ()
+    """Values below ``largest`` that do not fit: memory does not grow with the value everywhere."""
+
+
+def next_values(tried: Mapping[int, Tried], step: int, most: int) -> list[int]:
+    """The values to try next, multiples of ``step`` up to ``most``; empty at the end.
+
+    Doubles the value up to the first that does not fit, then divides the interval. At the end the neighbours
+    of the limit are tried too, which show whether the limit is one.
+    """
+    units = {value // step: one.outcome == FITS for value, one in tried.items()}
+    last = most // step
+    low = max((unit for unit, fits in units.items() if fits), default=0)
+    high = min((unit for unit, fits in units.items() if not fits and unit > low), default=None)
+    if high is None:
+        doubled = (
+            min((low or 1) << number, last) for number in range(1 if low else 0, _DOUBLINGS + bool(low))
+        )
+        found = [unit for unit in dict.fromkeys(doubled) if unit not in units]
+    elif high - low > 1:
+        found = [low + (high - low) * part // (_BETWEEN + 1) for part in range(1, _BETWEEN + 1)]
+    else:
+        found = [low - 1, high + 1]
+    return [unit * step for unit in dict.fromkeys(found) if 1 <= unit <= last and unit not in units]
+
+
+def conclusion(tried: Mapping[int, Tried]) -> Conclusion:
+    """What the values that were tried show."""
+    fitting = [value for value, one in tried.items() if one.outcome == FITS]
+    largest = max(fitting, default=None)
+    beyond = sorted(value for value in tried if largest is None or value > largest)
+    gaps = sorted(
+        value for value in tried if largest is not None and value < largest and value not in fitting
+    )
+    return Conclusion(largest, tried[beyond[0]] if beyond else None, tuple(gaps))

@@ -1,0 +1,39 @@
+"""Runs a pytest session with ``--membudget`` in a process, and reads its report."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..comparison.base.exchange import complaint_in
+from ..errors import UsageMistake
+from ..reporting.document import Document, read_document
+
+
+def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> Document:
+    """The report of ``pytest --membudget`` with ``arguments``, in this folder and environment.
+
+    ``variables`` are added to the environment. The exit status does not matter: tests may fail. Raises
+    ``UsageMistake`` with pytest's message if no test was estimated.
+    """
+    with tempfile.TemporaryDirectory(prefix="membudget-") as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "--membudget", *arguments, f"--membudget-report={folder}"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **(variables or {})},
+            check=False,
+        )
+        path = Path(folder, "report.json")
+        document = read_document(path) if path.is_file() else Document(())
+    if not document.tests:
+        shown = " ".join(["pytest", "--membudget", *arguments])
+        raise UsageMistake(f"`{shown}` estimated no test: {complaint_in(done.stdout)}")
+    return document

@@ -1,0 +1,95 @@
+"""``membudget fit``: what is printed and written, and the exit status."""
+
+import pytest
+
+from pytest_membudget.commands.fit.search import FAILS, FITS, TOO_LARGE, Tried
+from pytest_membudget.commands.fit.text import csv_text, result_lines
+from pytest_membudget.commands.main import main
+
+GIB = 2**30
+
+
+def tried(*outcomes, reason=""):
+    sizes = {FITS: GIB, TOO_LARGE: None, FAILS: None}
+    return {
+        value: Tried(value, outcome, sizes[outcome] and value * GIB, sizes[outcome] and value * GIB, reason)
+        for value, outcome in enumerate(outcomes, start=1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        ([FITS, TOO_LARGE], "b=1 is the largest that fits"),
+        ([FITS, FITS], "b=2 fits, and no value above --max=2 was tried"),
+        ([TOO_LARGE], "b=1 does not fit, and no smaller value was tried"),
+        ([FAILS], "b=1 the test fails, and no smaller value was tried"),
+        ([FITS, FAILS], "b=1 is the largest that fits; memory is not the limit: with 2 the test fails"),
+        (
+            [FITS, TOO_LARGE, FITS, TOO_LARGE],
+            "b=3 is the largest that fits; not every smaller value fits: 2",
+        ),
+    ],
+)
+def test_the_verdict_says_what_was_found_and_what_was_not(outcomes, verdict):
+    assert result_lines("b", "RTX-4090", tried(*outcomes), 2)[1].endswith(f" CUDA context): {verdict}")
+
+
+def test_every_value_has_its_figure_and_those_that_fit_a_bar():
+    *_, fits, too_large = result_lines(
+        "b", "RTX-4090", tried(FITS, TOO_LARGE, reason="out of memory; more"), 2
+    )
+
+    assert fits.split() == ["1", "1.00", "GiB", "1.00", "GiB", "##"]  # 40 x 1 / 23.15
+    assert too_large.split(maxsplit=1) == ["2", "does not fit: out of memory"]
+
+
+def test_csv_has_a_row_for_each_value():
+    assert csv_text("b", {"RTX-4090": tried(FITS, TOO_LARGE)}).splitlines() == [
+        "gpu,b,outcome,allocated_bytes,reserved_bytes,reason",
+        "RTX-4090,1,fits,1073741824,1073741824,",
+        "RTX-4090,2,too large,,,",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--vary=b", "--gpu=H1000"], "H1000"),
+        (["--vary=b"], "--gpu"),
+        (["--vary=b", "--gpu=H100-80GB", "--max=0"], "not a whole number from 1 on"),
+        (["--vary=b", "--gpu=H100-80GB", "--out=a.pdf"], "ends neither in .csv nor in .html"),
+    ],
+)
+def test_a_command_line_that_cannot_be_used_has_status_2(arguments, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", "t.py::t", *arguments])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["fit", "t.py::t", "--vary=b", "--gpu=H100-80GB"]) == 2
+    assert "estimated no test: ERROR: file or directory not found: t.py::t" in capsys.readouterr().err
+
+
+def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, capsys):
+    # 16 GiB a sample: one of 23.15 GiB
+    (tmp_path / "test_fit.py").write_text(
+        "import pytest\nimport torch\n\n@pytest.fixture\ndef samples():\n    return 7\n\n"
+        "def test_other(samples):\n    pass\n\n"
+        "def test_step(samples):\n    torch.empty(samples, 2**34, dtype=torch.uint8, device='cuda')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    status = main(["fit", "test_fit.py::test_step", "--vary=samples", "--gpu=rtx 4090", "--max=2",
+                   "--out=curve.csv", "--", "-p", "no:cacheprovider"])  # fmt: skip
+    out = capsys.readouterr().out
+
+    assert status == 0, out
+    assert "RTX-4090 (23.15 GiB without the CUDA context): samples=1 is the largest that fits" in out
+    rows = (tmp_path / "curve.csv").read_text().splitlines()
+    assert rows[1].startswith(f"RTX-4090,1,fits,{16 * GIB},{16 * GIB},")
+    assert rows[2].startswith("RTX-4090,2,too large,,")
