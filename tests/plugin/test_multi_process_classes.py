@@ -71,7 +71,7 @@ def test_an_assert_of_a_rank_fails_the_test_with_its_own_traceback(run, rows):
 
 def test_a_skip_in_a_process_is_one(rows):
     assert rows["TestTwo::test_needs_more"]["verdict"] == "skipped"
-    assert "Need at least 4 CUDA devices" in rows["TestTwo::test_needs_more"]["reason"]
+    assert "Need at least 4" in rows["TestTwo::test_needs_more"]["reason"]
 
 
 def test_a_class_of_more_processes_than_the_mark_has_gpus_says_what_to_write(rows):
