@@ -16,6 +16,7 @@ from pytest_membudget.caveats import KINDS
 from pytest_membudget.commands import report
 from pytest_membudget.commands.main import parser
 from pytest_membudget.comparison import comparing
+from pytest_membudget.comparison.base.base import Base
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting import figures
@@ -172,7 +173,7 @@ def written(tmp_path, whole):
 
 
 def compared_whole():
-    plan = comparing.Plan("report.json", stored=comparing.Base())
+    plan = comparing.Plan("report.json", stored=Base())
     never = comparing.Comparing(plan, None, 1.0, shared=None, is_owner=True)
     return never.session([], is_whole=True, lists_removed=True)
 
