@@ -173,7 +173,7 @@ def written(tmp_path, whole):
 
 
 def compared_whole():
-    plan = comparing.Plan("report.json", stored=Base())
+    plan = comparing.ComparisonPlan("report.json", stored=Base())
     never = comparing.Comparing(plan, None, 1.0, shared=None, is_owner=True)
     return never.session([], is_whole=True, lists_removed=True)
 
