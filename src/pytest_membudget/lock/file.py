@@ -6,12 +6,12 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from ..atomic_files import replacing
 from ..errors import UsageMistake
 from ..results.lock import LOCK_FILE, UPDATE_COMMAND, LockEntry
 from ..units import KIB, gib_text
@@ -94,7 +94,8 @@ def change_lock(path: Path, change: Callable[[Mapping[str, LockEntry]], Mapping[
         before = read_lock(path)
         after = change(before or {})
         if after != before:
-            _replace(path, lock_text(after))
+            with replacing(path) as file:
+                file.write(lock_text(after).encode())
 
 
 def lock_text(entries: Mapping[str, LockEntry]) -> str:
@@ -112,15 +113,3 @@ def lock_text(entries: Mapping[str, LockEntry]) -> str:
 def _with_unit(line: re.Match[str]) -> str:
     size_bytes = int(line[1])
     return f"{line[0]} # {gib_text(size_bytes)}" if abs(size_bytes) >= KIB else line[0]
-
-
-def _replace(path: Path, text: str) -> None:
-    """The whole of ``text`` at ``path``, or what was there."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise
