@@ -132,7 +132,7 @@ def failed(run):
 
 @pytest.fixture(scope="module")
 def lenient(session_of):
-    return session_of(FILES, *ASKED, env=ALONE)
+    return session_of(FILES, *ASKED, "-v", env=ALONE)  # all rows of the table
 
 
 @pytest.fixture(scope="module", params=["alone", "-n2"])
