@@ -35,6 +35,16 @@ def test_show_prints_the_failures_and_the_table(printed, raw, row, over):
     assert [line.split()[0] for line in lines[-3:-1]] == ["test_step", "test_over"]
 
 
+def test_show_has_what_the_session_knew(printed, raw, row):
+    of_host = row("a.py::test_host", budget={"gib": 5, "host_gib": 8}, host_bytes=7 * GIB, cached=True)
+    raised = row("a.py::test_raised", verdict="error", reason="KeyError", raised=True, details="  a.py:3")
+    lines = printed("show", raw(of_host, raised))
+
+    assert " 7.00 of 8.00 GiB" in next(line for line in lines if line.endswith("within"))
+    assert "Peak memory:" not in lines
+    assert ", 1 from cache)" in lines[-1]
+
+
 def test_show_lists_all_tests_with_v(printed, raw, row):
     report = raw(*(row(f"a.py::test_{number}") for number in range(30)))
 

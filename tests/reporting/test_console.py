@@ -120,11 +120,21 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
 
 
 def test_the_least_important_columns_go_first(lines, wide):
-    headings = {width: lines(wide, width=width)[0].split() for width in (80, 120)}
+    headings = {width: lines(wide, width=width)[0].split() for width in (90, 120)}
 
-    assert "growth" in headings[80]  # by which a test may fail
-    assert not {"largest", "base"} & {*headings[80]}
+    assert "growth" in headings[90]
+    assert not {"largest", "base", "host"} & {*headings[90]}
     assert {"growth", "base", "host"} <= {*headings[120]}
+
+
+@pytest.mark.parametrize(("status", "expected"), [("grown", True), ("waived", False)])
+def test_a_column_that_a_test_fails_by_stays_and_names_are_cut(lines, row, comparison, status, expected):
+    long = row(f"a.py::test_{'long_' * 8}name", comparison=comparison(status=status))
+    heading, _, line, *_ = lines(long, width=80)
+
+    assert ("growth" in heading) is expected
+    assert ("…" in line) is True
+    assert len(line) <= 80
 
 
 def test_names_are_cut_in_the_middle(lines, row):

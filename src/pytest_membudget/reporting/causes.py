@@ -50,7 +50,7 @@ def cause_text(cause: Cause, code: Code, line: Code | None = None) -> str:
 
 def described(cause: Cause, code: Code, line: Code | None = None) -> str:
     """The description of ``cause``, without its size."""
-    place, operator = _place(cause, line or code), _operator(cause, code)
+    place, operator = _place(cause, code, line or code), _operator(cause, code)
     return f"{_subject(cause, code)}{place and f' {place}'}{operator and f' {operator}'}"
 
 
@@ -64,7 +64,7 @@ def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
         size = f"  {size_text(cause)}  "
         room = width - len(f"{size}{cause.component} of ")
         yield size + _subject(cause, partial(cut_middle, width=room))
-        place = _place(cause, str).removeprefix("at ")
+        place = _place(cause, str, str).removeprefix("at ")
         source = cause.source if place != shown else None
         shown = place
         yield from _place_lines(f"{place} {_operator(cause, str)}".strip(), source, width)
@@ -94,27 +94,27 @@ def _operator(cause: Cause, code: Code) -> str:
     return f"({code(cause.operator or '')})" if is_named else ""
 
 
-def _place(cause: Cause, code: Code) -> str:
-    """The line, and how it differs from the base's."""
+def _place(cause: Cause, code: Code, line: Code) -> str:
+    """The line, and how it differs from the base's, which ``code`` escapes: it is of another commit."""
     if isinstance(cause, Holder):
-        return _at(cause.location, code)
+        return _at(cause.location, line)
     if cause.component == OTHERS:
         return ""
     if cause.module == ELSEWHERE:
         return "outside the largest holders" if cause.component in TENSOR_COMPONENTS else ""
     if cause.largest_bytes is not None:
         largest = signed_size(cause.largest_bytes)
-        return f"in {cause.lines} lines, the largest {largest} {_moved(cause, code)}"
-    return _moved(cause, code)
+        return f"in {cause.lines} lines, the largest {largest} {_moved(cause, code, line)}"
+    return _moved(cause, code, line)
 
 
-def _moved(change: Change, code: Code) -> str:
+def _moved(change: Change, code: Code, line: Code) -> str:
     """The line now, and at the base if it was another."""
     location, before = change.location, change.base_location
     if not location and before:
         return f"no longer at {code(before)}"
     was = f" (was {code(before)})" if before and before != location else ""
-    return f"{_at(location, code)}{was}"
+    return f"{_at(location, line)}{was}"
 
 
 def _at(location: str | None, code: Code) -> str:

@@ -21,12 +21,22 @@ Paint = Callable[[str, str], str]
 MOST_ROWS = 20
 #: Columns that are there where a test has something to say in them.
 _OPTIONAL = ("rank", "base", "growth", "analytic", "measured", "ratio", "host")
-#: Columns that a narrow terminal leaves out, the least important first, and the width to which names are cut
-#: before. A verdict may rest on one of the last three. Budget, estimate and verdict stay.
-_DROPPED = {
-    **dict.fromkeys(("largest component", "ratio", "rank", "of budget", "base", "analytic"), 32),
-    **dict.fromkeys(("host", "measured", "growth"), 12),
-}
+#: Columns that a narrow terminal leaves out, the least important first. Budget, estimate and verdict stay.
+_DROPPED = (
+    "largest component",
+    "ratio",
+    "rank",
+    "of budget",
+    "base",
+    "analytic",
+    "host",
+    "measured",
+    "growth",
+)
+#: Those that a test may fail by.
+_DECISIVE = ("host", "measured", "growth")
+#: Names are cut to this width before a column is left out; more, if a test may have failed by the column.
+_NAME, _SHORT_NAME = 32, 12
 _LEFT = ("test", "rank", "largest component", "verdict")
 _GAP = "  "
 
@@ -63,6 +73,8 @@ class _Column:
     name: str
     heading: str
     texts: Sequence[str]
+    name_width: int
+    """To which names are cut before this column is left out."""
 
     @property
     def width(self) -> int:
@@ -82,7 +94,7 @@ class _Column:
 
 def _lines(rows: Sequence[TestResult], notes: Mapping[str, str], width: int, paint: Paint) -> Iterator[str]:
     cells = [_cells(row, notes.get(row.nodeid)) for row in rows]
-    columns = [_Column(name, name, [cell[name] for cell in cells]) for name in cells[0]]
+    columns = [_column(name, rows, [cell[name] for cell in cells]) for name in cells[0]]
     *columns, verdicts = _fitted(
         [one for one in columns if one.name not in _OPTIONAL or any(text != "-" for text in one.texts)], width
     )
@@ -93,6 +105,11 @@ def _lines(rows: Sequence[TestResult], notes: Mapping[str, str], width: int, pai
         yield _GAP.join([*(one.aligned(one.texts[number]) for one in columns), verdict])
 
 
+def _column(name: str, rows: Sequence[TestResult], texts: Sequence[str]) -> _Column:
+    fails = any(row.fails and text != "-" for row, text in zip(rows, texts, strict=True))
+    return _Column(name, name, texts, _SHORT_NAME if name in _DECISIVE and fails else _NAME)
+
+
 def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
     """``columns`` in ``width``: where need be less the names' common prefix, then less columns, names cut."""
     names, *others = columns
@@ -101,9 +118,10 @@ def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
         texts = [text.removeprefix(prefix) for text in names.texts]
         names = replace(names, heading=prefix or names.heading, texts=texts)
     longest = max(map(len, names.texts))  # the heading takes what room is left
-    for name, least in _DROPPED.items():
-        if min(longest, least) + _width(others) + len(_GAP) > width:
-            others = [one for one in others if one.name != name]
+    by_name = {one.name: one for one in others}
+    for column in [by_name[name] for name in _DROPPED if name in by_name]:
+        if min(longest, column.name_width) + _width(others) + len(_GAP) > width:
+            others.remove(column)
     return [names.cut(width - _width(others) - len(_GAP)), *others]
 
 

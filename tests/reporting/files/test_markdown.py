@@ -62,6 +62,19 @@ def test_lines_have_their_source_and_are_links_where_the_host_is_known(document,
     assert "<a href" not in rendered(markdown(read))
 
 
+def test_a_line_of_the_base_is_no_link_to_the_head(document, row, comparison):
+    git = {"head": "a" * 40, "files": {"src/model.py": "src/model.py"}}
+    gone = {"bytes": -GIB, "component": "activations", "base_location": "src/model.py:55"}
+    found = [*comparison()["findings"], gone]
+    read = document(row("a::b", comparison=comparison(findings=found)), git=git)
+    links = links_of(read, {"CI_PROJECT_URL": "https://gitlab.com/ada/project"})
+    text = markdown(read, links=links)
+
+    assert "/-/blob/" + "a" * 40 + "/src/model.py#L57) (was `src/model.py:55`)" in text
+    assert "no longer at `src/model.py:55`" in text
+    assert "#L55" not in text
+
+
 def test_what_is_installed_in_another_version_is_in_the_head(document, row, comparison):
     versions = [{"name": "transformers", "base": "4.48.2", "head": "4.48.3"}]
     grown = comparison(distributions=versions)
