@@ -47,7 +47,8 @@ def _line(one: Tried, width: int, usable_bytes: int, refusal: str) -> str:
     if one.outcome == FITS and one.peak_bytes is not None:
         return f"{start}  {'#' * round(_WIDTH * one.peak_bytes / usable_bytes)}"
     word = {TOO_LARGE: "does not fit", FAILS: "fails"}[one.outcome]
-    return f"{start}  {word}: {one.reason.removeprefix(refusal).partition(';')[0]}"
+    reason = one.reason.removeprefix(refusal).partition(";")[0].partition(" GPU 0 ")[0]  # PyTorch's text
+    return f"{start}  {word}: {reason}"
 
 
 def csv_text(name: str, cards: Mapping[str, Mapping[int, Tried]]) -> str:
