@@ -42,7 +42,11 @@ STAND_IN = """
         def begin(self, gpu, *, limited):
             tracker = self._virtual._tracker
             self._virtual.begin(gpu, limited=False)
-            self._cuda = RealCudaDevice(lambda tensor: tracker.record_of(tensor).block.address)
+            def address_of(tensor):
+                record = tracker.record_of(tensor)
+                return record.block.address if record is not None else 0  # not recorded by the tracker
+
+            self._cuda = RealCudaDevice(address_of)
             self._cuda.begin()
 
         def end(self, *, metric, root):
