@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.comparison.findings import MOST_ROWS, findings, input_factor
+from pytest_membudget.comparison.findings import MOST_ROWS, activation_factor, findings, input_factor
 from pytest_membudget.results.comparison import Change
 
 MIB = 2**20
@@ -370,3 +370,47 @@ def test_without_inputs_that_grew_no_batch_is_larger(figure, hold):
     assert input_factor(figure(*head[1:]), figure(*base[1:])) is None
     assert input_factor(figure(base[0], *head[1:]), figure(*base)) is None
     assert input_factor(figure(head[0]), figure(base[0])) is None
+
+
+# More tokens of the same images: Dinov2 of transformers 4.47.1 has patches of 14 pixels, not of 16
+
+
+def encoder(hold, tokens, *, lines=6, wider=1, weights=100, images=6):
+    return [
+        hold(images * MIB, "inputs", None, "train.py:1"),
+        hold(images * MIB, module="patches", location="m.py:1"),
+        *(
+            hold(tokens * (line + 1) * 1024, module="mlp", location=f"m.py:{line + 2}")
+            for line in range(lines)
+        ),
+        hold(tokens * 4096 + MIB, module="mlp", location="m.py:29"),  # with copies of weights
+        hold(tokens * wider * 2048, "temporaries", "mlp", "m.py:30"),
+        hold(tokens * 512, "workspaces", None, "m.py:31"),
+        hold(weights * MIB, "parameters", "w", "m.py:40"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "base", "factor"),
+    [
+        ({"tokens": 257}, {"tokens": 197}, 257 / 197),
+        ({"tokens": 197}, {"tokens": 257}, 197 / 257),
+        ({"tokens": 257}, {"tokens": 257}, None),
+        # the inputs have grown as well, one line alone, or the weights
+        ({"tokens": 300, "images": 9}, {"tokens": 200, "images": 6}, None),
+        ({"tokens": 257, "lines": 1}, {"tokens": 197, "lines": 1}, None),
+        ({"tokens": 257, "weights": 110}, {"tokens": 197}, None),
+    ],
+)
+def test_activations_that_grew_throughout_without_the_inputs(figure, hold, head, base, factor):
+    found = activation_factor(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
+
+    assert found == factor
+
+
+def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, hold):
+    base = encoder(hold, 200)
+    head = [replace(one, bytes=one.bytes * (2 + n % 3)) if one.component == "activations" else one
+            for n, one in enumerate(base)]  # fmt: skip
+
+    assert activation_factor(figure(*head), figure(*base)) is None

@@ -48,5 +48,13 @@ def test_larger_inputs_are_said(factor, said):
     )
 
 
+@pytest.mark.parametrize(("factor", "more"), [(1.305, "more"), (0.766, "fewer")])
+def test_larger_activations_of_the_same_inputs_are_said(factor, more):
+    assert input_text(Comparison("grown", activation_factor=factor)) == (
+        f"Activations are {factor:.3g} times as large throughout, and inputs are not: {more} tokens or "
+        "patches of each sample, or another dtype."
+    )
+
+
 def test_without_larger_inputs_nothing_is_said_of_them():
     assert input_text(Comparison("grown")) == ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from ..components import ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES
+from ..components import ACTIVATIONS, INPUTS, ROUNDING, TEMPORARIES, WORKSPACES
 from ..memory_report import MemoryReport, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
 from .matching import Pair, matching_of
@@ -20,6 +20,8 @@ _NEGLIGIBLE = 0.005
 _ROUNDING = 0.01
 #: Components that grow with the number of samples, or with a power of it.
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
+#: Fewer activations that have grown by one factor are causes of their own.
+_FEW = 4
 
 
 def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
@@ -68,6 +70,31 @@ def input_factor(head: MemoryReport, base: MemoryReport) -> float | None:
     constant_bytes = sum(base.components.get(name, 0) for name in _OF_SAMPLES) - sum(old for _, old in scaled)
     explains = abs(unexplained_bytes) <= abs(growth_bytes) * _UNEXPLAINED
     return factor if explains and constant_bytes <= sum(old for _, old in scaled) * _UNEXPLAINED else None
+
+
+def activation_factor(head: MemoryReport, base: MemoryReport) -> float | None:
+    """How many times as large all activations are, where inputs are not and that explains the growth.
+
+    So it is where an image is cut into more patches, or a text padded to a longer sequence. Holders that have
+    copies of weights too have grown by less than the factor.
+    """
+    pairs = [(pair.head, pair.base) for pair in matching_of(head, base).pairs if pair.head and pair.base]
+    sizes = [(one.bytes, other.bytes) for one, other in pairs if one.component == ACTIVATIONS and other.bytes]
+    if head.components.get(INPUTS) != base.components.get(INPUTS) or not sizes:
+        return None
+    largest, before = max(sizes, key=lambda size: abs(size[0] - size[1]))
+    factor = largest / before
+    scaled = [one - other for one, other in sizes if _is_near(one / other, factor)]
+    partly = [one - other for one, other in sizes if min(1, factor) <= one / other <= max(1, factor)]
+    grown = Counter(head.components)
+    grown.subtract(base.components)
+    unexplained_bytes = grown[ACTIVATIONS] - sum(partly)
+    others = set(grown) - {*_OF_SAMPLES, WORKSPACES, ROUNDING}
+    other_bytes = sum(abs(grown[name]) for name in others)
+    most = abs(grown[ACTIVATIONS]) * _UNEXPLAINED
+    explains = abs(unexplained_bytes) <= most and other_bytes <= most
+    is_one = len(scaled) > _FEW and abs(sum(scaled)) * 2 > abs(sum(partly))
+    return factor if factor != 1 and is_one and explains else None
 
 
 def _is_near(one: float, other: float) -> bool:

@@ -32,7 +32,7 @@ from ..results.comparison import (
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .base.base import Facts
-from .findings import findings, input_factor
+from .findings import activation_factor, findings, input_factor
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
 _SHRUNK_SHARE = 0.01
@@ -90,6 +90,7 @@ def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport
         head_bytes=head.peak_bytes,
         growth_bytes=head.peak_bytes - base.peak_bytes,
         input_factor=input_factor(head, base),
+        activation_factor=activation_factor(head, base),
         findings=findings(head, base),
         base_components=dict(base.components),
         base_timeline=base.timeline,

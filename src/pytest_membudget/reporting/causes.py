@@ -128,8 +128,13 @@ def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
 
 
 def input_text(comparison: Comparison) -> str:
-    """The sentence for growth that larger inputs explain; empty if they do not."""
-    factor = comparison.input_factor
+    """The sentence for growth that larger inputs explain, or more of each; empty if they do not."""
+    factor, activations = comparison.input_factor, comparison.activation_factor
+    if activations is not None:
+        return (
+            f"Activations are {activations:.3g} times as large throughout, and inputs are not: "
+            f"{'more' if activations > 1 else 'fewer'} tokens or patches of each sample, or another dtype."
+        )
     if factor is None:
         return ""
     grew, kind = ("grew", "larger batch or longer") if factor > 1 else ("shrank", "smaller batch or shorter")

@@ -135,6 +135,7 @@ _COMPARISON = Keys(
         "growth_bytes": (_CHANGE, int),
         "suggested_gib": (Maybe(_NUMBER), _none),
         "input_factor": (Maybe(_NUMBER), _none),
+        "activation_factor": (Maybe(_NUMBER), _none),
         "findings": (JsonList(_FINDING, 1000), list),
         "base_components": (Maybe(MapOf(_WORD, _CHANGE)), _none),
         "base_timeline": (Maybe(_TIMELINE), _none),

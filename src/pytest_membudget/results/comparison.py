@@ -106,6 +106,8 @@ class Comparison:
     distributions: tuple[VersionChange, ...] = ()
     """Distributions with other versions than at the base, if the test has grown or shrunk. A few at most,
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
+    activation_factor: float | None = None
+    """How many times as large all activations are, where the inputs are not and that explains the growth."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
@@ -139,6 +141,7 @@ _PLAIN = (
     "growth_bytes",
     "suggested_gib",
     "input_factor",
+    "activation_factor",
 )
 
 

@@ -43,7 +43,7 @@ def memory_report(
     root: str,
     caveats: Iterable[Caveat] = (),
     seconds: float = 0.0,
-    holders: int = 40,
+    holders: int = 100,
     rank: int = 0,
     host: MemoryReport | None = None,
     kind: str = "traced",

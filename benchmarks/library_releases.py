@@ -1,0 +1,63 @@
+"""What upgrades of a library change: the same steps run with one release after another, each compared.
+
+    python -m benchmarks.library_releases transformers 4.44.2 4.45.2 4.46.3 --with huggingface_hub==0.36.0
+
+Installs each release without its dependencies, but for those of ``--with``, in ``build/releases``. A session
+prints how each step's figure differs from that of the release before it, and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_STEPS = _ROOT / "benchmarks" / "cases" / "releases"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare the releases that the command line names; the highest exit status of the sessions."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("library", choices=sorted(path.stem.partition("_")[0] for path in _steps()))
+    parser.add_argument("versions", nargs="+")
+    parser.add_argument("--with", dest="others", action="append", default=[], metavar="NAME==VERSION")
+    parser.add_argument("--to", type=Path, default=_ROOT / "build" / "releases")
+    given = parser.parse_args(arguments)
+    statuses, previous = [], None
+    for version in given.versions:
+        folder = given.to / f"{given.library}-{version}"
+        install(folder / "site-packages", [f"{given.library}=={version}", *given.others])
+        print(f"{given.library} {version}", flush=True)
+        statuses.append(session(given.library, folder, previous))
+        previous = folder / "report.json"
+    return max(statuses)
+
+
+def install(folder: Path, requirements: list[str]) -> None:
+    """Install ``requirements`` and nothing else in ``folder``, unless it is there."""
+    if not folder.exists():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
+        subprocess.run([*command, *requirements], check=True)
+
+
+def session(library: str, folder: Path, previous: Path | None) -> int:
+    """Estimate the library's steps with the release in ``folder``, compared with the report ``previous``."""
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "default", str(_STEPS / f"{library}_steps.py")]
+    command += ["--membudget", f"--membudget-report={folder}"]
+    if previous is not None and previous.exists():
+        command.append(f"--membudget-compare={previous}")
+    path = os.pathsep.join([str(folder / "site-packages"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(command, cwd=_STEPS, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+
+
+def _steps() -> list[Path]:
+    return list(_STEPS.glob("*_steps.py"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
