@@ -20,7 +20,7 @@ _NEGLIGIBLE = 0.005
 _ROUNDING = 0.01
 #: Components that grow with the number of samples, or with a power of it.
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
-#: Fewer activations that have grown by one factor are causes of their own.
+#: So few activations that have grown by one factor are separate causes.
 _FEW = 4
 
 
