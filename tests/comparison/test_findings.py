@@ -414,3 +414,31 @@ def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, h
             for n, one in enumerate(base)]  # fmt: skip
 
     assert activation_factor(figure(*head), figure(*base)) is None
+
+
+def test_one_line_that_grew_is_a_cause_by_itself(figure, hold):
+    base = encoder(hold, 200)
+    head = [replace(one, bytes=2 * one.bytes) if one.location == "m.py:7" else one for one in base]
+
+    assert activation_factor(figure(*head), figure(*base)) is None
+
+
+# What a parameter entails: adapters in fp32, of peft 0.12.0
+
+
+def test_parameters_come_before_their_gradients_and_states(figure, hold):
+    head = [
+        hold(8 * MIB, "optimizer_states", "w", "train.py:1"),
+        hold(4 * MIB, "gradients", "w", "train.py:2"),
+        hold(4 * MIB, "parameters", "w", "model.py:3"),
+        hold(6 * MIB, "activations", "mlp", "model.py:4"),
+    ]
+
+    rows = findings(figure(*head), figure())
+    assert [row.component for row in rows] == ["activations", "parameters", "optimizer_states", "gradients"]
+
+
+def test_states_that_grew_beyond_their_parameters_have_another_cause(figure, hold):
+    head = [hold(70 * MIB, "optimizer_states", "w", "a.py:1"), hold(9 * MIB, "parameters", "w", "a.py:3")]
+
+    assert [row.component for row in findings(figure(*head), figure())] == ["optimizer_states", "parameters"]

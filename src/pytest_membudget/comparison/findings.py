@@ -6,7 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
-from ..components import ACTIVATIONS, INPUTS, ROUNDING, TEMPORARIES, WORKSPACES
+from ..components import (
+    ACTIVATIONS,
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER_STATES,
+    PARAMETERS,
+    ROUNDING,
+    TEMPORARIES,
+    WORKSPACES,
+)
 from ..memory_report import MemoryReport, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
 from .matching import Pair, matching_of
@@ -20,6 +29,9 @@ _NEGLIGIBLE = 0.005
 _ROUNDING = 0.01
 #: Components that grow with the number of samples, or with a power of it.
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
+#: What a parameter entails, at most so many times its size: Adam's fp32 states and copy of a bf16 one.
+_OF_PARAMETERS = (GRADIENTS, OPTIMIZER_STATES)
+_MOST_OF_PARAMETERS = 6
 #: So few activations that have grown by one factor are separate causes.
 _FEW = 4
 
@@ -160,8 +172,19 @@ def _with_others(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
 
 
 def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
-    """The largest first; changes with the growth's sign before those with the other."""
-    return sorted(rows, key=lambda row: ((row.bytes > 0) != (growth_bytes > 0), -abs(row.bytes)))
+    """The largest first; changes with the growth's sign before those with the other.
+
+    Gradients and optimizer states follow the parameters that they are of, though they may be larger.
+    """
+    grown = [row for row in rows if (row.bytes > 0) == (growth_bytes > 0)]
+    parameter_bytes = max((abs(row.bytes) for row in grown if row.component == PARAMETERS), default=0)
+
+    def order(row: Change) -> tuple[bool, int, bool]:
+        follows = row.component in _OF_PARAMETERS and abs(row.bytes) <= _MOST_OF_PARAMETERS * parameter_bytes
+        size = min(parameter_bytes, abs(row.bytes)) if follows else abs(row.bytes)
+        return (row.bytes > 0) != (growth_bytes > 0), -size, follows
+
+    return sorted(rows, key=order)
 
 
 def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:
