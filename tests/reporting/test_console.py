@@ -119,6 +119,14 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
     assert [line.rstrip().endswith(("within (waived)", "over")) for line in rows] == [True, True]
 
 
+def test_a_short_name_below_a_long_prefix_fits_too(lines, over):
+    row = over("train.membudget.yaml::gpt2")
+
+    for width in range(60, 100):
+        table = lines(row, notes={row["nodeid"]: "lock: grown"}, width=width)[:3]
+        assert max(map(len, table)) <= width
+
+
 def test_the_least_important_columns_go_first(lines, wide):
     headings = {width: lines(wide, width=width)[0].split() for width in (90, 120)}
 

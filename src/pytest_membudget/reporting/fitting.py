@@ -7,18 +7,18 @@ import re
 from collections.abc import Sequence
 
 #: Fewer characters of a name say nothing.
-_LEAST = 12
+LEAST = 12
 
 
 def cut_middle(name: str, width: int) -> str:
     """``name`` in at most ``width`` characters, 12 at least, more of them of its end: names differ there.
 
     >>> cut_middle("model.layers.*.self_attn.q_proj.weight", 24)
-    'model.l…lf_attn.q_proj.weight'
+    'model.l…tn.q_proj.weight'
     >>> cut_middle("model.layers", 24)
     'model.layers'
     """
-    width = max(width, _LEAST)
+    width = max(width, LEAST)
     if len(name) <= width:
         return name
     head = (width - 1) // 3
@@ -27,7 +27,7 @@ def cut_middle(name: str, width: int) -> str:
 
 def cut_end(code: str, width: int) -> str:
     """The first ``width`` characters of ``code``, which is cut with ``…``."""
-    width = max(width, _LEAST)
+    width = max(width, LEAST)
     return code if len(code) <= width else f"{code[: width - 1]}…"
 
 

@@ -12,7 +12,7 @@ from ..results.lock import KEPT
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text
 from .causes import signed_growth
-from .fitting import common_prefix, cut_middle
+from .fitting import LEAST, common_prefix, cut_middle
 
 #: Gives a text the colour of that name, where the terminal has colours.
 Paint = Callable[[str, str], str]
@@ -117,7 +117,8 @@ def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
         prefix = common_prefix(names.texts)
         texts = [text.removeprefix(prefix) for text in names.texts]
         names = replace(names, heading=prefix or names.heading, texts=texts)
-    longest = max(map(len, names.texts))  # the heading takes what room is left
+    # the heading takes what room is left, and is not cut to less than a name is
+    longest = max(min(len(names.heading), LEAST), *map(len, names.texts))
     by_name = {one.name: one for one in others}
     for column in [by_name[name] for name in _DROPPED if name in by_name]:
         if min(longest, column.name_width) + _width(others) + len(_GAP) > width:
