@@ -44,6 +44,12 @@ def test_every_component_is_told_and_they_add_up_to_the_total(text, metric):
     assert sum(found.values()) == pytest.approx(total, rel=0.002)  # two digits each
 
 
+def test_an_entry_that_limits_nothing_itself_is_said_to(text):
+    lines = text(file="train.membudget.yaml", line=2, budget={}).splitlines()
+
+    assert "train.membudget.yaml:2: no limit" in lines
+
+
 def test_a_small_rounding_is_told_too(text):
     assert re.search(r"^  rounding +512 B +0\.0%$", text(), re.MULTILINE)
 

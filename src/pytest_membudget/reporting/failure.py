@@ -91,7 +91,7 @@ def _budget_text(row: TestResult) -> str:
     budget = row.budget.to_json() if row.budget is not None else {}
     written = [pair for pair in budget.items() if pair[1] and pair not in _DEFAULTS]
     if row.file.endswith(_SCENARIO_FILES):
-        return ", ".join(f"{name}: {value}" for name, value in written)
+        return ", ".join(f"{name}: {value}" for name, value in written) or "no limit"
     return f"mem_budget({', '.join(f'{name}={value!r}' for name, value in written)})"
 
 
