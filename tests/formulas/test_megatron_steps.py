@@ -231,7 +231,7 @@ def test_fp8_products_save_a_byte_an_element():
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ({"task": "generate", "generation": Generation(8)}, "reckoned for training a whole model"),
+        ({"task": "generate", "generation": Generation(8)}, "computed for training a whole model"),
         ({"degrees": Degrees(data_parallel_shard_degree=2), "kind": "fsdp2"}, "data parallelism 'fsdp2'"),
     ],
 )

@@ -41,7 +41,7 @@ ESTIMATE = {
 }  # fmt: skip
 BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
 PEAKS = {"allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"}
-HOLDER = {"bytes", "count", "component", "module", "location", "operator", "source"}
+HOLDER = {"bytes", "each_bytes", "count", "component", "module", "location", "operator", "source"}
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +162,7 @@ def test_the_commit_is_told_and_reports_do_not_make_it_dirty(pytester):
     git("commit", "-q", "-m", "first")
     report()
 
-    assert report() == {"head": git("rev-parse", "HEAD").strip(), "base": None, "dirty": False}
+    head = git("rev-parse", "HEAD").strip()
+    assert report() == {"head": head, "base": None, "dirty": False, "files": {file.name: file.name}}
     file.write_text(MALFORMED + "\n")
-    assert report()["dirty"] is True
+    assert report() == {"head": head, "base": None, "dirty": True, "files": {}}

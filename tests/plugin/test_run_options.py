@@ -109,7 +109,10 @@ def test_the_pytest_command_in_a_subfolder_is_as_good_as_the_module_at_the_root(
     if not os.path.exists(command[0]):
         pytest.skip("pytest is installed without its command")
 
-    done = subprocess.run(command, cwd=folder / "inner", capture_output=True, text=True, check=False)
+    wide = {**os.environ, "COLUMNS": "200"}  # else the table shows the end of the name alone
+    done = subprocess.run(
+        command, cwd=folder / "inner", env=wide, capture_output=True, text=True, check=False
+    )
 
     assert "inner/test_budgets.py::test_within" in done.stdout
     assert "1 failed, 1 passed" in done.stdout

@@ -52,11 +52,11 @@ def test_two_figures_have_one_ratio():
     row = row_of(figure("traced", 2), figure("analytic", 3))
 
     assert [line.split() for line in figures_table(row)] == [
-        ["Peak", "allocated", "(rank", "0):"],
+        ["Peak", "memory:"],
         ["analytic", "traced", "analytic/traced"],
         ["parameters", "1.00", "GiB", "1.00", "GiB", "1.000"],
         ["activations", "2.00", "GiB", "1.00", "GiB", "2.000"],
-        ["=", "allocated", "3.00", "GiB", "2.00", "GiB", "1.500"],
+        ["=", "total", "3.00", "GiB", "2.00", "GiB", "1.500"],
     ]
 
 
@@ -64,11 +64,11 @@ def test_three_figures_have_two():
     row = row_of(figure("traced", 2), figure("analytic", 3), measured=figure("measured", 2.5))
 
     assert [line.split() for line in figures_table(row)] == [
-        ["Peak", "allocated", "(rank", "0):"],
+        ["Peak", "memory:"],
         ["analytic", "traced", "measured", "analytic/traced", "traced/measured"],
         ["parameters", "1.00", "GiB", "1.00", "GiB", "1.00", "GiB", "1.000", "1.000"],
         ["activations", "2.00", "GiB", "1.00", "GiB", "1.50", "GiB", "2.000", "0.667"],
-        ["=", "allocated", "3.00", "GiB", "2.00", "GiB", "2.50", "GiB", "1.500", "0.800"],
+        ["=", "total", "3.00", "GiB", "2.00", "GiB", "2.50", "GiB", "1.500", "0.800"],
     ]
     assert "traced/measured" in failure_text(row)
 
