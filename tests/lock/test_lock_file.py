@@ -67,6 +67,12 @@ def test_a_merge_conflict_is_named_with_its_line_and_what_to_do(path):
         ("    gpus: 1\n", "", "gpus is missing"),
         ("rounding", "roundings", "there is no component roundings"),
         ("    gpu: H", "    gpu: \x7fH", "this is no YAML"),
+        ("tests:", "test:", "membudget.lock.yaml:4: there is no key test; did you mean tests?"),
+        (
+            "tests:",
+            "others: 1\ntests:",
+            "there is no key others; the keys are version, tests",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_line(path, old, new, text):
@@ -74,6 +80,20 @@ def test_what_cannot_be_used_is_named_with_its_line(path, old, new, text):
     assert old in good
 
     assert text in refusal_of(path, good.replace(old, new))
+
+
+@pytest.mark.parametrize("tests", ["tests: 5", "tests: [a]", ""])
+def test_entries_that_are_no_table_are_refused(path, tests):
+    message = refusal_of(path, f"version: 1\n{tests}\n")
+
+    assert message.startswith(f"membudget.lock.yaml:{2 if tests else 1}: {tests}")
+    assert "write node ids with their entries below tests" in message
+
+
+def test_a_file_without_entries_is_read(path):
+    path.write_text(lock_text({}))
+
+    assert read_lock(path) == {}
 
 
 @pytest.mark.parametrize("text", ["", "tests: {}\n", "- 1\n", "\0"])

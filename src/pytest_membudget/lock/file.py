@@ -16,11 +16,12 @@ from ..errors import UsageMistake
 from ..results.lock import LOCK_FILE, UPDATE_COMMAND, LockEntry
 from ..units import KIB, gib_text
 from ..user_input.fields import table_of
-from ..user_input.mistakes import UNREADABLE, Mistakes
+from ..user_input.mistakes import UNREADABLE, Mistakes, no_such
 from ..user_input.nodes import Node
 from ..user_input.yaml_nodes import read_yaml
 
 VERSION: Final = 1
+_KEYS: Final = ("version", "tests")
 _ENTRY: Final = table_of(LockEntry, "key")
 _HEAD: Final = f"""\
 # GPU memory in bytes of the tests whose marks have no `gib`; `pytest --membudget` compares with it.
@@ -42,18 +43,29 @@ def read_lock(path: Path) -> dict[str, LockEntry] | None:
     _refuse_conflict(path)
     root = read_yaml(path, LOCK_FILE) or Node({}, LOCK_FILE, 1)
     mistakes = Mistakes()
+    found = {
+        nodeid: _read_entry(nodeid, node, mistakes) for nodeid, node in _tests_in(root, mistakes).items()
+    }
+    mistakes.raise_all()
+    return {nodeid: entry for nodeid, entry in found.items() if entry is not None}
+
+
+def _tests_in(root: Node, mistakes: Mistakes) -> dict[str, Node]:
+    """The entries as written. What is not read would be a test without an entry: it is a mistake."""
     written = root.value if isinstance(root.value, dict) else {}
     version = written.get("version", Node(None, LOCK_FILE, 1))
     if version.value != VERSION:
         remedy = f"this release reads version {VERSION}; restore the file from git, or delete it and run"
         mistakes.refuse(version, "version", f"{remedy} {UPDATE_COMMAND}")
-    tests = written.get("tests", Node({}, LOCK_FILE, 1))
-    found = {
-        nodeid: _read_entry(nodeid, node, mistakes)
-        for nodeid, node in (tests.value if isinstance(tests.value, dict) else {}).items()
-    }
-    mistakes.raise_all()
-    return {nodeid: entry for nodeid, entry in found.items() if entry is not None}
+    for key, node in written.items():
+        if key not in _KEYS:
+            mistakes.add(node, no_such(key, _KEYS, "", "key"))
+    tests = written.get("tests")
+    if tests is None or not isinstance(tests.value, (dict, type(None))):
+        what = "write node ids with their entries below tests"
+        mistakes.refuse(tests or root, "tests", f"{what}, or restore the file from git")
+        return {}
+    return tests.value or {}
 
 
 def _read_entry(nodeid: str, node: Node, mistakes: Mistakes) -> LockEntry | None:
