@@ -8,10 +8,14 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from ..comparison.base.exchange import complaint_in
 from ..errors import UsageMistake
 from ..reporting.document import Document, read_document
+
+#: Only figures are read: changes that would reduce them need not be run.
+_PYTEST: Final = (sys.executable, "-m", "pytest", "--membudget", "--membudget-advice=off")
 
 
 def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> Document:
@@ -22,7 +26,7 @@ def report_of_session(arguments: Sequence[str], variables: Mapping[str, str] | N
     """
     with tempfile.TemporaryDirectory(prefix="membudget-") as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "--membudget", *arguments, f"--membudget-report={folder}"],
+            [*_PYTEST, *arguments, f"--membudget-report={folder}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
