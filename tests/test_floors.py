@@ -21,7 +21,7 @@ ROOT = Path(pytest_membudget.__file__).parent
 FLOORS = [
     ["assumptions"],
     ["__init__"],
-    ["units", "components", "caveats", "errors", "names", "outcomes", "atomic_files"],
+    ["units", "components", "caveats", "errors", "names", "outcomes", "atomic_files", "git_command"],
     ["user_input", "memory_report"],
     ["hardware"],
     ["budgets"],

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.base.base import Facts
+from pytest_membudget.comparison.base.base_results import Facts
 from pytest_membudget.comparison.verdicts import compared, with_waiver
 from pytest_membudget.results.comparison import growth_text
 

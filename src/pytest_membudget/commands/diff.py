@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..budgets.verdict import ERROR, SKIPPED
-from ..comparison.base.base import Base, base_of_document
+from ..comparison.base.base_results import Base, base_of_document
 from ..comparison.verdicts import compared
 from ..reporting.console import changed_lines
 from ..reporting.document import read_document

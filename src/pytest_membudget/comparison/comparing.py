@@ -14,7 +14,7 @@ from ..errors import UsageMistake
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
-from .base.base import Base, base_of_document, base_of_run, own_facts
+from .base.base_results import Base, base_of_document, base_of_run, own_facts
 from .base.commit_source import CommitSource
 from .base.environment_source import PREFIX, EnvironmentSource, find_environment
 from .base.exchange import Exchange

@@ -31,7 +31,7 @@ from ..results.comparison import (
 )
 from ..results.test_result import TestResult
 from ..units import gib_text
-from .base.base import Facts
+from .base.base_results import Facts
 from .findings import activation_factor, findings, input_factor
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.

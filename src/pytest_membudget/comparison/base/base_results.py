@@ -1,4 +1,4 @@
-"""Base: the results that a session is compared with, from a run or from a stored report."""
+"""The results that a session is compared with: those of a run, or of a stored report."""
 
 from __future__ import annotations
 

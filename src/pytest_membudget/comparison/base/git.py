@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UsageMistake
+from ...git_command import run_git
 
 OPTION = "--membudget-compare"
-#: Seconds for a query, and for checking out a commit.
-_QUESTION, _CHECKOUT = 60.0, 600.0
-#: Variables that git sets for its hooks: with them it would use another repository, or index.
-#: ``git rev-parse --local-env-vars``, git 2.39.
-_LOCAL = (
-    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"),
-    *("GIT_OBJECT_DIRECTORY", "GIT_DIR", "GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_GRAFT_FILE"),
-    *("GIT_INDEX_FILE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_PREFIX"),
-    *("GIT_SHALLOW_FILE", "GIT_COMMON_DIR"),
-)
+#: Seconds for checking out a commit.
+_CHECKOUT = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +41,16 @@ def find_base(folder: Path, ref: str) -> BaseCommit:
         raise UsageMistake(
             f"{place}: needs git, which is not there; install it, or compare with a report.json"
         )
-    top = _ask(folder, "rev-parse", "--show-toplevel")
+    top = run_git(folder, "rev-parse", "--show-toplevel")
     if top.code:
         raise UsageMistake(
             f"{place}: {folder} is in no git repository that can be read ({top.first_error}); compare with "
             f"a stored report instead, as in {OPTION}=report.json"
         )
     root = Path(top.text)
-    if ref.startswith("-") or _ask(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
+    if ref.startswith("-") or run_git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
         raise UsageMistake(_unknown(place, root, ref))
-    base = _ask(root, "merge-base", ref, "HEAD")
+    base = run_git(root, "merge-base", ref, "HEAD")
     if base.code or not base.text:
         raise UsageMistake(_unrelated(place, root, ref, base.first_error))
     return BaseCommit(root, ref, base.text.splitlines()[0])
@@ -67,7 +58,7 @@ def find_base(folder: Path, ref: str) -> BaseCommit:
 
 def checkout_of(folder: Path) -> Path | None:
     """The top of the checkout that ``folder`` is in; None outside of a repository, and without git."""
-    top = _ask(folder, "rev-parse", "--show-toplevel")
+    top = run_git(folder, "rev-parse", "--show-toplevel")
     return Path(top.text) if not top.code and top.text else None
 
 
@@ -80,22 +71,22 @@ def history_between(folder: Path, good: str, bad: str) -> list[tuple[str, str]]:
     if top is None:
         raise UsageMistake(f"{folder} is in no git repository; bisect commits in a checkout")
     for ref in (good, bad):
-        if ref.startswith("-") or _ask(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
+        if ref.startswith("-") or run_git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
             raise UsageMistake(_unknown(ref, top, ref))
-    if _ask(top, "merge-base", "--is-ancestor", good, bad).code:
+    if run_git(top, "merge-base", "--is-ancestor", good, bad).code:
         raise UsageMistake(f"{good} {bad}: the good commit is not an ancestor of the bad one")
-    if _ask(top, "merge-base", "--is-ancestor", bad, "HEAD").code:
+    if run_git(top, "merge-base", "--is-ancestor", bad, "HEAD").code:
         raise UsageMistake(f"{bad} is not an ancestor of HEAD: git checkout {bad} first")
     form = "--format=%H%x09%s"
-    first = _ask(top, "log", "-1", form, good).text
-    rest = _ask(top, "log", "--first-parent", "--reverse", form, f"{good}..{bad}").text
+    first = run_git(top, "log", "-1", form, good).text
+    rest = run_git(top, "log", "--first-parent", "--reverse", form, f"{good}..{bad}").text
     lines = [line.partition("\t") for line in [first, *rest.splitlines()]]
     return [(commit, subject) for commit, _, subject in lines]
 
 
 def add_worktree(base: BaseCommit, path: Path) -> None:
     """Check out ``base`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
-    done = _ask(
+    done = run_git(
         base.top,
         # the user's hooks must not run here
         *("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", "--quiet"),
@@ -109,14 +100,14 @@ def add_worktree(base: BaseCommit, path: Path) -> None:
 def remove_worktree(top: Path, path: Path) -> None:
     """Remove the worktree at ``path`` and git's entry for it; other worktrees stay."""
     shutil.rmtree(path, ignore_errors=True)
-    _ask(top, "worktree", "remove", "--force", "--force", str(path))
+    run_git(top, "worktree", "remove", "--force", "--force", str(path))
 
 
 def submodules_in(path: Path) -> list[str]:
     """The paths of the submodules of the commit at ``path``, which are not checked out there."""
     if not (path / ".gitmodules").is_file():
         return []
-    listed = _ask(path, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
+    listed = run_git(path, "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$")
     return [line.partition(" ")[2] for line in listed.text.splitlines()]
 
 
@@ -144,39 +135,4 @@ _DEEPER = (
 
 
 def _is_shallow(root: Path) -> bool:
-    return _ask(root, "rev-parse", "--is-shallow-repository").text == "true"
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    code: int
-    text: str
-    error: str
-
-    @property
-    def first_error(self) -> str:
-        lines = self.error.strip().splitlines()
-        return lines[0] if lines else f"exit status {self.code}"
-
-
-def _ask(folder: Path, *args: str, timeout: float = _QUESTION) -> _Answer:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *args],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            check=False,
-            env=_environment(os.environ),
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return _Answer(1, "", str(error))
-    return _Answer(done.returncode, done.stdout.strip(), done.stderr)
-
-
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    own = {name: value for name, value in environment.items() if name not in _LOCAL}
-    # git must not ask for a password, and its messages must not be translated
-    return {**own, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    return run_git(root, "rev-parse", "--is-shallow-repository").text == "true"

@@ -20,7 +20,7 @@ from ...names import BASE, GATE, MARKER
 from ...worker.process_end import leave
 from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
-from .base import own_facts
+from .base_results import own_facts
 from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree

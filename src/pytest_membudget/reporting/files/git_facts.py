@@ -1,21 +1,22 @@
-"""What git knows of the tests: the commit, whether files differ from it, and which of them it has."""
+"""The `git` entry of report.json: the commit, whether files differ from it, and which files are as in it."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from ...git_command import run_git
 
 #: Paths that git is asked for: its command line has a limit.
 _MOST_PATHS = 1000
 
 
 def git_facts(root: Path, paths: Iterable[str] = ()) -> dict[str, Any]:
-    """The commit that ``root`` is at, and whether tracked files differ; None where git does not know.
+    """The commit checked out in ``root``, and whether tracked files differ; None outside of a repository.
 
-    Not those that git does not know: reports and caches would make every second run dirty. ``files``: of
-    ``paths``, relative to ``root``, those that are as in the commit, with their paths in the repository.
+    Untracked files do not count: reports and caches would make every second run dirty. ``files``: those of
+    ``paths``, relative to ``root``, that are as in the commit, with their paths in the repository.
     """
     head = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no")
@@ -43,10 +44,5 @@ def _committed(root: Path, paths: list[str]) -> dict[str, str]:
 
 
 def _git(root: Path, *args: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *args], capture_output=True, text=True, timeout=20, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
+    answer = run_git(root, *args, timeout=20)
+    return None if answer.code else answer.text
