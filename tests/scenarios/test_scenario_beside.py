@@ -4,7 +4,7 @@ from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.verdict import Verdict
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.reporting.agreement import disagreements, figures_table
-from pytest_membudget.reporting.failure import failure_text
+from pytest_membudget.reporting.terminal.failure import failure_text
 from pytest_membudget.results.test_result import TestResult, with_measurement
 from pytest_membudget.units import GIB
 

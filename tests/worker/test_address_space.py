@@ -5,7 +5,7 @@ import sys
 
 BODY = """
 import resource
-from pytest_membudget.worker.server.item_run import without_soft_limit
+from pytest_membudget.worker.server.one_test.item_run import without_soft_limit
 
 resource.setrlimit(resource.RLIMIT_AS, (2**20, resource.RLIM_INFINITY))
 with without_soft_limit():

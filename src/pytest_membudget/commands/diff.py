@@ -10,8 +10,8 @@ from pathlib import Path
 from ..budgets.verdict import ERROR, SKIPPED
 from ..comparison.base.base_results import Base, base_of_document
 from ..comparison.verdicts import compared
-from ..reporting.console import changed_lines
-from ..reporting.document import read_document
+from ..reporting.document.reading import read_document
+from ..reporting.terminal.console import changed_lines
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from .arguments import Subcommands

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..reporting.document import read_document
-from ..reporting.failure import failure_text
+from ..reporting.document.reading import read_document
+from ..reporting.terminal.failure import failure_text
 from .arguments import Subcommands
 from .terminal import painted, print_table, terminal_width
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from ..reporting.console import comparison_notices, summary_lines
+from ..reporting.terminal.console import comparison_notices, summary_lines
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 

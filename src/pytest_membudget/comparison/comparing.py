@@ -78,7 +78,7 @@ def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, .
 
 
 def _stored(path: Path) -> Base:
-    from ..reporting.document import read_document
+    from ..reporting.document.reading import read_document
 
     try:
         return base_of_document(read_document(path))

@@ -19,7 +19,7 @@ from ..errors import UsageMistake
 from ..lock.locking import Locking
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
-from ..reporting.console import comparison_notices
+from ..reporting.terminal.console import comparison_notices
 from ..results.test_result import TestResult
 from .estimators import choose_estimators
 from .marking import is_marked

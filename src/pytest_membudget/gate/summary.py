@@ -76,7 +76,7 @@ class Summary:
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table; where no test runs, also the failures."""
         from ..reporting.agreement import disagreements
-        from ..reporting.console import summary_lines
+        from ..reporting.terminal.console import summary_lines
 
         known = self._results
         results, unchecked, not_run = known.in_order(), known.unchecked(), known.not_run()

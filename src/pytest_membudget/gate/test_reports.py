@@ -12,8 +12,8 @@ import pytest
 
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
-from ..reporting import failure
 from ..reporting.figures import PREFIX, figures
+from ..reporting.terminal import failure
 from ..results.test_result import TestResult
 
 #: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.

@@ -1,1 +1,1 @@
-"""Shows results: the terminal summary and the messages of failures."""
+"""Shows results: texts that several formats share; the formats are in the folders."""

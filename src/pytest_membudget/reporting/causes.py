@@ -10,7 +10,7 @@ from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
 from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison
 from ..units import gib_text
-from .fitting import cut_end, cut_middle
+from .terminal.fitting import cut_end, cut_middle
 
 #: Indentation of the lines below a size.
 _INDENT = " " * 6

@@ -25,7 +25,7 @@ from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, input_text
-from .document import Document
+from .document.reading import Document
 from .marks import SMALL
 
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"

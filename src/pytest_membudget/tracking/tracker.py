@@ -13,13 +13,13 @@ from torch import nn
 from .. import components
 from .host import HostLedger
 from .ledger import Ledger
-from .live_sightings import LiveSightings
 from .record import Phase, Record
-from .roles import RoleBook
+from .roles.live_sightings import LiveSightings
+from .roles.role_book import RoleBook
+from .roles.tensor_parts import owners, owns_storage, sparse_parts
 from .running_code.modules import ModuleStack
 from .running_code.source import SourceFinder
 from .running_code.streams import StreamChoice
-from .tensor_parts import owners, owns_storage, sparse_parts
 
 _graph_task = torch._C._current_graph_task_id
 _node = torch._C._current_autograd_node

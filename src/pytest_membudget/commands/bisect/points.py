@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ...budgets.growth import Growth
 from ...reporting.causes import change_lines, signed_size
-from ...reporting.document import Document
+from ...reporting.document.reading import Document
 from ...results.comparison import Comparison, growth_text
 from ...units import gib_text
 from .search import BAD, GOOD, SKIP

@@ -9,7 +9,7 @@ from pathlib import Path
 from ...budgets.verdict import OVER, WITHIN
 from ...errors import UsageMistake
 from ...hardware.gpus import find_gpu
-from ...reporting.document import Document
+from ...reporting.document.reading import Document
 from ...results.test_result import TestResult
 from ..arguments import Subcommands, at_least_one
 from ..sessions import report_of_session

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...budgets.verdict import SKIPPED
-from ...reporting.document import Document
+from ...reporting.document.reading import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
 from ...results.test_result import TestResult

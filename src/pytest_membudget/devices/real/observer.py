@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ...tracking.record import Phase
-from ...tracking.roles import RoleBook
+from ...tracking.roles.role_book import RoleBook
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Replacement
 from ...tracking.running_code.source import SourceFinder

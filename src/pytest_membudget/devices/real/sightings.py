@@ -14,7 +14,7 @@ import torch
 
 from ... import components
 from ...tracking.record import Phase
-from ...tracking.tensor_parts import owners, owns_storage
+from ...tracking.roles.tensor_parts import owners, owns_storage
 
 _next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 

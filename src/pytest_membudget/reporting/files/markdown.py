@@ -12,7 +12,7 @@ from ...results.comparison import versions_text
 from ...units import gib_text
 from ..advice import title_of, trial_text
 from ..causes import Cause, cause_text, signed_growth
-from ..document import Document
+from ..document.reading import Document
 from ..links import NO_LINKS, Links
 from ..marks import legend
 from ..status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do

@@ -18,7 +18,7 @@ from ...devices.contract import Device
 from ...errors import MembudgetError
 from ..process_end import end_with_parent, leave
 from ..protocol import Channel
-from ..server.item_run import ItemRun
+from ..server.one_test.item_run import ItemRun
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal
 from ..time_limit import LONGEST

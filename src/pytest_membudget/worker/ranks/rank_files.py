@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...atomic_files import write_json
-from ..server.output_file import LINE_LENGTH, TAIL_BYTES, TAIL_LINES
+from ..server.one_test.output_file import LINE_LENGTH, TAIL_BYTES, TAIL_LINES
 from ..server.stack_dump import is_internal
 
 #: A rank gets the session's import path before it imports anything.

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from ..process_end import end_text, end_with_parent, flush_output, leave
 from ..protocol import Channel
 from ..time_limit import Overrun, Watch
-from .output_file import OutputFile
+from .one_test.output_file import OutputFile
 from .stack_dump import dump_stack_on_signal, hang_text, stacks_of
 
 #: Seconds that a child gets to end after it has closed its pipe.

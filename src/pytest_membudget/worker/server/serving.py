@@ -18,12 +18,12 @@ from ...devices.contract import Device
 from ...names import MARKER, WORKER
 from ..process_end import leave
 from ..protocol import Channel
-from .caveats import Caveats
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
-from .item_run import ItemRun
+from .one_test.caveats import Caveats
+from .one_test.item_run import ItemRun
+from .one_test.trial_run import run_with_change
 from .session_options import disable_side_effects, mute_terminal
-from .trial_run import run_with_change
 
 #: Seconds for the driver to describe its card.
 _CARD_TIMEOUT = 60.0
@@ -112,7 +112,7 @@ class ServingPlugin:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Answer requests until the other end closes."""
         self.served = True
-        from . import failures  # noqa: F401 - a test may make later imports impossible
+        from .one_test import failures  # noqa: F401 - a test may make later imports impossible
 
         mute_terminal(session.config)
         for item in session.items:  # files that a plugin has made

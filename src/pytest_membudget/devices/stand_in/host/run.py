@@ -15,12 +15,12 @@ from ....allocator import AllocatorSettings, CachingAllocator
 from ....memory_report import MemoryReport
 from ....tracking.host import HostLedger
 from ....tracking.ledger import Ledger
-from ....tracking.live_sightings import LiveSightings
 from ....tracking.record import Record
-from ....tracking.roles import RoleBook
+from ....tracking.roles.live_sightings import LiveSightings
+from ....tracking.roles.role_book import RoleBook
+from ....tracking.roles.tensor_parts import owns_storage
 from ....tracking.running_code.source import users_source
 from ....tracking.summary import host_report
-from ....tracking.tensor_parts import owns_storage
 from ....tracking.tracker import Tracker
 from ...real.compiled_calls import COMPILED_CALLS, Follower
 from .fills import LARGE_BYTES

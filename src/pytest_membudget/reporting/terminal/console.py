@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..budgets.verdict import UNSET
-from ..results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, growth_text, versions_text
-from ..results.lock import SHRUNK as LOCK_SHRUNK
-from ..results.test_result import TestResult
-from .causes import change_lines
-from .marks import legend, small_line
+from ...budgets.verdict import UNSET
+from ...results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, growth_text, versions_text
+from ...results.lock import SHRUNK as LOCK_SHRUNK
+from ...results.test_result import TestResult
+from ..causes import change_lines
+from ..marks import legend, small_line
 from .table import Paint, table_lines
 
 #: Most tests whose changes are listed, the largest first.

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_membudget.reporting.console import summary_lines
+from pytest_membudget.reporting.terminal.console import summary_lines
 from pytest_membudget.results.test_result import TestResult
 
 MIB = 2**20

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import torch
 
-from ...cache.probes import Silence, watch_processes
-from ...caveats import FREE_MEMORY, OUT_OF_MEMORY, PROCESS, TOOL, Caveat
-from ...hardware.gpus import Gpu
-from ...tracking.running_code.source import shown_path, users_source
-from ...units import times_text
+from ....cache.probes import Silence, watch_processes
+from ....caveats import FREE_MEMORY, OUT_OF_MEMORY, PROCESS, TOOL, Caveat
+from ....hardware.gpus import Gpu
+from ....tracking.running_code.source import shown_path, users_source
+from ....units import times_text
 
 #: Audit events of starting a process (subprocess, os and pty, Python 3.14).
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")

@@ -12,9 +12,9 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from .. import components
+from ... import components
+from ..running_code.replaced import Replacement
 from .parameter_copies import follow_copies
-from .running_code.replaced import Replacement
 from .tensor_parts import owners, scales
 
 

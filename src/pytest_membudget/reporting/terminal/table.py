@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..budgets.verdict import WITHIN
-from ..memory_report import MemoryReport
-from ..results.comparison import UNCHANGED
-from ..results.lock import KEPT
-from ..results.test_result import TestResult
-from ..units import GIB, gib_text
-from .causes import signed_growth
+from ...budgets.verdict import WITHIN
+from ...memory_report import MemoryReport
+from ...results.comparison import UNCHANGED
+from ...results.lock import KEPT
+from ...results.test_result import TestResult
+from ...units import GIB, gib_text
+from ..causes import signed_growth
 from .fitting import LEAST, common_prefix, cut_middle
 
 #: Gives a text the colour of that name, where the terminal has colours.

@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from ...devices.fake.shape_bounds import what_to_write
-from ...errors import MembudgetError
-from ...tracking.running_code.source import users_source
+from ....devices.fake.shape_bounds import what_to_write
+from ....errors import MembudgetError
+from ....tracking.running_code.source import users_source
 
 #: Errors of what a trace cannot do; they are not the test's, so an xfail mark does not expect them.
 _OURS = (

@@ -6,7 +6,7 @@ import fcntl
 import os
 import tempfile
 
-from .stack_dump import is_internal
+from ..stack_dump import is_internal
 
 #: Most bytes of the file before it is cut to its end: a test may print endlessly.
 _MOST_BYTES = 64 * 2**20

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .changes.table import APPLY
+from ..changes.table import APPLY
 
 
 def run_with_change(name: str, item: pytest.Item, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from ...atomic_files import replacing
+from ....atomic_files import replacing
 
 #: The newest that PyTorch's viewer reads (``unpickle`` in torch/utils/viz/MemoryViz.js, 2.13).
 _PROTOCOL = 4

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ...caveats import SKIPPED_PART, caveats_of
-from ...devices.contract import Device
-from ...hardware.gpus import find_gpu
+from ....caveats import SKIPPED_PART, caveats_of
+from ....devices.contract import Device
+from ....hardware.gpus import find_gpu
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
 from .snapshot_file import write_snapshot

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.tracking.roles import RoleBook
+from pytest_membudget.tracking.roles.role_book import RoleBook
 
 
 class Seen:

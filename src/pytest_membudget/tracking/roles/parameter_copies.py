@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from .running_code.replaced import Replacement
+from ..running_code.replaced import Replacement
 
 #: Called with a tensor and its copy.
 Copied = Callable[[torch.Tensor, torch.Tensor], None]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_membudget.reporting.failure import failure_text
+from pytest_membudget.reporting.terminal.failure import failure_text
 from pytest_membudget.results.test_result import TestResult
 
 MIB = 2**20

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
-from ..memory_report import Holder, MemoryReport
-from ..results.comparison import versions_text
-from ..results.test_result import TestResult
-from ..units import gib_text
-from .advice import advice_lines
-from .agreement import figures_table, peak_title, total_name
-from .causes import cause_lines, change_lines, signed_size
+from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
+from ...memory_report import Holder, MemoryReport
+from ...results.comparison import versions_text
+from ...results.test_result import TestResult
+from ...units import gib_text
+from ..advice import advice_lines
+from ..agreement import figures_table, peak_title, total_name
+from ..causes import cause_lines, change_lines, signed_size
 from .granted import caveat_lines
 
 #: Most holders that a failure lists; report.json has more.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.reporting.fitting import common_prefix, cut_end, cut_middle
+from pytest_membudget.reporting.terminal.fitting import common_prefix, cut_end, cut_middle
 
 
 def test_a_name_is_cut_in_its_middle_and_keeps_more_of_its_end():

@@ -2,7 +2,7 @@
 
 import os
 
-from pytest_membudget.worker.server.output_file import OutputFile
+from pytest_membudget.worker.server.one_test.output_file import OutputFile
 
 
 def print_into(output, text):

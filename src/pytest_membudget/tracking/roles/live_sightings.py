@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
-from .. import components
-from .record import Record, has_gradient
+from ... import components
+from ..record import Record, has_gradient
 
 
 class LiveSightings:

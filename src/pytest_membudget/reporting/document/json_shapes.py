@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..errors import UsageMistake
-from ..user_input.kinds import Choice, Value
-from .files.escaping import visible
+from ...errors import UsageMistake
+from ...user_input.kinds import Choice, Value
+from ..files.escaping import visible
 
 #: The largest size in bytes: what PyTorch's ``int64_t`` holds.
 MOST_BYTES = 2**63 - 1

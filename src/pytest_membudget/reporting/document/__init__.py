@@ -1,0 +1,1 @@
+"""Reads report.json as untrusted data."""

@@ -1,0 +1,1 @@
+"""Shows results in a terminal, and in the messages of failed tests."""

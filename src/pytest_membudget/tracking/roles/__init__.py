@@ -1,0 +1,1 @@
+"""Finds what storages are for: parameters, buffers, gradients, optimizer states, and copies of them."""

@@ -1,0 +1,1 @@
+"""Runs one test, and makes the answer to its request."""
