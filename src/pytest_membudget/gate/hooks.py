@@ -21,6 +21,7 @@ from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..results.test_result import TestResult
+from .collected import Collected
 from .estimators import choose_estimators
 from .marking import is_marked
 from .progress import ProgressLine
@@ -72,6 +73,7 @@ class Gate:
         self._config = config
         self._settings = settings
         self._selection = selection
+        self._collected = Collected(selection)
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
@@ -85,24 +87,10 @@ class Gate:
         )
         self._session = BudgetSession(settings, self._choice.begin, self._comparing, locking)
         self._locking = locking
-        #: files could not be collected, so that there may be tests which this session does not know
-        self._is_incomplete = False
-        #: node ids of all tests with budgets, deselected ones included
-        self._collected: dict[str, None] = {}
-        #: node ids of all tests, deselected ones included
-        self._items: list[pytest.Item] = []
-        #: files whose marks may be applied conditionally
-        self._may_hide: list[str] = []
-        #: tests with budgets that are collected only where CUDA is available
-        self._uncollected: dict[str, None] = {}
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: results of the marked tests, from this process or from xdist workers
         self.results = self._session.results
-        #: patterns of ``[tool.membudget] tests`` that match no test
-        self._unmatched: list[str] = []
-        self._silent_workers = 0
-        self._has_plan = False
         self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
         if self._choice.is_given:
             self._summary.add(f"membudget: {self._choice.header}", is_bad=True)
@@ -115,13 +103,11 @@ class Gate:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Record all tests, before deselection."""
-        self._items.append(item)
-        if is_marked(item):
-            self._collected[nodeid_of(item)] = None
+        self._collected.add(item)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file that skips itself; record files whose marks may be applied conditionally."""
-        self._is_incomplete |= not report.passed
+        self._collected.is_incomplete |= not report.passed
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if report.failed or "::" in report.nodeid or not path.is_file():
             return
@@ -129,7 +115,7 @@ class Gate:
         if MARKER not in text and not self._selection.covers(path):
             return
         if report.passed and path.suffix == ".py":
-            self._may_hide.append(str(path))
+            self._collected.may_hide.append(str(path))
         if report.skipped and not self._is_worker:
             reason = skip_text(report)
             why = (
@@ -145,17 +131,15 @@ class Gate:
         """Record which tests the base has to estimate."""
         if not self._only_asks:
             planned = [nodeid_of(item) for item in session.items if is_marked(item)]
-            self._comparing.plan_head(planned, dict.fromkeys((*self._collected, *planned)))
+            self._comparing.plan_head(planned, dict.fromkeys((*self._collected.nodeids, *planned)))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Estimate what will run; an xdist worker waits until it is given a test."""
         if self._only_asks:
             return
-        is_whole_files = lists_removed(self._config)
-        marked = self._session.plan(
-            session.items, self._items if is_whole_files else [], self._may_hide if is_whole_files else []
-        )
+        whole = self._collected if lists_removed(self._config) else Collected(self._selection)
+        marked = self._session.plan(session.items, whole.items, whole.may_hide)
         if is_first(self._config):
             self._session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
@@ -278,16 +262,11 @@ class Gate:
     def pytest_testnodedown(self, node: Any) -> None:
         """Collect what an xdist worker reports at its end: the tests that were to run."""
         end = end_of(node)
-        if end is None:
-            self._silent_workers += 1
-        else:
+        self._collected.add_worker(end)
+        if end is not None:
             self.results.plan(end.planned)
-            self._collected.update(dict.fromkeys(end.collected))
-            self._has_plan = True  # once for all workers, which collect the same tests
             self._summary.add_cache_trouble(end.cache_trouble)
             self._summary.add_not_cached(end.not_cached)
-            self._uncollected.update(dict.fromkeys(end.uncollected))
-            self._unmatched = end.unmatched
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -301,19 +280,17 @@ class Gate:
             own = self._session
             end = End(
                 self.results.planned(),
-                list(self._collected),
+                list(self._collected.nodeids),
                 own.cache_trouble,
                 own.not_cached,
                 own.uncollected,
-                self._selection.unmatched,
+                self._collected.unmatched,
             )
             send_end(self._config, end)
             return
         self._summary.add_cache_trouble(self._session.cache_trouble)
         self._summary.add_not_cached(self._session.not_cached)
-        self._uncollected.update(dict.fromkeys(self._session.uncollected))
-        if not self._has_plan:
-            self._unmatched = self._selection.unmatched
+        self._collected.only_with_cuda(self._session.uncollected)
         self._refuse_forgotten(session)
         compared = self._comparing.session(
             self.results.in_order(),
@@ -329,9 +306,9 @@ class Gate:
 
     def _update_lock(self, session: pytest.Session) -> None:
         """Write the lock file if it is to be updated; a session that cannot has failed."""
-        is_all = is_whole(self._config) and not self._is_incomplete and not self.results.not_run()
+        is_all = is_whole(self._config) and not self._collected.is_incomplete and not self.results.not_run()
         without_memory = set(self.results.without_memory())
-        collected = [one for one in self._collected if one not in without_memory] if is_all else None
+        collected = [one for one in self._collected.nodeids if one not in without_memory] if is_all else None
         try:
             self._summary.add(*self._locking.finish(self.results.in_order(), collected))
         except UsageMistake as error:
@@ -356,19 +333,7 @@ class Gate:
             f"{nodeid}: its budget was not checked: the session ended without a report of the test"
             for nodeid in self.results.not_run()
         ]
-        texts += [
-            f"{nodeid}: its budget was not checked: the test exists only where torch.cuda.is_available(); "
-            "define it on every machine: estimates need no GPU"
-            for nodeid in self._uncollected
-        ]
-        if is_whole(self._config):
-            texts += [
-                f"[tool.membudget] tests: {pattern!r} matches no test; write the path of a file or folder "
-                "from pyproject.toml, or a node id, as in tests = ['tests/train/*']"
-                for pattern in self._unmatched
-            ]
-        if self._silent_workers and not self._has_plan:
-            texts.append("an xdist worker ended without reporting its budgets")
+        texts += self._collected.unchecked(is_whole=is_whole(self._config))
         if texts:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._summary.add(*texts, is_bad=True)
