@@ -34,8 +34,9 @@ IMPORTED = (
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.server.serving",
 )
-#: Variables that no module reads as it is imported; what follows from the last is made anew in a copy.
-_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "COLUMNS", "LINES", "TMPDIR")
+#: Variables that no module reads as it is imported (``JOB_``: of tests); what follows from the last is made
+#: anew in a copy.
+_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES", "TMPDIR")
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 _PR_SET_PDEATHSIG = 1

@@ -23,7 +23,7 @@ FILES = {
             pickle.loads(pickle.dumps(Config()))  # finds its class in the module __main__
             assert os.path.samefile(sys.argv[0], __file__)
             assert os.path.basename(os.getcwd()) == "jobs"
-            mib = options.mib + len(options.text) + int(os.environ["MIB_AT_START"])
+            mib = options.mib + len(options.text) + int(os.environ["JOB_MIB"])
             kept = buffer(mib)
             if options.exit is not None:
                 sys.exit(int(options.exit))
@@ -48,7 +48,7 @@ FILES = {
         import os
 
         # before the program is run: what is imported then, as torch is, sees its variables
-        os.environ["MIB_AT_START"] = os.environ.get("MORE_MIB", "0")
+        os.environ["JOB_MIB"] = os.environ.get("JOB_MORE_MIB", "0")
         """,
     "jobs/forever.py": """
         import torch
@@ -83,7 +83,7 @@ FILES = {
             grid: {script: ['train.py --mib=1', 'train.py --mib=2']}
           - name: environment
             script: train.py --mib=1
-            environment: {MORE_MIB: 4}
+            environment: {JOB_MORE_MIB: 4}
           - name: good-end
             script: train.py --mib=1 --exit=0
           - name: bad-end
@@ -175,7 +175,7 @@ KEPT = """
     budgets:
       - {{name: budget, gib: {gib}, script: train.py --mib=8}}
       - {{name: arguments, script: train.py --mib={mib}}}
-      - {{name: environment, script: train.py --mib=8, environment: {{MORE_MIB: '{more}'}}}}
+      - {{name: environment, script: train.py --mib=8, environment: {{JOB_MORE_MIB: '{more}'}}}}
       - {{name: module, script: other.py}}
     """
 

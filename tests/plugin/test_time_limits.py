@@ -62,13 +62,13 @@ FOR_EVER = {
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
+def run(session_of):
     files = {
         "test_bodies.py": BODIES,
         "seconds.py": SECONDS,
         "pyproject.toml": "[tool.membudget]\ntimeout = 0.1\nprocesses = 1\n",
     }
-    return session_of(files, "--membudget", f"--membudget-timeout={LIMIT}", *both_ways)
+    return session_of(files, "--membudget", f"--membudget-timeout={LIMIT}")
 
 
 @pytest.mark.parametrize("name", ["test_has_a_fifth_of_a_processor", "test_waits_for_its_compile_workers"])
