@@ -2,8 +2,9 @@
 
     python -m benchmarks.library_releases transformers 4.44.2 4.45.2 4.46.3 --with huggingface_hub==0.36.0
 
-Installs each release without its dependencies, but for those of ``--with``, in ``build/releases``. A session
-prints how each step's figure differs from that of the release before it, and why.
+Installs each release without its dependencies, but for those of ``--with``, in ``build/releases``, and
+estimates the steps with it. ``membudget diff`` then prints how each figure differs from that of the release
+before, and why.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         folder = given.to / f"{given.library}-{version}"
         install(folder / "site-packages", [f"{given.library}=={version}", *given.others])
         print(f"{given.library} {version}", flush=True)
-        statuses.append(session(given.library, folder, previous))
+        statuses.append(session(given.library, folder))
+        if previous is not None:
+            _run("pytest_membudget", "diff", str(previous), str(folder / "report.json"))
         previous = folder / "report.json"
     return max(statuses)
 
@@ -45,14 +48,17 @@ def install(folder: Path, requirements: list[str]) -> None:
         subprocess.run([*command, *requirements], check=True)
 
 
-def session(library: str, folder: Path, previous: Path | None) -> int:
-    """Estimate the library's steps with the release in ``folder``, compared with the report ``previous``."""
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "default", str(_STEPS / f"{library}_steps.py")]
-    command += ["--membudget", f"--membudget-report={folder}"]
-    if previous is not None and previous.exists():
-        command.append(f"--membudget-compare={previous}")
+def session(library: str, folder: Path) -> int:
+    """Estimate the library's steps with the release in ``folder``, with a report there; the exit status."""
+    # old releases log what pytest's handler cannot format, and warn much
+    arguments = ["-q", "-W", "ignore", "-p", "no:logging", str(_STEPS / f"{library}_steps.py"), "--membudget"]
     path = os.pathsep.join([str(folder / "site-packages"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(command, cwd=_STEPS, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+    return _run("pytest", *arguments, f"--membudget-report={folder}", PYTHONPATH=path)
+
+
+def _run(module: str, *arguments: str, **environment: str) -> int:
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(command, cwd=_STEPS, env={**os.environ, **environment}, check=False).returncode
 
 
 def _steps() -> list[Path]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_membudget.caveats import OPERATOR, READ, Caveat
-from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
+from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, PhasePeak, Timeline
 
 PEAK = PeakBytes(allocated_bytes=1536, active_bytes=2048, reserved_bytes=4096, device_bytes=8192)
 
@@ -21,7 +21,16 @@ def traced(**changes):
             Holder(
                 1000, 2, "parameters", "layers.*.weight", "src/model.py:41", "aten::empty", each_bytes=500
             ),
-            Holder(500, 1, "activations", None, None, "aten::mm", "x = self.proj(x)"),
+            Holder(500, 1, "activations", None, None, "aten::mm", "x = self.proj(x)", phase="forward"),
+        ),
+        "phase": "forward",
+        "other_phases": (
+            PhasePeak(
+                "backward",
+                1024,
+                {"gradients": 1000, "rounding": 24},
+                (Holder(1000, 1, "gradients", "w", None, "aten::mm", phase="backward"),),
+            ),
         ),
         "rank": 3,
         "caveats": (
@@ -84,6 +93,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "operator": "aten::empty",
                 "source": None,
                 "each_bytes": 500,
+                "phase": "",
             },
             {
                 "bytes": 500,
@@ -94,6 +104,7 @@ def test_json_has_the_keys_that_other_tools_read():
                 "operator": "aten::mm",
                 "source": "x = self.proj(x)",
                 "each_bytes": None,
+                "phase": "forward",
             },
         ],
         "host": None,
@@ -115,6 +126,27 @@ def test_json_has_the_keys_that_other_tools_read():
         ],
         "seconds": 1.25,
         "timeline": None,
+        "phase": "forward",
+        "other_phases": [
+            {
+                "phase": "backward",
+                "peak_bytes": 1024,
+                "components": {"gradients": 1000, "rounding": 24},
+                "holders": [
+                    {
+                        "bytes": 1000,
+                        "count": 1,
+                        "component": "gradients",
+                        "module": "w",
+                        "location": None,
+                        "operator": "aten::mm",
+                        "source": None,
+                        "each_bytes": None,
+                        "phase": "backward",
+                    }
+                ],
+            }
+        ],
     }
 
 

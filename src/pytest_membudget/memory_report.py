@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from .caveats import Caveat, caveats_in, texts_of
 from .components import COMPONENTS
 
+#: The phase of a step in which gradients are computed.
+BACKWARD: Final = "backward"
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -36,6 +38,39 @@ class Holder:
     """The text of that line, which identifies it if it has moved."""
     each_bytes: int | None = None
     """The size of each storage; None for a single one, and for several sizes."""
+    phase: str = ""
+    """The phase in which they were allocated, as of ``PhasePeak``, or ``recompute``; empty if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePeak:
+    """The moment of one phase of the step at which most was allocated."""
+
+    phase: str
+    """``forward``, ``backward`` or ``optimizer``."""
+    peak_bytes: int
+    components: Mapping[str, int]
+    """They add up to ``peak_bytes``."""
+    holders: tuple[Holder, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types only."""
+        return {
+            "phase": self.phase,
+            "peak_bytes": self.peak_bytes,
+            "components": dict(self.components),
+            "holders": _holders_json(self.holders),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PhasePeak:
+        """The inverse of ``to_json``."""
+        return cls(
+            phase=data["phase"],
+            peak_bytes=data["peak_bytes"],
+            components=_in_order(data["components"]),
+            holders=_holders_in(data),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +143,16 @@ class MemoryReport:
     """Memory over the run, if a report was requested."""
     device: str = ""
     """What it was run on: ``stand-in``, ``fake`` or ``cuda``; empty where nothing was run."""
+    phase: str = ""
+    """The phase of the peak, as of ``PhasePeak``; empty for metrics other than ``allocated``."""
+    other_phases: tuple[PhasePeak, ...] = ()
+    """The peaks of the other phases."""
+
+    def in_phase(self, phase: str) -> MemoryReport | PhasePeak | None:
+        """The peak of ``phase``; None where it is not known, or nothing was allocated then."""
+        if phase == self.phase:
+            return self
+        return next((one for one in self.other_phases if one.phase == phase), None)
 
     @property
     def peak_bytes(self) -> int:
@@ -142,19 +187,20 @@ class MemoryReport:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
         peak = {name: getattr(self.peak, name) for name in PeakBytes.__slots__}
-        holders = [{name: getattr(holder, name) for name in Holder.__slots__} for holder in self.holders]
         return {
             "kind": self.kind,
             "rank": self.rank,
             "metric": self.metric,
             "peak": peak,
             "components": dict(self.components),
-            "holders": holders,
+            "holders": _holders_json(self.holders),
             "host": self.host.to_json() if self.host is not None else None,
             **_caveats_json(self.caveats),
             "seconds": round(self.seconds, 3),
             "timeline": self.timeline.to_json() if self.timeline is not None else None,
             "device": self.device,
+            "phase": self.phase,
+            "other_phases": [one.to_json() for one in self.other_phases],
         }
 
     @classmethod
@@ -166,12 +212,14 @@ class MemoryReport:
             metric=data["metric"],
             peak=PeakBytes(**data["peak"]),
             components=_in_order(data["components"]),
-            holders=tuple(Holder(**holder) for holder in data["holders"]),
+            holders=_holders_in(data),
             host=cls.from_json(data["host"]) if data.get("host") is not None else None,
             caveats=caveats_in(data),
             seconds=data["seconds"],
             timeline=Timeline.from_json(data["timeline"]) if data.get("timeline") is not None else None,
             device=data.get("device", ""),
+            phase=data.get("phase", ""),
+            other_phases=tuple(map(PhasePeak.from_json, data.get("other_phases", ()))),
         )
 
 
@@ -188,6 +236,14 @@ def _caveats_json(caveats: Iterable[Caveat]) -> dict[str, Any]:
         "not_modelled": list(texts_of(found, missing=True)),
         "caveats": [one.to_json() for one in found],
     }
+
+
+def _holders_json(holders: Iterable[Holder]) -> list[dict[str, Any]]:
+    return [{name: getattr(holder, name) for name in Holder.__slots__} for holder in holders]
+
+
+def _holders_in(data: Mapping[str, Any]) -> tuple[Holder, ...]:
+    return tuple(Holder(**holder) for holder in data["holders"])
 
 
 def _in_order(components: Mapping[str, int]) -> dict[str, int]:

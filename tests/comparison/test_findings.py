@@ -326,6 +326,24 @@ def test_unrelated_pairs_that_are_larger_than_the_cause_come_after_it(figure, ho
     assert [size for size, *_ in rows] == [size for each in shown for size in (each, -each)]
 
 
+@pytest.mark.parametrize(
+    ("phase", "temporary", "first"),
+    [
+        ("backward", 64, "activations"),
+        ("backward", 6 * 20, "activations"),
+        ("backward", 6 * 20 + 1, "temporaries"),
+        ("recompute", 64, "temporaries"),
+        ("forward", 64, "temporaries"),
+    ],
+)
+def test_activations_come_before_what_their_backward_makes(figure, hold, phase, temporary, first):
+    """A backward's temporary is the gradient of an activation; six times as much is something else."""
+    kept = hold(20 * MIB, location="model.py:5")
+    made = hold(temporary * MIB, "temporaries", location="train.py:9", phase=phase)
+
+    assert findings(figure(kept, made), figure())[0].component == first
+
+
 def test_what_has_grown_comes_before_what_has_shrunk(figure, hold):
     gone = hold(90 * MIB, "temporaries", location="a.py:1")
     new = hold(99 * MIB, "activations", location="b.py:1")

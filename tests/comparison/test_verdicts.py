@@ -1,6 +1,7 @@
 """What has become of a test since its base; figures are whole MiB, so shares are by hand."""
 
 import datetime
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.base_results import Facts
 from pytest_membudget.comparison.verdicts import compared, with_waiver
-from pytest_membudget.results.comparison import growth_text
+from pytest_membudget.memory_report import PhasePeak
+from pytest_membudget.results.comparison import Comparison, MovedPeak, growth_text
 
 MIB = 2**20
 GIB = 2**30
@@ -34,6 +36,25 @@ def stands(row):
 def test_the_same_figure_is_unchanged(stands):
     comparison = stands(100, 100, max_growth="0%")
     assert (comparison.status, comparison.growth_bytes, comparison.reason) == ("unchanged", 0, "")
+
+
+def test_a_peak_that_has_moved_is_compared_in_its_phase_and_comes_back_from_json(row, figure, hold):
+    """At the base 90 MiB in forward and 60 in backward; at the head 100 in backward: 10 more, 40 there."""
+
+    def estimated(phase, other, *sizes):
+        held = [
+            figure(hold(size * MIB, location=name)) for name, size in zip((phase, other), sizes, strict=True)
+        ]
+        rest = PhasePeak(other, held[1].peak_bytes, held[1].components, held[1].holders)
+        return row(0, estimates=(replace(held[0], phase=phase, other_phases=(rest,)),))
+
+    found = compared(
+        estimated("backward", "forward", 100, 90), estimated("forward", "backward", 90, 60), SAME
+    )
+    assert found.growth_bytes == 10 * MIB
+    assert [(one.bytes, one.location) for one in found.findings] == [(40 * MIB, "backward")]
+    assert found.moved_peak == MovedPeak("backward", "forward", "backward", 100 * MIB, 60 * MIB)
+    assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
 @pytest.mark.parametrize(

@@ -37,11 +37,12 @@ ROW = {
 }  # fmt: skip
 ESTIMATE = {
     "kind": str, "rank": int, "peak": dict, "components": dict, "holders": list, "host": type(None),
-    "assumptions": list, "not_modelled": list, "caveats": list, "seconds": float,
+    "assumptions": list, "not_modelled": list, "caveats": list, "seconds": float, "phase": str,
+    "other_phases": list,
 }  # fmt: skip
 BUDGET = {"gib", "gpus", "gpu", "metric", "host_gib", "components", "max_growth"}
 PEAKS = {"allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"}
-HOLDER = {"bytes", "each_bytes", "count", "component", "module", "location", "operator", "source"}
+HOLDER = {"bytes", "each_bytes", "count", "component", "module", "location", "operator", "source", "phase"}
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_membudget.reporting.causes import cause_text, input_text
-from pytest_membudget.results.comparison import Change, Comparison
+from pytest_membudget.reporting.causes import cause_text, changes_text
+from pytest_membudget.results.comparison import Change, Comparison, MovedPeak
 
 MIB = 2**20
 GIB = 2**30
@@ -43,18 +43,26 @@ def test_what_no_holder_names_is_of_no_module_and_no_line():
     ],
 )
 def test_larger_inputs_are_said(factor, said):
-    assert input_text(Comparison("grown", input_factor=factor)) == (
+    assert changes_text(Comparison("grown", input_factor=factor)) == (
         f"Inputs are {factor} times as large, and what is computed from them {said}"
     )
 
 
 @pytest.mark.parametrize(("factor", "more"), [(1.305, "more"), (0.766, "fewer")])
 def test_larger_activations_of_the_same_inputs_are_said(factor, more):
-    assert input_text(Comparison("grown", activation_factor=factor)) == (
+    assert changes_text(Comparison("grown", activation_factor=factor)) == (
         f"Activations are {factor:.3g} times as large throughout, and inputs are not: {more} tokens or "
         "patches of each sample, or another dtype."
     )
 
 
+def test_a_peak_in_another_phase_is_said():
+    moved = MovedPeak("optimizer", "forward", "optimizer", 801 * MIB, 738 * MIB)
+    assert changes_text(Comparison("grown", moved_peak=moved, input_factor=1.5)).startswith(
+        "The peak is in the optimizer's step, at the base in the forward: the rows compare the "
+        "optimizer's step, which took 0.72 GiB and takes 0.78 GiB. Inputs are 1.5 times"
+    )
+
+
 def test_without_larger_inputs_nothing_is_said_of_them():
-    assert input_text(Comparison("grown")) == ""
+    assert changes_text(Comparison("grown")) == ""

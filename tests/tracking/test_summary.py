@@ -158,13 +158,15 @@ def test_a_holder_says_what_where_and_by_which_operator(story):
         at=("/home/ada/project/src/model.py", 41),
     )
     assert story.report().holders == (
-        Holder(1000, 1, "buffers", "layers.0.attention", "src/model.py:41", "aten::mm"),
+        Holder(1000, 1, "buffers", "layers.0.attention", "src/model.py:41", "aten::mm", phase="forward"),
     )
 
 
 def test_a_holder_without_a_place_says_none(story):
     story.born(1000)
-    assert story.report().holders == (Holder(1000, 1, "temporaries", None, None, "aten::empty"),)
+    assert story.report().holders == (
+        Holder(1000, 1, "temporaries", None, None, "aten::empty", phase="forward"),
+    )
 
 
 def test_the_name_of_a_parameter_goes_before_the_module_it_was_made_in(story):
@@ -176,7 +178,9 @@ def test_layers_that_differ_in_their_number_alone_are_one_holder(story):
     for layer in range(3):
         story.born(1000, role=components.PARAMETERS, name=f"layers.{layer}.weight")
     [holder] = story.report().holders
-    assert holder == Holder(3000, 3, "parameters", "layers.*.weight", None, "aten::empty", each_bytes=1000)
+    assert holder == Holder(
+        3000, 3, "parameters", "layers.*.weight", None, "aten::empty", each_bytes=1000, phase="forward"
+    )
 
 
 def test_tensors_of_several_sizes_have_no_size_of_each(story):
@@ -267,3 +271,39 @@ def test_what_the_device_had_less_is_taken_off_the_rounding(step):
     assert report.components["unattributed"] == 0
     assert report.components["rounding"] == 24 + 424 + 412 - 512
     assert sum(report.components.values()) == report.peak_bytes
+
+
+# The peaks of the other phases
+
+
+def test_each_phase_has_its_own_peak(step):
+    report = step.report()
+    forward, optimizer = report.other_phases
+
+    assert (report.phase, forward.phase, optimizer.phase) == ("backward", "forward", "optimizer")
+    assert forward.peak_bytes == 12 * MIB + 1024 + 512
+    assert without_zeros(forward.components) == {
+        "parameters": 1000,
+        "activations": 12 * MIB,
+        "inputs": 100,
+        "rounding": 24 + 412,
+    }
+    assert optimizer.peak_bytes == 14 * MIB + 2560
+    assert [holder.bytes for holder in optimizer.holders] == [14 * MIB, 1000, 600, 100]
+    assert [holder.phase for holder in optimizer.holders] == ["optimizer", "forward", "backward", "forward"]
+
+
+def test_recomputation_belongs_to_its_backward(story):
+    story.born(512, "aten::mm")
+    story.born(512, "aten::add", phase=Phase.RECOMPUTE)
+    report = story.report()
+
+    assert (report.phase, report.peak_bytes) == ("backward", 1024)
+    assert [(one.phase, one.peak_bytes) for one in report.other_phases] == [("forward", 512)]
+    assert [holder.phase for holder in report.holders] == ["forward", "recompute"]
+
+
+@pytest.mark.parametrize("metric", ["reserved", "device"])
+def test_reserved_memory_is_of_no_phase(step, metric):
+    report = step.report(metric)
+    assert (report.phase, report.other_phases) == ("", ())

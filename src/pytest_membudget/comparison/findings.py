@@ -16,9 +16,10 @@ from ..components import (
     TEMPORARIES,
     WORKSPACES,
 )
-from ..memory_report import MemoryReport, module_pattern
+from ..memory_report import BACKWARD, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
 from .matching import Pair, matching_of
+from .phases import Held
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
 #: small for a row. All three are choices of presentation.
@@ -29,14 +30,13 @@ _NEGLIGIBLE = 0.005
 _ROUNDING = 0.01
 #: Components that grow with the number of samples, or with a power of it.
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
-#: What a parameter entails, at most so many times its size: Adam's fp32 states and copy of a bf16 one.
-_OF_PARAMETERS = (GRADIENTS, OPTIMIZER_STATES)
-_MOST_OF_PARAMETERS = 6
+#: What a row entails has at most so many times its size: Adam's fp32 states and copy of a bf16 parameter.
+_MOST_TIMES = 6
 #: So few activations that have grown by one factor are separate causes.
 _FEW = 4
 
 
-def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
+def findings(head: Held, base: Held) -> tuple[Change, ...]:
     """The rows that explain the growth from the figure ``base`` to ``head``, its causes first.
 
     Their bytes add up to 90% of it or more. Empty if both take the same: only names of holders differ then.
@@ -57,7 +57,7 @@ def findings(head: MemoryReport, base: MemoryReport) -> tuple[Change, ...]:
     return tuple(_explaining(components, growth_bytes) or _with_others(components, growth_bytes))
 
 
-def input_factor(head: MemoryReport, base: MemoryReport) -> float | None:
+def input_factor(head: Held, base: Held) -> float | None:
     """How many times as large all inputs are, where that explains the growth; else None.
 
     What is computed from them is then larger by the same factor, or by its square: attention's scores, by the
@@ -84,7 +84,7 @@ def input_factor(head: MemoryReport, base: MemoryReport) -> float | None:
     return factor if explains and constant_bytes <= sum(old for _, old in scaled) * _UNEXPLAINED else None
 
 
-def activation_factor(head: MemoryReport, base: MemoryReport) -> float | None:
+def activation_factor(head: Held, base: Held) -> float | None:
     """How many times as large all activations are, where inputs are not and that explains the growth.
 
     So it is where an image is cut into more patches, or a text padded to a longer sequence. Holders that have
@@ -123,6 +123,7 @@ def _change(pair: Pair) -> Change:
         base_location=base.location if base is not None else None,
         operator=holder.operator,
         source=(pair.head or holder).source,
+        phase=holder.phase,
     )
 
 
@@ -174,17 +175,30 @@ def _with_others(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
 def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
     """The largest first; changes with the growth's sign before those with the other.
 
-    Gradients and optimizer states follow the parameters that they are of, though they may be larger.
+    What other rows entail follows them, though it may be larger: see ``_entailed_by``.
     """
-    grown = [row for row in rows if (row.bytes > 0) == (growth_bytes > 0)]
-    parameter_bytes = max((abs(row.bytes) for row in grown if row.component == PARAMETERS), default=0)
+    largest: Counter[str] = Counter()
+    for row in rows:
+        if (row.bytes > 0) == (growth_bytes > 0):
+            largest[row.component] = max(largest[row.component], abs(row.bytes))
 
     def order(row: Change) -> tuple[bool, int, bool]:
-        follows = row.component in _OF_PARAMETERS and abs(row.bytes) <= _MOST_OF_PARAMETERS * parameter_bytes
-        size = min(parameter_bytes, abs(row.bytes)) if follows else abs(row.bytes)
+        cause_bytes = largest[_entailed_by(row)]
+        follows = abs(row.bytes) <= _MOST_TIMES * cause_bytes
+        size = min(cause_bytes, abs(row.bytes)) if follows else abs(row.bytes)
         return (row.bytes > 0) != (growth_bytes > 0), -size, follows
 
     return sorted(rows, key=order)
+
+
+def _entailed_by(row: Change) -> str:
+    """The component that entails the row's; empty for none.
+
+    Parameters have gradients and optimizer states, and a backward computes gradients of activations.
+    """
+    if row.component in (GRADIENTS, OPTIMIZER_STATES):
+        return PARAMETERS
+    return ACTIVATIONS if row.component == TEMPORARIES and row.phase == BACKWARD else ""
 
 
 def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:

@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..memory_report import Holder, MemoryReport, module_pattern
+from ..memory_report import Holder, module_pattern
+from .phases import Held
 
 _NAME = re.compile(r"[^\W\d]\w*")
 #: A holder that only one list of the largest has may have been too small for the other list. It counts as
@@ -48,7 +49,7 @@ class HolderMatching:
 _Key = Callable[[Holder], Hashable | None]
 
 
-def matching_of(head: MemoryReport, base: MemoryReport) -> HolderMatching:
+def matching_of(head: Held, base: Held) -> HolderMatching:
     """The holders of ``head`` and ``base``, matched by the surest keys first."""
     pairs = [*(Pair(one, None) for one in head.holders), *(Pair(None, one) for one in base.holders)]
     for key in _SAME:
@@ -68,7 +69,7 @@ def matching_of(head: MemoryReport, base: MemoryReport) -> HolderMatching:
     return HolderMatching(tuple(left), rest)
 
 
-def _may_be_unlisted(pair: Pair, head: MemoryReport, base: MemoryReport) -> bool:
+def _may_be_unlisted(pair: Pair, head: Held, base: Held) -> bool:
     """Whether the other side may have the holder too: reports name only the largest."""
     if pair.head is not None and pair.base is not None:
         return False

@@ -33,6 +33,7 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 from .base.base_results import Facts
 from .findings import activation_factor, findings, input_factor
+from .phases import moved_peak, same_phase
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
 _SHRUNK_SHARE = 0.01
@@ -84,14 +85,16 @@ def _plain_name(name: str) -> str:
 
 
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
+    compared_peaks = same_phase(head, base)
     return replace(
         comparison,
         base_bytes=base.peak_bytes,
         head_bytes=head.peak_bytes,
         growth_bytes=head.peak_bytes - base.peak_bytes,
-        input_factor=input_factor(head, base),
-        activation_factor=activation_factor(head, base),
-        findings=findings(head, base),
+        input_factor=input_factor(*compared_peaks),
+        activation_factor=activation_factor(*compared_peaks),
+        findings=findings(*compared_peaks) if head.peak_bytes != base.peak_bytes else (),
+        moved_peak=moved_peak(head, base),
         base_components=dict(base.components),
         base_timeline=base.timeline,
     )

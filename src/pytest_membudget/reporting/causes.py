@@ -8,12 +8,14 @@ from functools import partial
 
 from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
-from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison
+from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison, MovedPeak
 from ..units import gib_text
 from .terminal.fitting import cut_end, cut_middle
 
 #: Indentation of the lines below a size.
 _INDENT = " " * 6
+#: As texts call the phases of a step.
+_PHASES = {"forward": "forward", "backward": "backward", "optimizer": "optimizer's step"}
 Cause = Holder | Change
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
@@ -124,10 +126,25 @@ def _at(location: str | None, code: Code) -> str:
 def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
     """The rows that explain the growth since the base, for a terminal."""
     rows = cause_lines(comparison.findings, width)
-    return [*rows, *textwrap.wrap(input_text(comparison), width)]
+    return [*rows, *textwrap.wrap(changes_text(comparison), width)]
 
 
-def input_text(comparison: Comparison) -> str:
+def changes_text(comparison: Comparison) -> str:
+    """What the rows do not say themselves: which phase they compare, and what they all have in common."""
+    return " ".join(filter(None, (_moved_peak_text(comparison.moved_peak), _factor_text(comparison))))
+
+
+def _moved_peak_text(moved: MovedPeak | None) -> str:
+    if moved is None:
+        return ""
+    now, before, compared = (_PHASES[name] for name in (moved.head, moved.base, moved.compared))
+    return (
+        f"The peak is in the {now}, at the base in the {before}: the rows compare the {compared}, which took "
+        f"{gib_text(moved.base_bytes)} and takes {gib_text(moved.head_bytes)}."
+    )
+
+
+def _factor_text(comparison: Comparison) -> str:
     """The sentence for growth that larger inputs explain, or more of each; empty if they do not."""
     factor, activations = comparison.input_factor, comparison.activation_factor
     if activations is not None:

@@ -24,7 +24,7 @@ from ..results.lock import OUTDATED, RAISE_COMMAND, UPDATE_COMMAND
 from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import gib_text
-from .causes import Cause, Code, input_text
+from .causes import Cause, Code, changes_text
 from .document.reading import Document
 from .marks import SMALL
 
@@ -207,7 +207,7 @@ def _growth_text(one: ReportedTest, code: Code) -> str:
         f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})"
         f"{versions and f', with {versions}'}."
     )
-    return " ".join(filter(None, (text, input_text(comparison))))
+    return " ".join(filter(None, (text, changes_text(comparison))))
 
 
 def to_do(one: ReportedTest, code: Code) -> str:

@@ -64,6 +64,22 @@ class Change:
     """Head minus base of the line at ``location``, where there are several."""
     source: str | None = None
     """The text of the line at ``location``; of what is gone, at ``base_location``."""
+    phase: str = ""
+    """As of a holder; of several lines that of the largest change."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPeak:
+    """The peaks of head and base are in different phases, so that one phase of both is compared."""
+
+    head: str
+    """The phase of the head's peak: ``forward``, ``backward`` or ``optimizer``."""
+    base: str
+    compared: str
+    """The phase of the larger of both peaks, which ``findings`` compare."""
+    head_bytes: int
+    """The head's peak in that phase."""
+    base_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +124,30 @@ class Comparison:
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
     activation_factor: float | None = None
     """How many times as large all activations are, where the inputs are not and that explains the growth."""
+    moved_peak: MovedPeak | None = None
+    """Where the peak is in another phase than at the base."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types only."""
-        timeline, components = self.base_timeline, self.base_components
+        timeline, components, moved = self.base_timeline, self.base_components, self.moved_peak
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "findings": [asdict(change) for change in self.findings],
             "base_components": dict(components) if components is not None else None,
             "base_timeline": timeline.to_json() if timeline is not None else None,
+            "moved_peak": asdict(moved) if moved is not None else None,
             "distributions": [asdict(change) for change in self.distributions],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Comparison:
         """The inverse of ``to_json``; keys that are missing have their defaults."""
-        timeline = data.get("base_timeline")
+        timeline, moved = data.get("base_timeline"), data.get("moved_peak")
         return cls(
             findings=tuple(Change(**change) for change in data.get("findings", ())),
             base_components=data.get("base_components"),
             base_timeline=Timeline.from_json(timeline) if timeline is not None else None,
+            moved_peak=MovedPeak(**moved) if moved is not None else None,
             distributions=tuple(VersionChange(**change) for change in data.get("distributions", ())),
             **{name: data[name] for name in _PLAIN if name in data},
         )

@@ -55,7 +55,8 @@ class Ledger:
         self.live: dict[int, Record] = {}
         self.marks: list[int] = []
         self.root_call_ends: dict[int, int] = {}
-        self.allocated_peak = Peak()
+        #: of allocated memory, the peak of each phase; recomputation belongs to its backward
+        self.phase_peaks = {phase: Peak() for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)}
         self.reserved_peak = Peak()
         #: kept here: ``torch.cuda.reset_peak_memory_stats`` in a test resets the allocator's own
         self.peak_active_bytes = 0
@@ -66,6 +67,11 @@ class Ledger:
         #: held while a thread allocates or frees; deaths are queued meanwhile
         self._busy = False
         self._dead: deque[Record] = deque()
+
+    @property
+    def allocated_peak(self) -> Peak:
+        """The moment at which most was allocated, the first of several."""
+        return max(self.phase_peaks.values(), key=lambda peak: (peak.totals.allocated_bytes, -peak.at))
 
     def born(self, key: int, record: Record, stream: int = 0) -> None:
         """Record a new storage of ``record.requested_bytes`` under ``key``.
@@ -89,8 +95,10 @@ class Ledger:
         record.birth = self.clock
         self.live[key] = record
         allocator = self.allocator
-        if allocator.allocated_bytes > self.allocated_peak.totals.allocated_bytes:
-            self.allocated_peak.move(self.clock, self._totals())
+        phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
+        peak = self.phase_peaks[phase]
+        if allocator.allocated_bytes > peak.totals.allocated_bytes:
+            peak.move(self.clock, self._totals())
         self.peak_active_bytes = max(self.peak_active_bytes, allocator.active_bytes)
         if allocator.reserved_bytes > self.reserved_peak.totals.reserved_bytes:
             self.reserved_peak.move(self.clock, self._totals())
@@ -120,7 +128,7 @@ class Ledger:
         self.clock += 1
         record.death = self.clock
         record.block = None
-        for peak in (self.allocated_peak, self.reserved_peak):
+        for peak in (*self.phase_peaks.values(), self.reserved_peak):
             if record.birth <= peak.at:
                 peak.died_since.append(record)
         for call in self.on_death:

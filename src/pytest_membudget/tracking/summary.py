@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import linecache
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from .. import components
 from ..caveats import HOW, Caveat
-from ..memory_report import Holder, MemoryReport, PeakBytes, module_pattern
+from ..memory_report import Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
 from ..units import MIB
 from .host import HostLedger
 from .ledger import Ledger, Peak
@@ -59,7 +59,7 @@ def memory_report(
     ``lives``: of the ledger's storages, for a timeline.
     """
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
-    alive = [(record, ledger.component_of(record)) for record in ledger.alive_at(peak)]
+    alive = _alive(ledger, peak)
     outside = {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes}
     own = _peaks(ledger, sum(outside.values()))
     sums = _components(alive, peak, metric, outside)
@@ -78,6 +78,8 @@ def memory_report(
         caveats=tuple(caveats),
         seconds=seconds,
         timeline=lives.timeline(peak.at) if lives is not None else None,
+        phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
+        other_phases=tuple(_other_phases(ledger, root, holders)) if metric == "allocated" else (),
     )
 
 
@@ -88,6 +90,19 @@ def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport
     return memory_report(
         ledger, metric="allocated", context_bytes=0, root=root, rank=rank, caveats=(_ONLY_TENSORS,)
     )
+
+
+def _other_phases(ledger: Ledger, root: str, holders: int) -> Iterator[PhasePeak]:
+    """The peaks of the phases in which something was allocated, without the largest."""
+    for phase, peak in ledger.phase_peaks.items():
+        if peak is not ledger.allocated_peak and peak.totals.allocated_bytes:
+            alive = _alive(ledger, peak)
+            sums = _components(alive, peak, "allocated", {})
+            yield PhasePeak(phase.value, peak.totals.allocated_bytes, sums, _holders(alive, root, holders))
+
+
+def _alive(ledger: Ledger, peak: Peak) -> list[tuple[Record, str]]:
+    return [(record, ledger.component_of(record)) for record in ledger.alive_at(peak)]
 
 
 def _peaks(ledger: Ledger, outside_bytes: int) -> PeakBytes:
@@ -118,14 +133,13 @@ def _components(
 def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Holder, ...]:
     sizes: dict[_Group, list[int]] = {}
     modules: dict[_Group, set[str | None]] = {}
-    lines: dict[_Group, str | None] = {}
+    first: dict[_Group, Record] = {}
     for record, component in alive:
         path = record.name or record.module
         group = _Group(component, module_pattern(path), _location(record, root), record.operator)
         sizes.setdefault(group, []).append(record.requested_bytes)
         modules.setdefault(group, set()).add(path)
-        if group not in lines:
-            lines[group] = _source_line(record)
+        first.setdefault(group, record)
     return tuple(
         Holder(
             bytes=sum(each),
@@ -134,8 +148,9 @@ def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Hol
             module=_shown_module(modules[group], group.module),
             location=group.location,
             operator=group.operator,
-            source=lines[group],
+            source=_source_line(first[group]),
             each_bytes=each[0] if len(each) > 1 and len(set(each)) == 1 else None,
+            phase=first[group].phase.value,
         )
         for group, each in sorted(sizes.items(), key=lambda entry: -sum(entry[1]))[:most]
     )

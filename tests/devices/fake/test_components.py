@@ -7,6 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from pytest_membudget.comparison.findings import findings
+from pytest_membudget.comparison.phases import same_phase
+
 MIB = 2**20
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 
@@ -334,3 +337,37 @@ def test_holders_name_module_line_and_operator(trace):
     assert weights.bytes == 2 * MIB
     assert weights.location.startswith("test_components.py:")
     assert weights.operator.startswith("aten::empty")
+
+
+# The phases' peaks, and what a comparison makes of them
+
+
+def loss_of(dtype):
+    hidden = torch.randn(1024, 4096, device="cuda", dtype=torch.bfloat16, requires_grad=True)  # 8 MiB
+    logits = hidden * 2
+    labels = torch.zeros(1024, dtype=torch.long, device="cuda")
+    torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")  # of the forward alone
+    nn.functional.cross_entropy(logits.to(dtype), labels).backward()
+
+
+def loss_in_bf16():
+    loss_of(torch.bfloat16)
+
+
+def loss_in_fp32():
+    loss_of(torch.float32)
+
+
+def test_a_loss_in_fp32_moves_the_peak_to_the_backward_and_is_the_first_row(trace):
+    """Forward: 8 + 8 + 30 MiB, or 8 + 8 + 16 + 16; then log_softmax's result, its gradient, its input's."""
+    base, head = (trace(body).report for body in (loss_in_bf16, loss_in_fp32))
+    assert (base.phase, base.peak_bytes // MIB) == ("forward", 2 * 8 + 30)
+    assert (head.phase, head.peak_bytes // MIB) == ("backward", 2 * 8 + 3 * 16)
+    assert [(one.phase, one.peak_bytes // MIB) for one in head.other_phases] == [("forward", 2 * 8 + 2 * 16)]
+
+    first, *others = findings(*same_phase(head, base))
+    assert (first.bytes, first.component, first.operator) == (8 * MIB, "activations", "aten::_log_softmax")
+    assert first.source == "nn.functional.cross_entropy(logits.to(dtype), labels).backward()"
+    assert [(one.bytes, one.component, one.phase) for one in others] == 2 * [
+        (8 * MIB, "temporaries", "backward")
+    ]

@@ -46,6 +46,7 @@ _HOLDER = Keys(
         "location": _OPTIONAL_PLACE,
         "source": _OPTIONAL_PLACE,
         "each_bytes": (Maybe(SIZE), _none),
+        "phase": (Text(20), str),
     },
 )
 _PEAK = Keys({f"{name}_bytes": SIZE for name in ("allocated", "active", "reserved", "device")})
@@ -58,6 +59,9 @@ _FIGURE_KEYS: Mapping[str, JsonShape] = {
     "holders": JsonList(_HOLDER),
 }
 _CAVEAT = Keys({"kind": WORD, "text": _LINES}, {"bound_bytes": (Maybe(SIZE), _none)})
+_PHASE_PEAK = Keys(
+    {"phase": WORD, "peak_bytes": SIZE, "components": MapOf(WORD, _CHANGE), "holders": JsonList(_HOLDER)}
+)
 _FIGURE_MORE: dict[str, tuple[JsonShape, Callable[[], Any]]] = {
     "assumptions": (JsonList(_LINES), list),
     "not_modelled": (JsonList(_LINES), list),
@@ -65,6 +69,8 @@ _FIGURE_MORE: dict[str, tuple[JsonShape, Callable[[], Any]]] = {
     "seconds": (_NUMBER, float),
     "timeline": (Maybe(_TIMELINE), _none),
     "device": (Text(20), str),
+    "phase": (Text(20), str),
+    "other_phases": (JsonList(_PHASE_PEAK, 10), list),
 }
 _HOST = Keys(_FIGURE_KEYS, _FIGURE_MORE)
 _FIGURE = Keys(_FIGURE_KEYS, {**_FIGURE_MORE, "host": (Maybe(_HOST), _none)})
@@ -92,8 +98,10 @@ _FINDING = Keys(
         "lines": (Of(whole(1, most=10**9)), lambda: 1),
         "largest_bytes": (Maybe(_CHANGE), _none),
         "source": _OPTIONAL_PLACE,
+        "phase": (Text(20), str),
     },
 )
+_MOVED_PEAK = Keys({"head": WORD, "base": WORD, "compared": WORD, "head_bytes": SIZE, "base_bytes": SIZE})
 _VERSION = Keys({"name": _NAME}, {"base": _OPTIONAL_PLACE, "head": _OPTIONAL_PLACE})
 _COMPARISON = Keys(
     {"status": Of(Choice(STATUSES))},
@@ -105,6 +113,7 @@ _COMPARISON = Keys(
         "suggested_gib": (Maybe(_NUMBER), _none),
         "input_factor": (Maybe(_NUMBER), _none),
         "activation_factor": (Maybe(_NUMBER), _none),
+        "moved_peak": (Maybe(_MOVED_PEAK), _none),
         "findings": (JsonList(_FINDING, 1000), list),
         "base_components": (Maybe(MapOf(WORD, _CHANGE)), _none),
         "base_timeline": (Maybe(_TIMELINE), _none),
