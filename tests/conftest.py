@@ -81,7 +81,7 @@ class Run:
         self.folder = folder
         self.args = args
         self.report_path = folder / "membudget" / "report.json"
-        shared = {**_outer(), **_NO_GPU, "COLUMNS": "200"}  # where the table has all columns and whole names
+        shared = {**_outer(), **_NO_GPU, "COLUMNS": "1000"}  # where the table is whole and no line is folded
         done = subprocess.run(
             [*_WARM.command(shared), *_NO_PLUGINS, "--junitxml=junit.xml", *args],
             cwd=folder,

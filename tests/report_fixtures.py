@@ -163,9 +163,11 @@ def document(raw):
 
 
 @pytest.fixture
-def command(tmp_path, capsysbinary):
+def command(tmp_path, capsysbinary, monkeypatch):
     """``command(report, "--format=junit")`` runs the command: its status, output and errors."""
     from pytest_membudget.commands.main import main
+
+    monkeypatch.setenv("COLUMNS", "1000")  # an error is one line
 
     def run(report, *arguments):
         path = tmp_path / "report.json"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,16 +138,23 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if not (config.getoption("membudget") or config.getoption("membudget_all")):
         if config.getoption("membudget_update"):
-            raise pytest.UsageError("--membudget-update needs --membudget")
+            raise _usage_error("--membudget-update needs --membudget")
         config.pluginmanager.register(_Skip(), SKIP)
         return
     _refuse_launcher()
     try:
         gate = _gate_of(config)
     except UsageMistake as error:
-        raise pytest.UsageError(str(error)) from error
+        raise _usage_error(str(error)) from error
     if config.pluginmanager.register(gate, GATE) is None:
-        raise pytest.UsageError("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
+        raise _usage_error("--membudget needs the plugin membudget-gate: leave -p no:membudget-gate out")
+
+
+def _usage_error(text: str) -> pytest.UsageError:
+    """``text`` in the width of the terminal, behind pytest's ``ERROR:``."""
+    from .reporting.terminal.fitting import folded
+
+    return pytest.UsageError("\n".join(folded([text], shutil.get_terminal_size().columns - len("ERROR: "))))
 
 
 def _marker_help() -> str:
@@ -159,7 +167,7 @@ def _refuse_launcher() -> None:
     """Refuse a session that torchrun, or another launcher, has started as one of several ranks."""
     world_size = os.environ.get("WORLD_SIZE", "")
     if "RANK" in os.environ and world_size.isdecimal() and int(world_size) > 1:
-        raise pytest.UsageError(
+        raise _usage_error(
             f"a launcher has started this session as one of {world_size} ranks (RANK and WORLD_SIZE say so): "
             "run pytest --membudget itself without the launcher; tests with gpus=N start their own ranks"
         )

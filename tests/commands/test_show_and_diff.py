@@ -42,7 +42,10 @@ def test_show_has_what_the_session_knew(printed, raw, row):
 
     assert " 7.00 of 8.00 GiB" in next(line for line in lines if line.endswith("within"))
     assert "Peak memory:" not in lines
-    assert ", 1 from cache)" in lines[-1]
+    assert lines[-2:] == [
+        "1 estimated (1 within, 0 over, 1 from cache), 1 without an estimate, 0 measured",
+        "  (no CUDA)",
+    ]
 
 
 def test_show_lists_all_tests_with_v(printed, raw, row):
@@ -78,8 +81,9 @@ def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
     head = raw(larger("a.py::test_a"), row("a.py::test_new"), distributions={"peft": "2"})
     lines = printed("diff", base, head)
 
-    assert lines[:3] == [
-        "grown and allowed: a.py::test_a takes 1.00 GiB (25.0%) more than at the base, with peft 1 -> 2",
+    assert lines[:4] == [
+        "grown and allowed: a.py::test_a takes 1.00 GiB (25.0%) more than at the base,",
+        "  with peft 1 -> 2",
         "  +1.00 GiB  activations",
         "      src/model.py:57 (aten::mm): y = f(x)",
     ]

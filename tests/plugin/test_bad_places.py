@@ -47,7 +47,7 @@ def run(command, folder, **variables):
     return subprocess.run(
         command,
         cwd=folder,
-        env={**outer, "CUDA_VISIBLE_DEVICES": "", **variables},
+        env={**outer, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "1000", **variables},
         capture_output=True,
         encoding="utf-8",
         errors="replace",

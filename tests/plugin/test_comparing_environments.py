@@ -75,7 +75,7 @@ def session(tmp_path_factory):
         [str(after), "-m", "pytest", *plugin, "--membudget", "--membudget-report=report",
          f"--membudget-compare=python:{os.path.relpath(before, folder / 'project')}"],
         cwd=folder / "project",
-        env={**outer, "CUDA_VISIBLE_DEVICES": ""},
+        env={**outer, "CUDA_VISIBLE_DEVICES": "", "COLUMNS": "1000"},
         capture_output=True,
         text=True,
         timeout=600,

@@ -410,7 +410,7 @@ def test_snapshots_that_cannot_be_written_are_told_and_change_no_result(pytester
     result = pytester.runpytest_subprocess("--membudget", "--membudget-report=out", *workers)
 
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["membudget: 2 of the snapshots could not be written: *out/snapshots*"])
+    result.stdout.fnmatch_lines(["membudget: 2 of the snapshots could not be written: *"])
     rows = json.loads(pytester.path.joinpath("out/report.json").read_text())["tests"]
     assert [row["snapshot"] for row in rows] == [None, None]
     assert all("snapshots" in row["snapshot_error"] for row in rows)

@@ -95,7 +95,7 @@ def test_the_table_shows_both_and_their_ratio(run):
 def test_the_failure_shows_them_component_by_component(run):
     lines = [line.split() for line in run.text("test_over").splitlines()]
 
-    assert ["analytic", "traced", "analytic/traced"] in lines
+    assert ["analytic", "traced", "ratio"] in lines
     [total] = [line for line in lines if line[:2] == ["=", "total"]]
     assert total[4:6] == ["0.50", "GiB"]
     assert any(line[:1] == ["optimizer_states"] for line in lines)

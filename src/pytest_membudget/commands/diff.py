@@ -15,7 +15,7 @@ from ..reporting.terminal.console import changed_lines
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from .arguments import Subcommands
-from .terminal import print_table, terminal_width
+from .terminal import print_lines, print_table, terminal_width
 
 
 def add_to(commands: Subcommands) -> None:
@@ -35,8 +35,7 @@ def _run(options: argparse.Namespace) -> int:
     before, now = (base_of_document(read_document(path)) for path in (options.base, options.head))
     results = [_compared(result, before, now) for result in now.results.values()]
     session = _session(str(options.base), results, before, now)
-    for line in changed_lines(results, terminal_width()):
-        print(line)
+    print_lines(changed_lines(results, terminal_width()))
     print_table(results, session, is_verbose=options.verbose)
     return 0
 

@@ -13,6 +13,7 @@ from ..histories.comparison import sides
 from ..histories.reading import read_snapshot, window_from
 from ..histories.text import comparison_lines
 from .arguments import Subcommands
+from .terminal import print_lines
 
 
 def add_to(commands: Subcommands) -> None:
@@ -40,6 +41,5 @@ def _run(options: argparse.Namespace) -> int:
     virtual_start = options.virtual_from or options.start
     if virtual_start is not None:
         second = window_from(second, virtual_start, str(options.virtual))
-    for line in comparison_lines(*sides(first, second), ("recorded", "virtual")):
-        print(line)
+    print_lines(comparison_lines(*sides(first, second), ("recorded", "virtual")))
     return 0

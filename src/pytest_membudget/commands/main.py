@@ -9,9 +9,11 @@ from typing import Final
 
 from .. import __version__
 from ..errors import UsageMistake
+from ..reporting.terminal.fitting import folded
 from . import diff, histories, report, show
 from .bisect import command as bisect
 from .fit import command as fit
+from .terminal import terminal_width
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2
@@ -28,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except UsageMistake as error:
-        print(f"membudget: {error}", file=sys.stderr)
+        for line in folded([f"membudget: {error}"], terminal_width()):
+            print(line, file=sys.stderr)
         return UNUSABLE
     except KeyboardInterrupt:
         print("membudget: interrupted", file=sys.stderr)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..reporting.terminal.console import comparison_notices, summary_lines
+from ..reporting.terminal.fitting import folded
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 
@@ -26,11 +27,18 @@ def painted(text: str, colour: str) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print ``lines`` as they come, folded to the width of the terminal."""
+    for line in folded(lines, terminal_width()):
+        print(line, flush=True)
+
+
 def print_table(results: Sequence[TestResult], compared: ComparedSession | None, *, is_verbose: bool) -> None:
     """Print the summary of ``results``; with ``is_verbose`` all of them, however many."""
     unchecked = {result.nodeid: result.reason for result in results if result.verdict == "skipped"}
     notes = {result.nodeid: "expected" for result in results if result.expected}
     width = terminal_width()
     lines = summary_lines(results, unchecked, notes, 0, width=width, paint=painted, is_verbose=is_verbose)
-    for line in (*comparison_notices(compared), *lines):
+    print_lines(comparison_notices(compared))
+    for line in lines:
         print(line)

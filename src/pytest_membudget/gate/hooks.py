@@ -20,6 +20,7 @@ from ..lock.locking import Locking
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
+from ..reporting.terminal.fitting import folded
 from ..results.test_result import TestResult
 from .collected import Collected
 from .estimators import choose_estimators
@@ -95,11 +96,12 @@ class Gate:
         if self._choice.is_given:
             self._summary.add(f"membudget: {self._choice.header}", is_bad=True)
 
-    def pytest_report_header(self) -> str:
-        """One line in the header: device, card and options."""
+    def pytest_report_header(self) -> list[str]:
+        """In the header: device, card and options."""
         base = self._comparing.plan.shown
         strict = "; strict: what is not checked fails" if self._settings.strict else ""
-        return f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
+        header = f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
+        return [*folded([header], self._config.get_terminal_writer().fullwidth)]
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Record all tests, before deselection."""

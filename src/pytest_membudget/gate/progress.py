@@ -7,6 +7,8 @@ from types import TracebackType
 
 import pytest
 
+from ..reporting.terminal.fitting import folded
+
 #: Seconds between two lines where lines cannot be rewritten.
 _INTERVAL = 10.0
 
@@ -39,7 +41,8 @@ class ProgressLine:
             shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
             self._reporter.rewrite(text + shown, erase=True)
         elif not self._quiet and time.monotonic() - self._printed > _INTERVAL:
-            self._reporter.write_line(text + nodeid)
+            for line in folded([text + nodeid], self._config.get_terminal_writer().fullwidth):
+                self._reporter.write_line(line)
             self._printed = time.monotonic()
 
     def __exit__(

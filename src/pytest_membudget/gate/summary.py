@@ -77,6 +77,7 @@ class Summary:
         """The table; where no test runs, also the failures."""
         from ..reporting.agreement import disagreements
         from ..reporting.terminal.console import summary_lines
+        from ..reporting.terminal.fitting import folded
 
         known = self._results
         results, unchecked, not_run = known.in_order(), known.unchecked(), known.not_run()
@@ -88,30 +89,32 @@ class Summary:
             for result in known.failing():
                 reporter.line(f"{result.nodeid}\n{failure_text(result)}\n", red=True)
         terminal = self._config.get_terminal_writer()
+        width = terminal.fullwidth
         for line in summary_lines(
             results,
             unchecked,
             known.notes(),
             len(not_run),
-            width=terminal.fullwidth,
+            width=width,
             paint=lambda text, colour: terminal.markup(text, **{colour: True}),
             is_verbose=self._config.get_verbosity() > 0,
         ):
             reporter.line(line)
-        if without_memory:
-            tests = (
-                "1 test without a mark takes"
-                if without_memory == 1
-                else f"{without_memory} tests without a mark take"
-            )
-            reporter.line(f"{tests} no GPU memory: skipped")
+        below = [(line, "") for line in _without_memory_lines(without_memory)]
         for result in results:
-            for text in disagreements(result, self._settings.most_disagreement):
-                reporter.line(f"disagreement: {text}", yellow=True)
-        for line in _not_cached_lines(self._not_cached):
-            reporter.line(line)
-        for text, is_bad in self._notices:
-            reporter.line(text, red=is_bad)
+            found = disagreements(result, self._settings.most_disagreement)
+            below += [(f"disagreement: {text}", "yellow") for text in found]
+        below += [(line, "") for line in _not_cached_lines(self._not_cached)]
+        below += [(text, "red" if is_bad else "") for text, is_bad in self._notices]
+        for text, colour in below:
+            for line in folded([text], width):
+                reporter.line(line, **{colour: True} if colour else {})
+
+
+def _without_memory_lines(count: int) -> Iterator[str]:
+    if count:
+        tests = "1 test without a mark takes" if count == 1 else f"{count} tests without a mark take"
+        yield f"{tests} no GPU memory: skipped"
 
 
 def _not_cached_lines(reasons: Mapping[str, str]) -> Iterator[str]:

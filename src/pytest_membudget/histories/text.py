@@ -9,8 +9,8 @@ from .comparison import Allocation, Difference, Side, differences
 from .matching import Match, matched
 
 _ROWS = 30
-_HEADERS = ("place", "operator", "request", "{first}", "{second}", "difference")
-_ALIGN = ("left", "left", "right", "right", "right", "right")
+_HEADERS = ("request", "{first}", "{second}", "difference", "place and operator")
+_ALIGN = ("right", "right", "right", "right", "left")
 
 
 def comparison_lines(first: Side, second: Side, names: tuple[str, str]) -> Iterator[str]:
@@ -65,16 +65,16 @@ def _table(rows: Sequence[Difference], names: tuple[str, str]) -> list[str]:
     headers = [header.format(first=names[0], second=names[1]) for header in _HEADERS]
     cells = [
         (
-            row.allocation.place,
-            row.operator,
             f"{row.allocation.size_bytes:,} B",
             f"x{row.first_count}",
             f"x{row.second_count}",
             f"{row.bytes / MIB:+,.3f} MiB",
+            f"{row.allocation.place} {row.operator}",
         )
         for row in rows
     ]
-    return tabulate(cells, headers, disable_numparse=True, colalign=_ALIGN).splitlines()
+    table = tabulate(cells, headers, tablefmt="plain", disable_numparse=True, colalign=_ALIGN)
+    return [line.rstrip() for line in table.splitlines()]
 
 
 def _mib(size_bytes: int) -> str:

@@ -7,8 +7,11 @@ from typing import Final
 from ..advice.trial import Advice, Trial
 from ..units import gib_text
 from .causes import Code, signed_size
+from .terminal.fitting import folded
 
 _STEPS: Final = "steps is pytest_membudget.steps"
+#: Where what to write begins, right of two sizes.
+_COLUMN: Final = 26
 
 
 def title_of(advice: Advice) -> str:
@@ -36,12 +39,13 @@ def untried_text(advice: Advice) -> str:
     return f"Not tried, the time limit was reached: {', '.join(advice.untried)}" if advice.untried else ""
 
 
-def advice_lines(advice: Advice | None) -> list[str]:
-    """The trials for a terminal, the largest saving first; empty if there are none."""
+def advice_lines(advice: Advice | None, width: int) -> list[str]:
+    """The trials for a terminal of ``width``, the largest saving first; empty if there are none."""
     if advice is None or not (advice.trials or advice.untried):
         return []
-    lines = [_line(trial, advice) for trial in advice.trials]
-    notes = (_STEPS if any("steps." in line for line in lines) else "", untried_text(advice))
+    lines = folded((_line(trial, advice) for trial in advice.trials), width, _COLUMN)
+    uses_steps = any("steps." in trial.write for trial in advice.trials)
+    notes = (_STEPS if uses_steps else "", untried_text(advice))
     return ["", f"{title_of(advice)}:", *lines, *(f"  {note}" for note in notes if note)]
 
 

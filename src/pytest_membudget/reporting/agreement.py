@@ -14,22 +14,18 @@ _NAMED = 3
 
 
 def figures_table(row: TestResult) -> list[str]:
-    """A table of ``row``'s figures by component, at least two, and the ratio of each to the next."""
+    """A table of ``row``'s figures by component, at least two, and the ratio of each two neighbours."""
     analytic, both = row.scenario_figure, row.estimate_and_measurement
     estimate = both[0] if both is not None else row.estimate_of_verdict
     figures = [one for one in (analytic, estimate, both[1] if both is not None else None) if one is not None]
-    if analytic is None:
-        heads, ratios = ["estimate", "measured"], ["ratio"]
-    else:
-        heads = [figure.kind for figure in figures]
-        ratios = [f"{one}/{other}" for one, other in pairwise(heads)]
+    heads = [figure.kind for figure in figures] if analytic is not None else ["estimate", "measured"]
     names = dict.fromkeys(name for figure in reversed(figures) for name in figure.components)
-    lines = [_title(row, figures[-1], estimate), _line("", heads, ratios, ratios)]
+    lines = [_title(row, figures[-1], estimate), _line("", heads, ["ratio"] * (len(heads) - 1))]
     for name in names:
         sizes = [figure.components.get(name, 0) for figure in figures]
         if any(sizes):
-            lines.append(_sizes_line(name, sizes, ratios))
-    total = _sizes_line(f"= {total_name(figures[-1])}", [figure.peak_bytes for figure in figures], ratios)
+            lines.append(_sizes_line(name, sizes))
+    total = _sizes_line(f"= {total_name(figures[-1])}", [figure.peak_bytes for figure in figures])
     return [*lines, total]
 
 
@@ -50,15 +46,15 @@ def _title(row: TestResult, last: MemoryReport, estimate: MemoryReport | None) -
     return peak_title(last.rank, row.gpus, other)
 
 
-def _sizes_line(name: str, sizes: list[int], ratios: list[str]) -> str:
-    shown = [f"{one / other:.3f}" if other else "" for one, other in pairwise(sizes)]
-    return _line(name, [gib_text(size) for size in sizes], shown, ratios)
+def _sizes_line(name: str, sizes: list[int]) -> str:
+    ratios = [f"{one / other:.3f}" if other else "" for one, other in pairwise(sizes)]
+    return _line(name, [gib_text(size) for size in sizes], ratios)
 
 
-def _line(name: str, cells: list[str], ratios: list[str], widths: list[str]) -> str:
-    """``ratios`` as a line of the table, each under its heading."""
-    line = f"  {name:<{_WIDTH}}" + "".join(f" {cell:>12}" for cell in cells)
-    line += "".join(f"{text:>{len(head) + 2}}" for text, head in zip(ratios, widths, strict=True))
+def _line(name: str, cells: list[str], ratios: list[str]) -> str:
+    """``cells`` as a line of the table; each of ``ratios`` right of the two that it is of."""
+    pairs = zip(cells[1:], ratios, strict=True)
+    line = f"  {name:<{_WIDTH}} {cells[0]:>12}" + "".join(f" {cell:>12}{ratio:>7}" for cell, ratio in pairs)
     return line.rstrip()
 
 

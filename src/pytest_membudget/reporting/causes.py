@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
@@ -125,8 +124,7 @@ def _at(location: str | None, code: Code) -> str:
 
 def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
     """The rows that explain the growth since the base, for a terminal."""
-    rows = cause_lines(comparison.findings, width)
-    return [*rows, *textwrap.wrap(changes_text(comparison), width)]
+    return [*cause_lines(comparison.findings, width), *filter(None, [changes_text(comparison)])]
 
 
 def changes_text(comparison: Comparison) -> str:

@@ -32,12 +32,12 @@ def tried(*outcomes, reason=""):
     ],
 )
 def test_the_verdict_says_what_was_found_and_what_was_not(outcomes, verdict):
-    assert result_lines("b", "RTX-4090", tried(*outcomes), 2)[1].endswith(f" CUDA context): {verdict}")
+    assert result_lines("b", "RTX-4090", tried(*outcomes), 2, 80)[1].endswith(f" CUDA context): {verdict}")
 
 
 def test_every_value_has_its_figure_and_those_that_fit_a_bar():
     *_, fits, too_large = result_lines(
-        "b", "RTX-4090", tried(FITS, TOO_LARGE, reason="out of memory; more"), 2
+        "b", "RTX-4090", tried(FITS, TOO_LARGE, reason="out of memory; more"), 2, 80
     )
 
     assert fits.split() == ["1", "1.00", "GiB", "1.00", "GiB", "##"]  # 40 x 1 / 23.15
@@ -72,7 +72,8 @@ def test_a_session_without_tests_is_refused_with_pytests_words(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
 
     assert main(["fit", "t.py::t", "--vary=b", "--gpu=H100-80GB"]) == 2
-    assert "estimated no test: ERROR: file or directory not found: t.py::t" in capsys.readouterr().err
+    message = " ".join(capsys.readouterr().err.split())
+    assert "estimated no test: ERROR: file or directory not found: t.py::t" in message
 
 
 def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, capsys):

@@ -52,6 +52,7 @@ def test_waiting_has_a_limit(exchange):
     [
         ("collecting\nERROR: file not found\nmore\n", "ERROR: file not found"),
         ("ImportError while loading conftest 'c.py'.\nE   x\n", "ImportError while loading conftest 'c.py'."),
+        ("ERROR: a file\n  that is folded\nmore\n", "ERROR: a file that is folded"),
         ("a\n\nthe last of it\n\n", "the last of it"),
         ("", "its run ended without output"),
     ],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from pathlib import Path
 
 from ...budgets.growth import Growth, parse_growth
 from ...errors import UsageMistake
 from ..arguments import Subcommands
 from ..sessions import report_of_session
+from ..terminal import print_lines, terminal_width
 from .commits import commits_between
 from .points import Figures, Points, figure_lines, figures_in, grown, state, step_lines, without_figures
 from .search import BAD, GOOD, Found, first_bad
@@ -48,10 +48,12 @@ def _growth(text: str) -> Growth:
 
 
 def _run(options: argparse.Namespace) -> int:
-    show = partial(print, flush=True)
-    return Bisection(
-        _points(options.good, options.bad), options.pytest_arguments, options.tolerance, show
-    ).run()
+    points = _points(options.good, options.bad)
+    return Bisection(points, options.pytest_arguments, options.tolerance, _show).run()
+
+
+def _show(text: str) -> None:
+    print_lines([text])
 
 
 def _points(good: str, bad: str) -> Points:
@@ -136,5 +138,6 @@ class Bisection:
             self._show(f"  {line.replace('the good end', names[found.good])}")
         for test in tests:
             self._show(f"\n{names[found.good]} to {names[found.bad]}, {test}:")
-            for line in step_lines(before.compared[test], self._figures[found.bad].compared[test]):
+            after = self._figures[found.bad].compared[test]
+            for line in step_lines(before.compared[test], after, terminal_width()):
                 self._show(line)

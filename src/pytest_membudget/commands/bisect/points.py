@@ -92,14 +92,14 @@ def figure_lines(figures: Figures, good: Figures, tests: Collection[str]) -> lis
     return lines
 
 
-def step_lines(before: Comparison, after: Comparison) -> list[str]:
+def step_lines(before: Comparison, after: Comparison, width: int) -> list[str]:
     """What has grown between two points: lines where the working tree takes what ``after`` takes.
 
     Each point was compared with the working tree, so only there are its findings those of the step; else the
     components that have changed, the largest first.
     """
     if after.base_bytes == before.head_bytes:
-        return change_lines(before)
+        return change_lines(before, width)
     old, new = before.base_components or {}, after.base_components or {}
     changes = {name: new.get(name, 0) - old.get(name, 0) for name in {**old, **new}}
     largest = sorted(changes.items(), key=lambda change: -abs(change[1]))

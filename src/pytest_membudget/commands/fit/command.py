@@ -13,6 +13,7 @@ from ...reporting.document.reading import Document
 from ...results.test_result import TestResult
 from ..arguments import Subcommands, at_least_one
 from ..sessions import report_of_session
+from ..terminal import print_lines, terminal_width
 from .search import FAILS, FITS, TOO_LARGE, Tried, conclusion, next_values
 from .text import chart_of, csv_text, result_lines
 from .variation import Point, Variation
@@ -68,10 +69,10 @@ def _run(options: argparse.Namespace) -> int:
     cards: dict[str, dict[int, Tried]] = {gpu: {} for gpu in options.gpu}
     while points := _next_points(cards, options.step, options.max):
         shown = ", ".join(point.id for point in points)
-        print(f"{options.vary}: {shown}", flush=True)
+        print_lines([f"{options.vary}: {shown}"])
         _try(options, points, cards)
     for gpu, tried in cards.items():
-        print("\n".join(result_lines(options.vary, gpu, tried, options.max)))
+        print_lines(result_lines(options.vary, gpu, tried, options.max, terminal_width()))
     if options.out is not None:
         _write(options.out, options.vary, cards)
     return _NONE_FITS if any(conclusion(tried).largest is None for tried in cards.values()) else 0

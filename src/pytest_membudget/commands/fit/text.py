@@ -7,22 +7,26 @@ import io
 from collections.abc import Mapping
 
 from ...hardware.gpus import find_gpu
+from ...reporting.terminal.fitting import folded
 from ...units import GIB, gib_text
 from .search import FAILS, FITS, TOO_LARGE, Tried, conclusion
 
-#: Characters of a bar of all that the card can hold.
-_WIDTH = 40
+#: Most characters of a bar of all that the card can hold.
+_BAR = 40
 
 
-def result_lines(name: str, gpu: str, tried: Mapping[int, Tried], most: int) -> list[str]:
-    """The verdict for one card, then a line for each value."""
+def result_lines(name: str, gpu: str, tried: Mapping[int, Tried], most: int, columns: int) -> list[str]:
+    """The verdict for one card, then a line for each value, with a bar that fits ``columns``."""
     usable_bytes = find_gpu(gpu).usable_bytes
     lines = ["", f"{gpu} ({gib_text(usable_bytes)} without the CUDA context): {_verdict(name, tried, most)}"]
     width = max(len(name), *(len(str(value)) for value in tried))
-    lines.append(f"  {name:>{width}}  {'allocated':>10}  {'reserved':>10}")
+    head = f"  {name:>{width}}  {'allocated':>10}  {'reserved':>10}"
+    lines.append(head)
+    column = len(f"{head}  ")
+    bar = max(1, min(_BAR, columns - column))
     refusal = f"does not fit on {gpu}: "
-    lines += [_line(tried[value], width, usable_bytes, refusal) for value in sorted(tried)]
-    return lines
+    found = (_line(tried[value], width, usable_bytes, bar, refusal) for value in sorted(tried))
+    return [*lines, *folded(found, columns, column)]
 
 
 def _verdict(name: str, tried: Mapping[int, Tried], most: int) -> str:
@@ -41,11 +45,11 @@ def _verdict(name: str, tried: Mapping[int, Tried], most: int) -> str:
     return text
 
 
-def _line(one: Tried, width: int, usable_bytes: int, refusal: str) -> str:
+def _line(one: Tried, width: int, usable_bytes: int, bar: int, refusal: str) -> str:
     figures = [gib_text(size) if size is not None else "" for size in (one.peak_bytes, one.reserved_bytes)]
     start = f"  {one.value:>{width}}  {figures[0]:>10}  {figures[1]:>10}"
     if one.outcome == FITS and one.peak_bytes is not None:
-        return f"{start}  {'#' * round(_WIDTH * one.peak_bytes / usable_bytes)}"
+        return f"{start}  {'#' * round(bar * one.peak_bytes / usable_bytes)}"
     word = {TOO_LARGE: "does not fit", FAILS: "fails"}[one.outcome]
     reason = one.reason.removeprefix(refusal).partition(";")[0].partition(" GPU 0 ")[0]  # PyTorch's text
     return f"{start}  {word}: {reason}"

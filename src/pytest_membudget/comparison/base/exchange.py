@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -98,7 +99,8 @@ class Exchange:
 
 
 def complaint_in(output: str) -> str:
-    """The first line of a session's ``output`` with an error of pytest, else its last line."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    complaints = [line for line in lines if line.startswith(_COMPLAINTS)]
-    return (complaints or lines[-1:] or [_SILENT])[0]
+    """The first line of a session's ``output`` with an error of pytest, unfolded; else its last line."""
+    lines = [line for line in output.splitlines() if line.strip()] or [_SILENT]
+    first = next((n for n, line in enumerate(lines) if line.strip().startswith(_COMPLAINTS)), len(lines) - 1)
+    rest = takewhile(lambda line: line.startswith(" "), lines[first + 1 :])
+    return " ".join(line.strip() for line in (lines[first], *rest))

@@ -11,6 +11,7 @@ from ...results.lock import SHRUNK as LOCK_SHRUNK
 from ...results.test_result import TestResult
 from ..causes import change_lines
 from ..marks import legend, small_line
+from .fitting import folded
 from .table import Paint, table_lines
 
 #: Most tests whose changes are listed, the largest first.
@@ -40,6 +41,13 @@ def summary_lines(
     """
     if rows:
         yield from table_lines(rows, notes, width, paint, shows_all=is_verbose)
+    yield from folded(_lines_below(rows, unchecked, width, is_verbose=is_verbose), width)
+    yield from folded([_counts(rows, unchecked, not_run)], width)
+
+
+def _lines_below(
+    rows: Sequence[TestResult], unchecked: Mapping[str, str], width: int, *, is_verbose: bool
+) -> Iterator[str]:
     yield from legend(rows)
     yield from small_line(rows)
     yield from changed_lines(_passing_changes(rows), width)
@@ -55,7 +63,6 @@ def summary_lines(
         yield f"unchecked: {nodeid}: {why}"
     if is_verbose or any(row.measurements for row in rows):
         yield from (f"not measured: {count} ({why})" for why, count in _not_measured(rows).items())
-    yield _counts(rows, unchecked, not_run)
 
 
 def _passing_changes(rows: Sequence[TestResult]) -> list[TestResult]:

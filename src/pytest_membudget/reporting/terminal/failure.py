@@ -12,6 +12,7 @@ from ...units import gib_text
 from ..advice import advice_lines
 from ..agreement import figures_table, peak_title, total_name
 from ..causes import cause_lines, change_lines, signed_size
+from .fitting import folded
 from .granted import caveat_lines
 
 #: Most holders that a failure lists; report.json has more.
@@ -29,25 +30,25 @@ _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
 def failure_text(row: TestResult, width: int = 80) -> str:
     """Why ``row``'s test fails, for a reader who did not write it; ``width`` of the terminal."""
-    lines = [row.reason_line]
+    head = [row.reason_line]
     if row.verdict == "over" and row.reason_line != row.reason:
-        lines.append(row.reason)
+        head.append(row.reason)
     if row.budget is not None:  # otherwise the reason names the mark and its line
-        lines.append(f"{row.file}:{row.line}: {_budget_text(row)}")
-    if row.details:
-        lines += ["", row.details]
-    lines += _since_base(row, width)
-    lines += _assumed_before(row, width) if row.raised else _figures(row, width)
-    return "\n".join(lines)
+        head.append(f"{row.file}:{row.line}: {_budget_text(row)}")
+    details = ["", *row.details.splitlines()] if row.details else []
+    if not row.raised:  # otherwise a traceback: the user's own lines
+        details = [*folded(details, width)]
+    rest = [*_since_base(row, width), *(_assumed_before(row) if row.raised else _figures(row, width))]
+    return "\n".join([*folded(head, width), *details, *folded(rest, width)])
 
 
-def _assumed_before(row: TestResult, width: int) -> list[str]:
+def _assumed_before(row: TestResult) -> list[str]:
     """The values assumed of unknown data before the body raised, which may be the cause; and the remedy."""
     estimate = row.estimate_of_verdict
     assumed = [one for one in estimate.caveats if one.kind in _OF_DATA] if estimate is not None else []
-    lines = caveat_lines((one.text for one in assumed), width)
+    lines = caveat_lines(one.text for one in assumed)
     remedies = [one.kind.remedy for one in assumed if one.kind.remedy]
-    to_do = caveat_lines((f"if it should be another, {remedy}" for remedy in remedies), width)
+    to_do = caveat_lines(f"if it should be another, {remedy}" for remedy in remedies)
     return _listed("Assumed of the data before it raised", [*lines, *to_do])
 
 
@@ -67,9 +68,9 @@ def _figures(row: TestResult, width: int) -> list[str]:
             lines += _holders(estimate.host, width, "In host memory:")
     else:
         return []
-    lines += _listed("Taken for granted", caveat_lines(estimate.assumptions, width))
-    lines += _listed("Not modelled", caveat_lines(estimate.not_modelled, width))
-    return [*lines, *advice_lines(row.advice)]
+    lines += _listed("Taken for granted", caveat_lines(estimate.assumptions))
+    lines += _listed("Not modelled", caveat_lines(estimate.not_modelled))
+    return [*lines, *advice_lines(row.advice, width)]
 
 
 def _since_base(row: TestResult, width: int) -> list[str]:

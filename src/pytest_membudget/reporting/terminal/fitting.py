@@ -1,13 +1,37 @@
-"""Texts in the columns of a terminal: names cut in the middle, code at its end, common prefixes."""
+"""Texts in the width of a terminal: folded lines, names cut in the middle, code at its end, prefixes."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 
 #: Fewer characters of a name say nothing.
 LEAST = 12
+
+
+def folded(texts: Iterable[str], width: int, column: int | None = None) -> Iterator[str]:
+    """The lines of ``texts``; one longer than ``width`` continues at ``column``, or indented by two more.
+
+    Words are never broken, for people copy them; what follows is indented less where that makes them fit.
+
+    >>> list(folded(["  3.00 GiB  AdamW(..., fused=True), within"], 24, column=12))
+    ['  3.00 GiB  AdamW(...,', '            fused=True),', '            within']
+    """
+    for line in itertools.chain.from_iterable(text.splitlines() or [""] for text in texts):
+        if len(line) <= width:
+            yield line
+            continue
+        start = line[: len(line) - len(line.lstrip())]
+        indent = len(start) + 2 if column is None else column
+        longest = max(map(len, line.split()), default=0)
+        if longest <= width:
+            indent = min(indent, width - longest)
+        yield from textwrap.wrap(
+            line.strip(), width, initial_indent=start, subsequent_indent=" " * indent,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
 
 
 def cut_middle(name: str, width: int) -> str:

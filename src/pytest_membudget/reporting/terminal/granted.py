@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 
 #: ``test_a.py:14``, the user's own line, with the library's line that it leads to where that is another.
@@ -12,8 +11,8 @@ _PLACED = re.compile(r"(?P<place>[^\s:]+:\d+(?: \([^\s:]+:\d+\))?):? (?P<what>.+
 _MOST = 8
 
 
-def caveat_lines(texts: Iterable[str], width: int) -> Iterator[str]:
-    """``texts`` in lines of ``width``; those that differ in their places alone are one."""
+def caveat_lines(texts: Iterable[str]) -> Iterator[str]:
+    """``texts`` in a line each; those that differ in their places alone are one."""
     folded: dict[str, list[str]] = {}
     for text in texts:
         match = _PLACED.fullmatch(text)
@@ -22,9 +21,6 @@ def caveat_lines(texts: Iterable[str], width: int) -> Iterator[str]:
         match = _PLACED.fullmatch(some[0])
         rest = len(some) - 1
         places = f"{match['place']} and {rest} more line{'s' if rest > 1 else ''}: " if match and rest else ""
-        yield from textwrap.wrap(
-            places + what if places else some[0], width, initial_indent="  ", subsequent_indent="    ",
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+        yield f"  {places + what if places else some[0]}"
     if len(folded) > _MOST:
         yield f"  and {len(folded) - _MOST} more; report.json has all"
