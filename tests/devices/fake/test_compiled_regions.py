@@ -54,6 +54,7 @@ def saved():
         ("chain", chain, (x,)),
         ("block", block, (x, first, second)),
         ("checkpoint", lambda x: checkpoint(chain, x.sin(), use_reentrant=False), (x,)),
+        ("zero", lambda x: (0 * x + x).sin(), (x,)),
     ):
         compiled = torch.compile(function)
         for kind, called in (("eager", function), ("compiled", compiled), ("again", compiled)):
@@ -241,6 +242,9 @@ def run(trace):
         # eager: what goes in, and two at a time; compiled: neither that nor what is computed again
         ("checkpoint eager", 2, 3),
         ("checkpoint compiled", 1, 1),
+        # eager: the sum, which sin's backward reads; compiled: the product is a constant
+        ("zero eager", 2, 2),
+        ("zero compiled", 1, 1),
         # two at a time, or none but the output
         ("inference eager", 1, 2),
         ("inference compiled", 1, 1),

@@ -9,6 +9,7 @@ hold what was compiled for a card that is not there.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -135,13 +136,8 @@ def _install_constants() -> None:
     from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
 
     folder: Any = UniformValueConstantFolder
-    run = folder.run
-
-    def run_on_host(self: Any) -> Any:
-        with _OnHost():
-            return run(self)
-
-    folder.run = run_on_host
+    for name in ("__init__", "run"):  # what is multiplied by 0 is a constant already when it is made
+        setattr(folder, name, _on_host(getattr(folder, name)))
     copy: Any = torch.ops.prims.device_put.default
     original = copy._op
 
@@ -151,6 +147,15 @@ def _install_constants() -> None:
         return original(tensor, device, *args, **kwargs)
 
     copy._op = device_put
+
+
+def _on_host(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with _OnHost():
+            return function(*args, **kwargs)
+
+    return run
 
 
 def _is_real(tensor: torch.Tensor) -> bool:
