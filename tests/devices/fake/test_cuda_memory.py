@@ -137,3 +137,19 @@ def snapshot_without_a_history():
 
 def test_without_a_history_a_snapshot_has_the_segments(trace):
     assert trace(snapshot_without_a_history).value == [[[]], 2**22, 2**22]
+
+
+def cleared():
+    x = torch.ones(64, 64, device="cuda", requires_grad=True)
+    (x @ x).sum().backward()
+    with_workspaces = torch.cuda.memory_allocated()
+    torch._C._cuda_clearCublasWorkspaces()
+    return [with_workspaces, torch.cuda.memory_allocated()]
+
+
+def test_workspaces_of_cublas_are_given_back_when_asked_for(trace):
+    """Of forward's thread and backward's; two matrices of 16 KiB are left: ``x`` and its gradient."""
+    with_workspaces, left = trace(cleared, workspaces_of=[2, 13]).value
+
+    assert with_workspaces == left + 2 * 8_519_680
+    assert left == 2 * 64 * 64 * 4

@@ -33,6 +33,10 @@ class Charges:
         self._gpu = gpu
         self._workspaces.capability = gpu.capability
 
+    def clear_workspaces(self, tracker: Tracker) -> None:
+        """Free the workspaces that cuBLAS keeps."""
+        self._workspaces.clear(tracker)
+
     def charge(
         self,
         tracker: Tracker,

@@ -29,6 +29,7 @@ def install_cuda_module(
     allocator: Callable[[], CachingAllocator],
     select_stream: Callable[[int], None],
     history: MemoryHistory,
+    clear_workspaces: Callable[[], None],
 ) -> None:
     """Make ``torch.cuda`` and its kin answer for ``gpu()``; ``select_stream`` is called with the stream."""
     names: dict[str, Any] = {
@@ -49,6 +50,7 @@ def install_cuda_module(
     torch._C._cuda_getCurrentRawStream = lambda device: 0  # for extensions' launches
     own: Any = torch._C
     own._accelerator_setAllocatorSettings = other_settings()
+    own._cuda_clearCublasWorkspaces = clear_workspaces
     torch.Stream, torch.Event = Stream, Event  # type: ignore[misc, assignment]
     _install_device_module()
     _install_build()

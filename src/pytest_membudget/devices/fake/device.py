@@ -155,7 +155,11 @@ class VirtualDevice(Device):
         install_refusals(self._noting(OTHER_PATH))
         history = MemoryHistory(self._record, lambda: self.ledger.allocator.segments())
         install_cuda_module(
-            lambda: self.gpu, lambda: self.ledger.allocator, self._tracker.streams.select, history
+            lambda: self.gpu,
+            lambda: self.ledger.allocator,
+            self._tracker.streams.select,
+            history,
+            lambda: self._mode.charges.clear_workspaces(self._tracker),
         )
         install_legacy_types()
         install_convolutions(lambda: self.gpu)

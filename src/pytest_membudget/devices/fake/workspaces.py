@@ -79,6 +79,11 @@ class Workspaces:
         if by_lt and self.torch_version <= (2, 11):
             self._keep(tracker, (thread, "cublaslt", stream), self._lt_bytes(), name)
 
+    def clear(self, tracker: Tracker) -> None:
+        """Free what is kept, of all threads (``clearCublasWorkspaces`` in CublasHandlePool.cpp)."""
+        while self._kept:
+            tracker.release(self._kept.popitem()[1])
+
     def _keep(self, tracker: Tracker, key: tuple[str, str, int], size_bytes: int, name: str) -> None:
         if key not in self._kept:
             self._kept[key] = tracker.transient(size_bytes, name, components.WORKSPACES)
