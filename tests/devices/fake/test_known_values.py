@@ -331,3 +331,16 @@ def test_an_optimizer_counts_its_steps(trace, fused):
 
     assert traced.value == 3.0
     assert not traced.report.assumptions
+
+
+def too_large_sums():
+    ones = torch.ones(2**17, 4, dtype=torch.float16, device="cuda")  # more are not computed one by one
+    return [
+        str(total)
+        for total in (ones.sum(0)[0].item(), ones.float().sum(0)[0].item(), ones.long().sum().item())
+    ]
+
+
+def test_a_sum_beyond_the_range_of_its_type_is_infinite(trace):
+    """131,072 ones in fp16, whose largest number is 65,504."""
+    assert trace(too_large_sums).value == ["inf", "131072.0", "524288"]

@@ -94,7 +94,9 @@ class CardStorages:
         if isinstance(values, torch.Tensor):
             return seen_from_host(self.key(tensor), values.nbytes, values.dtype).copy_(values)
         if 0 < size <= _MOST_BYTES:
-            seen_from_host(self.key(tensor), size, tensor.dtype).fill_(values)
+            # a number beyond the range of its type, as the sum of many halves, is infinite
+            value = torch.tensor(values, dtype=tensor.dtype, device="cpu")
+            seen_from_host(self.key(tensor), size, tensor.dtype).fill_(value)
         return values
 
 
