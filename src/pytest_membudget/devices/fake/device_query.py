@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
-from types import FrameType
+from collections.abc import Callable, Sequence
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 META = torch.device("meta")
 PRIM_DEVICE = torch.ops.prim.device.default
@@ -37,6 +39,35 @@ def install_device_query() -> None:
 
     FakeTensor.__torch_dispatch__ = classmethod(dispatch)  # type: ignore[assignment]
     fake_tensor._DISPATCH_META_HANDLERS[PRIM_DEVICE] = handle
+    _answer_for_modes()
+
+
+def _answer_for_modes() -> None:
+    """Answer where a mode of the user's leaves the question to the tensor, and the tensor is a DTensor.
+
+    PyTorch then looks for a kernel of ``prim::device``, which has none.
+    """
+    kind: Any = TorchDispatchMode
+    original = kind.__init_subclass__.__func__
+
+    def init_subclass(cls: Any, **kwargs: Any) -> None:
+        own = cls.__dict__.get("__torch_dispatch__")
+        if isinstance(own, FunctionType):
+            cls.__torch_dispatch__ = _answering(own)
+        original(cls, **kwargs)
+
+    kind.__init_subclass__ = classmethod(init_subclass)
+
+
+def _answering(own: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(own)
+    def dispatch(mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = own(mode, func, types, args, kwargs)
+        if result is NotImplemented and func is PRIM_DEVICE:
+            return answer(args[0], sys._getframe(0).f_back)
+        return result
+
+    return dispatch
 
 
 def answer(tensor: Any, frame: FrameType | None) -> torch.device:

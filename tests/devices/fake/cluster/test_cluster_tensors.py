@@ -6,6 +6,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from small_models import MIB
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 WIDTH, HIDDEN = 1024, 4096
 MATRIX = WIDTH * HIDDEN * 4
@@ -131,3 +132,28 @@ def test_a_rank_has_its_own_experts(trace):
     assert traced.optimizer_states == 2 * 2 * 2 * MATRIX
     # NCCL sends to three other ranks and receives from them: 32 channels of 12 MiB each
     assert traced.nccl >= 3 * 32 * 12 * MIB
+
+
+def under_a_mode():
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor
+
+    class LeavesDTensors(TorchDispatchMode):
+        """As PyTorch's ``MemTracker``: it sees the operators of a DTensor's own part alone."""
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if any(kind is DTensor for kind in types):
+                return NotImplemented
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    seen = []
+    model = nn.Linear(WIDTH, WIDTH, device="cuda")
+    fully_shard(model)
+    with LeavesDTensors():
+        model(torch.randn(16, WIDTH, device="cuda")).sum().backward()
+    return [str(model.weight.grad.device), torch.ops.aten.addmm.default in seen]
+
+
+def test_a_mode_may_leave_dtensors_alone(trace):
+    assert trace(under_a_mode, world_size=2).value == ["cuda:0", True]
