@@ -34,6 +34,11 @@ FILES = {
         def test_by_text():
             kept = hold(0.5)
 
+        @pytest.mark.mem_budget(gpus=2)
+        @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+        def test_by_count():
+            kept = hold(0.5)
+
         @unittest.skipUnless(has_cuda, "no CUDA")
         def test_by_unittest():
             kept = hold(0.5)
@@ -74,7 +79,10 @@ def run(session_of, both_ways):
 
 
 def test_guards_against_missing_cuda_skip_nothing(run):
-    lifted = {f"test_by_{name}" for name in ("mark", "text", "unittest", "case", "conftest", "setup", "body")}
+    lifted = {
+        f"test_by_{name}"
+        for name in ("mark", "text", "count", "unittest", "case", "conftest", "setup", "body")
+    }
 
     assert {name: run.allocated(name) for name in run.rows if name.startswith("test_by")} == dict.fromkeys(
         lifted, 2**29

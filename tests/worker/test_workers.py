@@ -60,8 +60,8 @@ def test_who_ends_a_worker_is_found_by_asking_each_of_those_that_ran_alone():
 def test_ranks_are_asked_ahead_as_soon_as_they_are_known():
     workers = ScriptedWorkers(holds=3)
 
-    assert verdicts(workers, [("a", "t.py", 8), ("b", "t.py", 1), ("c", "t.py", 1)]) == ["within"] * 3
-    assert workers.sent == [[("a", 0), ("b", 0), ("c", 0), ("a", 1), ("a", 3)]]
+    assert verdicts(workers, [("a", "t.py", 8), ("b", "t.py", 8)]) == ["within"] * 2
+    assert workers.sent == [[("a", 0), ("b", 0), ("a", 1), ("a", 3), ("b", 1), ("b", 3)]]
 
 
 def test_where_each_file_has_its_own_worker_no_other_files_tests_are_sent():
@@ -80,6 +80,15 @@ def test_one_worker_serves_all_files():
     estimates(workers, [*named("a", file="a.py"), *named("b", file="b.py")], processes=1)
 
     assert workers.files == [["a.py", "b.py"]]
+
+
+def test_each_number_of_cards_has_a_worker():
+    """Modules may read it while they are imported. A machine has eight at most."""
+    workers = ScriptedWorkers()
+    tests = [("a", "t.py", 1), ("b", "t.py", 8), ("c", "t.py", 16), ("d", "t.py", 1)]
+    estimates(workers, tests, processes=1)
+
+    assert [{key for key, _ in sent} for sent in workers.sent] == [{"a", "d"}, {"b", "c"}]
 
 
 def test_where_imports_hold_device_memory_each_file_has_a_worker_of_its_own():

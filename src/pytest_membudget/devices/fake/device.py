@@ -46,7 +46,7 @@ from .legacy_types import install_legacy_types
 from .loaders import install_loaders
 from .memory_history import MemoryHistory
 from .mode import VirtualMode
-from .ordinal import own_device, place
+from .ordinal import Place, own_device, place, take_place
 from .parameter_class import install_parameter_class
 from .patches import install_conversions, install_copies, install_optimizer_defaults
 from .printing import install_printing
@@ -70,7 +70,7 @@ from .unsupported import install_refusals
 
 def made_for(order: Mapping[str, Any]) -> VirtualDevice:
     """The device of a worker's order."""
-    return VirtualDevice(find_gpu(order["gpu"]), records=order["records"])
+    return VirtualDevice(find_gpu(order["gpu"]), cards=order["cards"], records=order["records"])
 
 
 class VirtualDevice(Device):
@@ -79,9 +79,13 @@ class VirtualDevice(Device):
     #: as texts call it
     name = "the virtual device"
 
-    def __init__(self, gpu: Gpu, *, records: bool = False) -> None:
-        """``records``: keep what ``snapshot`` needs, every allocation with its stack."""
+    def __init__(self, gpu: Gpu, *, cards: int = 1, records: bool = False) -> None:
+        """``cards``: how many there are while modules are imported; a test has those of its machine.
+
+        ``records``: keep what ``snapshot`` needs, every allocation with its stack.
+        """
         self.gpu = gpu
+        self._cards = cards
         self._records = records
         self._recording: Recording | None = None
         self._lives: Lives | None = None
@@ -108,6 +112,7 @@ class VirtualDevice(Device):
         Raises ``UnsupportedTorch`` for a torch that lacks what the device needs.
         """
         check_torch()
+        take_place(Place(node_gpus=self._cards))
         self._regions.learn()
         # nothing large is computed here, and a pool of threads does not survive the fork of a test's child
         torch.set_num_threads(1)

@@ -48,7 +48,7 @@ class Order:
     libraries: Built | None = None
     """The libraries of the stand-in."""
     cards: int = 1
-    """How many cards a process sees on the stand-in."""
+    """How many cards a process sees."""
     observes: bool = False
     """Whether it reports what its tests have read, for the cache of estimates."""
     processes: int = 1
@@ -60,7 +60,7 @@ class Order:
 
     def to_json(self) -> dict[str, Any]:
         """The part that the worker's process reads, in plain JSON types."""
-        names = ("dir", "gpu", "timeout", "records", "device", "observes", "processes", "backend")
+        names = ("dir", "gpu", "cards", "timeout", "records", "device", "observes", "processes", "backend")
         lists = {"args": list(self.args), "files": list(self.files)}
         return {**lists, **{name: getattr(self, name) for name in names}}
 

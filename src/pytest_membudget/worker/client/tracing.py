@@ -33,10 +33,10 @@ from .workers import Workers
 
 
 class TracingEstimator(Estimator):
-    """Workers with fake tensors serve any card; a worker of the stand-in has fixed cards.
+    """Workers for each number of cards that tests need, on the stand-in for each kind of card too.
 
-    PyTorch reads the number and the properties of its cards once, perhaps while modules are imported. So
-    there are workers for each kind and number of cards that tests need.
+    Modules may read the number while they are imported, for skip marks and parameters. Fake tensors serve
+    any card; on the stand-in PyTorch reads the properties of its cards once.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class TracingEstimator(Estimator):
         gpu = gpu or self._order.gpu
         choice = self._choice.for_card(find_gpu(gpu))
         if choice.name != STAND_IN:
-            return replace(self._order, device=VIRTUAL)
+            return replace(self._order, device=VIRTUAL, cards=cards)
         return replace(self._order, device=ON_STAND_IN, libraries=choice.libraries, gpu=gpu, cards=cards)
 
 
