@@ -1,4 +1,4 @@
-"""PyTorch's ``MultiProcessTestCase`` with ``gpus``: each rank runs the body, and no process is started."""
+"""What starts processes by PyTorch's means, with ``gpus``: each rank runs one's body, and starts none."""
 
 import pytest
 
@@ -6,6 +6,7 @@ CLASSES = """
     import pytest
     import torch
     import torch.distributed as dist
+    import torch.multiprocessing as mp
     from torch.testing._internal.common_distributed import MultiProcessTestCase, skip_if_lt_x_gpu
 
     class Processes(MultiProcessTestCase):
@@ -40,6 +41,23 @@ CLASSES = """
         def test_needs_more(self):
             self.gathered()
 
+    def spawned(rank, mebibytes):
+        dist.init_process_group("nccl", init_method="file://unused", rank=rank, world_size=2)
+        kept = torch.empty(mebibytes << 20 << rank, dtype=torch.uint8, device="cuda")
+        dist.destroy_process_group()
+
+    @pytest.mark.mem_budget(gpus=2)
+    @pytest.mark.parametrize("join", [True, False])
+    def test_spawn(join):
+        context = mp.spawn(spawned, args=(3,), nprocs=2, join=join)
+        while context is not None and not context.join():
+            pass
+        mp.spawn(spawned, args=(1,), nprocs=2)  # the next, as in a loop over configurations
+
+    @pytest.mark.mem_budget
+    def test_bare_spawn():
+        mp.spawn(spawned, args=(3,), nprocs=2)
+
     @pytest.mark.mem_budget
     class TestBare(Processes):
         def test_peak(self):
@@ -67,11 +85,26 @@ def test_each_rank_runs_the_body(rows):
 def test_an_assert_of_a_rank_fails_the_test_with_its_own_traceback(run, rows):
     assert rows["TestTwo::test_too_much"]["raised"]
     assert "self.assertLess(torch.cuda.max_memory_allocated(), 2**20)" in run.text("test_too_much")
+    assert "unittest/case.py" not in run.text("test_too_much")
 
 
 def test_a_skip_in_a_process_is_one(rows):
     assert rows["TestTwo::test_needs_more"]["verdict"] == "skipped"
     assert "Need at least 4" in rows["TestTwo::test_needs_more"]["reason"]
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_each_rank_runs_what_would_be_spawned(rows, joined):
+    reports = rows[f"test_spawn[{joined}]"]["estimates"]
+
+    assert [report["peak"]["allocated_bytes"] for report in reports] == [3 * 2**20, 6 * 2**20]
+
+
+def test_more_spawned_processes_than_the_mark_has_gpus_say_what_to_write(rows):
+    row = rows["test_bare_spawn"]
+
+    assert row["verdict"] == "error"
+    assert "torch.multiprocessing.spawn starts 2 processes: write gpus=2 in its mark" in row["reason"]
 
 
 def test_a_class_of_more_processes_than_the_mark_has_gpus_says_what_to_write(rows):

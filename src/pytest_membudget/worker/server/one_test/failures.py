@@ -43,7 +43,7 @@ _LAUNCHERS = (
     "MASTER_PORT",
 )
 #: Packages whose frames are not shown to users.
-_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "runpy", "threading")
+_HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "runpy", "threading", "unittest")
 
 
 def explain(

@@ -1,40 +1,72 @@
-"""PyTorch's test classes that start one process per rank: our ranks run the body, and start none."""
+"""Tests that start one process per rank, by PyTorch's means: our ranks run the body, and start none."""
 
 from __future__ import annotations
 
 import sys
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 
 #: It is private to PyTorch's tests, and used in others'. Read in torch 2.13 and 2.15.
 _MODULE = "torch.testing._internal.common_distributed"
+#: The module of ``spawn``, which calls its ``start_processes``; the package's attribute is the function.
+_SPAWNING: Any = sys.modules["torch.multiprocessing.spawn"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The rank that this process is, among as many as the test has."""
+
+    rank: int
+    ranks: int
+
+    def rank_among(self, processes: int, starter: str) -> int:
+        """The rank, if ``starter`` starts ``processes`` of them."""
+        if processes != self.ranks:
+            text = f"{starter} starts {processes} processes: write gpus={processes} in its mark"
+            pytest.fail(text, pytrace=False)
+        return self.rank
 
 
 def start_no_processes(item: pytest.Item) -> None:
-    """Let ``item`` run its body in this process, if its class is a ``MultiProcessTestCase``.
+    """Let ``item`` run in this process what each process of ``spawn`` or ``MultiProcessTestCase`` would run.
 
-    Its instances call ``_spawn_processes`` in ``setUp``, and ``_join_processes(body)`` as the test.
+    ``item`` has not begun. Instances of the class call ``_spawn_processes`` in ``setUp``, and
+    ``_join_processes(body)`` as the test.
     """
+    is_rank = dist.is_available() and dist.is_initialized()
+    place = _Place(dist.get_rank(), dist.get_world_size()) if is_rank else _Place(0, 1)
+    _SPAWNING.start_processes = partial(_spawned_as_rank, place)
     module = sys.modules.get(_MODULE)
     owner = getattr(item, "cls", None)
     if module is None or owner is None or not issubclass(owner, module.MultiProcessTestCase):
         return
     owner._spawn_processes = lambda test: None
-    owner._join_processes = _body_as_rank
+    owner._join_processes = lambda test, body: _body_as_rank(place, test, body)
 
 
-def _body_as_rank(test: Any, body: Callable[[], object]) -> None:
+def _spawned_as_rank(
+    place: _Place,
+    function: Callable[..., object],
+    args: Sequence[Any] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    *_: Any,
+    **__: Any,
+) -> Any:
+    """``torch.multiprocessing.spawn``: ``function(i, *args)`` as the process ``i`` that this one is."""
+    function(place.rank_among(nprocs, "torch.multiprocessing.spawn"), *args)
+    return None if join else _SPAWNING.ProcessContext([], [])
+
+
+def _body_as_rank(place: _Place, test: Any, body: Callable[[], object]) -> None:
     """Run ``body`` as the rank that this process is."""
-    import torch.distributed as dist
-
-    gpus = dist.get_world_size() if dist.is_initialized() else 1
-    name, ranks = type(test).__name__, int(test.world_size)
-    if ranks != gpus:
-        pytest.fail(f"{name} starts {ranks} processes: write gpus={ranks} in its mark", pytrace=False)
-    test.rank = dist.get_rank() if dist.is_initialized() else 0
+    test.rank = place.rank_among(int(test.world_size), type(test).__name__)
     try:
         body()
     except SystemExit as error:  # how decorators as skip_if_lt_x_gpu skip in a process
