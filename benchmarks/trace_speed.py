@@ -138,7 +138,9 @@ def with_fake_cuda() -> None:
 
     gpu, allocator = find_gpu("H100-80GB"), CachingAllocator()
     history = MemoryHistory(_no_recording, allocator.segments)
-    cuda_module.install_cuda_module(lambda: gpu, lambda: allocator, lambda stream: None, history)
+    cuda_module.install_cuda_module(
+        lambda: gpu, lambda: allocator, lambda stream: None, history, lambda: None
+    )
     FakeTensorMode.avoid_device_init = property(lambda self: True)  # type: ignore[assignment]
     torch.cuda._membudget_library = attention.register_attention(lambda: gpu.capability)  # type: ignore[attr-defined]
 

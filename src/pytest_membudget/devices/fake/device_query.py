@@ -50,7 +50,7 @@ def _answer_for_modes() -> None:
     kind: Any = TorchDispatchMode
     original = kind.__init_subclass__.__func__
 
-    def init_subclass(cls: Any, **kwargs: Any) -> None:
+    def init_subclass(cls: Any, /, **kwargs: Any) -> None:
         own = cls.__dict__.get("__torch_dispatch__")
         if isinstance(own, FunctionType):
             cls.__torch_dispatch__ = _answering(own)
