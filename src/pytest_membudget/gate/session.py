@@ -256,4 +256,5 @@ def _result(test: MarkedTest, estimate: Estimate) -> TestResult:
         rank=estimate.verdict.rank,
         host_bytes=estimate.host_bytes,
         cached=estimate.cached,
+        selected=test.is_selected,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..budgets.verdict import OVER, UNSET, WITHIN, suggested_gib
+from ..budgets.verdict import OVER, UNSET, WITHIN
 from ..results.comparison import (
     EXPIRED,
     GROWN,
@@ -224,10 +224,12 @@ def to_do(one: ReportedTest, code: Code) -> str:
     if result.lock is not None and result.lock.status in OUTDATED and one.level in (NOTICE, WARNING):
         return f"Update the lock file: {UPDATE_COMMAND}."
     if one.word == "unset":
-        return f"Set a limit: {_enough(one)}."
+        return f"Set a limit: write {result.limit_to_write}."
     if status == SHRUNK:
         suggested = result.comparison.suggested_gib if result.comparison is not None else None
-        return f"The budget can be tightened to gib={suggested:g}." if suggested is not None else ""
+        if suggested is None:
+            return ""
+        return f"The budget can be tightened to {result.syntax.pair.format('gib', f'{suggested:g}')}."
     if status == EXPIRED:
         return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
     if status == GROWN:
@@ -245,12 +247,7 @@ def _has_grown(one: ReportedTest) -> bool:
 def _larger_budget(one: ReportedTest) -> str:
     if one.result.budget is None or one.result.budget.gib is None:
         return "name a larger card"
-    return f"{_enough(one)} with a reason"
-
-
-def _enough(one: ReportedTest) -> str:
-    figure = one.result.figure
-    return f"write gib={suggested_gib(figure.most_bytes if figure is not None else 0):g}"
+    return f"write {one.result.limit_to_write} with a reason"
 
 
 def _place_of(one: ReportedTest, code: Code) -> str:

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Final
 
 from ..advice.trial import Advice
 from ..budgets.budget import Budget
-from ..budgets.verdict import ERROR, OVER, UNSET, WITHIN, Verdict
+from ..budgets.verdict import ERROR, OVER, UNSET, WITHIN, Verdict, suggested_gib
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..memory_report import MemoryReport
+from ..names import MARKER
+from ..user_input.nodes import PYTHON, YAML, Syntax
 from .comparison import EXCUSING, FAILING, GROWN, Comparison, versions_text
 from .lock import GROWN as GROWN_LOCK
 from .lock import HELD, LockCheck
@@ -71,6 +73,8 @@ class TestResult:
     """With its entry in the lock file; None where it has a ``gib``, no figure, or there is no such file."""
     without_strict: str | None = None
     """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
+    selected: bool = False
+    """Whether it has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
 
     @property
     def status(self) -> str | None:
@@ -97,6 +101,19 @@ class TestResult:
         text = "grown" if self.status == GROWN else "waiver expired"
         versions = versions_text(self.comparison.distributions)
         return f"{text}{versions and f' with {versions}'}: {self.comparison.reason}"
+
+    @property
+    def syntax(self) -> Syntax:
+        """How its budget is written: in a mark, or in an entry of a YAML file."""
+        return YAML if self.file.endswith((".yaml", ".yml")) else PYTHON
+
+    @property
+    def limit_to_write(self) -> str:
+        """A limit that its figure keeps to, as it is written where its budget is; empty without a figure."""
+        if self.figure is None:
+            return ""
+        limit = self.syntax.pair.format("gib", f"{suggested_gib(self.figure.most_bytes):g}")
+        return f"@pytest.mark.{MARKER}({limit})" if self.selected else limit
 
     @property
     def gpus(self) -> int:
@@ -231,6 +248,7 @@ _PLAIN = (
     "measured_on",
     "snapshot",
     "snapshot_error",
+    "selected",
     "expected",
     "without_strict",
 )

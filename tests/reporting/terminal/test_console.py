@@ -83,6 +83,20 @@ def test_of_many_tests_that_changed_the_largest_changes_are_shown(lines, row, co
     assert "and 14 more that changed; report.json has all" in text
 
 
+@pytest.mark.parametrize(
+    ("changes", "written"),
+    [
+        ({}, "gib=4"),
+        ({"file": "train.membudget.yaml"}, "gib: 4"),
+        ({"selected": True}, "@pytest.mark.mem_budget(gib=4)"),
+    ],
+)
+def test_a_test_without_a_limit_has_the_limit_to_write_where_it_is_written(lines, row, changes, written):
+    unset = row("a::b", verdict="unset", reason="takes 4.00 GiB, and nothing limits it", **changes)
+
+    assert f"unset: a::b: takes 4.00 GiB, and nothing limits it; write {written}" in lines(unset)
+
+
 # In the width of a terminal
 
 

@@ -50,6 +50,13 @@ def test_an_entry_that_limits_nothing_itself_is_said_to(text):
     assert "train.membudget.yaml:2: no limit" in lines
 
 
+def test_a_test_without_a_mark_has_none_in_its_failure(text):
+    said = " ".join(text(selected=True, budget={}).split())
+
+    assert "tests/test_memory.py:12: no mark; --membudget-all or [tool.membudget] tests selects it" in said
+    assert "mem_budget(" not in said
+
+
 def test_a_small_rounding_is_told_too(text):
     assert re.search(r"^  rounding +512 B +0\.0%$", text(), re.MULTILINE)
 

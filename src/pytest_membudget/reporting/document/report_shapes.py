@@ -171,6 +171,7 @@ _ROW = Keys(
         "cached": (_FLAG, bool),
         "rank": (Maybe(Of(whole(0, most=10**6))), _none),
         "host_bytes": (Maybe(SIZE), _none),
+        "selected": (_FLAG, bool),
         "expected": (_FLAG, bool),
         "without_strict": (Maybe(Of(Choice(VERDICTS))), _none),
         "comparison": (Maybe(_COMPARISON), _none),

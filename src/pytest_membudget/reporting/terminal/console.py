@@ -56,7 +56,8 @@ def _lines_below(
             yield f"{LOCK_SHRUNK}: {row.nodeid} {row.lock.reason}"
     unset = [row for row in rows if row.verdict == UNSET]
     for row in unset[:_UNSET]:
-        yield f"unset: {row.nodeid}: {row.reason}"
+        remedy = f"{';' if row.lock is None else ', or'} write {row.limit_to_write}"
+        yield f"unset: {row.nodeid}: {row.reason}{remedy}"
     if len(unset) > _UNSET:
         yield f"and {len(unset) - _UNSET} more without a limit; report.json has all"
     for nodeid, why in unchecked.items():

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
 from ...memory_report import Holder, MemoryReport
+from ...names import MARKER
 from ...results.comparison import versions_text
 from ...results.test_result import TestResult
 from ...units import gib_text
+from ...user_input.nodes import PYTHON
 from ..advice import advice_lines
 from ..agreement import figures_table, peak_title, total_name
 from ..causes import cause_lines, change_lines, signed_size
@@ -21,7 +23,6 @@ _WIDTH = 20
 #: Most ranks whose totals are listed, the largest first.
 _RANKS = 16
 _ANALYTIC, _TRACED = "analytic", "traced"
-_SCENARIO_FILES = (".yaml", ".yml")
 #: Caveats about values assumed in place of unknown data.
 _OF_DATA = (READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN)
 #: Arguments of the mark that are not shown.
@@ -88,12 +89,13 @@ def _since_base(row: TestResult, width: int) -> list[str]:
 
 
 def _budget_text(row: TestResult) -> str:
-    """The budget as it is written in the mark or the scenario file."""
-    budget = row.budget.to_json() if row.budget is not None else {}
-    written = [pair for pair in budget.items() if pair[1] and pair not in _DEFAULTS]
-    if row.file.endswith(_SCENARIO_FILES):
-        return ", ".join(f"{name}: {value}" for name, value in written) or "no limit"
-    return f"mem_budget({', '.join(f'{name}={value!r}' for name, value in written)})"
+    """The budget as it is written in the mark or in the YAML file."""
+    if row.selected:
+        return "no mark; --membudget-all or [tool.membudget] tests selects it"
+    budget, syntax = row.budget.to_json() if row.budget is not None else {}, row.syntax
+    pairs = [pair for pair in budget.items() if pair[1] and pair not in _DEFAULTS]
+    written = ", ".join(syntax.pair.format(name, syntax.scalar(value)) for name, value in pairs)
+    return f"{MARKER}({written})" if syntax is PYTHON else written or "no limit"
 
 
 def _is_about_host(row: TestResult) -> bool:
