@@ -10,7 +10,7 @@ from pytest_membudget import assume
 from pytest_membudget.assumptions import assumed, assumed_value
 
 
-def test_nothing_is_told_outside_a_block():
+def test_nothing_is_assumed_outside_a_block():
     with assume(true_fraction=0.5):
         assert assumed("true_fraction") == 0.5
     assert assumed("true_fraction") is None
@@ -42,7 +42,7 @@ def test_it_is_a_decorator_and_a_block_that_can_be_entered_again():
     assert assumed("routing") is None
 
 
-def test_values_are_told_by_their_type():
+def test_values_are_assumed_by_their_type():
     with assume(value=False), assume(value=3), assume(value=0.5):
         assert [assumed_value(kind) for kind in (bool, int, float)] == [False, 3, 0.5]
         with assume(value=4):

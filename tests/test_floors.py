@@ -135,12 +135,12 @@ def graph():
 # The floors
 
 
-def test_every_module_stands_on_a_floor():
+def test_every_module_is_on_a_floor():
     homeless = {module for module in modules() if part_of(module) not in FLOOR_OF}
     assert not homeless, "put each into FLOORS, above all that it imports"
 
 
-def test_no_module_stands_on_two_floors():
+def test_no_module_is_on_two_floors():
     names = [name for floor in FLOORS for name in floor] + FREE_STANDING
     assert len(names) == len(set(names))
 
@@ -211,7 +211,7 @@ def test_a_folder_counts_its_dots_from_itself(source, target):
     assert [imported.target for imported in imports_of(source, "tracking", True, known)] == [target]
 
 
-def test_an_import_for_the_type_checker_is_told_from_others():
+def test_an_import_for_the_type_checker_is_distinguished_from_others():
     source = "if TYPE_CHECKING:\n    from .units import GIB\nelse:\n    from .units import KIB"
     found = imports_of(source, "gpus", False, ["__init__", "units", "gpus"])
     assert [imported.for_types_only for imported in found] == [True, False]

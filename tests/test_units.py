@@ -39,7 +39,7 @@ def test_a_fraction_of_a_byte_is_dropped():
         (42_949_672_960, "40.00 GiB"),
     ],
 )
-def test_a_size_is_told_in_the_unit_that_shows_its_digits(size_bytes, text):
+def test_a_size_has_the_unit_that_shows_its_digits(size_bytes, text):
     assert gib_text(size_bytes) == text
 
 

@@ -126,7 +126,7 @@ def test_a_copy_is_what_was_asked_for(started, launcher, tmp_path):
     assert (tmp_path / "printed").read_text() == "printed\n"
 
 
-def test_an_ordinary_python_is_told_the_same(started, launcher):
+def test_an_ordinary_python_starts_with_the_same_values(started, launcher):
     _, copy, _ = started(PYTEST_SAID="this")
     process, told, _ = started(PYTEST_SAID="this", OMP_NUM_THREADS="3")
 
@@ -196,7 +196,7 @@ def test_signals_are_handed_on(started):
     assert not is_there(told["pid"])
 
 
-def test_a_copy_ends_with_what_stands_for_it(started):
+def test_a_copy_ends_with_the_process_that_was_started_for_it(started):
     process, told, _ = started()
 
     process.kill()
@@ -205,7 +205,7 @@ def test_a_copy_ends_with_what_stands_for_it(started):
     assert is_gone_soon(told["pid"])
 
 
-def test_a_copy_that_nobody_talks_to_hears_of_it(started):
+def test_a_copy_whose_channel_is_closed_ends(started):
     process, _, channel = started()
 
     channel.close()

@@ -23,7 +23,7 @@ def actions(allocator):
     return [event.action for event in allocator.events()]
 
 
-def test_a_request_is_told_after_the_segment_that_it_needed_and_with_the_size_that_was_asked_for():
+def test_a_request_is_recorded_after_its_segment_and_with_the_requested_size():
     allocator = RecordingAllocator()
     allocator.request = 7
 
@@ -57,7 +57,7 @@ def test_a_free_that_another_stream_delays_is_completed_at_the_next_request():
     assert actions(allocator)[2:] == ["free_requested", "free_completed", "alloc"]
 
 
-def test_nothing_is_told_of_an_empty_request():
+def test_nothing_is_recorded_of_an_empty_request():
     allocator = RecordingAllocator()
 
     allocator.free(allocator.allocate(0))
@@ -65,7 +65,7 @@ def test_nothing_is_told_of_an_empty_request():
     assert actions(allocator) == []
 
 
-def test_segments_that_are_given_back_are_told():
+def test_segments_that_are_released_are_recorded():
     allocator = RecordingAllocator()
     allocator.free(allocator.allocate(30 * MIB))
 
@@ -90,7 +90,7 @@ def test_pages_of_an_expandable_segment_are_mapped_and_unmapped():
     ]
 
 
-def test_out_of_memory_is_told_with_the_block_that_was_wanted_and_what_the_device_had_left():
+def test_out_of_memory_is_recorded_with_the_requested_block_and_what_the_device_had_left():
     allocator = RecordingAllocator(capacity_bytes=100 * MIB)
     allocator.allocate(60 * MIB, 5)
     allocator.request = 4

@@ -81,7 +81,7 @@ def test_a_report_with_nothing_to_compare_fails(report, capsys):
     assert "nothing to compare" in capsys.readouterr().err
 
 
-def test_a_file_that_is_no_report_is_told(tmp_path, capsys):
+def test_a_file_that_is_no_report_is_refused(tmp_path, capsys):
     path = tmp_path / "report.json"
     path.write_text("{")
 
@@ -89,7 +89,7 @@ def test_a_file_that_is_no_report_is_told(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("accuracy: ")
 
 
-def test_an_unknown_family_is_told_with_those_there_are(capsys):
+def test_an_unknown_family_is_refused_with_the_known_ones(capsys):
     assert accuracy.main(["--family", "atention"]) == 2
     assert "write one of" in capsys.readouterr().err
 

@@ -57,7 +57,7 @@ def test_an_entry_that_cannot_be_read_is_named_with_its_file(tmp_path, before, a
     assert said in str(caught.value)
 
 
-def test_an_id_stands_for_one_case(tmp_path):
+def test_an_id_names_one_case(tmp_path):
     with pytest.raises(EntryError, match="'one' stands there twice"):
         read(tmp_path, ENTRY + ENTRY)
 

@@ -114,7 +114,7 @@ def test_captured_steps_are_estimated_as_they_were_measured(tiny, capsys):
     assert "4 figures: median ratio 1.0000, worst 1.0000; under 0%, equal 100%, over 0%" in said
 
 
-def test_a_wrong_measurement_is_told_with_the_requests_that_differ(tiny, tmp_path, capsys):
+def test_a_wrong_measurement_is_reported_with_the_requests_that_differ(tiny, tmp_path, capsys):
     _, _, found = tiny
     one = found["trained"]
     folder = tmp_path / "card" / "torch"
@@ -198,7 +198,7 @@ def test_peaks_that_measuring_changed_are_stored_with_the_difference():
     assert content["changed_by_measuring"] == {"reserved_bytes": 100}
 
 
-def test_a_librarys_workspace_is_told_from_the_operators_tensors():
+def test_a_librarys_workspace_is_distinguished_from_the_operators_tensors():
     def frame(name, filename="??"):
         return {"filename": filename, "line": 1, "name": name}
 

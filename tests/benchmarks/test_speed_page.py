@@ -5,7 +5,7 @@ from benchmarks.speed_cases import Figure, in_turn
 from benchmarks.start_up import StartUp
 
 
-def test_a_figure_above_its_target_stands_out():
+def test_a_figure_above_its_target_is_in_bold():
     figures = [
         Figure("a ratio", 1.234, 1.15, "so"),
         Figure("a time", 3.21, 5.0, "thus", "s"),

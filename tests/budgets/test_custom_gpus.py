@@ -99,7 +99,7 @@ def test_a_card_of_a_catalogued_name_takes_its_place(announced):
     assert list(load_gpus()).count("RTX-4090") == 1
 
 
-def test_a_measured_context_is_told_as_such(announced):
+def test_a_measured_context_is_reported_as_measured(announced):
     announced(gpus=f"{CARD_FILE}  context_confidence: measured\n")
 
     card = find_gpu("LAB-12GB")

@@ -97,7 +97,7 @@ def test_an_unknown_device_is_refused_with_those_there_are(pyproject, line):
     assert "write one of 'auto', 'stand-in', 'fake'" in refusal_of(pyproject)
 
 
-def test_the_command_lines_device_stands_over_the_tables(pyproject):
+def test_the_command_lines_device_overrides_the_tables(pyproject):
     write_table(pyproject, 'device = "stand-in"')
     assert load_settings(pyproject, {}).device == "stand-in"
     assert load_settings(pyproject, {"device": "fake"}).device == "fake"

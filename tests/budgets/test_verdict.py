@@ -118,7 +118,7 @@ def test_a_component_over_its_budget_is_over_though_the_whole_is_within():
     assert verdict == Verdict(OVER, "activations 1.00 GiB over their budget of 4 GiB")
 
 
-def test_the_whole_is_told_before_its_components():
+def test_the_total_is_reported_before_its_components():
     taken = report(50 * GIB, activations=5 * GIB)
     verdict = judge(Budget(gib=40, components={"activations": 4}), [taken], None)
     assert verdict == Verdict(OVER, "10.00 GiB over its budget of 40 GiB")
@@ -133,7 +133,7 @@ def test_the_worst_of_several_ranks_decides(sizes):
     assert judge(Budget(gib=2), reports, None) == Verdict(OVER, "1.00 GiB over its budget of 2 GiB")
 
 
-def test_ranks_within_are_told_by_the_worst_share():
+def test_ranks_within_are_reported_by_the_worst_share():
     reports = [report(1 * GIB), report(3 * GIB, rank=1), report(2 * GIB, rank=2)]
     assert judge(Budget(gib=4), reports, None) == Verdict(WITHIN, "75% of its budget of 4 GiB")
 
@@ -155,7 +155,7 @@ def test_the_rank_that_decides_is_named(sizes):
     assert within == Verdict(WITHIN, f"rank {worst} of 3: 75% of its budget of 4 GiB", worst)
 
 
-def test_a_component_over_is_told_where_it_is_largest():
+def test_a_component_over_its_budget_is_reported_of_the_rank_with_most():
     reports = [report(4 * GIB, activations=2 * GIB), report(2 * GIB, activations=3 * GIB, rank=1)]
     verdict = judge(Budget(gib=40, gpus=2, components={"activations": 1}), reports, None)
     assert verdict == Verdict(OVER, "rank 1 of 2: activations 2.00 GiB over their budget of 1 GiB", 1)
@@ -175,13 +175,13 @@ def test_host_memory_is_held_to_its_budget():
     assert verdict == Verdict(OVER, "host memory 1 B over its budget of 150 GiB a machine")
 
 
-def test_host_memory_within_is_told_beside_the_card():
+def test_host_memory_within_its_budget_is_reported_with_the_cards():
     verdict = judge(Budget(gib=40, host_gib=160), [report(10 * GIB)], None, held(120 * GIB))
     reason = "25% of its budget of 40 GiB; host memory 75% of its budget of 160 GiB a machine"
     assert verdict == Verdict(WITHIN, reason)
 
 
-def test_the_ranks_of_the_machine_are_told():
+def test_the_ranks_of_the_machine_are_named():
     reports = [report(GIB), report(GIB, rank=15)]
     verdict = judge(Budget(host_gib=150, gpus=16), reports, None, held(155 * GIB, 8, 15))
     reason = (

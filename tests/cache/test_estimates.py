@@ -255,7 +255,7 @@ def test_an_entry_of_another_form_is_not_used(cache_of, worker, tmp_path, change
     assert worker.asked == 2
 
 
-def test_no_space_is_told_once_and_fails_nothing(cache_of, worker, monkeypatch):
+def test_no_space_is_reported_once_and_fails_nothing(cache_of, worker, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "/somewhere")
 
@@ -266,7 +266,7 @@ def test_no_space_is_told_once_and_fails_nothing(cache_of, worker, monkeypatch):
     assert cache.trouble == f"No space left on device: {cache._store.folder}"
 
 
-def test_a_kept_snapshot_that_cannot_be_written_is_told_as_ever(cache_of, tmp_path):
+def test_a_cached_snapshot_that_cannot_be_written_is_reported_too(cache_of, tmp_path):
     path = tmp_path / "snapshots" / "test.pickle"
     path.parent.mkdir()
     path.write_bytes(b"a snapshot")

@@ -52,7 +52,7 @@ def write(tmp_path):
         ("one.egg-link", "/somewhere"),
     ],
 )
-def test_what_is_installed_is_told_by_its_metadata(write, tmp_path, name, text):
+def test_what_is_installed_is_identified_by_its_metadata(write, tmp_path, name, text):
     write("one-1.dist-info/METADATA", "Version: 1")
     write("one-1.dist-info/RECORD", "one.py,sha256=1,1")
     before = distributions([str(tmp_path)], NAMES)
@@ -88,7 +88,7 @@ def test_a_folder_without_installations_has_no_edited_code(write, tmp_path):
     assert edited_files([str(tmp_path), "/no/such/folder"]) == []
 
 
-def test_this_plugin_is_told_by_all_that_is_in_it(write, tmp_path):
+def test_this_plugin_is_identified_by_all_that_is_in_it(write, tmp_path):
     write("plugin/a.py", "1")
     write("plugin/inner/b.yaml", "1")
     before = package_digest(str(tmp_path / "plugin"), States())
@@ -101,7 +101,7 @@ def test_this_plugin_is_told_by_all_that_is_in_it(write, tmp_path):
     assert len({before, changed, package_digest(str(tmp_path / "plugin"), States())}) == 3
 
 
-def test_torch_is_told_by_its_place_and_its_version_file(write, tmp_path, monkeypatch):
+def test_torch_is_identified_by_its_place_and_its_version_file(write, tmp_path, monkeypatch):
     write("torch/__init__.py")
     write("torch/version.py", "git_version = 'a'")
     monkeypatch.syspath_prepend(str(tmp_path))

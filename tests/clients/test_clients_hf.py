@@ -293,18 +293,18 @@ def test_a_reward_model_has_a_score_for_a_head(figures):
     assert taken["parameters"] == 4 * (MODEL - EMBEDDING + WIDTH)
 
 
-def test_what_generation_depends_on_is_told(figures):
+def test_what_generation_depends_on_is_reported(figures):
     taken = figures["test_grpo"]
 
     assert taken["parameters"] == 4 * MODEL
     assert any("the worst case" in text for text in figures.assumptions("test_grpo"))
 
 
-def test_kernels_of_triton_are_told(figures):
+def test_kernels_of_triton_are_reported(figures):
     assert any("_backward_kernel" in text for text in figures.assumptions("test_sft[full]"))
 
 
-def test_losses_that_are_logged_are_told(figures):
+def test_losses_that_are_logged_are_reported(figures):
     assert any(
         "transformers/trainer.py" in text and "taken to be 1.0" in text
         for text in figures.assumptions("test_full_fine_tuning")

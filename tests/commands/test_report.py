@@ -84,7 +84,7 @@ def test_it_writes_to_a_file_in_a_new_folder(written):
     assert (written / "a/b.xml").read_text().startswith("<?xml")
 
 
-def test_what_cannot_be_written_is_told(command, raw, row, tmp_path):
+def test_what_cannot_be_written_is_reported(command, raw, row, tmp_path):
     (tmp_path / "file").touch()
     status, _, err = command(raw(row()), "--format=junit", f"--output={tmp_path}/file/out.xml")
     assert status == 2

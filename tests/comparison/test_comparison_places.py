@@ -73,7 +73,7 @@ def test_roots_are_where_top_level_modules_lie(head):
     assert import_roots(modules, str(head)) == [str(head / "src"), str(head / "lib")]
 
 
-def test_an_editable_installation_tells_its_roots_before_it_is_imported(head):
+def test_an_editable_installation_has_its_roots_before_it_is_imported(head):
     finder = SimpleNamespace(MAPPING={"pkg": str(head / "python" / "pkg"), "other": "/elsewhere/other"})
     assert import_roots({"__editable___pkg_1_0_finder": finder}, str(head)) == [str(head / "python")]
 

@@ -27,7 +27,7 @@ def test_a_line_that_has_moved_is_the_same_line(figure, hold):
     assert (row.bytes, row.location, row.base_location) == (20 * MIB, "model.py:14", "model.py:9")
 
 
-def test_lines_that_have_moved_and_changed_nothing_are_silent_beside_one_that_has(figure, hold):
+def test_lines_that_have_moved_and_changed_nothing_are_left_out_where_one_has_changed(figure, hold):
     def held(offset, grown):
         lines = [hold(40 * MIB, location=f"model.py:{n + offset}", source=f"line {n}") for n in range(5)]
         return figure(*lines, hold((8 + grown) * MIB, location=f"model.py:{50 + offset}", source="the one"))
@@ -35,7 +35,7 @@ def test_lines_that_have_moved_and_changed_nothing_are_silent_beside_one_that_ha
     assert told(findings(held(7, 4), held(0, 0))) == [(4, "activations", "model.py:57")]
 
 
-def test_the_same_text_on_several_lines_is_told_apart_by_order(figure, hold):
+def test_the_same_text_on_several_lines_is_distinguished_by_order(figure, hold):
     def held(offset, sizes):
         return figure(
             *(
@@ -61,7 +61,7 @@ def test_other_names_in_a_line_and_for_a_module_are_no_finding(figure, hold):
     assert told(findings(figure(after, grown), figure(before))) == [(6, "activations", "m.py:20")]
 
 
-def test_the_same_text_in_two_files_is_told_apart_by_file(figure, hold):
+def test_the_same_text_in_two_files_is_distinguished_by_file(figure, hold):
     before = [hold(5 * MIB, location=place, source="x = f(x)") for place in ("b.py:10", "a.py:50")]
     after = [
         hold(9 * MIB, location="b.py:60", source="x = f(x)"),
@@ -71,7 +71,7 @@ def test_the_same_text_in_two_files_is_told_apart_by_file(figure, hold):
     assert (row.bytes, row.location, row.base_location) == (4 * MIB, "b.py:60", "b.py:10")
 
 
-def test_the_same_text_of_two_modules_in_a_renamed_file_is_told_apart_by_module(figure, hold):
+def test_the_same_text_of_two_modules_in_a_renamed_file_is_distinguished_by_module(figure, hold):
     before = [
         hold(5 * MIB, module=name, location=f"old.py:{line}", source="x = f(x)")
         for name, line in (("a", 10), ("b", 20))
@@ -91,7 +91,7 @@ def test_a_renamed_line_is_not_taken_for_a_new_one_of_its_module(figure, hold):
     assert told(findings(figure(after, new), figure(before))) == [(6, "activations", "m.py:20")]
 
 
-def test_what_adds_little_is_not_told(figure, hold):
+def test_what_adds_little_is_not_reported(figure, hold):
     head = figure(hold(100 * MIB), hold(3 * MIB, "gradients", location="m.py:7"))
     assert told(findings(head, figure())) == [(100, "activations", "model.py:10")]
 
@@ -100,7 +100,7 @@ def test_nothing_is_found_where_both_take_the_same(figure, hold):
     assert findings(figure(hold(9 * MIB, "gradients")), figure(hold(9 * MIB))) == ()
 
 
-def test_what_the_holders_do_not_name_is_told_as_elsewhere(figure, hold):
+def test_what_the_holders_do_not_name_is_reported_as_elsewhere(figure, hold):
     base = figure(hold(100 * MIB))
     head = figure(hold(110 * MIB), rest=50 * MIB)
     rows = findings(head, base)
@@ -150,7 +150,7 @@ def test_the_rows_are_few_and_add_up_to_nine_tenths(figure, hold, count):
     assert abs(sum(row.bytes for row in rows) - growth) <= growth * 0.1
 
 
-def test_what_has_shrunk_is_told_with_where_it_was(figure, hold):
+def test_what_has_shrunk_is_reported_with_where_it_was(figure, hold):
     base = figure(hold(100 * MIB, "parameters"), hold(64 * MIB, location="m.py:9"))
     [row] = findings(figure(hold(100 * MIB, "parameters")), base)
     assert (row.bytes, row.location, row.base_location) == (-64 * MIB, None, "m.py:9")

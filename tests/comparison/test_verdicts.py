@@ -73,7 +73,7 @@ def test_growth_is_held_to_share_and_size_together(stands, allowed, after, statu
     assert stands(200, after, max_growth=allowed).status == status
 
 
-def test_growth_that_is_allowed_is_told(stands):
+def test_growth_that_is_allowed_is_reported(stands):
     assert stands(200, 204, max_growth="2%").reason == (
         "takes 4.0 MiB (2.0%) more than at the base, which max_growth='2%' allows"
     )
@@ -205,7 +205,7 @@ def test_a_base_without_a_figure_is_not_comparable(row, verdict, said):
     assert (comparison.status, comparison.reason) == ("not-comparable", f"at the base it {said}")
 
 
-def test_trouble_with_the_base_is_told(row):
+def test_trouble_with_the_base_is_reported(row):
     comparison = compared(row(GIB), None, SAME, trouble="it could not be collected")
     assert (comparison.status, comparison.reason) == ("not-comparable", "it could not be collected")
 

@@ -51,7 +51,7 @@ def test_a_build_without_cuda_is_run_on_fake_tensors_and_says_what_would_be_exac
     assert "a CUDA build, which needs no GPU, gives exact figures" in choice.why
 
 
-def test_without_libraries_the_reason_is_told(here):
+def test_without_libraries_the_reason_is_reported(here):
     here("13.2", "no C compiler was found")
 
     assert choose_device("auto").why == "by fake tensors: no C compiler was found"

@@ -221,7 +221,7 @@ def test_deepseek_v3_on_2048_gpus():
         estimate(job)
 
 
-def test_of_several_stages_the_one_that_takes_most_is_told():
+def test_of_several_stages_the_one_that_takes_most_is_reported():
     job = Job(LLAMA, degrees=Degrees(pipeline_parallel_degree=2), accumulation=4, sequence=4096)
     sizes = [figure.allocated_bytes for figure in estimate(job)]
 

@@ -155,7 +155,7 @@ def test_nothing_fits_where_the_logits_were():
     assert stranded_bytes(tape) == 4
 
 
-def test_nothing_is_stranded_where_all_are_alike():
+def test_nothing_is_stranded_where_all_are_equal():
     operators = [
         Operator(f"mul {n}", (f"x{n}",), (Tensor(f"x{n + 1}", 8),), saves=(f"x{n}",)) for n in range(3)
     ]

@@ -78,7 +78,7 @@ def whole(job):
     ]
 
 
-def test_figures_are_the_same_whatever_was_reckoned_before_them():
+def test_figures_are_the_same_whatever_was_computed_before_them():
     alone = []
     for job in JOBS:
         forget()

@@ -162,7 +162,7 @@ def test_the_gradient_of_a_shared_weight_waits_for_the_earlier_use():
     assert total(backward(tied("ends"), "kept").peak) == 4 + 10 + 100
 
 
-def test_an_optimizer_in_backward_works_beside_a_gradient():
+def test_an_optimizer_in_backward_runs_while_one_gradient_is_held():
     """The product's backward has y's 4, x's 10 and the weight's 100; its update 10 + 100 + 7 = 117."""
     assert total(backward(tied(None), "freed").peak) == 117
     assert total(backward(tied(None), "freed").end) == 10

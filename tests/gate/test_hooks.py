@@ -179,7 +179,7 @@ def test_a_budget_that_was_held_to_nothing_is_named_as_one(run, name):
     assert run.rows[name]["verdict"] == "error"
 
 
-def test_skips_are_skips_and_are_told_as_unchecked(run):
+def test_skips_are_skips_and_are_listed_as_unchecked(run):
     assert {name for name, outcome in run.outcomes.items() if outcome == "skipped"} == SKIPPED
     told = [line.split(": ")[1] for line in run.summary if line.startswith("unchecked: ")]
     assert {nodeid.rpartition("::")[2] for nodeid in told} == SKIPPED
@@ -214,7 +214,7 @@ def test_what_is_over_or_unchecked_already_is_not_measured(run):
     assert run.rows["test_over"]["not_measured"] == "over budget already"
 
 
-def test_figures_that_lie_apart_are_told(run):
+def test_figures_that_disagree_are_reported(run):
     told = [line for line in run.summary if line.startswith("disagreement: ")]
 
     assert any("test_a_little_more_on_cuda: estimate 1.00 GiB, measured 1.25 GiB" in line for line in told)
@@ -316,7 +316,7 @@ def test_a_mark_that_comes_when_the_test_runs_is_red(session_of):
     assert "too late" in run.message("test_late")
 
 
-def test_a_file_that_skips_itself_is_told(session_of):
+def test_a_file_that_skips_itself_is_listed(session_of):
     skips = "import pytest\npytest.skip('not here', allow_module_level=True)\n# mem_budget\n"
     run = session_of({**FILES, "test_skips.py": skips}, *ASKED, "-k", "within", env=ALONE)
 

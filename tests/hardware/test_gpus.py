@@ -199,7 +199,7 @@ def test_a_context_that_was_seen_keeps_its_cuda_and_its_driver():
         ("MI300X", "HIP context of MI300X taken to be 0.36 GiB (typical, not measured on this card)"),
     ],
 )
-def test_a_context_is_told_with_how_well_it_is_known(name, line):
+def test_a_context_is_reported_with_its_source(name, line):
     assert find_gpu(name).context_assumption == line  # 676, 282, 416 to 504, 400 and 1343, 365 MiB
 
 

@@ -34,7 +34,7 @@ def test_what_both_have_is_no_difference():
     assert differences(first.requests, second.requests, {}) == []
 
 
-def test_a_request_that_only_one_has_is_told_with_place_and_count():
+def test_a_request_that_only_one_has_is_listed_with_place_and_count():
     first, second = sides(
         snapshot((20, LINE, False), (30, LINE, True), (40, LINE, True)), snapshot((20, LINE, False))
     )
@@ -61,7 +61,7 @@ def test_the_peak_of_what_is_reserved_counts_whole_segments():
     assert side.peak_reserved_bytes == 80 * MIB
 
 
-def test_nodes_tell_backward_apart_where_both_name_them():
+def test_nodes_distinguish_backward_where_both_name_them():
     first, _ = sides(snapshot((20, NODE, True)), snapshot((20, NODE, True)))
 
     assert list(first.requests) == [Allocation("MulBackward0", 20 * MIB)]
@@ -74,7 +74,7 @@ def test_backward_is_one_place_where_one_has_no_nodes():
     assert list(first.requests) == list(second.requests) == [Allocation("backward", 20 * MIB)]
 
 
-def test_an_operator_is_told_where_one_of_them_names_it():
+def test_an_operator_is_shown_where_one_of_them_names_it():
     named = [{"filename": "??", "line": 0, "name": "aten::mm"}, *LINE]
     first, second = sides(snapshot((20, named, False)), snapshot((24, LINE, False)))
 
@@ -106,7 +106,7 @@ def _whole(mib):
     }  # fmt: skip
 
 
-def test_the_command_tells_peaks_ratio_and_rows(tmp_path, capsys):
+def test_the_command_prints_peaks_ratio_and_rows(tmp_path, capsys):
     status = main(["histories", written(tmp_path / "a", 20), written(tmp_path / "b", 30)])
 
     said = capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, capsys):
     assert message.startswith(f"membudget: {tmp_path / 'none'} cannot be read: ")
 
 
-def test_a_history_beside_itself_is_equal():
+def test_a_history_equals_itself():
     one = snapshot((20, LINE, False), (30, NODE, True))
     first, second = sides(one, one)
 

@@ -108,13 +108,13 @@ def test_nothing_in_a_file_is_run(saved, tmp_path):
     "content",
     [[], {"segments": []}, {"segments": [], "device_traces": [[{"action": "alloc"}]]}, 7, "text"],
 )
-def test_what_is_no_snapshot_is_told(saved, content):
+def test_what_is_no_snapshot_is_refused(saved, content):
     with pytest.raises(UsageMistake, match=r"snapshot\.pickle is no snapshot of torch\.cuda\.memory"):
         read_snapshot(saved(content))
 
 
 @pytest.mark.parametrize("data", [b"", b"no pickle", b"\x80\x04"])
-def test_what_is_no_pickle_is_told(tmp_path, data):
+def test_what_is_no_pickle_is_refused(tmp_path, data):
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(data)
 
@@ -122,16 +122,16 @@ def test_what_is_no_pickle_is_told(tmp_path, data):
         read_snapshot(path)
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(UsageMistake, match="cannot be read"):
         read_snapshot(tmp_path / "none")
 
 
-def test_a_device_without_events_is_told_with_what_to_call(saved):
+def test_a_device_without_events_is_refused_with_what_to_call(saved):
     with pytest.raises(UsageMistake, match=r"no events of device 1: call .*_record_memory_history"):
         read_snapshot(saved(snapshot()), device=1)
 
 
-def test_an_unknown_device_is_told_with_those_there_are(saved):
+def test_an_unknown_device_is_refused_with_the_known_ones(saved):
     with pytest.raises(UsageMistake, match="has devices 0 to 1, and no device 2"):
         read_snapshot(saved(snapshot()), device=2)

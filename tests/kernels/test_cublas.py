@@ -42,6 +42,6 @@ def test_a_setting_is_pairs_of_kib_and_count(config, size):
 
 
 @pytest.mark.parametrize("config", ["4096:8", ":4096", ":4096:8:", ":a:b", ":4096:8 :16:8"])
-def test_a_setting_that_cannot_be_read_is_told_with_an_example(config):
+def test_a_setting_that_cannot_be_read_is_refused_with_an_example(config):
     with pytest.raises(UsageMistake, match=f"CUBLAS_WORKSPACE_CONFIG='{config}' cannot be read.*':4096:8'"):
         cublas_workspace_bytes((9, 0), (2, 13), config)

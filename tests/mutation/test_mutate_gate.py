@@ -175,6 +175,6 @@ def test_the_docs_show_the_summary_of_the_kept_outcomes():
     assert shown == mutate_gate.summary(mutate_gate.read_kept()), "run mutate_gate.py --only-kept"
 
 
-def test_unknown_names_are_told():
+def test_unknown_names_are_refused():
     with pytest.raises(SystemExit, match="nothing-of-the-kind"):
         mutate_gate.chosen(MUTATIONS, ["nothing-of-the-kind"])

@@ -306,7 +306,7 @@ def test_the_worst_ranks_of_both_sides_are_compared(run):
     assert "rank 1 of 2" in run.text("test_rank_1_grows_above_rank_0")
 
 
-def test_what_has_shrunk_is_told_with_a_budget_that_is_enough(run):
+def test_what_has_shrunk_is_reported_with_a_budget_that_is_enough(run):
     assert comparison(run, "test_less")["suggested_gib"] in (0.3, 0.31)
 
 
@@ -323,7 +323,7 @@ def test_growth_alone_that_is_not_comparable_is_no_pass(run):
     assert "not compared: the base's test_mended.py" in run.rows["test_mended_alone"]["reason"]
 
 
-def test_removed_tests_and_unused_waivers_are_told(run):
+def test_removed_tests_and_unused_waivers_are_listed(run):
     text = "\n".join(run.summary)
 
     assert run.report["comparison"]["removed"] == ["test_states.py::test_gone"]
@@ -408,7 +408,7 @@ def test_xdist_and_reruns_come_to_the_same(apart, run):
     }
 
 
-def test_xdist_tells_what_was_removed_once_and_leaves_nothing(apart, folder):
+def test_xdist_reports_what_was_removed_once_and_leaves_nothing(apart, folder):
     assert apart.report["comparison"]["removed"] == ["test_states.py::test_gone"]
     assert len(git(folder, "worktree", "list").splitlines()) == 1
     assert not list((folder / "temporary").glob("membudget*"))
@@ -503,7 +503,7 @@ def test_another_card_in_a_stored_report_is_not_comparable(stored):
     assert "A100-40GB" in found["reason"]
 
 
-def test_a_subset_beside_a_stored_report_removes_nothing(stored):
+def test_a_subset_compared_with_a_stored_report_removes_nothing(stored):
     assert stored.report["comparison"]["removed"] == []
 
 

@@ -28,7 +28,7 @@ FILES = {
 
         @pytest.mark.mem_budget(gib=1)
         @pytest_membudget.assume(true_fraction=0.5)
-        def test_told():
+        def test_assumed():
             from model import positive
             kept = positive(draw())
 
@@ -48,7 +48,7 @@ FILES = {
                 pass
 
         @pytest.mark.mem_budget(gib=1)
-        def test_told_wrongly():
+        def test_assumed_wrongly():
             with pytest_membudget.assume(true_fraction=15):
                 draw()
 
@@ -80,10 +80,10 @@ def test_the_worst_case_is_held_to_the_budget_and_listed(run):
     ) in run.text("test_bounded")
 
 
-def test_what_is_told_counts(run):
+def test_what_is_assumed_counts(run):
     """Half as many positions and results."""
-    assert run.outcomes["test_told"] == "passed"
-    assert estimate_of(run, "test_told")["peak"]["allocated_bytes"] == (256 + 64 + 256 + 128) * 2**20
+    assert run.outcomes["test_assumed"] == "passed"
+    assert estimate_of(run, "test_assumed")["peak"]["allocated_bytes"] == (256 + 64 + 256 + 128) * 2**20
 
 
 def test_what_has_no_bound_fails_with_line_operator_and_what_to_write(run):
@@ -104,8 +104,8 @@ def test_a_test_that_goes_on_without_it_fails_too(run):
 
 
 def test_a_mistake_fails_its_test(run):
-    assert "ValueError in call at test_budgets.py:37" in run.text("test_told_wrongly")
-    assert "write assume(true_fraction=0.15)" in run.text("test_told_wrongly")
+    assert "ValueError in call at test_budgets.py:37" in run.text("test_assumed_wrongly")
+    assert "write assume(true_fraction=0.15)" in run.text("test_assumed_wrongly")
 
 
 def test_a_test_without_a_budget_runs_with_it(run):

@@ -142,7 +142,7 @@ def test_the_failure_has_both_figures_component_by_component(run):
     assert " 0.400" in text  # 0.5 of 1.25 GiB
 
 
-def test_a_figure_over_the_disagreement_is_told_and_passes(run):
+def test_a_figure_over_the_disagreement_is_reported_and_passes(run):
     told = [line for line in run.summary if line.startswith("disagreement: ")]
 
     assert run.outcomes["test_takes_a_little_more"] == "passed"

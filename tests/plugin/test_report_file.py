@@ -118,7 +118,7 @@ def test_the_order_is_that_of_the_session(run):
     assert lines == sorted(lines)
 
 
-def test_the_file_is_told_and_is_relative_to_where_pytest_was_started(run):
+def test_the_file_is_named_and_is_relative_to_where_pytest_was_started(run):
     assert any(line.startswith("report: ") and line.endswith("membudget/report.json") for line in run.summary)
 
 
@@ -126,7 +126,7 @@ MALFORMED = "import pytest\n@pytest.mark.mem_budget(gib=0)\ndef test_it(): pass\
 
 
 @pytest.mark.parametrize("no_terminal", [(), ("-p", "no:terminal")], ids=["terminal", "no terminal"])
-def test_a_folder_that_cannot_be_written_is_told_and_changes_no_result(pytester, no_terminal):
+def test_a_folder_that_cannot_be_written_is_reported_and_changes_no_result(pytester, no_terminal):
     pytester.makepyfile(MALFORMED)
     pytester.path.joinpath("taken").write_text("a file")
 
@@ -148,7 +148,7 @@ def test_the_report_is_written_without_a_terminal(pytester):
     assert json.loads(pytester.path.joinpath("a/b/report.json").read_text())["tests"][0]["verdict"] == "error"
 
 
-def test_the_commit_is_told_and_reports_do_not_make_it_dirty(pytester):
+def test_the_commit_is_reported_and_reports_do_not_make_it_dirty(pytester):
     def git(*args):
         command = ["git", "-c", "user.name=n", "-c", "user.email=e", *args]
         return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True).stdout

@@ -16,7 +16,7 @@ FILES = {
             return dist.get_rank()
 
         @pytest.mark.mem_budget(gib=1, gpus=8)
-        def test_alike(record_property):
+        def test_identical(record_property):
             import torch.distributed as dist
 
             record_property("world size", dist.get_world_size())
@@ -60,7 +60,7 @@ FILES = {
             kept = hold(0.5)
 
         @pytest.mark.mem_budget(gib=1, gpus=2)
-        def test_rank_0_tells_the_size():
+        def test_rank_0_broadcasts_the_size():
             import torch.distributed as dist
 
             told = [0.25 if rank() == 0 else None]
@@ -87,17 +87,17 @@ def peaks(run, name):
     return [(one["rank"], one["peak"]["allocated_bytes"]) for one in run.rows[name]["estimates"]]
 
 
-def test_ranks_that_are_alike_are_not_all_estimated_and_the_report_says_so(run):
-    assert run.outcomes["test_alike"] == "passed"
-    row = run.rows["test_alike"]
+def test_identical_ranks_are_not_all_estimated_and_the_report_says_so(run):
+    assert run.outcomes["test_identical"] == "passed"
+    row = run.rows["test_identical"]
     assert 1 <= len(row["estimates"]) < 8
-    assert all(size == HALF for _, size in peaks(run, "test_alike"))
+    assert all(size == HALF for _, size in peaks(run, "test_identical"))
     assert row["reason"] == "rank 0 of 8: 50% of its budget of 1 GiB"
     assert all(any("rank" in text for text in one["assumptions"]) for one in row["estimates"])
 
 
 def test_what_a_test_records_comes_once(run):
-    assert run.rows["test_alike"]["properties"] == [["world size", 8]]
+    assert run.rows["test_identical"]["properties"] == [["world size", 8]]
 
 
 def test_the_worst_rank_decides_and_is_named(run):
@@ -131,8 +131,10 @@ def test_ranks_that_are_named_are_estimated_and_no_others(run):
 
 
 def test_what_rank_0_broadcasts_reaches_the_others(run):
-    assert run.outcomes["test_rank_0_tells_the_size"] == "passed", run.text("test_rank_0_tells_the_size")
-    assert peaks(run, "test_rank_0_tells_the_size") == [(0, HALF // 2), (1, HALF)]
+    assert run.outcomes["test_rank_0_broadcasts_the_size"] == "passed", run.text(
+        "test_rank_0_broadcasts_the_size"
+    )
+    assert peaks(run, "test_rank_0_broadcasts_the_size") == [(0, HALF // 2), (1, HALF)]
 
 
 def test_a_rank_that_raises_is_named_with_its_line(run):
@@ -184,7 +186,7 @@ def test_the_table_has_the_rank_that_takes_most(run):
     assert cells("test_one_gpu")[5:7] == ["-", "50%"]
 
 
-def test_each_rank_leaves_a_snapshot_and_the_row_tells_that_of_the_worst(run):
+def test_each_rank_leaves_a_snapshot_and_the_row_has_that_of_the_worst(run):
     row = run.rows["test_rank_1_is_over"]
     folder = run.folder / "membudget"
     assert row["snapshot"].endswith("-rank1.pickle")

@@ -113,14 +113,14 @@ def unchecked(run, name):
 
 
 @pytest.mark.parametrize("name", ["test_skip", *SKIPPED_HERE, *SKIPPED_THERE])
-def test_a_skipped_test_is_reported_as_skipped_and_told_as_unchecked(run, name):
+def test_a_skipped_test_is_reported_as_skipped_and_listed_as_unchecked(run, name):
     assert run.outcomes[name] == "skipped", run.out
     assert unchecked(run, name)
     assert run.rows[name]["verdict"] == "skipped"
 
 
 @pytest.mark.parametrize("name", SKIPPED_HERE)
-def test_who_waits_for_a_gpu_is_told_not_to(run, name):
+def test_a_guard_for_a_gpu_gets_the_advice_to_leave_it_out(run, name):
     assert "torch.cuda.is_available() is True" in unchecked(run, name)
 
 
@@ -131,7 +131,7 @@ def test_a_skip_mark_gives_its_own_reason_alone(run):
 
 
 @pytest.mark.parametrize(("name", "reason"), SKIPPED_THERE.items())
-def test_a_skip_on_the_virtual_device_is_told_with_its_reason(run, name, reason):
+def test_a_skip_on_the_virtual_device_is_reported_with_its_reason(run, name, reason):
     assert f"skipped on {run.said_device}: " in unchecked(run, name)
     assert reason in unchecked(run, name)
 
@@ -140,7 +140,7 @@ def test_a_skip_on_the_virtual_device_is_placed_at_the_mark(run):
     assert any(line.startswith("SKIPPED [1] test_budgets.py:") and "no weights" in line for line in run.lines)
 
 
-def test_a_file_that_skips_itself_and_has_budgets_is_told(run):
+def test_a_file_that_skips_itself_and_has_budgets_is_reported(run):
     lines = [line for line in run.summary if line.startswith("unchecked: test_whole_file.py: ")]
 
     assert len(lines) == 1

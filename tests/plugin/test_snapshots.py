@@ -222,7 +222,7 @@ def test_the_largest_sum_of_requests_is_the_reported_peak_but_for_rounding(run):
         assert allocated <= peak_of(run, name)["allocated_bytes"]
 
 
-def test_the_trace_played_again_gives_the_reported_peaks_and_the_told_state(run):
+def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):
     for name in with_snapshot(run):
         history = history_of(snapshot_of(run, name))
         played = replay(history)
@@ -261,7 +261,7 @@ def test_an_allocation_has_its_operator_and_the_calls_up_to_the_test(run):
     assert first["user_metadata"] == "activations"
 
 
-def test_modules_and_torchs_own_calls_are_told(run):
+def test_modules_and_torchs_own_calls_are_in_the_stacks(run):
     product = next(
         e
         for e in allocations(run, "test_training", 300 * 700 * 4)
@@ -379,7 +379,7 @@ def test_each_of_several_processes_leaves_its_tests_snapshots(session_of):
     assert len(list((run.report_path.parent / "snapshots").iterdir())) == 9
 
 
-def test_what_imports_allocate_is_told_too(session_of):
+def test_what_imports_allocate_is_reported_too(session_of):
     source = """
         import pytest, torch
         from holding import hold
@@ -399,7 +399,7 @@ def test_what_imports_allocate_is_told_too(session_of):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_snapshots_that_cannot_be_written_are_told_and_change_no_result(pytester, workers):
+def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(pytester, workers):
     if workers:
         pytest.importorskip("xdist")
     two = textwrap.dedent(ONE).format(gib=0.25)

@@ -100,7 +100,7 @@ def test_the_components_in_the_text_add_up_to_the_peak(run):
     assert re.search(r"^  = total +52.50 GiB$", text, re.M)
 
 
-def test_the_holders_are_told_with_module_and_line_the_largest_first(run):
+def test_the_holders_are_listed_with_module_and_line_the_largest_first(run):
     told = run.text("test_over").partition("What holds it:\n")[2].splitlines()
 
     assert told[0] == "  45.00 GiB  parameters of table.rows"

@@ -66,7 +66,7 @@ FILES = {
         def test_cannot_be_imported():
             pass
 
-        def test_plain_beside_it():
+        def test_plain_next_to_it():
             pass
         """,
     "test_skips_itself.py": """
@@ -104,7 +104,7 @@ def only(run, beginning):
     return run.text(name)
 
 
-def test_a_file_that_cannot_be_imported_there_is_told_with_the_error(run):
+def test_a_file_that_cannot_be_imported_there_is_reported_with_the_error(run):
     text = only(run, "test_cannot_be_imported")
 
     assert "test_wants_no_cuda.py could not be collected in the worker, where CUDA is available" in text
@@ -115,7 +115,7 @@ def test_a_file_that_skips_itself_there_is_no_pass(run):
     assert "for CPUs alone too" in only(run, "test_skipped_there")
 
 
-def test_a_test_that_is_not_there_in_the_worker_is_told_why(run):
+def test_a_test_that_is_missing_in_the_worker_fails_with_the_reason(run):
     assert "its collection must not depend on the process it runs in (random parameters" in only(
         run, "test_of_this_process_alone"
     )
@@ -124,7 +124,7 @@ def test_a_test_that_is_not_there_in_the_worker_is_told_why(run):
 def test_the_other_files_are_checked(run):
     passed = {name for name, outcome in run.outcomes.items() if outcome == "passed"}
 
-    assert passed == {"test_good", "test_good_too", "test_plain", "test_plain_beside_it"}
+    assert passed == {"test_good", "test_good_too", "test_plain", "test_plain_next_to_it"}
 
 
 def test_a_file_that_ends_the_worker_when_imported_takes_no_other_with_it(session_of):

@@ -271,7 +271,7 @@ def test_the_name_of_a_branch_is_no_command(comment, shell, raw, over):
     assert not (shell.folder / "owned").exists()
 
 
-def test_a_report_that_is_none_is_told_before_anything_is_asked_for(comment, raw, row):
+def test_a_file_that_is_no_report_is_refused_before_any_request(comment, raw, row):
     done, calls, body = comment(raw(row(verdict="\x1b[2J")))
     assert done.returncode == 2
     assert (calls, body) == ([], None)

@@ -60,13 +60,13 @@ def written(run):
     return write
 
 
-def test_what_is_expected_is_told_by_its_row(run):
+def test_what_is_expected_is_in_its_row(run):
     assert {name: row["expected"] for name, row in run.rows.items()} == {
         "test_within": False, "test_over": False, "test_expected": True, "test_nothing": False,
     }  # fmt: skip
 
 
-def test_markdown_tells_failures_and_folds_the_rest(written):
+def test_markdown_lists_failures_and_folds_the_rest(written):
     text = written("markdown")
     assert text.startswith("### GPU memory: 1 over budget, 1 not checked, of 4 tests\n")
     assert "Takes 1.50 GiB, 0.50 GiB over its budget of 1.00 GiB." in text

@@ -47,12 +47,12 @@ def test_a_budget_that_is_suggested_is_enough(reported, over, figure):
     assert "or write gib=4.1 with" in to_do(reported(over(estimates=[odd])), quoted)
 
 
-def test_who_named_a_card_is_told_to_name_another(reported, over):
+def test_a_budget_of_a_card_gets_the_advice_to_name_a_larger_card(reported, over):
     one = reported(over(budget={"gpu": "A100-40GB"}))
     assert to_do(one, quoted).endswith("or name a larger card.")
 
 
-def test_a_component_over_its_budget_is_told_in_the_words_of_the_verdict(reported, row):
+def test_a_component_over_its_budget_is_reported_in_the_words_of_the_verdict(reported, row):
     one = reported(row(verdict="over", reason="activations 0.5 GiB over their budget of 0.5 GiB"))
     assert explained(one, quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
 
@@ -125,7 +125,7 @@ def test_a_budget_that_was_not_checked_fails(reported, row):
         ("waived", "unset", "notice", "waived"),
     ],
 )
-def test_a_status_beside_the_base(reported, row, over, comparison, status, verdict, level, word):
+def test_the_status_of_a_comparison(reported, row, over, comparison, status, verdict, level, word):
     made = over() if verdict == "over" else row(verdict=verdict)
     growth = {"growth_bytes": 0} if status == "unchanged" else {}
     one = reported({**made, "comparison": comparison(status=status, **growth)})
@@ -137,7 +137,7 @@ def test_growth_that_is_allowed_is_listed(reported, row, comparison):
     assert (one.level, one.word) == ("notice", "grown, and allowed")
 
 
-def test_growth_is_told_with_its_line(reported, row, comparison):
+def test_growth_is_reported_with_its_line(reported, row, comparison):
     one = reported(row(comparison=comparison()))
     assert explained(one, quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
     assert to_do(one, quoted) == (
@@ -171,13 +171,13 @@ def test_a_measurement_is_the_figure_where_there_is_one(reported, row, figure):
     assert one.peak_bytes == 4 * GIB + 512
 
 
-def test_of_several_ranks_the_worst_is_told(reported, over, figure):
+def test_of_several_ranks_the_worst_is_reported(reported, over, figure):
     second = figure({"rank": 3, "peak.allocated_bytes": 5 * GIB, "components.rounding": 512 + GIB})
     one = reported(over(estimates=[figure(), second]))
     assert explained(one, quoted) == "Takes 5.00 GiB on rank 3, 2.00 GiB over its budget of 3.00 GiB."
 
 
-def test_the_worst_stands_first(document, row, over, comparison):
+def test_the_worst_comes_first(document, row, over, comparison):
     found = reported_tests(
         document(
             row("fine"),

@@ -25,14 +25,14 @@ def row_of(*estimates, measured=None, gpus=1, rank=None):
     return with_measurement(row, Verdict("over", "over"), "", [measured], None)
 
 
-def test_the_analytic_figure_stands_beside_and_not_for_the_test():
+def test_the_analytic_figure_is_shown_and_does_not_decide():
     row = row_of(figure("traced", 2), figure("analytic", 3))
 
     assert row.worst_estimate.kind == "traced"
     assert row.scenario_figure.kind == "analytic"
 
 
-def test_a_scenarios_own_figure_stands_for_itself():
+def test_a_scenario_has_no_second_figure():
     row = row_of(figure("analytic", 2), figure("analytic", 3, rank=4))
 
     assert row.worst_estimate.rank == 4
@@ -73,7 +73,7 @@ def test_three_figures_have_two():
     assert "\n".join(figures_table(row)) in failure_text(row)
 
 
-def test_each_pair_that_lies_apart_is_told():
+def test_each_pair_that_disagrees_is_reported():
     row = row_of(figure("traced", 2), figure("analytic", 3), measured=figure("measured", 2.05))
 
     assert disagreements(row, 0.6) == []

@@ -47,7 +47,7 @@ def test_a_field_of_a_table_varies_and_the_others_stay(folder):
     }
 
 
-def test_the_short_form_of_a_table_is_kept_beside_what_varies(folder):
+def test_the_short_form_of_a_table_is_kept_next_to_what_varies(folder):
     points = folder.points(budget("{optimizer.implementation: [fused]}", "optimizer: sgd"))
 
     assert values_of(points, "optimizer") == {
@@ -83,7 +83,7 @@ def test_a_value_of_a_shape_varies(folder):
 
 
 @pytest.mark.parametrize("model", ["{torchtitan: 8B}", "{torchtitan: {flavor: 8B}}"])
-def test_a_value_beside_a_flavor_of_torchtitan_varies(folder, model):
+def test_a_value_next_to_a_flavor_of_torchtitan_varies(folder, model):
     points = folder.points(budget("{model.torchtitan.n_layers: [2, 4]}", f"model: {model}"))
 
     assert list(values_of(points, "model").values()) == [
@@ -114,13 +114,13 @@ def test_another_way_to_name_the_model_takes_the_first_ones_place(folder):
     assert values_of(points, "model") == {"a[torchtitan=8B]": {"torchtitan": "8B"}}
 
 
-def test_names_that_end_alike_are_written_out(folder):
+def test_names_with_equal_ends_are_written_out(folder):
     points = folder.points(budget("{model.config: [a.json], teacher.config: [b.json]}"))
 
     assert list(points) == ["a[model.config=a-teacher.config=b]"]
 
 
-def test_values_that_look_alike_have_ids_of_their_own(folder):
+def test_values_with_equal_texts_have_different_ids(folder):
     points = folder.points(budget("{model: [x/a.json, y/a.json]}"))
 
     assert list(points) == ["a[model=a]", "a[model=a']"]

@@ -155,7 +155,7 @@ def test_torchtitan_computes_in_bf16_by_fsdp_or_autocast(job_of, fields, policy)
         ),
     ],
 )
-def test_a_model_that_cannot_be_read_is_told_with_its_line(mistakes_of, model, told):
+def test_a_model_that_cannot_be_read_is_refused_with_its_line(mistakes_of, model, told):
     assert told in mistakes_of(model=model)
 
 
@@ -281,7 +281,7 @@ def test_the_gpus_that_are_left_share_out_the_model(job_of, fields, shards, repl
         ("expert_parallel_degree: 2\ngpus: 2", "expert_parallel_degree: 2, and the model has no experts"),
     ],
 )
-def test_degrees_that_do_not_go_together_are_told(mistakes_of, fields, told):
+def test_degrees_that_do_not_go_together_are_refused(mistakes_of, fields, told):
     assert told in mistakes_of(fields)
 
 
@@ -348,11 +348,11 @@ def test_experts_are_shared_out_evenly_among_ranks_that_are_there(mistakes_of, f
         ("micro_batch: two", "f.membudget.yaml:5: micro_batch: two: write a whole number of at least 1"),
     ],
 )
-def test_fields_that_contradict_each_other_are_told(mistakes_of, fields, told):
+def test_fields_that_contradict_each_other_are_refused(mistakes_of, fields, told):
     assert told in mistakes_of(fields)
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(mistakes_of):
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(mistakes_of):
     text = mistakes_of("sequence: 0\nloss: {knd: full}\nattention: flsh")
 
     assert [line.split(": ")[0] for line in text.splitlines()] == [f"f.membudget.yaml:{n}" for n in (5, 6, 7)]
@@ -387,7 +387,7 @@ def test_the_budgets_fields_are_the_marks(folder):
     assert scenario.job.gpu == "A100-80GB"
 
 
-def test_the_settings_stand_under_what_is_not_written(folder):
+def test_the_settings_are_the_defaults_of_what_is_not_written(folder):
     scenario = folder.scenario(f"model: {SHAPE}", {"gpu": "T4", "metric": "device"})
 
     assert (scenario.budget.gpu, scenario.budget.metric, scenario.job.gpu) == ("T4", "device", "T4")
@@ -411,5 +411,5 @@ def test_the_settings_stand_under_what_is_not_written(folder):
         ),
     ],
 )
-def test_a_budget_that_checks_nothing_or_cannot_is_told(mistakes_of, gib, told):
+def test_a_budget_that_checks_nothing_or_cannot_is_refused(mistakes_of, gib, told):
     assert told in mistakes_of(gib=gib)

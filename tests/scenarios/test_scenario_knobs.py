@@ -54,11 +54,11 @@ def test_a_knob_that_is_said_to_fit_does(told):
     assert told("gib: 5\nmicro_batch: 8\ncheckpointing: full")[0] == "within"
 
 
-def test_a_scenario_within_its_budget_is_told_nothing(told):
+def test_a_scenario_within_its_budget_gets_no_advice(told):
     assert told("gib: 64") == ("within", "")
 
 
-def test_of_a_file_with_many_too_large_ones_the_first_are_told(folder):
+def test_of_a_file_with_many_too_large_ones_the_first_get_advice(folder):
     text = (
         f"budgets:\n  - {{name: one, gib: 0.1, model: {LLAMA}, grid: {{sequence: {list(range(64, 94))}}}}}\n"
     )

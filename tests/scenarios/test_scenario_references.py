@@ -101,7 +101,7 @@ def test_the_failure_shows_them_component_by_component(run):
     assert any(line[:1] == ["optimizer_states"] for line in lines)
 
 
-def test_figures_that_lie_apart_are_told(run):
+def test_figures_that_disagree_are_reported(run):
     [line] = [line for line in run.lines if line.startswith("disagreement: sub/test_it.py::test_within: ")]
 
     assert ": analytic " in line

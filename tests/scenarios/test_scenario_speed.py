@@ -46,7 +46,7 @@ def test_thousands_of_scenarios_are_read_in_a_fraction_of_a_second_each_thousand
     assert seconds_of(lambda: read(GRID)) < 4  # 2,000 of them
 
 
-def test_a_job_is_reckoned_once_for_all_budgets_that_hold_it(folder):
+def test_a_job_is_computed_once_for_all_of_its_budgets(folder):
     points = list(folder.points(SINGLE).values())
     reader = ScenarioReader(folder.path)
     estimating._reports.cache_clear()

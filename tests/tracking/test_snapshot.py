@@ -80,7 +80,7 @@ def test_a_block_that_waits_for_a_stream_is_active_and_not_allocated():
     assert [segment[f"{kind}_size"] for kind in ("allocated", "active", "requested")] == [5120, 6144, 6000]
 
 
-def test_events_are_told_in_order_a_microsecond_apart_with_what_is_known_of_their_requests():
+def test_events_are_written_in_order_a_microsecond_apart_with_what_is_known_of_their_requests():
     allocator, first = two_blocks()
     allocator.free(first)
 
@@ -123,7 +123,7 @@ def test_addresses_of_events_and_blocks_are_one_and_the_same(expandable):
     assert all(0x7F0000000000 < address < 2**47 for address in allocated)
 
 
-def test_the_settings_are_told_as_pytorch_tells_them():
+def test_the_settings_are_written_as_pytorch_writes_them():
     settings = AllocatorSettings(
         max_split_size_bytes=64 * MIB, roundup_power2_divisions=(2,) * 15 + (4,), expandable_segments=True
     )

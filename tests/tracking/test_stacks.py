@@ -34,7 +34,7 @@ def first_line(function):
     return function.__code__.co_firstlineno
 
 
-def test_calls_are_told_from_the_innermost_out_with_file_line_and_name():
+def test_calls_are_listed_from_the_innermost_out_with_file_line_and_name():
     stacks = book(end=sys._getframe().f_code)
 
     frames = stacks.frames(outer(stacks))

@@ -126,7 +126,7 @@ def test_what_is_left_of_a_block_that_is_not_split_counts_as_rounding(story):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_every_component_is_told_in_the_order_of_reports(step, metric):
+def test_every_component_is_reported_in_the_order_of_reports(step, metric):
     assert tuple(step.report(metric).components) == components.COMPONENTS
 
 
@@ -229,7 +229,7 @@ def test_the_largest_holder_comes_first(story):
     assert [holder.module for holder in story.report().holders] == ["b", "c", "a"]
 
 
-def test_only_as_many_holders_are_told_as_were_asked_for(story):
+def test_only_as_many_holders_are_reported_as_were_asked_for(story):
     for module, size_bytes in (("a", 100), ("b", 300), ("c", 200)):
         story.born(size_bytes, module=module)
     assert [holder.module for holder in story.report(holders=2).holders] == ["b", "c"]
@@ -256,7 +256,7 @@ def measured(allocated_bytes, reserved_bytes=40 * MIB):
     return PeakBytes(allocated_bytes, allocated_bytes, reserved_bytes, reserved_bytes + CONTEXT)
 
 
-def test_what_the_device_had_more_than_the_ledger_is_told_as_unattributed(step):
+def test_what_the_device_had_more_than_the_ledger_is_reported_as_unattributed(step):
     report = step.report(kind="measured", peaks=measured(24 * MIB + 2560 + 5000))
 
     assert (report.kind, report.peak_bytes) == ("measured", 24 * MIB + 2560 + 5000)

@@ -78,7 +78,7 @@ def long_story(story):
     return story
 
 
-def test_a_short_run_is_told_moment_by_moment(story):
+def test_a_short_run_has_every_moment(story):
     weight = story.born(1000, components.PARAMETERS)
     kept = story.born(300, components.ACTIVATIONS)
     story.died(kept)

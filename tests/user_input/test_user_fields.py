@@ -135,7 +135,7 @@ def test_a_refusal_says_what_to_write(node_of, kind, text, told):
     assert mistakes.lines == [f"f.yaml:1: {told}"]
 
 
-def test_mistakes_are_told_in_the_order_of_the_file(tmp_path):
+def test_mistakes_are_reported_in_the_order_of_the_file(tmp_path):
     path = tmp_path / "f.yaml"
     path.write_text("a: x\nb: y\n", encoding="utf-8")
     nodes = read_yaml(path, "f.yaml").value

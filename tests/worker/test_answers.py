@@ -27,7 +27,7 @@ def test_a_figure_is_held_to_the_budget():
     assert read_answer(Budget(gib=2), traced(report(3))).verdict.name == OVER
 
 
-def test_ranks_that_the_budget_does_not_name_neither_count_nor_are_told():
+def test_ranks_that_the_budget_does_not_name_neither_count_nor_are_reported():
     answer = traced(report(3, rank=0), report(1, rank=1), report(3, rank=2))
 
     found = read_answer(Budget(gib=2, gpus=3, ranks=[1]), answer)

@@ -61,7 +61,7 @@ def order_of(said, event):
     return [one.get("key", one["number"]) for one in said if one["event"] == event]
 
 
-def test_two_run_beside_each_other_and_answer_when_they_end():
+def test_two_run_at_once_and_answer_when_they_end():
     served = Served({"slow": traced(0.6), "quick": traced(0.1), "third": traced(0.1)})
     began = time.monotonic()
 
@@ -92,7 +92,7 @@ def test_where_memory_is_short_one_runs_at_a_time():
     assert order_of(said, "result") == ["slow", "quick"]
 
 
-def test_what_fails_beside_others_is_run_again_alone(tmp_path):
+def test_what_fails_next_to_others_is_run_again_alone(tmp_path):
     """It fails as long as the other is there: of a lock, a port, a file."""
     lock = tmp_path / "lock"
 

@@ -54,7 +54,7 @@ def measurer_of(workers, environment=None):
         (H100, Budget(gpu="H200"), "is smaller than gpu='H200'"),
     ],
 )
-def test_the_reason_is_told(locked, card, budget, said):
+def test_the_reason_is_reported(locked, card, budget, said):
     assert said in why_not(measurer_of(ScriptedWorkers(card=card)), budget)
 
 

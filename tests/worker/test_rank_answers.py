@@ -30,7 +30,7 @@ def test_all_ranks_reports_are_there_in_their_order():
     assert answer["device"] == "CUDA"
 
 
-def test_the_failure_that_came_first_is_the_one_to_tell():
+def test_the_failure_that_came_first_is_the_one_to_report():
     answer = combined([raised(0, 2), raised(1, 1), traced(2)])
 
     assert answer["failed_rank"] == 1

@@ -52,7 +52,7 @@ def assumptions_of(answer):
     return {report["rank"]: report["assumptions"] for report in answer["reports"]}
 
 
-def test_rank_0_says_who_else_is_asked_and_the_rest_is_told_to_be_alike():
+def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_identical():
     ranks = Ranks(representatives=[7])
 
     answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
@@ -168,7 +168,7 @@ def test_where_they_differ_all_ranks_of_the_machine_are_asked_and_nothing_is_ass
     assert assumptions_of(answer)[0] == ["a value is read"]
 
 
-def test_of_several_machines_the_bound_is_told():
+def test_of_several_machines_the_bound_is_reported():
     ranks = Ranks(representatives=[15], host={0: 20})
 
     answer = answer_of_ranks(Budget(gib=1, gpus=16, host_gib=1), ranks)

@@ -70,7 +70,7 @@ def test_of_two_that_raised_the_earlier_comes_first(tmp_path, start):
     assert [one.number for one in ends] == [1, 0]
 
 
-def test_a_rank_that_was_told_to_end_is_not_the_first(tmp_path, start):
+def test_a_rank_that_was_ended_is_not_the_first_that_failed(tmp_path, start):
     start(0, "false", waited=True)
     start(1, "false", waited=True)
     watch = RankWatch(tmp_path, 2, 60.0)

@@ -294,7 +294,7 @@ def test_a_test_that_every_rank_skips_is_skipped(folder):
     assert (answer["outcome"], answer["reason"]) == ("skipped", "no such kernel")
 
 
-def test_a_test_that_is_not_there_is_told(folder):
+def test_a_test_that_is_not_there_is_reported(folder):
     answer = answer_of(folder, "test_of_another_file")
 
     assert answer["outcome"] == "error"

@@ -4,7 +4,7 @@ from pytest_membudget.comparison.base.base_results import Base, base_of_document
 from pytest_membudget.reporting.document.reading import Document
 
 
-def test_a_file_that_could_not_be_collected_is_told_for_its_own_tests():
+def test_a_file_that_could_not_be_collected_is_reported_for_its_own_tests():
     base = Base(errors={"tests/test_a.py": "SyntaxError", "tests/sub": "no"})
     assert base.trouble_of("tests/test_a.py::test_x[1]") == (
         "the base's tests/test_a.py could not be collected: SyntaxError"

@@ -63,5 +63,5 @@ def test_the_first_complaint_is_why(exchange, printed, said):
     assert exchange.complaint() == said
 
 
-def test_without_output_there_is_nothing_to_tell(exchange):
+def test_without_output_there_is_nothing_to_report(exchange):
     assert exchange.complaint() == "its run ended without output"

@@ -102,7 +102,7 @@ def test_an_order_that_the_user_sets_is_followed(recorder):
     assert recorder.kernels() == ["math"]
 
 
-def test_a_card_with_cudnn_attention_runs_it_unless_told_otherwise(recorder, monkeypatch):
+def test_a_card_with_cudnn_attention_runs_it_unless_it_is_disabled(recorder, monkeypatch):
     attention(*tensors(), capability=H100)
     monkeypatch.setenv("TORCH_CUDNN_SDPA_DEPRIORITIZED", "1")
     attention(*tensors(), capability=H100)

@@ -359,7 +359,7 @@ def of_a_library():
         return [type(error).__name__, str(error), str(virtual_device.refused())]  # noqa: F821 - by the server
 
 
-def test_an_operator_without_a_kernel_that_tells_its_results_fails(trace):
+def test_an_operator_without_a_fake_kernel_fails(trace):
     name, message, refused = trace(of_a_library).value
 
     assert name == "UnsupportedOperatorException"

@@ -186,7 +186,7 @@ def test_nchw_weights_are_copied_for_a_channels_last_input(workspaces):
     assert [size for size in sizes if size] == [4 * 16 * 8 * 3 * 3]
 
 
-def test_a_workspace_is_held_beside_the_copies(workspaces):
+def test_a_workspace_is_held_with_the_copies(workspaces):
     workspaces[Direction.FORWARD] = 12345
 
     sizes = forward(meta(4, 8, 14, 14, last=True), meta(16, 8, 3, 3))

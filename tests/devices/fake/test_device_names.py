@@ -173,7 +173,7 @@ def addresses():
     ]  # fmt: skip
 
 
-def test_addresses_tell_who_shares_memory(trace):
+def test_tensors_that_share_memory_have_equal_addresses(trace):
     assert trace(addresses).value == [True, False, 0, 12, True, 0]
 
 

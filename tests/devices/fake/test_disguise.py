@@ -48,7 +48,7 @@ def inside():
     return answers
 
 
-def test_torch_and_this_package_are_told_the_truth(trace):
+def test_torch_and_this_package_see_fake_tensors(trace):
     """A package whose name begins like torch's is not torch."""
     assert trace(inside).value == [True, True, False, False]
 

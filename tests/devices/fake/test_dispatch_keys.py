@@ -69,7 +69,7 @@ def keys(make, mode, found):
     return [make(mode, state, func, args, kwargs) for func, args, kwargs in found]
 
 
-def test_they_tell_apart_what_torchs_own_tell_apart():
+def test_they_distinguish_what_torchs_own_distinguish():
     mode = FakeTensorMode()
     found = list(calls(mode))
 
@@ -85,7 +85,7 @@ def test_they_tell_apart_what_torchs_own_tell_apart():
 
 
 @pytest.mark.parametrize("setting", ["dtype", "inference"])
-def test_they_tell_settings_of_the_thread_apart(setting):
+def test_they_distinguish_settings_of_the_thread(setting):
     mode = FakeTensorMode()
     with mode:
         tensor = torch.empty(4)

@@ -51,7 +51,7 @@ def test_all_boxes_are_kept_at_worst(trace):
     assert run.report.not_modelled == ()
 
 
-def test_a_share_is_kept_if_that_is_told(trace):
+def test_a_share_is_kept_where_it_is_assumed(trace):
     run = trace(kept, 0.1)
 
     assert run.value == [100, "torch.int64"]

@@ -113,7 +113,7 @@ def test_what_a_mask_on_the_host_selects_is_the_largest_that_it_can_be(trace, ho
     [("index", [100]), ("index on the card", [100]), ("rows", [2, 50]), ("masked_select", [100]),
      ("nonzero", [100, 2]), ("not", [100]), ("in place", [100]), ("of numbers", [100])],
 )  # fmt: skip
-def test_its_size_can_be_told(trace, how, shape):
+def test_its_size_can_be_assumed(trace, how, shape):
     traced = trace(selected, how, {"true_fraction": 0.25})
 
     assert traced.value == shape

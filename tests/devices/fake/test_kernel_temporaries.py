@@ -12,7 +12,7 @@ from pytest_membudget.devices.fake.kernel_temporaries import KERNELS
 aten = torch.ops.aten
 
 
-def test_where_converts_a_half_beside_fp32():
+def test_where_converts_a_half_next_to_fp32():
     mask, half, wide = meta(64, 64, dtype=torch.bool), meta(64, 64, dtype=torch.bfloat16), meta(64, 64)
 
     assert held(aten.where.self, mask, half, wide) == [4 * 64 * 64]
@@ -81,7 +81,7 @@ def test_other_operators_and_other_backends_have_no_rule():
     assert held(aten.sum.default, meta(8, 4096, 16), gpu=MI300X) == []
 
 
-def test_a_loss_of_probabilities_holds_the_reduced_one_beside_its_own_storage():
+def test_a_loss_of_probabilities_holds_the_reduced_one_and_its_own_storage():
     """The losses are the result's own storage; a mean of 2**22 numbers takes all blocks of the card."""
     assert held(aten.binary_cross_entropy.default, meta(2**22), meta(2**22)) == [4, 4 * 4 * 108, 4]
 
@@ -135,7 +135,7 @@ def test_a_contiguous_copy_to_the_device_goes_as_it_lies():
     assert held(aten.copy_.default, meta(64, 64), host(64, 64), result=meta(64, 64)) == []
 
 
-def test_a_dense_copy_goes_as_it_lies_where_both_sides_lie_alike():
+def test_a_dense_copy_needs_no_temporary_where_both_sides_have_equal_strides():
     assert held(aten.copy_.default, meta(64, 32).t(), host(64, 32).t(), result=meta(1)) == []
 
 

@@ -73,7 +73,7 @@ def test_the_release_is_major_and_minor(monkeypatch, version, release):
     assert private.torch_release() == release
 
 
-def test_a_torch_that_is_too_old_is_told_so(monkeypatch):
+def test_a_torch_that_is_too_old_is_refused(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "2.10.1")
 
     with pytest.raises(UnsupportedTorch, match=r"torch 2.10.1 is too old .* torch 2.11 and later"):

@@ -76,7 +76,7 @@ def read_many_values():
     return [int(number) for number in torch.randint(5, 6, (1,)) + torch.arange(5)]
 
 
-def test_different_values_of_one_line_are_told_together(trace):
+def test_different_values_of_one_line_are_reported_together(trace):
     traced = trace(read_many_values)
 
     assert traced.value == [5, 6, 7, 8, 9]

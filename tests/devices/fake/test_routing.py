@@ -189,7 +189,7 @@ def told_apart():
     ]
 
 
-def test_experts_tokens_are_the_same_however_they_are_told_apart(trace):
+def test_experts_tokens_are_the_same_however_they_are_counted(trace):
     traced = trace(told_apart)
 
     assert traced.value == [[61, 61, 1, 1, 1, 1, 1, 1]] * len(traced.value)

@@ -52,7 +52,7 @@ def test_one_image_after_attention_does_not_lie_channels_last(trace, monkeypatch
     assert strides[:2] == [[8, 1, 128, 8]] * 2
 
 
-def test_what_fake_tensors_give_alike_is_left_to_them():
+def test_what_fake_tensors_give_equally_is_left_to_them():
     tensor = torch.empty(1, 256, 8, device="meta")
 
     assert view_of(tensor, [1, 8, 256]) is None

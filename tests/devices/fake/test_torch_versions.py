@@ -17,7 +17,7 @@ def test_a_release_is_read(monkeypatch, version, release):
     assert torch_release() == release
 
 
-def test_a_version_that_tells_no_release_is_refused_with_what_to_install(monkeypatch):
+def test_a_version_that_is_no_release_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setattr(torch, "__version__", "dev")
 
     with pytest.raises(

@@ -151,7 +151,7 @@ def asked_for_registers(folder):
         return str(error)
 
 
-def test_what_compiling_tells_is_refused_by_name(trace, stand_in):
+def test_what_only_compiling_knows_is_refused_by_name(trace, stand_in):
     assert trace(asked_for_registers, stand_in).value == (
         "scale.n_regs is known after compiling the Triton kernel, which is not done on the virtual CUDA "
         "device that budgets are estimated on; launch it with a grid that does not depend on it"

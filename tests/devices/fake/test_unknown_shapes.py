@@ -85,7 +85,7 @@ def test_an_unknown_size_is_the_largest_that_it_can_be(trace, how, shapes):
         ("bincount", {"bins": 12}, [12]),
     ],
 )
-def test_a_size_can_be_told(trace, how, told, shapes):
+def test_a_size_can_be_assumed(trace, how, told, shapes):
     traced = trace(selected, how, told)
 
     assert traced.value == shapes
@@ -166,7 +166,7 @@ def drawn(how):
         ("draws", 10, "the worst case"),
     ],
 )
-def test_a_permutation_tells_how_many_and_single_draws_do_not(trace, how, count, taken):
+def test_a_permutation_has_a_known_count_and_single_draws_do_not(trace, how, count, taken):
     traced = trace(drawn, how)
 
     assert traced.value == count
@@ -206,7 +206,7 @@ def test_what_has_no_worst_case_is_refused(trace, how):
         ("one_hot", {"bins": 6}, [10, 6]),
     ],
 )
-def test_and_can_be_told(trace, how, told, shape):
+def test_a_result_without_a_bound_can_be_assumed(trace, how, told, shape):
     assert trace(without_bound, how, told).value == shape
 
 
@@ -271,7 +271,7 @@ def reads():
         ]
 
 
-def test_reads_can_be_told_each_type_by_a_value_of_its_own(trace):
+def test_reads_of_each_type_can_be_assumed_to_give_a_value(trace):
     traced = trace(reads)
 
     assert traced.value == [0.0, True, 1, [0.0, 0.0], 1.0]

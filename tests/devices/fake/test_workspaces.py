@@ -128,7 +128,7 @@ def test_a_dot_product_reaches_cublas_whatever_its_size(trace):
     assert trace(served, (2, 15), ["dot of nothing"]).value == [[0, SMALL]]
 
 
-def test_a_matrix_that_is_copied_for_cublas_lies_beside_the_workspace(trace):
+def test_a_matrix_that_is_copied_for_cublas_is_held_with_the_workspace(trace):
     """An expanded gradient (``prepare_matrix_for_cublas``): inputs, result, copy and workspace."""
     traced = trace(expanded_product, workspaces_of=(2, 15))
 

@@ -74,7 +74,7 @@ def test_gradients_are_what_they_are_without():
     assert all(torch.equal(one.grad, other) for one, other in zip(block.parameters(), expected, strict=True))
 
 
-def test_without_gradients_no_node_is_told():
+def test_without_gradients_no_node_is_reported():
     def run():
         with torch.no_grad():
             Block()(torch.ones(2, 4))

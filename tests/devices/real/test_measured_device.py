@@ -27,7 +27,7 @@ def test_the_peaks_are_those_of_the_allocators_statistics():
     assert (peaks.allocated_bytes, peaks.active_bytes, peaks.reserved_bytes) == (7 * MIB, 8 * MIB, 20 * MIB)
 
 
-def test_device_memory_has_what_lies_beside_the_allocator():
+def test_device_memory_has_what_is_outside_the_allocator():
     assert allocators_peaks(STATS, outside_bytes=500 * MIB).device_bytes == 520 * MIB
 
 

@@ -177,7 +177,7 @@ def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
     assert made.reserved_peak.totals.reserved_bytes == 64 * MIB
 
 
-def test_states_are_told_by_number_and_renewed_under_another():
+def test_a_state_that_is_renewed_has_another_number():
     told = []
     log = StateLog(told.append)
     log.enter(INSIDE)

@@ -127,7 +127,7 @@ def handle_state():
     return answers
 
 
-def test_a_handle_keeps_what_it_is_told_and_no_other_does(stand_in):
+def test_settings_of_a_handle_are_kept_and_are_not_those_of_another(stand_in):
     assert stand_in(handle_state) == [[1, 0], [0, 3]]
 
 

@@ -17,7 +17,7 @@ def on_both_cards():
     return report.peak.allocated_bytes, list(report.not_modelled)
 
 
-def test_it_is_told(stand_in):
+def test_it_is_reported(stand_in):
     allocated_bytes, not_modelled = stand_in(on_both_cards, count=2)
 
     assert allocated_bytes == 2**30

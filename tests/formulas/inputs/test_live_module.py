@@ -47,14 +47,14 @@ def test_a_tied_weight_counts_once():
     assert "head.weight" in {t.name for t in tensors_of_module(small(tied=False))}
 
 
-def test_frozen_parameters_are_told_apart():
+def test_frozen_parameters_are_distinguished():
     module = small()
     module.embed.requires_grad_(False)
 
     assert [t.name for t in tensors_of_module(module) if not t.is_trained] == ["embed.weight"]
 
 
-def test_layers_that_are_alike_stand_together():
+def test_identical_layers_are_grouped():
     inventory = inventory_of_module(small(tied=False))
 
     assert [t.name for t in inventory.before] == ["embed.weight"]

@@ -107,7 +107,7 @@ def test_experts_apart_are_split_as_the_dense_block_is():
     ]
 
 
-def test_what_gets_no_gradient_is_told_apart():
+def test_what_gets_no_gradient_is_distinguished():
     layers = inventory_of(read_config({"model_type": "deepseek_v3"})).layers
     untrained = [t for t in layers[1].tensors if not t.is_trained]
 
@@ -116,7 +116,7 @@ def test_what_gets_no_gradient_is_told_apart():
     ]
 
 
-def test_layers_that_differ_in_their_window_alone_stand_together():
+def test_layers_that_differ_in_their_window_alone_are_grouped():
     layers = inventory_of(read_config({"model_type": "gemma2"})).layers
 
     assert [(each.count, each.path) for each in layers] == [(26, "model.layers")]

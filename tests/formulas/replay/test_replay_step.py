@@ -94,7 +94,7 @@ def test_micro_batches_in_flight_have_their_activations_each():
     assert found == TWO_LAYERS + 2 * 30
 
 
-def test_what_lies_beside_neighbouring_blocks_is_made_once():
+def test_what_is_held_during_neighbouring_blocks_is_allocated_once():
     """100 while the layers run forward; then room for the gradients of y and of a weight."""
     beside = (Term(TEMPORARIES, "held", 100 * MIB),)
     found = mib(SGD, step(Block("layers", layer(11), 2, during_forward=beside)), [weight(11, count=2)])

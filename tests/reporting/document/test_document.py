@@ -136,7 +136,7 @@ def test_keys_of_later_versions_are_left_out(document, row):
     ],
     ids=range(10),
 )
-def test_what_is_no_report_at_all_is_told(command, data, message):
+def test_what_is_no_report_at_all_is_refused(command, data, message):
     assert refused(command, data).startswith(message)
 
 

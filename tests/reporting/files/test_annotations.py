@@ -36,7 +36,7 @@ def test_the_line_that_grew_is_an_error_too(document, row, comparison, root):
     )
 
 
-def test_a_line_of_an_installed_package_is_only_told(document, row, comparison, tmp_path):
+def test_a_line_of_an_installed_package_is_named_and_not_annotated(document, row, comparison, tmp_path):
     [line] = workflow_commands(document(row(comparison=comparison())), root=tmp_path).splitlines()
     assert "first at src/model.py:57" in line
 

@@ -15,7 +15,7 @@ def rendered(text):
     return cmark.github_flavored_markdown_to_html(text, options=cmark.Options.CMARK_OPT_UNSAFE)
 
 
-def test_the_verdict_and_what_to_do_stand_first(document, row, over):
+def test_the_verdict_and_what_to_do_come_first(document, row, over):
     lines = markdown(document(row(), over())).splitlines()
     assert lines[0] == "### GPU memory: 1 over budget, of 2 tests"
     assert lines[2] == "**Over budget:** `tests/test_memory.py::test_over`  "

@@ -148,7 +148,7 @@ def test_the_caption_says_how_close_the_chart_is(document, row, figure):
 
 
 @needs_libraries
-def test_components_of_the_base_stand_beside_the_heads(document, row, comparison):
+def test_components_of_the_base_are_next_to_the_heads(document, row, comparison):
     base = {"parameters": 3 * GIB, "rounding": 512}
     text = page(document(row(comparison=comparison() | {"base_components": base})))
     assert "+1.00 GiB" in Elements(text).texts  # activations, of which the base has none

@@ -32,7 +32,7 @@ def sizes_of(text):
 
 
 @pytest.mark.parametrize("metric", ["allocated", "reserved", "device"])
-def test_every_component_is_told_and_they_add_up_to_the_total(text, metric):
+def test_every_component_is_listed_and_they_add_up_to_the_total(text, metric):
     beyond = {"cached": GIB} if metric != "allocated" else {}
     beyond |= {"context": GIB} if metric == "device" else {}
     held = {"parameters": 3 * GIB, "activations": GIB - 64 * MIB, "rounding": 64 * MIB, **beyond}
@@ -57,7 +57,7 @@ def test_a_test_without_a_mark_has_none_in_its_failure(text):
     assert "mem_budget(" not in said
 
 
-def test_a_small_rounding_is_told_too(text):
+def test_a_small_rounding_is_listed_too(text):
     assert re.search(r"^  rounding +512 B +0\.0%$", text(), re.MULTILINE)
 
 
@@ -86,7 +86,7 @@ def test_it_begins_with_the_verdict_and_the_place_of_the_mark(text):
     assert lines[1] == "tests/test_memory.py:12: mem_budget(gib=5)"
 
 
-def test_what_was_taken_for_granted_and_what_is_not_modelled_is_told(text):
+def test_what_was_taken_for_granted_and_what_is_not_modelled_is_listed(text):
     said = text({"assumptions": ["a.py:1 reads a bool value"], "not_modelled": ["a.py:2 aten::gru"]})
 
     assert "a.py:1 reads a bool value" in said.partition("Taken for granted")[2]

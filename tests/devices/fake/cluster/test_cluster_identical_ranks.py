@@ -17,7 +17,7 @@ def alike():
     train(model)
 
 
-def test_without_stages_and_without_asking_the_first_and_the_last_stand_for_all(trace):
+def test_without_stages_and_without_asking_the_first_and_the_last_represent_all(trace):
     traced = trace(alike, world_size=8)
 
     assert traced.representatives == [7]

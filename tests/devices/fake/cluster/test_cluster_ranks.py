@@ -22,7 +22,7 @@ def who_am_i():
 @pytest.mark.parametrize(
     ("rank", "world_size", "local_rank", "node_gpus"), [(0, 2, 0, 2), (3, 8, 3, 8), (1021, 1024, 5, 8)]
 )
-def test_a_rank_is_told_who_it_is(trace, rank, world_size, local_rank, node_gpus):
+def test_a_rank_gets_its_number_in_the_environment(trace, rank, world_size, local_rank, node_gpus):
     found = trace(who_am_i, rank=rank, world_size=world_size).value
 
     assert found == {
@@ -79,7 +79,7 @@ def twice():
         return str(error)
 
 
-def test_a_body_that_makes_its_group_twice_is_told_so_by_torch(trace):
+def test_a_body_that_makes_its_group_twice_gets_torchs_error(trace):
     assert trace(twice, world_size=2).value == "trying to initialize the default process group twice!"
 
 

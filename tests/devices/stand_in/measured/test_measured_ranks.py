@@ -113,7 +113,7 @@ def test_every_rank_is_measured_as_it_was_estimated(run, name, ranks):
         assert measured["components"] == estimate["components"]
 
 
-def test_buffers_of_collectives_are_told_from_other_memory(run):
+def test_buffers_of_collectives_are_distinguished_from_other_memory(run):
     _, measured = pairs(run, "test_replicas")[0]
 
     # DistributedDataParallel's buckets hold the gradients of two layers, numbers of 4 bytes

@@ -80,7 +80,7 @@ def test_estimate_and_measurement_are_the_same_to_the_byte(run):
     assert measured["components"]["optimizer_states"] == 2 * parameters
 
 
-def test_what_lies_beside_the_allocator_is_measured_as_the_context(run):
+def test_what_is_outside_the_allocator_is_measured_as_the_context(run):
     estimate, measured = both(run, "test_with_the_context")
 
     # 503 MiB: context_bytes of the A100-80GB in gpus.yaml

@@ -58,11 +58,11 @@ ON_IMPORT = """
     TABLE = torch.empty(32 * 2**20, dtype=torch.uint8, device="cuda")
 
     @pytest.mark.mem_budget(gib=1)
-    def test_beside_the_table():
+    def test_next_to_the_table():
         kept = torch.empty(64 * 2**20, dtype=torch.uint8, device="cuda")
 
     @pytest.mark.mem_budget(gib=1)
-    def test_beside_the_table_again():
+    def test_next_to_the_table_again():
         kept = torch.empty(96 * 2**20, dtype=torch.uint8, device="cuda")
     """
 
@@ -73,7 +73,7 @@ def imported(measured_session):
 
 
 @pytest.mark.parametrize(
-    ("name", "own"), [("test_beside_the_table", 64), ("test_beside_the_table_again", 96)]
+    ("name", "own"), [("test_next_to_the_table", 64), ("test_next_to_the_table_again", 96)]
 )
 def test_what_an_import_holds_is_measured_with_every_test(imported, name, own):
     row = imported.rows[name]

@@ -20,7 +20,7 @@ def who_am_i():
 @pytest.mark.parametrize(
     ("rank", "world_size", "local_rank", "node_gpus"), [(0, 2, 0, 2), (3, 8, 3, 8), (1021, 1024, 5, 8)]
 )
-def test_a_rank_is_told_who_it_is(on_rank, rank, world_size, local_rank, node_gpus):
+def test_a_rank_gets_its_number_in_the_environment(on_rank, rank, world_size, local_rank, node_gpus):
     assert on_rank(who_am_i, rank=rank, world_size=world_size).value == {
         "RANK": str(rank), "LOCAL_RANK": str(local_rank), "WORLD_SIZE": str(world_size),
         "LOCAL_WORLD_SIZE": str(node_gpus), "GROUP_RANK": str(rank // 8), "MASTER_ADDR": "localhost",

@@ -69,7 +69,7 @@ def test_fsdp_1_runs(on_rank):
 
 @pytest.mark.parametrize("legacy", ["0", "1"], ids=["legacy", "current"])
 @pytest.mark.parametrize(("body", "copies"), [(plain, 6), (with_views, 5)])
-def test_ddp_has_buckets_beside_gradients_or_in_their_place(on_rank, body, copies, legacy):
+def test_ddp_has_buckets_in_addition_to_gradients_or_in_their_place(on_rank, body, copies, legacy):
     """Whatever ProcessGroupNCCL's watchdog does meanwhile, and with both generations of it."""
     ran = on_rank(body, environ={"TORCH_DIST_USE_NCCL2": legacy})
 

@@ -98,5 +98,5 @@ def profiled():
     return max(event.device_memory_usage for event in profile.events())
 
 
-def test_pytorchs_profiler_is_told_too(stand_in):
+def test_pytorchs_profiler_is_reported_too(stand_in):
     assert stand_in(profiled, not_modelled=("cupti",)) == 2**22

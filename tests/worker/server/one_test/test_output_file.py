@@ -25,14 +25,14 @@ def test_both_streams_are_kept_in_their_order():
     output.close()
 
 
-def test_nothing_printed_is_nothing_told():
+def test_nothing_printed_is_nothing_reported():
     output = OutputFile()
 
     assert output.last_lines() == ""
     output.close()
 
 
-def test_of_much_the_last_is_told():
+def test_of_much_output_the_last_is_reported():
     output = OutputFile()
 
     print_into(output, b"".join(b"%d %s\n" % (number, b"x" * 300) for number in range(50)))
@@ -70,7 +70,7 @@ def test_a_small_file_is_not_cut():
     output.close()
 
 
-def test_frames_of_pytest_are_not_told():
+def test_frames_of_pytest_are_left_out():
     output = OutputFile()
 
     print_into(output, b'  File "/env/site-packages/_pytest/runner.py", line 3 in call\n')

@@ -42,7 +42,7 @@ def test_no_snapshot_makes_no_folder_and_removes_an_earlier_file(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full to stand for a full disk")
-def test_a_full_disk_is_told_and_leaves_nothing_behind(tmp_path):
+def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path):
     path = tmp_path / "test.pickle"
     (tmp_path / f"test.pickle.{os.getpid()}.part").symlink_to("/dev/full")
 
@@ -52,7 +52,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(tmp_path):
     assert names_in(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
     (tmp_path / "taken").write_text("a file")
 
     answer = write_snapshot(tmp_path / "taken" / "test.pickle", SNAPSHOT)
