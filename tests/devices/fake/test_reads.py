@@ -250,6 +250,18 @@ def test_a_list_of_larger_tensors_is_refused_as_ever(trace):
     assert "only one element tensors" in trace(list_of_a_whole_tensor).value
 
 
+def an_empty_list_beside_a_count():
+    mask = torch.randn(8, device="cuda") > 0
+    trues = mask.sum()
+    keys = torch.tensor([], device="cuda")  # as transformers' caches begin
+    return [list(keys.shape), trues.item()]
+
+
+def test_an_empty_tensor_has_no_value_to_count(trace):
+    """Of a mask that nobody knows all is taken to be true."""
+    assert trace(an_empty_list_beside_a_count).value == [[0], 8]
+
+
 def read_of_an_expanded_tensor():
     ones = torch.ones((), device="cuda").expand(2**20, 2**20)
     return [torch.nn.functional.kl_div(ones, ones).item(), bool((ones == 1).all())]

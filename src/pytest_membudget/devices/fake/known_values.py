@@ -188,7 +188,7 @@ class KnownValues:
         if entry is not None and entry.dtype is tensor.dtype:
             return entry.values
         constant = self.storages.constant(tensor)
-        return constant.reshape(1) if constant is not None and self.is_whole(tensor) else None
+        return constant.reshape(-1) if constant is not None and self.is_whole(tensor) else None
 
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
         """``tensor``'s values for an operator to write to, ``assumed`` from then on if it says so."""
