@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.comparison.findings import MOST_ROWS, activation_factor, findings, input_factor
+from pytest_membudget.comparison.findings import MOST_ROWS, activation_factor, findings, input_factor, resized
 from pytest_membudget.results.comparison import Change
 
 MIB = 2**20
@@ -424,6 +424,24 @@ def test_activations_that_grew_throughout_without_the_inputs(figure, hold, head,
     found = activation_factor(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
 
     assert found == factor
+
+
+def test_parameters_of_another_size_say_what_was_configured(figure, hold):
+    """Dinov2: 768 x 3 x 16 x 16 and 197 x 768 numbers of fp32, then 14 x 14 and 257; the head is the same."""
+
+    def model(patch, tokens):
+        sizes = {
+            "projection.weight": 768 * 3 * patch**2 * 4,
+            "position_embeddings": tokens * 768 * 4,
+            "head": MIB,
+        }
+        weights = [hold(size, "parameters", name, "m.py:40", source="cuda()") for name, size in sizes.items()]
+        return figure(*encoder(hold, tokens), *weights)
+
+    assert [(one.module, one.bytes) for one in resized(model(14, 257), model(16, 197))] == [
+        ("projection.weight", -(768 * 3 * 60 * 4)),
+        ("position_embeddings", 60 * 768 * 4),
+    ]
 
 
 def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, hold):

@@ -57,6 +57,18 @@ def test_a_peak_that_has_moved_is_compared_in_its_phase_and_comes_back_from_json
     assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
+def test_parameters_of_another_size_are_kept_where_all_activations_grew_with_them(row, figure, hold):
+    def estimated(tokens, lines):
+        kept = [hold(tokens * MIB, location=f"m.py:{line}") for line in range(lines)]
+        weight = hold((100 - tokens) * MIB, "parameters", "patches.weight", "m.py:99")
+        return row(0, estimates=(figure(*kept, weight),))
+
+    found = compared(estimated(12, 20), estimated(10, 20), SAME)
+    assert [(one.module, one.bytes) for one in found.resized] == [("patches.weight", -2 * MIB)]
+    assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert compared(estimated(12, 2), estimated(10, 2), SAME).resized == ()  # two lines are causes themselves
+
+
 @pytest.mark.parametrize(
     ("allowed", "after", "status"),
     [

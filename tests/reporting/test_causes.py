@@ -56,6 +56,18 @@ def test_larger_activations_of_the_same_inputs_are_said(factor, more):
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [("a", "`a` (-0.5 MiB)."), ("abcde", "`a` (-0.5 MiB), `b` (-0.5 MiB), `c` (-0.5 MiB) and 2 more.")],
+)
+def test_parameters_of_another_size_are_named(names, said):
+    resized = tuple(Change(-MIB // 2, "parameters", name) for name in names)
+    found = changes_text(
+        Comparison("grown", activation_factor=1.305, resized=resized), lambda text: f"`{text}`"
+    )
+    assert found.endswith(f"or another dtype. Of another size: {said}")
+
+
 def test_a_peak_in_another_phase_is_said():
     moved = MovedPeak("optimizer", "forward", "optimizer", 801 * MIB, 738 * MIB)
     assert changes_text(Comparison("grown", moved_peak=moved, input_factor=1.5)).startswith(

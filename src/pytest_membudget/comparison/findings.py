@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from ..components import (
     ACTIVATIONS,
+    BUFFERS,
+    FROZEN_PARAMETERS,
     GRADIENTS,
     INPUTS,
     OPTIMIZER_STATES,
@@ -30,6 +32,8 @@ _NEGLIGIBLE = 0.005
 _ROUNDING = 0.01
 #: Components that grow with the number of samples, or with a power of it.
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
+#: Components whose tensors a model's configuration gives their sizes.
+_OF_MODELS = (PARAMETERS, FROZEN_PARAMETERS, BUFFERS)
 #: What a row entails has at most so many times its size: Adam's fp32 states and copy of a bf16 parameter.
 _MOST_TIMES = 6
 #: So few activations that have grown by one factor are separate causes.
@@ -107,6 +111,17 @@ def activation_factor(head: Held, base: Held) -> float | None:
     explains = abs(unexplained_bytes) <= most and other_bytes <= most
     is_one = len(scaled) > _FEW and abs(sum(scaled)) * 2 > abs(sum(partly))
     return factor if factor != 1 and is_one and explains else None
+
+
+def resized(head: Held, base: Held) -> tuple[Change, ...]:
+    """Parameters and buffers with the same name and another size, the largest change first."""
+    changes = [
+        _change(pair)
+        for pair in matching_of(head, base).pairs
+        if pair.head and pair.base and pair.bytes and pair.head.module == pair.base.module
+    ]
+    kept = (change for change in changes if change.component in _OF_MODELS)
+    return tuple(sorted(kept, key=lambda change: -abs(change.bytes)))[:MOST_ROWS]
 
 
 def _is_near(one: float, other: float) -> bool:

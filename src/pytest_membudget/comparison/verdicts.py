@@ -32,7 +32,7 @@ from ..results.comparison import (
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .base.base_results import Facts
-from .findings import activation_factor, findings, input_factor
+from .findings import activation_factor, findings, input_factor, resized
 from .phases import moved_peak, same_phase
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
@@ -86,13 +86,15 @@ def _plain_name(name: str) -> str:
 
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
     compared_peaks = same_phase(head, base)
+    factor = activation_factor(*compared_peaks)
     return replace(
         comparison,
         base_bytes=base.peak_bytes,
         head_bytes=head.peak_bytes,
         growth_bytes=head.peak_bytes - base.peak_bytes,
         input_factor=input_factor(*compared_peaks),
-        activation_factor=activation_factor(*compared_peaks),
+        activation_factor=factor,
+        resized=resized(*compared_peaks) if factor is not None else (),
         findings=findings(*compared_peaks) if head.peak_bytes != base.peak_bytes else (),
         moved_peak=moved_peak(head, base),
         base_components=dict(base.components),

@@ -15,6 +15,8 @@ from .terminal.fitting import cut_end, cut_middle
 _INDENT = " " * 6
 #: As texts call the phases of a step.
 _PHASES = {"forward": "forward", "backward": "backward", "optimizer": "optimizer's step"}
+#: Most parameters of another size that a text names.
+_RESIZED = 3
 Cause = Holder | Change
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
@@ -127,9 +129,21 @@ def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
     return [*cause_lines(comparison.findings, width), *filter(None, [changes_text(comparison)])]
 
 
-def changes_text(comparison: Comparison) -> str:
+def changes_text(comparison: Comparison, code: Code = str) -> str:
     """What the rows do not say themselves: which phase they compare, and what they all have in common."""
-    return " ".join(filter(None, (_moved_peak_text(comparison.moved_peak), _factor_text(comparison))))
+    texts = (
+        _moved_peak_text(comparison.moved_peak),
+        _factor_text(comparison),
+        _resized_text(comparison.resized, code),
+    )
+    return " ".join(filter(None, texts))
+
+
+def _resized_text(changes: Sequence[Change], code: Code) -> str:
+    """Which parameters have another size: the configuration, or a default of it, is another."""
+    named = [f"{code(change.module or '')} ({signed_size(change.bytes)})" for change in changes[:_RESIZED]]
+    more = f" and {len(changes) - _RESIZED} more" if len(changes) > _RESIZED else ""
+    return f"Of another size: {', '.join(named)}{more}." if named else ""
 
 
 def _moved_peak_text(moved: MovedPeak | None) -> str:

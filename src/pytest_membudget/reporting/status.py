@@ -207,7 +207,7 @@ def _growth_text(one: ReportedTest, code: Code) -> str:
         f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})"
         f"{versions and f', with {versions}'}."
     )
-    return " ".join(filter(None, (text, changes_text(comparison))))
+    return " ".join(filter(None, (text, changes_text(comparison, code))))
 
 
 def to_do(one: ReportedTest, code: Code) -> str:

@@ -124,6 +124,8 @@ class Comparison:
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
     activation_factor: float | None = None
     """How many times as large all activations are, where the inputs are not and that explains the growth."""
+    resized: tuple[Change, ...] = ()
+    """With an ``activation_factor``: parameters and buffers of another size, as those of patches."""
     moved_peak: MovedPeak | None = None
     """Where the peak is in another phase than at the base."""
 
@@ -133,6 +135,7 @@ class Comparison:
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "findings": [asdict(change) for change in self.findings],
+            "resized": [asdict(change) for change in self.resized],
             "base_components": dict(components) if components is not None else None,
             "base_timeline": timeline.to_json() if timeline is not None else None,
             "moved_peak": asdict(moved) if moved is not None else None,
@@ -145,6 +148,7 @@ class Comparison:
         timeline, moved = data.get("base_timeline"), data.get("moved_peak")
         return cls(
             findings=tuple(Change(**change) for change in data.get("findings", ())),
+            resized=tuple(Change(**change) for change in data.get("resized", ())),
             base_components=data.get("base_components"),
             base_timeline=Timeline.from_json(timeline) if timeline is not None else None,
             moved_peak=MovedPeak(**moved) if moved is not None else None,

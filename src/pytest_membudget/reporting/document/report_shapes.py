@@ -115,6 +115,7 @@ _COMPARISON = Keys(
         "activation_factor": (Maybe(_NUMBER), _none),
         "moved_peak": (Maybe(_MOVED_PEAK), _none),
         "findings": (JsonList(_FINDING, 1000), list),
+        "resized": (JsonList(_FINDING, 1000), list),
         "base_components": (Maybe(MapOf(WORD, _CHANGE)), _none),
         "base_timeline": (Maybe(_TIMELINE), _none),
         "distributions": (JsonList(_VERSION, 100), list),
