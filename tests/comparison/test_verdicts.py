@@ -289,7 +289,7 @@ def test_another_torch_is_compared_where_the_base_is_another_environment(row):
     ours = Facts("2.13.0", "", {"torch": "2.13.0", "b": "2", "a": "1"})
 
     assert compared(row(2 * GIB), row(GIB), (ours, theirs)).status == "not-comparable"
-    found = compared(row(2 * GIB), row(GIB), (ours, replace(theirs, has_own_torch=True)))
+    found = compared(row(2 * GIB), row(GIB), (ours, replace(theirs, is_environment=True)))
     assert found.growth_bytes == GIB
     assert [change.text for change in found.distributions] == [
         "torch 2.12.0 -> 2.13.0", "b 1 -> 2", "a 1 added", "c 1 removed",

@@ -222,7 +222,7 @@ def _maker_differs(
     now, before = (_device_of(figure) for figure in figures)
     if now != before:
         return f"the base was estimated on {before}, the head on {now}: give both the same --membudget-device"
-    if theirs.torch is not None and theirs.torch != ours.torch and not theirs.has_own_torch:
+    if theirs.torch is not None and theirs.torch != ours.torch and not theirs.is_environment:
         return f"the base's torch is {theirs.torch}, the head's is {ours.torch}"
     if theirs.alloc_conf is not None and theirs.alloc_conf != ours.alloc_conf:
         return f"the base's allocator settings are {theirs.alloc_conf!r}, the head's are {ours.alloc_conf!r}"

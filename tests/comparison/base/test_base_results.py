@@ -1,6 +1,6 @@
 """The base as it is known: rows, and why some are missing."""
 
-from pytest_membudget.comparison.base.base_results import Base, base_of_document
+from pytest_membudget.comparison.base.base_results import Base, Facts, base_of_document
 from pytest_membudget.reporting.document.reading import Document
 
 
@@ -22,3 +22,15 @@ def test_a_stored_report_has_results_and_what_they_were_made_with(row):
     assert (base.facts.torch, base.facts.alloc_conf) == ("2.13.0", "")
     assert base.facts.distributions == {"a": "1"}
     assert base_of_document(Document(())).facts.torch is None
+
+
+def test_in_another_environment_this_package_runs_too_whether_or_not_it_is_installed_there():
+    head = Facts(distributions={"pytest-membudget": "2", "peft": "1"})
+    base = {"torch": "1", "peft": "1"}
+
+    assert [
+        change.name for change in Facts(distributions=base, is_environment=True).version_changes(head)
+    ] == ["torch"]
+    assert [change.name for change in Facts(distributions=base).version_changes(head)] == [
+        "pytest-membudget", "torch",
+    ]  # fmt: skip

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ...budgets.verdict import SKIPPED
 from ...reporting.document.reading import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
 from ...results.test_result import TestResult
+
+_OWN: Final = "pytest-membudget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,8 @@ class Facts:
     """The allocator's settings in the environment; empty for none."""
     distributions: Mapping[str, str] | None = None
     """The versions of installed distributions, by name."""
-    has_own_torch: bool = False
-    """Of another environment, where another torch is a change like that of any other distribution."""
+    is_environment: bool = False
+    """Of another environment: another torch is a change as of any other distribution."""
 
     def version_changes(self, head: Facts) -> tuple[VersionChange, ...]:
         """Distributions that ``head`` has in other versions, then those that only one of the two has.
@@ -34,9 +36,11 @@ class Facts:
         ours, theirs = head.distributions, self.distributions
         if ours is None or theirs is None:
             return ()
+        # in another environment this package runs too, whichever version is installed there
+        same = {_OWN} if self.is_environment else set()
         changes = [
             VersionChange(name, theirs.get(name), ours.get(name))
-            for name in sorted({*ours, *theirs})
+            for name in sorted({*ours, *theirs} - same)
             if ours.get(name) != theirs.get(name)
         ]
         return tuple(sorted(changes, key=lambda change: change.base is None or change.head is None))
@@ -84,7 +88,7 @@ def base_of_run(result: Mapping[str, Any], *, is_environment: bool = False) -> B
         )
     return Base(
         results={row["nodeid"]: TestResult.from_json(row) for row in result["rows"]},
-        facts=Facts(**{**result["made_with"], "has_own_torch": True}) if is_environment else own_facts(),
+        facts=Facts(**{**result["made_with"], "is_environment": True}) if is_environment else own_facts(),
         errors=result["errors"],
         removed=tuple(result["removed"]),
     )
