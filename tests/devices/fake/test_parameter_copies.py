@@ -143,3 +143,28 @@ def test_a_compiled_step_has_the_same_graph(trace):
 
     assert traced.value == [[4], 1]
     assert traced.frozen_parameters == MIB
+
+
+CALLED = []
+
+
+class Seeing(torch.Tensor):
+    """A tensor that lists the functions that are called with it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        CALLED.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def copies_of_a_subclass():
+    one = torch.ones(3, device="cuda").as_subclass(Seeing)
+    CALLED.clear()
+    one.clone()
+    one.to(torch.float16)
+    one.copy_(one)
+    return CALLED
+
+
+def test_a_subclass_sees_the_users_calls_alone(trace):
+    assert trace(copies_of_a_subclass).value == ["clone", "to", "copy_"]

@@ -13,13 +13,17 @@ from ..running_code.replaced import Replacement
 Copied = Callable[[torch.Tensor, torch.Tensor], None]
 
 _CASTS: Final = ("to", "float", "double", "half", "bfloat16")
+#: A context in which no ``__torch_function__`` of the user's sees what is looked at here.
+_without_subclasses = torch._C.DisableTorchFunctionSubclass
 
 
 def follow_copies(copied: Copied) -> list[Replacement]:
     """Call ``copied`` for each copy that Python makes of a leaf, until the replacements are removed.
 
     Not for what a compiler traces, nor for a cast that autograd records: a weight that a forward casts is an
-    activation. ``torch.clone`` stays as it is, because TorchScript finds it by identity.
+    activation. ``torch.clone`` stays as it is, because TorchScript finds it by identity; and a
+    ``TorchFunctionMode``, which would see it, takes ``nn.Transformer`` and others from their fast paths. A
+    ``__torch_function__`` of the user's gets the methods that are in place when it is called.
     """
     casts = (Replacement(torch.Tensor, name, lambda cast: _casting(cast, copied)) for name in _CASTS)
     return [
@@ -32,8 +36,10 @@ def follow_copies(copied: Copied) -> list[Replacement]:
 def _cloning(clone: Any, copied: Copied) -> Any:
     def cloning(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         copy = clone(source, *args, **kwargs)
-        if not torch.compiler.is_compiling() and source.is_leaf:
-            copied(source, copy)
+        if not torch.compiler.is_compiling():
+            with _without_subclasses():
+                if source.is_leaf:
+                    copied(source, copy)
         return copy
 
     return cloning
@@ -42,8 +48,10 @@ def _cloning(clone: Any, copied: Copied) -> Any:
 def _casting(cast: Any, copied: Copied) -> Any:
     def casting(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         copy = cast(source, *args, **kwargs)
-        if not torch.compiler.is_compiling() and copy is not source and copy.is_leaf:
-            copied(source, copy)
+        if not torch.compiler.is_compiling() and copy is not source:
+            with _without_subclasses():
+                if copy.is_leaf:
+                    copied(source, copy)
         return copy
 
     return casting
@@ -53,8 +61,10 @@ def _filling(fill: Any, copied: Copied) -> Any:
     def filling(copy: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         filled = fill(copy, *args, **kwargs)
         source = args[0] if args else kwargs.get("src")
-        if not torch.compiler.is_compiling() and copy.is_leaf and isinstance(source, torch.Tensor):
-            copied(source, copy)
+        if not torch.compiler.is_compiling() and isinstance(source, torch.Tensor):
+            with _without_subclasses():
+                if copy.is_leaf:
+                    copied(source, copy)
         return filled
 
     return filling
