@@ -2,6 +2,8 @@
 
 import pytest
 import timm
+import timm.optim
+import timm.utils
 import torch
 
 pytestmark = pytest.mark.mem_budget(gib=70)
