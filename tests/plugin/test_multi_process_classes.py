@@ -54,6 +54,19 @@ CLASSES = """
             pass
         mp.spawn(spawned, args=(1,), nprocs=2)  # the next, as in a loop over configurations
 
+    @pytest.mark.mem_budget(gpus=2)
+    def test_remote_calls():
+        from torch.distributed import rpc
+
+        rpc.init_rpc(f"rank{dist.get_rank()}", rank=dist.get_rank(), world_size=2)
+        kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
+        try:
+            rpc.rpc_sync("rank1", torch.empty, args=(2**20,))
+        except Exception:
+            pass
+        finally:
+            rpc.shutdown()
+
     @pytest.mark.mem_budget
     def test_bare_spawn():
         mp.spawn(spawned, args=(3,), nprocs=2)
@@ -98,6 +111,14 @@ def test_each_rank_runs_what_would_be_spawned(rows, joined):
     reports = rows[f"test_spawn[{joined}]"]["estimates"]
 
     assert [report["peak"]["allocated_bytes"] for report in reports] == [3 * 2**20, 6 * 2**20]
+
+
+def test_a_remote_call_is_refused_though_the_test_goes_on(rows):
+    """Nobody waits for the other ranks to begin; but nobody answers either."""
+    row = rows["test_remote_calls"]
+
+    assert row["verdict"] == "error"
+    assert "torch.distributed.rpc.rpc_sync: a rank is estimated without the others" in row["reason"]
 
 
 def test_more_spawned_processes_than_the_mark_has_gpus_say_what_to_write(rows):

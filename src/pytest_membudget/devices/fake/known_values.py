@@ -182,6 +182,15 @@ class KnownValues:
             values.copy_(original)
         self._enter(tensor, values.as_strided((count,), (1,)), assumed)
 
+    def overwrite(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
+        """``values`` are written to ``tensor``, which may be a part of its storage."""
+        part = None if self.is_whole(tensor) else self.writable(tensor, assumed=assumed)
+        if part is not None:
+            part.copy_(values)
+        else:
+            self.forget(tensor)
+            self.keep(tensor, values, assumed=assumed)
+
     def stored(self, tensor: torch.Tensor) -> torch.Tensor | Scalar | None:
         """All elements of ``tensor``'s storage in its type, flat on the host, or their one value."""
         entry = self._entry(tensor)

@@ -247,7 +247,11 @@ def alike():
     dist.all_gather_into_tensor(whole, rows)
     parts = [torch.empty(2, dtype=torch.long, device="cuda") for _ in range(3)]
     dist.all_gather(parts, rows)
+    one = torch.ones(1, device="cuda")
+    counted = torch.zeros(3, device="cuda")
+    dist.all_gather(list(counted.chunk(3)), one)  # the parts of one tensor
     return [
+        counted.sum().item(),
         summed([1, 3]), summed([0], ops.MAX), summed([4], ops.AVG), summed([2], ops.PRODUCT),
         summed([7], ops.MIN), whole.tolist(), [part.tolist() for part in parts],
         funcol.all_reduce(rows, "sum", dist.group.WORLD).tolist(),
@@ -260,7 +264,7 @@ def test_numbers_that_are_known_of_a_rank_are_taken_to_be_those_of_all(trace):
     run = trace(alike, world_size=3)
 
     gathered = [2, 5, 2, 5, 2, 5]
-    assert run.value == [[3, 9], [0], [4], [8], [7], gathered, [[2, 5]] * 3, [6, 15], gathered]
+    assert run.value == [3.0, [3, 9], [0], [4], [8], [7], gathered, [[2, 5]] * 3, [6, 15], gathered]
     assert any("reads a int64 value" in text or "reads an int64" in text for text in run.report.assumptions)
 
 

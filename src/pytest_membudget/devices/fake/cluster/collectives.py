@@ -16,7 +16,7 @@ from ..refusals import refusal
 from ..supposed_values import SupposedValues
 from .broadcasts import Broadcasts
 from .groups import Groups, check_devices
-from .identical_values import identical_result, identical_results
+from .identical_values import identical_result, identical_results, note_results
 from .keepers import is_keepers
 from .private import done_work, process_group_named, process_group_of
 
@@ -55,10 +55,8 @@ class Collectives:
         if func not in _KEEPING:
             identical = self._identical_results(func, args)
             for tensor in tensors_in(args[0]):
-                self._known.forget(tensor)
                 self._supposed.forget(tensor)
-            for tensor, values in identical:
-                self._known.keep(tensor, values, assumed=True)
+            note_results(self._known, tensors_in(args[0]), identical)
             if func is _c10d.alltoall_base_.default and not args[3] and not args[4]:
                 group = next(process_group_of(one) for one in args if isinstance(one, torch.ScriptObject))
                 self._supposed.exchange(args[1], args[0], group.rank(), group.size())

@@ -6,7 +6,7 @@ that a report lists reads of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -45,6 +45,16 @@ def _results(
         for outputs, tensor in zip(args[0], args[1], strict=True):
             for output in outputs:
                 yield output, _reduced(known, tensor, "AVG", size)
+
+
+def note_results(known: Numbers, written: Iterable[torch.Tensor], identical: Sequence[Given]) -> None:
+    """A collective has written to the tensors ``written``, of which those of ``identical`` are known."""
+    given = {id(tensor) for tensor, _ in identical}
+    for tensor in written:
+        if id(tensor) not in given:
+            known.forget(tensor)
+    for tensor, values in identical:
+        known.overwrite(tensor, values, assumed=True)
 
 
 def identical_result(known: Numbers, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:

@@ -28,7 +28,10 @@ class Numbers(Protocol):
         """Whether what is known of ``tensor`` is plausible only."""
 
     def keep(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
-        """From here on ``tensor`` holds ``values``."""
+        """From here on ``tensor``, which is all of its storage, holds ``values``."""
+
+    def overwrite(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
+        """``values`` are written to ``tensor``, which may be a part of its storage."""
 
     def note(self, tensor: torch.Tensor, value: Number, *, assumed: bool = False) -> None:
         """From here on all elements of ``tensor`` are ``value``."""

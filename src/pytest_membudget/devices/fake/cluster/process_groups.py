@@ -10,6 +10,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from ..ordinal import Place, own_index
 from .private import register_fake_backend
+from .remote_calls import install_remote_calls
 from .shown_backend import LAUNCHERS, UNNAMED, show_backend
 
 #: What the launcher's group is shown with: what a test for cards asks for.
@@ -31,6 +32,7 @@ class ProcessGroups:
     def begin(self) -> None:
         """From here on the process is a rank in a group of all."""
         register_fake_backend()
+        install_remote_calls()
         own: Any = c10d
         own._new_process_group_helper = self._make_group
         own._store_based_barrier = lambda *args, **kwargs: None

@@ -10,7 +10,7 @@ import torch
 from ....tracking.running_code.source import SourceFinder
 from ...fake.cluster.broadcasts import Broadcasts
 from ...fake.cluster.groups import Groups
-from ...fake.cluster.identical_values import identical_results
+from ...fake.cluster.identical_values import identical_results, note_results
 from ...fake.cluster.private import process_group_of
 from ...real.collectives import CollectiveCalls, NoteCollective, note_tensors, tensors_in
 from .memory_numbers import RankNumbers
@@ -58,11 +58,8 @@ class Collectives:
             with _Aside():
                 self._broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
         elif operator not in _KEEPING:
-            for tensor in tensors_in(args[:1]):
-                self._numbers.forget(tensor)
             with _Aside():
-                for tensor, values in known:
-                    self._numbers.keep(tensor, values, assumed=True)
+                note_results(self._numbers, tensors_in(args[:1]), known)
                 if operator == "alltoall_base_" and len({*args[3], *args[4]}) < 2:
                     group = process_group_of(args[2])
                     self._numbers.exchange(args[1], args[0], group.rank(), group.size())

@@ -42,6 +42,12 @@ class FollowedNumbers:
         """On cards from here on known."""
         self._of(tensor).keep(tensor, values, assumed=assumed)
 
+    def overwrite(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
+        """On cards from here on known."""
+        if tensor.is_cuda:
+            self._supposed.forget(tensor)
+        self._of(tensor).overwrite(tensor, values, assumed=assumed)
+
     def note(self, tensor: torch.Tensor, value: Number, *, assumed: bool = False) -> None:
         """On cards from here on known."""
         self._of(tensor).note(tensor, value, assumed=assumed)

@@ -53,6 +53,10 @@ class MemoryNumbers:
         if self.knows(tensor):
             host_view(tensor).copy_(values)
 
+    def overwrite(self, tensor: torch.Tensor, values: torch.Tensor, *, assumed: bool = False) -> None:
+        """Write ``values`` to where ``tensor`` lies."""
+        self.keep(tensor, values)
+
     def note(self, tensor: torch.Tensor, value: Number, *, assumed: bool = False) -> None:
         """Write ``value`` to all of a small tensor."""
         if self.knows(tensor):

@@ -15,6 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from ...fake.cluster.objects import put
 from ...fake.cluster.private import register_fake_backend
+from ...fake.cluster.remote_calls import install_remote_calls
 from ...fake.cluster.shown_backend import LAUNCHERS, UNNAMED, show_backend
 from ...fake.ordinal import Place
 from .lonely_store import LonelyStore
@@ -39,6 +40,7 @@ class ProcessGroups:
     def begin(self) -> None:
         """From here on the process is a rank in a group of all."""
         register_fake_backend()
+        install_remote_calls()
         own: Any = c10d
         own._new_process_group_helper = self._make_group
         own._store_based_barrier = lambda *args, **kwargs: None
