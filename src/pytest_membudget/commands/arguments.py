@@ -10,7 +10,7 @@ Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def at_least_one(text: str) -> int:
-    """The number that ``text`` is, from 1 to 10**9."""
+    """Parse a whole number from 1 to 10**9."""
     if not text.isdecimal() or not 1 <= int(text) <= 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)

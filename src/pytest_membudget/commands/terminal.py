@@ -1,4 +1,4 @@
-"""What subcommands print of results: the table, as a session's own summary has it."""
+"""Prints for subcommands: a session's summary, and lines folded to the width of the terminal."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Collected:
     """The collected tests, and what could not be collected."""
 
     def __init__(self, selection: Selection) -> None:
-        """``selection``: its patterns have to match tests."""
+        """``selection``: its patterns that match no test are reported."""
         self._selection = selection
         #: node ids of all tests with budgets, deselected ones included
         self.nodeids: dict[str, None] = {}

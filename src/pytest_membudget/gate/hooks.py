@@ -39,9 +39,9 @@ from .test_reports import (
     failure_text,
     finish_report,
     hand_over_properties,
-    in_own_words,
     is_expected,
     reason_of_skip,
+    reported_by_pytest,
     result_in,
     skip_text,
     unset_status,
@@ -97,7 +97,7 @@ class Gate:
             self._summary.add(f"membudget: {self._choice.header}", is_bad=True)
 
     def pytest_report_header(self) -> list[str]:
-        """In the header: device, card and options."""
+        """The lines in the header: device, card and options."""
         base = self._comparing.plan.shown
         strict = "; strict: what is not checked fails" if self._settings.strict else ""
         header = f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
@@ -156,7 +156,7 @@ class Gate:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """``--collect-only`` and ``--setup-only`` gate too: no test fails then, so it is counted here."""
+        """Count failures where no test runs (``--collect-only``, ``--setup-only``), for the exit status."""
         result = yield
         if self._nothing_runs and not self._is_worker:
             session.testsfailed += len(self.results.failing())
@@ -172,7 +172,7 @@ class Gate:
 
     @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_setup")
     def pytest_membudget_lift_skips(self, item: pytest.Item) -> None:
-        """Before skip marks are evaluated, where the worker evaluates them."""
+        """With ``lift_cuda_skips``, estimate before pytest evaluates skip marks: the worker does that."""
         if self._settings.lift_cuda_skips and self._session.skip_reason(item) is None:
             self.pytest_runtest_setup(item)
 
@@ -206,7 +206,7 @@ class Gate:
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
         self._refuse_skip(item, call)
-        with in_own_words(item, call):
+        with reported_by_pytest(item, call):
             report = yield
         if is_marked(item) and report.when in ("setup", "call"):
             result = item.stash.get(_RESULT, None)
@@ -232,7 +232,7 @@ class Gate:
             call.when = "call"
 
     def _result_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
-        """Record a test that ended before it could be estimated."""
+        """The result of a test that was skipped, or failed, before it could be estimated."""
         if report.skipped:
             reason = unchecked_text(item, skip_text(report))
             return self._session.strict(self._session.without_estimate(item, SKIPPED, reason))
@@ -307,7 +307,7 @@ class Gate:
         self._summary.print_without_terminal()
 
     def _update_lock(self, session: pytest.Session) -> None:
-        """Write the lock file if it is to be updated; a session that cannot has failed."""
+        """Write the lock file with ``--membudget-update``; the session fails if that is not possible."""
         is_all = is_whole(self._config) and not self._collected.is_incomplete and not self.results.not_run()
         without_memory = set(self.results.without_memory())
         collected = [one for one in self._collected.nodeids if one not in without_memory] if is_all else None

@@ -32,7 +32,7 @@ def has_body(item: pytest.Item) -> bool:
 
 
 def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:
-    """The budget of ``item`` and its place; read once. Entries of files read their own."""
+    """The ``MarkedTest`` of ``item``, read at the first call. Entries of YAML files make it themselves."""
     known = item.stash.get(_MARKED, None)
     if known is None:
         known = item.stash[_MARKED] = _read(item, settings)

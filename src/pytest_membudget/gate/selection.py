@@ -22,14 +22,14 @@ class Selection:
     """Adds a mark without a limit to selected test functions that have no mark."""
 
     def __init__(self, patterns: Sequence[str], root: Path) -> None:
-        """``patterns``: of files, relative to ``root``, folders, or node ids."""
+        """``patterns``: of files or folders, relative to ``root``, or of node ids."""
         self._root = root
         #: the patterns, and whether each has matched a test, marked or not
         self._patterns = dict.fromkeys(patterns, False)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Before the gate looks for marks."""
+        """Add the mark before the gate looks for marks."""
         if not isinstance(item, pytest.Function):
             return
         matching = [one for one in self._patterns if self._matches(one, item.path, nodeid_of(item))]

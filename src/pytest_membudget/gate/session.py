@@ -63,7 +63,7 @@ class BudgetSession:
     def plan(
         self, items: Sequence[pytest.Item], collected: Sequence[pytest.Item], may_hide: Sequence[str]
     ) -> list[pytest.Item]:
-        """Register ``items``, the tests that will run; those with a mark are estimated.
+        """Register ``items``, the tests that will run, and return those with a mark.
 
         ``collected``: all tests of whole files. ``may_hide``: files of these whose marks may be applied
         conditionally.
@@ -81,7 +81,7 @@ class BudgetSession:
         return marked
 
     def look_for_hidden(self) -> None:
-        """Collect files with CUDA available that contain marks, and no test with a budget here."""
+        """Let a worker, which has CUDA, collect files that name the marker and have no marked test here."""
         if self._hiding:
             self._estimator.collect(self._hiding)
 
@@ -114,7 +114,7 @@ class BudgetSession:
         return self.strict(self._comparing.compare(self._locking.check(result)))
 
     def skip_reason(self, item: pytest.Item) -> str | None:
-        """Why a mark skips ``item`` in this process; None if nothing is known to."""
+        """Why a mark skips ``item`` in this process; None if no mark is known to skip it."""
         return skip_reason(item, is_lifted=self._settings.lift_cuda_skips)
 
     def strict(self, result: TestResult) -> TestResult:
@@ -122,7 +122,7 @@ class BudgetSession:
         return self._comparing.strictly(result) if self._settings.strict else result
 
     def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
-        """Record results from the skip and xfail marks: under ``--collect-only`` there are no reports."""
+        """Record results under ``--collect-only``, where pytest neither evaluates marks nor makes reports."""
         for item in items:
             skipped = self.skip_reason(item)
             if skipped is not None:
@@ -222,7 +222,7 @@ class BudgetSession:
         if test.mistake:
             return _result(test, without_figure(test.mistake))
         try:
-            return _result(test, _of_selected(test, self._estimator.estimate(test)))
+            return _result(test, _skipped_without_memory(test, self._estimator.estimate(test)))
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"
         except Exception as error:  # a value that cannot be compared (an array); it must not end the session
@@ -230,8 +230,8 @@ class BudgetSession:
         return _result(test, Estimate(Verdict(ERROR, reason)))
 
 
-def _of_selected(test: MarkedTest, estimate: Estimate) -> Estimate:
-    """``estimate``; a test without a mark need not take GPU memory."""
+def _skipped_without_memory(test: MarkedTest, estimate: Estimate) -> Estimate:
+    """``estimate``; without GPU memory, a test that has no mark is skipped and is no error."""
     if not test.is_selected or estimate.verdict.reason != NOTHING_ALLOCATED:
         return estimate
     return replace(estimate, verdict=Verdict(NO_MEMORY, "takes no GPU memory"))

@@ -13,7 +13,7 @@ NOT_RUN = "not run"
 
 
 class SessionResults:
-    """Results by node id, and the node ids without one."""
+    """Results by node id, and the node ids that have no result yet."""
 
     def __init__(self) -> None:
         self._results: dict[str, TestResult] = {}

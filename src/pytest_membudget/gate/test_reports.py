@@ -23,8 +23,8 @@ SKIPS = (SKIPPED, NO_MEMORY)
 
 
 @contextmanager
-def in_own_words(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Make ``item`` report a budget's failure as pytest does: custom items may know only their own errors."""
+def reported_by_pytest(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Use pytest's ``repr_failure`` for a budget's failure: a custom item's may not know the exception."""
     error = call.excinfo.value if call.excinfo is not None else None
     is_ours = isinstance(error, (BudgetExceeded, BudgetUnchecked)) and not isinstance(item, pytest.Function)
     if is_ours:

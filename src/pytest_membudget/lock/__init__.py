@@ -1,1 +1,1 @@
-"""The lock file: figures that tests without ``gib`` keep, read, judged and updated."""
+"""The lock file of tests without ``gib``: reads it, compares figures with it, and updates it."""

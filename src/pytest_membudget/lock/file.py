@@ -51,7 +51,7 @@ def read_lock(path: Path) -> dict[str, LockEntry] | None:
 
 
 def _tests_in(root: Node, mistakes: Mistakes) -> dict[str, Node]:
-    """The entries as written. What is not read would be a test without an entry: it is a mistake."""
+    """The entries as written. Any other content is a mistake, so that no entry is overlooked."""
     written = root.value if isinstance(root.value, dict) else {}
     version = written.get("version", Node(None, LOCK_FILE, 1))
     if version.value != VERSION:
@@ -95,7 +95,7 @@ def _refuse_conflict(path: Path) -> None:
 
 
 def change_lock(path: Path, change: Callable[[Mapping[str, LockEntry]], Mapping[str, LockEntry]]) -> None:
-    """Write ``path`` anew with what ``change`` makes of its present entries; sessions do so one by one.
+    """Read ``path``, apply ``change`` to its entries, and write the result, under a file lock.
 
     Raises ``OSError``, and ``UsageMistake`` as ``read_lock``.
     """
@@ -111,7 +111,7 @@ def change_lock(path: Path, change: Callable[[Mapping[str, LockEntry]], Mapping[
 
 
 def lock_text(entries: Mapping[str, LockEntry]) -> str:
-    """The file with ``entries``: sorted, and a block each, so that git merges changes of several tests."""
+    """The text of the file: entries sorted, a block each, so that git can merge changes of several tests."""
     import yaml  # a session without such a file need not pay for it
 
     blocks = [

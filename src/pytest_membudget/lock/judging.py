@@ -42,13 +42,13 @@ class Rules:
 
 
 def is_lockable(result: TestResult) -> bool:
-    """Whether ``result`` has a figure, and no ``gib`` that it is held to instead."""
+    """Whether ``result`` is compared with the lock file: it has a figure, and its budget has no ``gib``."""
     has_budget = result.budget is not None and result.budget.gib is None
     return has_budget and result.verdict in (WITHIN, UNSET) and bool(_peak_bytes(result.worst_estimate))
 
 
 def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck:
-    """``result``, which is lockable, compared with ``entry``, or why there is nothing to compare with."""
+    """Compare ``result``, which is lockable, with ``entry``; if that is not possible, say why."""
     now = _entry_of(result, rules)
     if entry is None:
         if rules.mode is None:
@@ -94,7 +94,7 @@ def _recorded(now: LockEntry, how: str, rules: Rules) -> LockCheck:
 
 
 def _difference(entry: LockEntry, now: LockEntry) -> str:
-    """What the two figures were made with where it differs; empty if they can be compared."""
+    """The differences in what the two figures were made with; empty if they can be compared."""
     pairs = [(name, getattr(entry, name), getattr(now, name)) for name in _FACTS]
     return ", ".join(f"its {name} is {was}, now {is_}" for name, was, is_ in pairs if was != is_)
 

@@ -1,4 +1,4 @@
-"""A session's lock file: read at its beginning, compared with, and updated at its end."""
+"""Reads the lock file when a session begins, compares results with it, and updates it at the end."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Locking:
         self._entries = entries or {}
 
     def check(self, result: TestResult) -> TestResult:
-        """``result`` compared with its entry, if tests of the project are held to the file."""
+        """``result`` with its comparison, if the project has a lock file or this session writes one."""
         if not self._is_on or not is_lockable(result):
             return result
         return with_lock(result, lock_check(result, self._entries.get(result.nodeid), self._rules))
 
     def finish(self, results: Sequence[TestResult], collected: Collection[str] | None) -> list[str]:
-        """Update the file if the session is to; lines for the summary.
+        """Update the file with ``--membudget-update``, and return lines for the summary.
 
         ``collected``: all tests with budgets; None if the session has not collected all. Raises
         ``UsageMistake`` if the file could not be written.

@@ -30,7 +30,7 @@ def lock_change(
 ) -> LockChange:
     """What ``results`` change in ``entries``.
 
-    ``collected``: all tests with budgets that there are; None if the session has not collected all.
+    ``collected``: all tests with budgets; None if the session has not collected all.
     """
     results = list(results)
     with_gib = {one.nodeid for one in results if one.budget is not None and one.budget.gib is not None}
@@ -43,5 +43,5 @@ def lock_change(
 
 
 def stale(entries: Iterable[str], collected: Collection[str] | None) -> set[str]:
-    """The entries of tests that there are no longer; empty if that is not known."""
+    """Entries whose tests no longer exist; empty where not all tests were collected."""
     return {nodeid for nodeid in entries if nodeid not in collected} if collected is not None else set()

@@ -98,7 +98,7 @@ def _operator(cause: Cause, code: Code) -> str:
 
 
 def _place(cause: Cause, code: Code, line: Code) -> str:
-    """The line, and how it differs from the base's, which ``code`` escapes: it is of another commit."""
+    """The line, and the base's if it is another: that is of another commit, so ``code`` escapes it."""
     if isinstance(cause, Holder):
         return _at(cause.location, line)
     if cause.component == OTHERS:

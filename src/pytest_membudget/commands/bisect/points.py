@@ -93,10 +93,10 @@ def figure_lines(figures: Figures, good: Figures, tests: Collection[str]) -> lis
 
 
 def step_lines(before: Comparison, after: Comparison, width: int) -> list[str]:
-    """What has grown between two points: lines where the working tree takes what ``after`` takes.
+    """What has grown between two points.
 
-    Each point was compared with the working tree, so only there are its findings those of the step; else the
-    components that have changed, the largest first.
+    Each point was compared with the working tree. Where ``after`` takes what the working tree takes, the
+    findings of ``before`` are those of the step; otherwise the components that have changed are listed.
     """
     if after.base_bytes == before.head_bytes:
         return change_lines(before, width)

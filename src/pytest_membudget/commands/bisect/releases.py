@@ -81,7 +81,7 @@ def _version(match: re.Match[str]) -> Version:
 
 
 def _environment_over_this_one(folder: Path) -> Path:
-    """Its interpreter; what is not installed there is this environment's, editable installations too."""
+    """The interpreter of a new virtual environment that also sees what is installed in this one."""
     venv.create(folder, symlinks=True)
     own = {sysconfig.get_paths()[name] for name in ("purelib", "platlib")}
     [packages] = folder.glob("lib/python*/site-packages")

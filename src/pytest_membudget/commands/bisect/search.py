@@ -1,4 +1,4 @@
-"""Binary search for the step at which a figure grew, between one that is known and one that has grown."""
+"""Binary search for the first bad point between a good one and a bad one."""
 
 from __future__ import annotations
 

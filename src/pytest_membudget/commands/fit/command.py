@@ -83,7 +83,7 @@ def _next_points(cards: Mapping[str, Mapping[int, Tried]], step: int, most: int)
 
 
 def _try(options: argparse.Namespace, points: Sequence[Point], cards: Mapping[str, dict[int, Tried]]) -> None:
-    """Estimate ``points`` in one session, and add what came of them to ``cards``."""
+    """Estimate ``points`` in one session, and add their outcomes to ``cards``."""
     test, _, variant = options.test.partition("[")
     varied = Variation(options.vary, variant.removesuffix("]"), points)
     arguments = ["-p", _PLUGIN, "--membudget-measure=off", test, *options.pytest_arguments]
@@ -93,7 +93,7 @@ def _try(options: argparse.Namespace, points: Sequence[Point], cards: Mapping[st
 
 
 def tried_in(document: Document, points: Sequence[Point]) -> dict[Point, Tried]:
-    """What came of ``points``. Raises ``UsageMistake`` if one was not estimated."""
+    """The outcomes of ``points``. Raises ``UsageMistake`` if one was not estimated."""
     rows = {point: row for point in points for row in document.tests if row.nodeid.endswith(f"-{point.id}]")}
     missing = [point.id for point in points if point not in rows]
     if missing:

@@ -65,7 +65,7 @@ def next_values(tried: Mapping[int, Tried], step: int, most: int) -> list[int]:
 
 
 def conclusion(tried: Mapping[int, Tried]) -> Conclusion:
-    """What the values that were tried show."""
+    """The result of the values tried."""
     fitting = [value for value, one in tried.items() if one.outcome == FITS]
     largest = max(fitting, default=None)
     beyond = sorted(value for value in tried if largest is None or value > largest)

@@ -20,7 +20,7 @@ class Point:
 
     @property
     def id(self) -> str:
-        """As it ends the test's node id."""
+        """The end of the test's node id."""
         return f"{self.value}@{self.gpu}"
 
 

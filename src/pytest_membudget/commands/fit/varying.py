@@ -21,7 +21,7 @@ _POINT: Final = "membudget_point"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
-    """Add the points as a parameter, and the name as one if it is a fixture without parameters."""
+    """Parametrize the test with the points; a fixture without parameters becomes a parameter."""
     result = yield
     varied = variation_in(os.environ)
     if varied.name in metafunc.fixturenames:
@@ -51,7 +51,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one test for each point: values that the name was given by its own parameters are one."""
+    """Keep one test for each point: its variants differ only in the values that the points replace."""
     if config.pluginmanager.hasplugin(WORKER):  # it has collected whole files, and is asked for single tests
         return
     varied = variation_in(os.environ)

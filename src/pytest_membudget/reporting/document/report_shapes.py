@@ -1,4 +1,4 @@
-"""The shapes of report.json: its keys, their values, and what those have that are missing."""
+"""The shapes of report.json: its keys, their values, and the defaults of missing ones."""
 
 from __future__ import annotations
 

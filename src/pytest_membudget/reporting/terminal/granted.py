@@ -12,7 +12,7 @@ _MOST = 8
 
 
 def caveat_lines(texts: Iterable[str]) -> Iterator[str]:
-    """``texts`` in a line each; those that differ in their places alone are one."""
+    """A line for each of ``texts``; texts that differ in their places alone share one."""
     folded: dict[str, list[str]] = {}
     for text in texts:
         match = _PLACED.fullmatch(text)

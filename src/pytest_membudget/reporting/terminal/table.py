@@ -60,7 +60,7 @@ def table_lines(
 
 
 def _attention(row: TestResult, notes: Mapping[str, str]) -> int:
-    """0: within its budget, and nothing else is known; 1: a reader has to know of it; 2: it fails."""
+    """The order of a test: 0, within its budget; 1, a reader has to know of it; 2, it fails."""
     if row.fails:
         return 2
     is_kept = row.lock is None or row.lock.status == KEPT
@@ -111,7 +111,7 @@ def _column(name: str, rows: Sequence[TestResult], texts: Sequence[str]) -> _Col
 
 
 def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """``columns`` in ``width``: where need be less the names' common prefix, then less columns, names cut."""
+    """Fit ``columns`` into ``width``: leave out the names' common prefix, then columns; then cut names."""
     names, *others = columns
     if _width(columns) > width:
         prefix = common_prefix(names.texts)
@@ -131,14 +131,14 @@ def _width(columns: Sequence[_Column]) -> int:
 
 
 def _colour(row: TestResult, notes: Mapping[str, str]) -> str:
-    """As pytest has a test of that outcome."""
+    """The colour that pytest gives a test of that outcome."""
     if row.fails:
         return "red"
     return "green" if row.verdict == WITHIN and row.nodeid not in notes else "yellow"
 
 
 def _cells(row: TestResult, note: str | None) -> dict[str, str]:
-    """The row of ``row`` by the columns' names; of several ranks that of the one that takes most."""
+    """The texts of a table row, by column; of several ranks, those of the rank that takes most."""
     limit, estimate = row.limit_bytes, row.worst_estimate if not row.raised else None
     peak = estimate.peak_bytes if estimate is not None else 0
     return {
@@ -164,7 +164,7 @@ def _rank(row: TestResult, estimate: MemoryReport | None) -> str:
 
 
 def _verdict(row: TestResult, note: str | None) -> str:
-    """The verdict, what has become of the test since the base if that is anything, and a note."""
+    """The verdict; in brackets the statuses in the lock file and since the base, and a note."""
     lock = f"lock: {row.lock.status}" if row.lock is not None and row.lock.status != KEPT else ""
     said = [word for word in (lock, row.status, note) if word and word != UNCHANGED]
     verdict = f"{row.verdict} {row.mark}" if row.mark else row.verdict
@@ -172,7 +172,7 @@ def _verdict(row: TestResult, note: str | None) -> str:
 
 
 def _since_base(row: TestResult) -> dict[str, str]:
-    """What the test took at the base, and what it takes more; with how much of that where it is not zero."""
+    """The figure at the base, and the growth since, with its share of the base's figure."""
     comparison = row.comparison
     if comparison is None or comparison.base_bytes is None:
         return {"base": "-", "growth": "-"}
@@ -195,7 +195,7 @@ def _measured_cells(row: TestResult) -> dict[str, str]:
 
 
 def _host(row: TestResult) -> str:
-    """Of tests with a budget for it the host memory of the machine that holds most."""
+    """Host memory of the machine that holds most, for tests with a budget for host memory."""
     budget_gib = row.budget.host_gib if row.budget is not None else None
     if budget_gib is None:
         return "-"
