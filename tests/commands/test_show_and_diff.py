@@ -87,6 +87,7 @@ def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
         "  +1.00 GiB  activations",
         "      src/model.py:57 (aten::mm): y = f(x)",
     ]
+    assert sum("takes 1.00 GiB" in line for line in lines) == 1
     assert "removed since the base: a.py::test_gone" in lines
     assert "installed since the base: peft 1 -> 2" in lines
     assert [line.split()[-1] for line in lines if line.startswith("test_")] == ["within", "(new)"]

@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
     results = [_compared(result, before, now) for result in now.results.values()]
     session = _session(str(options.base), results, before, now)
     print_lines(changed_lines(results, terminal_width()))
-    print_table(results, session, is_verbose=options.verbose)
+    print_table(results, session, is_verbose=options.verbose, lists_changes=False)
     return 0
 
 

@@ -33,12 +33,27 @@ def print_lines(lines: Iterable[str]) -> None:
         print(line, flush=True)
 
 
-def print_table(results: Sequence[TestResult], compared: ComparedSession | None, *, is_verbose: bool) -> None:
-    """Print the summary of ``results``; with ``is_verbose`` all of them, however many."""
+def print_table(
+    results: Sequence[TestResult],
+    compared: ComparedSession | None,
+    *,
+    is_verbose: bool,
+    lists_changes: bool = True,
+) -> None:
+    """Print the summary of ``results``; the options are those of ``summary_lines``."""
     unchecked = {result.nodeid: result.reason for result in results if result.verdict == "skipped"}
     notes = {result.nodeid: "expected" for result in results if result.expected}
     width = terminal_width()
-    lines = summary_lines(results, unchecked, notes, 0, width=width, paint=painted, is_verbose=is_verbose)
+    lines = summary_lines(
+        results,
+        unchecked,
+        notes,
+        0,
+        width=width,
+        paint=painted,
+        is_verbose=is_verbose,
+        lists_changes=lists_changes,
+    )
     print_lines(comparison_notices(compared))
     for line in lines:
         print(line)

@@ -33,24 +33,32 @@ def summary_lines(
     width: int = 80,
     paint: Paint = lambda text, colour: text,
     is_verbose: bool = False,
+    lists_changes: bool = True,
 ) -> Iterator[str]:
     """The table of ``rows``, what changed in tests that pass, those not checked and why, then the counts.
 
     ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not. ``width`` of
-    the terminal. ``is_verbose``: list all tests, and why tests were not measured.
+    the terminal. ``is_verbose``: list all tests, and why tests were not measured. ``lists_changes``:
+    without it, what changed is left out.
     """
     if rows:
         yield from table_lines(rows, notes, width, paint, shows_all=is_verbose)
-    yield from folded(_lines_below(rows, unchecked, width, is_verbose=is_verbose), width)
+    changed = _passing_changes(rows) if lists_changes else []
+    yield from folded(_lines_below(rows, changed, unchecked, width, is_verbose=is_verbose), width)
     yield from folded([_counts(rows, unchecked, not_run)], width)
 
 
 def _lines_below(
-    rows: Sequence[TestResult], unchecked: Mapping[str, str], width: int, *, is_verbose: bool
+    rows: Sequence[TestResult],
+    changed: Sequence[TestResult],
+    unchecked: Mapping[str, str],
+    width: int,
+    *,
+    is_verbose: bool,
 ) -> Iterator[str]:
     yield from legend(rows)
     yield from small_line(rows)
-    yield from changed_lines(_passing_changes(rows), width)
+    yield from changed_lines(changed, width)
     for row in rows:
         if row.lock is not None and row.lock.status == LOCK_SHRUNK:
             yield f"{LOCK_SHRUNK}: {row.nodeid} {row.lock.reason}"
