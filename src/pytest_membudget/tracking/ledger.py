@@ -58,6 +58,7 @@ class Ledger:
         #: of allocated memory, the peak of each phase; recomputation belongs to its backward
         self.phase_peaks = {phase: Peak() for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)}
         self.reserved_peak = Peak()
+        self._peaks = (*self.phase_peaks.values(), self.reserved_peak)
         #: kept here: ``torch.cuda.reset_peak_memory_stats`` in a test resets the allocator's own
         self.peak_active_bytes = 0
         self.births = 0
@@ -128,7 +129,7 @@ class Ledger:
         self.clock += 1
         record.death = self.clock
         record.block = None
-        for peak in (*self.phase_peaks.values(), self.reserved_peak):
+        for peak in self._peaks:
             if record.birth <= peak.at:
                 peak.died_since.append(record)
         for call in self.on_death:
