@@ -84,6 +84,7 @@ def test_the_largest_value_of_a_fixture_that_fits_a_card(tmp_path, monkeypatch, 
         "def test_step(samples):\n    torch.empty(samples, 2**34, dtype=torch.uint8, device='cuda')\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
 
     status = main(["fit", "test_fit.py::test_step", "--vary=samples", "--gpu=rtx 4090", "--max=2",
                    "--out=curve.csv", "--", "-p", "no:cacheprovider"])  # fmt: skip
