@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,9 +151,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _usage_error(text: str) -> pytest.UsageError:
     """``text`` in the width of the terminal, behind pytest's ``ERROR:``."""
-    from .reporting.terminal.fitting import folded
+    from .reporting.terminal.fitting import folded, terminal_width
 
-    return pytest.UsageError("\n".join(folded([text], shutil.get_terminal_size().columns - len("ERROR: "))))
+    return pytest.UsageError("\n".join(folded([text], terminal_width() - len("ERROR: "))))
 
 
 def _marker_help() -> str:

@@ -12,10 +12,11 @@ from ..comparison.base.base_results import Base, base_of_document
 from ..comparison.verdicts import compared
 from ..reporting.document.reading import read_document
 from ..reporting.terminal.console import changed_lines
+from ..reporting.terminal.fitting import terminal_width
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from .arguments import Subcommands
-from .terminal import print_lines, print_table, terminal_width
+from .terminal import print_lines, print_table
 
 
 def add_to(commands: Subcommands) -> None:

@@ -9,11 +9,10 @@ from typing import Final
 
 from .. import __version__
 from ..errors import UsageMistake
-from ..reporting.terminal.fitting import folded
+from ..reporting.terminal.fitting import folded, terminal_width
 from . import diff, histories, report, show
 from .bisect import command as bisect
 from .fit import command as fit
-from .terminal import terminal_width
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2

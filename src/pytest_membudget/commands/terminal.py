@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
 from ..reporting.terminal.console import comparison_notices, summary_lines
-from ..reporting.terminal.fitting import folded
+from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33}
-
-
-def terminal_width() -> int:
-    """Columns of the terminal, or ``COLUMNS``; 80 without either."""
-    return shutil.get_terminal_size().columns
 
 
 def painted(text: str, colour: str) -> str:

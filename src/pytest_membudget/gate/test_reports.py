@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
 from ..reporting.figures import PREFIX, figures
 from ..reporting.terminal import failure
+from ..reporting.terminal.fitting import terminal_width
 from ..results.test_result import TestResult
 
 #: The attribute of a report that has its test's result, which pytest-xdist sends as plain JSON types.
@@ -38,7 +38,7 @@ def reported_by_pytest(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterat
 
 def failure_text(result: TestResult) -> str:
     """Why the test of ``result`` fails, in the width of the terminal."""
-    return failure.failure_text(result, shutil.get_terminal_size().columns)
+    return failure.failure_text(result, terminal_width())
 
 
 def attach_result(report: pytest.TestReport, result: TestResult) -> None:

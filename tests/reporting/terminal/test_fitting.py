@@ -2,7 +2,13 @@
 
 import pytest
 
-from pytest_membudget.reporting.terminal.fitting import common_prefix, cut_end, cut_middle
+from pytest_membudget.reporting.terminal.fitting import (
+    common_prefix,
+    cut_end,
+    cut_middle,
+    folded,
+    terminal_width,
+)
 
 
 def test_a_name_is_cut_in_its_middle_and_keeps_more_of_its_end():
@@ -31,3 +37,20 @@ def test_what_fits_is_whole_and_there_is_a_least_width(cut):
 )
 def test_the_common_prefix_ends_with_a_folder_a_file_or_a_class(nodeids, prefix):
     assert common_prefix(nodeids) == prefix
+
+
+@pytest.mark.parametrize(("columns", "width"), [("120", 120), ("40", 40), ("39", 80)])
+def test_a_terminal_too_narrow_to_read_is_taken_for_one_of_80_columns(monkeypatch, columns, width):
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert terminal_width() == width
+
+
+def test_a_line_is_folded_between_words_and_what_fits_is_as_it_is():
+    assert list(folded(["a  b", "", "one two three"], 8)) == ["a  b", "", "one two", "  three"]
+    assert list(folded(["  1.0 GiB  one two"], 14, column=11)) == ["  1.0 GiB  one", "           two"]
+
+
+def test_a_word_that_is_wider_is_whole_and_others_keep_their_indentation():
+    assert list(folded(["no " + "x" * 30 + " no"], 10)) == ["no", "  " + "x" * 30, "  no"]
+    assert list(folded(["no more " + "x" * 10], 10)) == ["no more", "x" * 10]

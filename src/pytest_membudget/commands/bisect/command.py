@@ -9,9 +9,10 @@ from pathlib import Path
 
 from ...budgets.growth import Growth, parse_growth
 from ...errors import UsageMistake
+from ...reporting.terminal.fitting import terminal_width
 from ..arguments import Subcommands
 from ..sessions import report_of_session
-from ..terminal import print_lines, terminal_width
+from ..terminal import print_lines
 from .commits import commits_between
 from .points import Figures, Points, figure_lines, figures_in, grown, state, step_lines, without_figures
 from .search import BAD, GOOD, Found, first_bad

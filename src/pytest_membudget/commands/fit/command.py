@@ -10,10 +10,11 @@ from ...budgets.verdict import OVER, WITHIN
 from ...errors import UsageMistake
 from ...hardware.gpus import find_gpu
 from ...reporting.document.reading import Document
+from ...reporting.terminal.fitting import terminal_width
 from ...results.test_result import TestResult
 from ..arguments import Subcommands, at_least_one
 from ..sessions import report_of_session
-from ..terminal import print_lines, terminal_width
+from ..terminal import print_lines
 from .search import FAILS, FITS, TOO_LARGE, Tried, conclusion, next_values
 from .text import chart_of, csv_text, result_lines
 from .variation import Point, Variation

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 #: Fewer characters of a name say nothing.
 LEAST = 12
+#: A narrower terminal is taken for one of 80 columns, as pytest does.
+_NARROWEST = 40
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or ``COLUMNS``; 80 without either."""
+    columns = shutil.get_terminal_size().columns
+    return columns if columns >= _NARROWEST else 80
 
 
 def folded(texts: Iterable[str], width: int, column: int | None = None) -> Iterator[str]:
