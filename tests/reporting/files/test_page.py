@@ -197,3 +197,10 @@ def test_a_browser_draws_it_and_runs_nothing_else(document, hostile_report, tmp_
     assert len([div for div in drawn.of("div") if "js-plotly-plot" in (div.get("class") or "")]) >= 1
     assert done.stdout.count('class="scatterlayer') >= 1
     assert not drawn.of("img")
+
+
+@needs_libraries
+def test_the_place_of_a_budget_is_named_and_of_a_test_without_a_mark_its_own(document, row):
+    texts = [text.strip() for text in Elements(page(document(row(), row("z", selected=True)))).texts]
+
+    assert [text for text in texts if text.endswith(" at")] == ["budget at", "test at"]
