@@ -63,7 +63,8 @@ def environment(folder, version, source, *paths):
 def session(tmp_path_factory):
     """A session of library 1.1 that compares with 1.0, where this package is not on the import path."""
     folder = tmp_path_factory.mktemp("environments")
-    before = environment(folder / "before", "1.0", HOLD)
+    its_own = 'import sys\n\nassert sys.prefix.endswith("before"), sys.prefix\n'
+    before = environment(folder / "before", "1.0", HOLD + its_own)
     after = environment(folder / "after", "1.1", TWICE, SOURCES)
     for name, text in FILES.items():
         path = folder / "project" / name
