@@ -104,8 +104,8 @@ def test_what_the_holders_do_not_name_is_reported_as_elsewhere(figure, hold):
     base = figure(hold(100 * MIB))
     head = figure(hold(110 * MIB), rest=50 * MIB)
     rows = findings(head, base)
-    assert told(rows) == [(50, "rounding", None), (10, "activations", "model.py:10")]
-    assert rows[0].module == "elsewhere"
+    assert told(rows) == [(10, "activations", "model.py:10"), (50, "rounding", None)]
+    assert rows[1].module == "elsewhere"
 
 
 def test_small_holders_beyond_the_list_are_elsewhere_in_their_component(figure, hold):
@@ -342,6 +342,15 @@ def test_activations_come_before_what_their_backward_makes(figure, hold, phase, 
     made = hold(temporary * MIB, "temporaries", location="train.py:9", phase=phase)
 
     assert findings(figure(kept, made), figure())[0].component == first
+
+
+@pytest.mark.parametrize(("rounding", "first"), [(6 * 10, "parameters"), (6 * 10 + 1, "rounding")])
+def test_rounding_comes_after_what_is_rounded(figure, hold, rounding, first):
+    """Larger parameters lie in larger blocks; six times as much is something else."""
+    states = hold(20 * MIB, "optimizer_states", "lora_A.exp_avg", "train.py:9")
+    head = figure(hold(10 * MIB, "parameters", "lora_A", "model.py:5"), states, rest=rounding * MIB)
+
+    assert findings(head, figure())[0].component == first
 
 
 def test_what_has_grown_comes_before_what_has_shrunk(figure, hold):

@@ -34,6 +34,8 @@ _ROUNDING = 0.01
 _OF_SAMPLES = (ACTIVATIONS, INPUTS, TEMPORARIES)
 #: Components whose tensors a model's configuration gives their sizes.
 _OF_MODELS = (PARAMETERS, FROZEN_PARAMETERS, BUFFERS)
+#: In the place of a component: any that none entails.
+_ANY = "any"
 #: What a row entails has at most so many times its size: Adam's fp32 states and copy of a bf16 parameter.
 _MOST_TIMES = 6
 #: So few activations that have grown by one factor are separate causes.
@@ -195,7 +197,8 @@ def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
     largest: Counter[str] = Counter()
     for row in rows:
         if (row.bytes > 0) == (growth_bytes > 0):
-            largest[row.component] = max(largest[row.component], abs(row.bytes))
+            for name in (row.component, *([] if _entailed_by(row) else [_ANY])):
+                largest[name] = max(largest[name], abs(row.bytes))
 
     def order(row: Change) -> tuple[bool, int, bool]:
         cause_bytes = largest[_entailed_by(row)]
@@ -209,10 +212,13 @@ def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
 def _entailed_by(row: Change) -> str:
     """The component that entails the row's; empty for none.
 
-    Parameters have gradients and optimizer states, and a backward computes gradients of activations.
+    Parameters have gradients and optimizer states, a backward computes gradients of activations, and what
+    is allocated is rounded up.
     """
     if row.component in (GRADIENTS, OPTIMIZER_STATES):
         return PARAMETERS
+    if row.component == ROUNDING:
+        return _ANY
     return ACTIVATIONS if row.component == TEMPORARIES and row.phase == BACKWARD else ""
 
 
