@@ -21,9 +21,9 @@ def install_remote_calls() -> None:
 
 
 def _refuses(name: str) -> Any:
+    text = f"torch.distributed.rpc.{name}: a rank is estimated without the others, which would answer"
+
     def refuse(*args: object, **kwargs: object) -> Any:
-        raise refusal(
-            f"torch.distributed.rpc.{name}: a rank is estimated without the others, which would answer"
-        )
+        raise refusal(text)
 
     return refuse
