@@ -1,5 +1,6 @@
 """The command line of ``membudget``."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -37,3 +38,17 @@ def test_the_module_form_and_the_version():
         timeout=60,
     )
     assert (run.returncode, run.stdout) == (0, f"pytest-membudget {pytest_membudget.__version__}\n")
+
+
+def test_a_reader_that_has_seen_enough_gets_no_traceback(tmp_path, raw, over):
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps(raw(over())))
+    show = [sys.executable, "-m", "pytest_membudget", "show", str(report)]
+    process = subprocess.Popen(
+        show, env={"PYTHONPATH": str(SOURCES)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.close()
+
+    assert process.stderr.read() == ""
+    assert process.wait(60) == 141
+    process.stderr.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -18,6 +19,8 @@ from .fit import command as fit
 UNUSABLE: Final = 2
 #: As a shell has it after Ctrl-C.
 INTERRUPTED: Final = 130
+#: As a shell has it after a signal for a closed pipe (128 + SIGPIPE).
+PIPE_CLOSED: Final = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().error(f"{options.command} runs no pytest: nothing can follow --")
     try:
         status: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # ``membudget show report.json | head``
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it when it ends
+        return PIPE_CLOSED
     except UsageMistake as error:
         for line in folded([f"membudget: {error}"], terminal_width()):
             print(line, file=sys.stderr)
