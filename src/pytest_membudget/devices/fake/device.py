@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ from .attention import register_attention
 from .batch_norm_choice import register_batch_norms
 from .charges import on_cuda
 from .cluster.cluster import VirtualCluster
+from .cluster.group_of_one import begin_with_group_of_one
 from .cluster.nccl_share import nccl_share
 from .compiled_inductor import HOST
 from .compiled_regions import CompiledRegions
@@ -200,14 +202,20 @@ class VirtualDevice(Device):
         # are first at once abort the process (pthreadpool, caffe2/utils/threadpool/pthreadpool-cpp.cc, 2.13)
         torch.set_num_threads(torch.get_num_threads())
         self.gpu = gpu
+        begin_ranks = partial(self._begin_ranks, rank, world_size, rank0_broadcasts)
         if world_size > 1:
-            self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode, rank0_broadcasts)
-            self._cluster.begin()
+            begin_ranks()
+        else:
+            begin_with_group_of_one(begin_ranks)
         self._limited = limited
         self._mode.charges.move_to(gpu)
         refuse_in_forks(self.ledger)
         self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
         self._began = time.perf_counter()
+
+    def _begin_ranks(self, rank: int, world_size: int, rank0_broadcasts: str) -> None:
+        self._cluster = VirtualCluster(rank, world_size, self._tracker, self._mode, rank0_broadcasts)
+        self._cluster.begin()
 
     def representative_ranks(self) -> list[int]:
         """After rank 0's run: the further ranks whose figures must be known, so that the worst is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,6 +16,7 @@ from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..contract import Device, context_caveats
+from ..fake.cluster.group_of_one import begin_with_group_of_one
 from ..fake.cluster.nccl_share import nccl_share
 from ..fake.self_check import self_check
 from ..real.device import allocators_peaks
@@ -85,20 +87,26 @@ class StandInDevice(Device):
         torch.cuda.init()
         self._values.begin()
         _forget_compiled_code()
+        begin_ranks = partial(self._begin_ranks, rank, world_size, rank0_broadcasts)
         if world_size > 1:
-            from .ranks.followed_numbers import FollowedNumbers
-            from .ranks.ranks import StandInRanks
+            begin_ranks()
+        else:
+            begin_with_group_of_one(begin_ranks)
 
-            self._rank = rank
-            observer = self._run.observer
-            note = in_its_place(observer.sightings.note_collective, observer.log)
-            following = self._values.following
-            numbers = FollowedNumbers(following.known, following.supposed)
-            see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
-            self._ranks = StandInRanks(
-                rank, world_size, self._run.source, note, rank0_broadcasts, numbers, see_gradient
-            )
-            self._ranks.begin()
+    def _begin_ranks(self, rank: int, world_size: int, rank0_broadcasts: str) -> None:
+        from .ranks.followed_numbers import FollowedNumbers
+        from .ranks.ranks import StandInRanks
+
+        self._rank = rank
+        observer = self._run.observer
+        note = in_its_place(observer.sightings.note_collective, observer.log)
+        following = self._values.following
+        numbers = FollowedNumbers(following.known, following.supposed)
+        see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
+        self._ranks = StandInRanks(
+            rank, world_size, self._run.source, note, rank0_broadcasts, numbers, see_gradient
+        )
+        self._ranks.begin()
 
     def body_ended(self) -> None:
         """The test's body has ended, and its fixtures have not."""
