@@ -12,6 +12,8 @@ from .components import COMPONENTS
 
 #: The phase of a step in which gradients are computed.
 BACKWARD: Final = "backward"
+#: The phases of a step that have a peak each.
+PHASES: Final = ("forward", BACKWARD, "optimizer")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 

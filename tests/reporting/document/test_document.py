@@ -37,6 +37,7 @@ WHOLE = f"must be a whole number from 0 to {LARGEST}"
 FINITE = "must be a finite number from 0 on and below 1e+15"
 AT_PEAK = "must be components.parameters at the peak, 3,221,225,472"
 VERDICTS = "must be one of within, over, unset, error, skipped"
+MOVED_PEAK = {"head": "forward", "base": "wait", "compared": "forward", "head_bytes": 2, "base_bytes": 1}
 LAST = "[...]"  # the place of the value itself
 
 
@@ -87,8 +88,15 @@ LAST = "[...]"  # the place of the value itself
         ("comparison", {"removed": [7]}, "[...].removed[0]", "must be an object, and is 7"),
         ("comparison", {"unused_waivers": [{}]}, "[...].unused_waivers[0].test", "must be there"),
         ("git", [], LAST, "must be an object, and is a list of 0"),
+        (f"{FIGURE}.phase", "wait", LAST, 'must be one of , forward, backward, optimizer, and is "wait"'),
+        (
+            "tests.0.comparison",
+            {"status": "grown", "moved_peak": MOVED_PEAK},
+            "[...].moved_peak.base",
+            'must be one of forward, backward, optimizer, and is "wait"',
+        ),
     ],
-    ids=range(39),
+    ids=range(41),
 )
 def test_what_does_not_fit_is_named_by_its_key_path(command, raw, row, path, value, place, message):
     report = raw(row())

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...budgets.verdict import VERDICTS
 from ...components import METRICS
+from ...memory_report import PHASES
 from ...results.comparison import STATUSES
 from ...results.lock import LOCK_STATUSES
 from ...user_input.kinds import FLAG, Choice, number, whole
@@ -21,6 +22,7 @@ WORD = Text(40, r"[a-z][a-z0-9_-]*", "must be a word of small letters, as in opt
 _LINES = Text(200_000, lines=True)
 _PATH = Text(1000)
 _PLACE = Maybe(_PATH)
+_PHASE = Of(Choice(PHASES))
 
 
 def _none() -> None:
@@ -60,7 +62,7 @@ _FIGURE_KEYS: Mapping[str, JsonShape] = {
 }
 _CAVEAT = Keys({"kind": WORD, "text": _LINES}, {"bound_bytes": (Maybe(SIZE), _none)})
 _PHASE_PEAK = Keys(
-    {"phase": WORD, "peak_bytes": SIZE, "components": MapOf(WORD, _CHANGE), "holders": JsonList(_HOLDER)}
+    {"phase": _PHASE, "peak_bytes": SIZE, "components": MapOf(WORD, _CHANGE), "holders": JsonList(_HOLDER)}
 )
 _FIGURE_MORE: dict[str, tuple[JsonShape, Callable[[], Any]]] = {
     "assumptions": (JsonList(_LINES), list),
@@ -69,7 +71,7 @@ _FIGURE_MORE: dict[str, tuple[JsonShape, Callable[[], Any]]] = {
     "seconds": (_NUMBER, float),
     "timeline": (Maybe(_TIMELINE), _none),
     "device": (Text(20), str),
-    "phase": (Text(20), str),
+    "phase": (Of(Choice(("", *PHASES))), str),
     "other_phases": (JsonList(_PHASE_PEAK, 10), list),
 }
 _HOST = Keys(_FIGURE_KEYS, _FIGURE_MORE)
@@ -101,7 +103,9 @@ _FINDING = Keys(
         "phase": (Text(20), str),
     },
 )
-_MOVED_PEAK = Keys({"head": WORD, "base": WORD, "compared": WORD, "head_bytes": SIZE, "base_bytes": SIZE})
+_MOVED_PEAK = Keys(
+    {"head": _PHASE, "base": _PHASE, "compared": _PHASE, "head_bytes": SIZE, "base_bytes": SIZE}
+)
 _VERSION = Keys({"name": _NAME}, {"base": _OPTIONAL_PLACE, "head": _OPTIONAL_PLACE})
 _COMPARISON = Keys(
     {"status": Of(Choice(STATUSES))},
