@@ -24,11 +24,10 @@ def begin_with_group_of_one(begin: Callable[[], None]) -> None:
     if not dist.is_available():
         return
     original: Any = c10d.init_process_group
-    signature = inspect.signature(original)
 
     @functools.wraps(original)
     def form(*args: Any, **kwargs: Any) -> None:
-        asked = signature.bind_partial(*args, **kwargs).arguments
+        asked = inspect.signature(original).bind_partial(*args, **kwargs).arguments
         if dist.is_initialized() or _size(asked) != 1 or not _is_for_cards(asked):
             original(*args, **kwargs)
             return
