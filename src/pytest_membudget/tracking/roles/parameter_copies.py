@@ -37,9 +37,7 @@ def _cloning(clone: Any, copied: Copied) -> Any:
     def cloning(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         copy = clone(source, *args, **kwargs)
         if not torch.compiler.is_compiling():
-            with _without_subclasses():
-                if source.is_leaf:
-                    copied(source, copy)
+            _note(copied, source, copy, leaf=source)
         return copy
 
     return cloning
@@ -49,9 +47,7 @@ def _casting(cast: Any, copied: Copied) -> Any:
     def casting(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         copy = cast(source, *args, **kwargs)
         if not torch.compiler.is_compiling() and copy is not source:
-            with _without_subclasses():
-                if copy.is_leaf:
-                    copied(source, copy)
+            _note(copied, source, copy, leaf=copy)
         return copy
 
     return casting
@@ -62,9 +58,13 @@ def _filling(fill: Any, copied: Copied) -> Any:
         filled = fill(copy, *args, **kwargs)
         source = args[0] if args else kwargs.get("src")
         if not torch.compiler.is_compiling() and isinstance(source, torch.Tensor):
-            with _without_subclasses():
-                if copy.is_leaf:
-                    copied(source, copy)
+            _note(copied, source, copy, leaf=copy)
         return filled
 
     return filling
+
+
+def _note(copied: Copied, source: torch.Tensor, copy: torch.Tensor, *, leaf: torch.Tensor) -> None:
+    with _without_subclasses():
+        if leaf.is_leaf:
+            copied(source, copy)
