@@ -11,7 +11,7 @@ from ..hardware.gpus import find_gpu
 from ..names import MARKER
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, table_of
-from ..user_input.kinds import Choice, NumberTable, Parsed, is_text, number, text, whole
+from ..user_input.kinds import choice, is_text, number, number_table, parsed, text, whole
 from .growth import parse_growth
 
 GIB: Final = number(40, unit="GiB")
@@ -44,8 +44,8 @@ def _scenario(written: object) -> object:
     return written
 
 
-CARD_NAME: Final = Parsed("name of a card", card_name)
-GROWTH: Final = Parsed("share, size or both", _growth)
+CARD_NAME: Final = parsed("name of a card", card_name)
+GROWTH: Final = parsed("share, size or both", _growth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class Budget:
         "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.",
         default=None,
     )
-    metric: str = described(Choice(METRICS), "Which total is held to the budget.", default="allocated")
+    metric: str = described(choice(METRICS), "Which total is held to the budget.", default="allocated")
     components: Mapping[str, float] = described(
-        NumberTable(COMPONENTS, GIB, "component"),
+        number_table(COMPONENTS, GIB, "component"),
         "Budgets of single components, in GiB a GPU.",
         default_factory=dict,
     )
@@ -83,12 +83,12 @@ class Budget:
         GROWTH, "What the test may grow by since the base of a comparison.", default=None
     )
     ranks: object = described(
-        Parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
+        parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
         "The ranks that the budget is for.",
         default="all",
     )
     scenario: str | None = described(
-        Parsed("`file::name`", _scenario),
+        parsed("`file::name`", _scenario),
         "An analytic budget whose figure is shown next to the test's own.",
         default=None,
     )

@@ -11,7 +11,7 @@ from ..errors import UsageMistake
 from ..hardware.gpus import load_gpus, normalised_name
 from ..units import MIB
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import Choice, ListOf, Several, text, texts, whole
+from ..user_input.kinds import choice, list_of, several, text, texts, whole
 from ..user_input.mistakes import UNREADABLE, Mistakes
 from ..user_input.nodes import Node
 from ..user_input.yaml_nodes import read_yaml
@@ -35,7 +35,7 @@ CARD: Final = Table(
         ),
         Field(
             "capability",
-            Several(whole(0, example=9), [9, 0], 2),
+            several(whole(0, example=9), [9, 0], 2),
             "`torch.cuda.get_device_capability()`.",
             required=True,
         ),
@@ -51,11 +51,11 @@ CARD: Final = Table(
             "What one process takes outside of PyTorch's allocator: the CUDA context.",
             required=True,
         ),
-        Field("context_confidence", Choice(("measured", "typical")), "How well that is known.", "typical"),
+        Field("context_confidence", choice(("measured", "typical")), "How well that is known.", "typical"),
         Field("nominal_gib", whole(example=24), "The size in the card's name.", "total_bytes, rounded up"),
-        Field("backend", Choice(("cuda", "rocm")), "Which build of PyTorch drives it.", "cuda"),
-        Field("aliases", ListOf(text("MY-CARD")), "Other names for it."),
-        Field("contexts", Several(_CONTEXT, [{"mib": 504, "source": "nvidia-smi"}]), "All seen on it."),
+        Field("backend", choice(("cuda", "rocm")), "Which build of PyTorch drives it.", "cuda"),
+        Field("aliases", list_of(text("MY-CARD")), "Other names for it."),
+        Field("contexts", several(_CONTEXT, [{"mib": 504, "source": "nvidia-smi"}]), "All seen on it."),
         Field("sources", texts({"total_bytes": "our cluster"}), "Where the figures are from."),
     )
 )

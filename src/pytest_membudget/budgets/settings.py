@@ -16,7 +16,7 @@ from ..errors import UsageMistake
 from ..names import ADVICES, AUTO, CACHES, DEVICES, MEASURES, ON
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
-from ..user_input.kinds import FLAG, Choice, ListOf, Parsed, Several, number, text, whole
+from ..user_input.kinds import FLAG, choice, list_of, number, parsed, several, text, whole
 from ..user_input.kinds import TABLE as ANY_TABLE
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import TOML, Node, Syntax
@@ -63,7 +63,7 @@ class Waiver:
     ceiling_gib: float = described(GIB, "What the test may take, GiB, instead of its budget.")
     reason: str = described(text("a new optimizer"), "Why; shown with the test.")
     expires: datetime.date = described(  # noqa: RUF009 # it is dataclasses.field
-        Parsed("day", _day), "The last day on which it holds."
+        parsed("day", _day), "The last day on which it holds."
     )
 
     @property
@@ -100,7 +100,7 @@ class Settings:
         without=f"an {DEFAULT_GPU} is modelled, without a limit",
     )
     metric: str = described(
-        Choice(METRICS), "The metric of budgets whose marks name none.", default="allocated"
+        choice(METRICS), "The metric of budgets whose marks name none.", default="allocated"
     )
     timeout: float = described(
         number(300, unit="seconds"),
@@ -114,16 +114,16 @@ class Settings:
         without="as many as there are processors for the session",
     )
     device: str = described(
-        Choice(DEVICES), "The device of estimates; `auto`: the stand-in wherever it can run.", default=AUTO
+        choice(DEVICES), "The device of estimates; `auto`: the stand-in wherever it can run.", default=AUTO
     )
     measure: str = described(
-        Choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", default=AUTO
+        choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", default=AUTO
     )
     cache: str = described(
-        Choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", default=ON
+        choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", default=ON
     )
     advice: str = described(
-        Choice(ADVICES),
+        choice(ADVICES),
         "Whether tests over their budgets are run again with changes that may reduce memory.",
         default=ON,
     )
@@ -131,7 +131,7 @@ class Settings:
         FLAG, "Budgets that were not checked, or not all of them, are failures.", default=False
     )
     max_disagreement: str = described(
-        Parsed("percentage", _percentage),
+        parsed("percentage", _percentage),
         "The difference of estimate and measurement from which the summary reports it.",
         default="5%",
     )
@@ -148,7 +148,7 @@ class Settings:
         GROWTH, "What tests may take more or less than their entries in the lock file.", default="1%"
     )
     tests: tuple[str, ...] = described(
-        ListOf(text("tests/train/*")),
+        list_of(text("tests/train/*")),
         "Tests that are estimated though they have no mark: files, folders or node ids, with `*` and `?`. "
         "`--membudget-all` selects every test function.",
         default=(),
@@ -161,7 +161,7 @@ class Settings:
         default=False,
     )
     waivers: tuple[Waiver, ...] = described(
-        Several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()
+        several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()
     )
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..components import COMPONENTS, METRICS
 from ..user_input.fields import described
-from ..user_input.kinds import Choice, NumberTable, text, whole
+from ..user_input.kinds import choice, number_table, text, whole
 
 LOCK_FILE: Final = "membudget.lock.yaml"
 """In pytest's root folder, next to pyproject.toml."""
@@ -35,9 +35,9 @@ class LockEntry:
     """What one test took, and what the figure was made with."""
 
     bytes: int = described(_SIZE, "The peak of `metric`, of the rank that takes most.")
-    metric: str = described(Choice(METRICS), "Which total it is.")
+    metric: str = described(choice(METRICS), "Which total it is.")
     components: Mapping[str, int] = described(
-        NumberTable(COMPONENTS, whole(-(2**63), example=1073741824), "component"), "They add up to `bytes`."
+        number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"), "They add up to `bytes`."
     )
     gpus: int = described(whole(example=2), "How many ranks the test ran as.")
     gpu: str = described(text("H100-80GB"), "The card that was modelled.")

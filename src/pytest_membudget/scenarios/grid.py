@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from ..user_input.fields import Table, unknown_field
-from ..user_input.kinds import TABLE, NumberTable, Value
+from ..user_input.kinds import TABLE, Composed, Value
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
 from .parts import GRID
@@ -114,7 +114,7 @@ def _check_path(path: str, table: Table, node: Node, mistakes: Mistakes) -> None
                 mistakes.add(node, f"grid: {what}")
                 return
             kind = kind.by_name[name].kind
-        elif kind is TABLE or isinstance(kind, NumberTable):
+        elif kind is TABLE or (isinstance(kind, Composed) and kind.has_keys):
             kind = None
         elif isinstance(kind, Value) and kind.takes({name: node}):
             kind = TABLE

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import FLAG, TABLE, Choice, ListOf, number, text, text_or_table, whole
+from ..user_input.kinds import FLAG, TABLE, choice, list_of, number, text, text_or_table, whole
 from ..user_input.mistakes import Kind
 
 #: Number types by the name that scenario files use.
@@ -57,13 +57,13 @@ class FieldsOf:
         hint = get_type_hints(self.description)[name]
         [hint] = [part for part in get_args(hint) if part is not type(None)] if _is_union(hint) else [hint]
         if get_origin(hint) is Literal:
-            return Choice(get_args(hint))
+            return choice(get_args(hint))
         if hint is int:
             return whole(example=example)
         if hint is bool:
             return FLAG
         assert hint is str, f"{self.description.__name__}.{name}: write its kind"
-        return Choice(NUMBER_TYPES)
+        return choice(NUMBER_TYPES)
 
 
 def _is_union(hint: Any) -> bool:
@@ -101,7 +101,7 @@ _MODEL_SOURCES: Final = (
 )
 _SOURCES: Final = tuple(source.name for source in _MODEL_SOURCES)
 _TEACHER_TYPE: Final = Field(
-    "type", Choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type"
+    "type", choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type"
 )
 
 MODEL: Final = Table(_MODEL_SOURCES, main="config", one_of=_SOURCES, is_whole=True)
@@ -112,7 +112,7 @@ METHOD: Final = Table(
     (
         Field(
             "kind",
-            Choice(("full", "lora", "qlora", "dora")),
+            choice(("full", "lora", "qlora", "dora")),
             "`full`: every parameter is trained. `lora`, `dora`: adapters on a frozen base. `qlora`: LoRA on "
             "a quantised base.",
             required=True,
@@ -123,7 +123,7 @@ METHOD: Final = Table(
             "targets",
             "Ends of the adapted linears' names, as `[q_proj, v_proj]`, or `all-linear`: all but the head.",
             "",
-            kind=ListOf(text("q_proj")),
+            kind=list_of(text("q_proj")),
             also_called=("target_modules",),
         ),
         _adapter(
@@ -132,7 +132,7 @@ METHOD: Final = Table(
             "`nf4` with qlora, else the model's number type",
             also_called=("quantization", "quant_type"),
         ),
-        Field("type", Choice(NUMBER_TYPES), "Number type of the adapters.", "fp32, to which peft casts them"),
+        Field("type", choice(NUMBER_TYPES), "Number type of the adapters.", "fp32, to which peft casts them"),
         _adapter(
             "casts_rest",
             "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32.",
@@ -154,7 +154,7 @@ OPTIMIZER: Final = Table(
         _optimizer(
             "name",
             "The algorithm. Muon is for the matrices of hidden layers alone; AdamW updates the rest.",
-            kind=Choice(OPTIMIZERS),
+            kind=choice(OPTIMIZERS),
         ),
         _optimizer(
             "implementation",
@@ -179,7 +179,7 @@ OPTIMIZER: Final = Table(
             "in_32_bits",
             "Whose states bitsandbytes keeps in 32 bits: ends of names, or places as `embedding`.",
             "",
-            kind=ListOf(text("embedding")),
+            kind=list_of(text("embedding")),
         ),
         _optimizer(
             "in_backward", "Each parameter is updated, and its gradient freed, as soon as it is there."
@@ -218,7 +218,7 @@ CHECKPOINTING: Final = Table(
         _checkpointing("layers", "Megatron's `recompute-num-layers`.", ""),
         _checkpointing("is_by_block", "Megatron's `block` method: the first `layers` of each stage."),
         _checkpointing(
-            "modules", "Of Megatron's selective mode.", "core_attn", kind=ListOf(text("core_attn"))
+            "modules", "Of Megatron's selective mode.", "core_attn", kind=list_of(text("core_attn"))
         ),
     ),
     main="mode",

@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 from ..budgets.budget import ARGUMENTS
 from ..formulas.job import Compiled, Degrees, Job, Offload
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import TABLE, Choice, ListOf, whole
+from ..user_input.kinds import TABLE, choice, list_of, whole
 from .parts import (
     CHECKPOINTING,
     DATA_PARALLEL,
@@ -119,13 +119,13 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         Field("loss", LOSS, "The head's logits and the loss.", "full"),
         Field(
             "offload",
-            ListOf(Choice(get_args(Offload))),
+            list_of(choice(get_args(Offload))),
             "What lies in the host's memory.",
             also_called=("cpu_offload",),
         ),
         Field(
             "compiled",
-            ListOf(Choice(get_args(Compiled))),
+            list_of(choice(get_args(Compiled))),
             "What `torch.compile` is given: pointwise chains between products are fused, and not kept.",
             also_called=("compile",),
         ),
@@ -252,8 +252,8 @@ def scenario_schema() -> dict[str, Any]:
         "required": ["budgets"],
         "additionalProperties": False,
         "definitions": {
-            **{one.name: one.json_schema() for one in BUDGET.fields},
-            **{f"script.{one.name}": one.json_schema() for one in (*SCRIPT.fields, GRID)},
+            **{one.name: one.schema for one in BUDGET.fields},
+            **{f"script.{one.name}": one.schema for one in (*SCRIPT.fields, GRID)},
         },
     }
 

@@ -29,10 +29,11 @@ class Field:
     also_called: tuple[str, ...] = ()
     """Names in other tools; used for hints only, not accepted."""
 
-    def json_schema(self) -> dict[str, Any]:
+    @property
+    def schema(self) -> dict[str, Any]:
         """See ``Kind``, with the field's meaning; null removes a field."""
         default = f" Default: {self.default}." if self.default else ""
-        return {"description": f"{self.doc}{default}", "anyOf": [self.kind.json_schema(), {"type": "null"}]}
+        return {"description": f"{self.doc}{default}", "anyOf": [self.kind.schema, {"type": "null"}]}
 
 
 def described(
@@ -96,25 +97,20 @@ class Table:
         values = read_fields(self, written, node, f"{name}.", mistakes)
         return UNREADABLE if values is None else values
 
-    def json_schema(self) -> dict[str, Any]:
+    @property
+    def schema(self) -> dict[str, Any]:
         """See ``Kind``. Nothing is required: the defaults of a file may have it."""
-        table: dict[str, Any] = {
-            "type": "object",
-            "properties": {one.name: one.json_schema() for one in self.fields},
-            "additionalProperties": False,
-        }
+        properties = {one.name: one.schema for one in self.fields}
+        table = {"type": "object", "properties": properties, "additionalProperties": False}
         if self.one_of:
-            written = {name: {"not": {"type": "null"}} for name in self.one_of}
-            table["not"] = {
-                "anyOf": [
-                    {"required": list(pair), "properties": {name: written[name] for name in pair}}
-                    for pair in combinations(self.one_of, 2)
-                ]
-            }
+            two = [
+                {"required": list(pair), "properties": {key: {"not": {"type": "null"}} for key in pair}}
+                for pair in combinations(self.one_of, 2)
+            ]
+            table["not"] = {"anyOf": two}
         if self.main is None:
             return table
-        short = {**self.by_name[self.main].kind.json_schema(), "not": {"type": "object"}}
-        return {"anyOf": [short, table]}
+        return {"anyOf": [{**self.by_name[self.main].kind.schema, "not": {"type": "object"}}, table]}
 
 
 def read_fields(

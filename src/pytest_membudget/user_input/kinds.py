@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import UsageMistake
@@ -16,38 +16,41 @@ _A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that is accepted as written, or refused."""
+    """A value that is accepted as written, or refused. ``words``, ``schema`` and ``read``: see ``Kind``."""
 
     words: str
-    """See ``Kind``."""
     takes: Callable[[Any], bool]
     schema: Mapping[str, Any]
+    wanted: str
+    """What to write instead, with its article."""
     example: Any = None
-    remedy: str = ""
-    """What to write instead; empty: a value of ``words``."""
+    choices: tuple[str | int, ...] = ()
+    """All values there are, if they are few."""
     is_node: bool = False
     """Whether another module checks its content, and reads the node."""
 
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """See ``Kind``."""
+        """The value, or a mistake with what to write."""
         if self.takes(node.value):
             return node if self.is_node else node.plain
-        example = f", as in {node.example(name, self.example)}" if self.example is not None else ""
-        return mistakes.refuse(node, name, f"write {self.wanted}{example}")
-
-    @property
-    def wanted(self) -> str:
-        """What to write, with its article."""
-        return self.remedy or f"a {self.words}"
-
-    def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``."""
-        return dict(self.schema)
+        remedy = self.wanted
+        if self.choices:
+            near = nearest(str(node.value), [str(one) for one in self.choices])
+            start = f"{node.syntax.scalar(near)}; the values are" if near else "one of"
+            remedy = f"{start} {', '.join(map(node.syntax.scalar, self.choices))}"
+        elif self.example is not None:
+            remedy += f", as in {node.example(name, self.example)}"
+        return mistakes.refuse(node, name, f"write {remedy}")
 
 
 def text(example: str) -> Value:
     """A text that is not empty."""
-    return Value("text", is_text, _A_TEXT, example)
+    return Value("text", is_text, _A_TEXT, "a text", example)
+
+
+def is_text(value: object) -> bool:
+    """Whether ``value`` is a text that is not empty."""
+    return isinstance(value, str) and bool(value.strip())
 
 
 def whole(least: int = 1, *, example: int = 1, most: int | None = None, also: tuple[int, ...] = ()) -> Value:
@@ -63,7 +66,8 @@ def whole(least: int = 1, *, example: int = 1, most: int | None = None, also: tu
         schema["maximum"] = most
     if also:
         schema = {"anyOf": [schema, {"enum": list(also)}]}
-    return Value(" or ".join([f"whole number {limit}", *map(str, also)]), takes, schema, example)
+    words = " or ".join([f"whole number {limit}", *map(str, also)])
+    return Value(words, takes, schema, f"a {words}", example)
 
 
 def number(
@@ -81,7 +85,7 @@ def number(
     if below < math.inf:
         schema["exclusiveMaximum"] = below
     words = f"number{f' of {unit}' if unit else ''} {low}{high}"
-    return Value(words, takes, schema, example, remedy=f"a finite {words}")
+    return Value(words, takes, schema, f"a finite {words}", example)
 
 
 def texts(example: Mapping[str, str]) -> Value:
@@ -91,7 +95,31 @@ def texts(example: Mapping[str, str]) -> Value:
         return isinstance(value, dict) and all(isinstance(child.value, str) for child in value.values())
 
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
-    return Value("table of texts", takes, schema, dict(example))
+    return Value("table of texts", takes, schema, "a table of texts", dict(example))
+
+
+def choice(values: tuple[str | int, ...]) -> Value:
+    """One of a few words or numbers."""
+
+    def takes(value: object) -> bool:
+        return isinstance(value, (str, int)) and not isinstance(value, bool) and value in values
+
+    words = ", ".join(f"`{value}`" for value in values)
+    wanted = f"one of {', '.join(map(str, values))}"
+    return Value(words, takes, {"enum": list(values)}, wanted, choices=values)
+
+
+FLAG: Final = Value(
+    "`true` or `false`", lambda value: isinstance(value, bool), {"type": "boolean"}, "true or false"
+)
+TABLE: Final = Value(
+    "table",
+    lambda value: isinstance(value, dict) and bool(value),
+    {"type": "object", "minProperties": 1},
+    "a table of keys and values",
+    is_node=True,
+)
+"""A table that another module checks: a model's configuration."""
 
 
 def text_or_table(example: str) -> Value:
@@ -100,184 +128,83 @@ def text_or_table(example: str) -> Value:
     def takes(value: Any) -> bool:
         return isinstance(value, (str, dict)) and bool(value)
 
-    schema = {"anyOf": [_A_TEXT, TABLE.json_schema()]}
-    return Value("text, or a table", takes, schema, example, is_node=True)
-
-
-def is_text(value: object) -> bool:
-    """Whether ``value`` is a text that is not empty."""
-    return isinstance(value, str) and bool(value.strip())
-
-
-FLAG: Final = Value(
-    "`true` or `false`",
-    lambda value: isinstance(value, bool),
-    {"type": "boolean"},
-    remedy="true or false",
-)
-TABLE: Final = Value(
-    "table",
-    lambda value: isinstance(value, dict) and bool(value),
-    {"type": "object", "minProperties": 1},
-    remedy="a table of keys and values",
-    is_node=True,
-)
-"""A table that another module checks: a model's configuration."""
+    schema = {"anyOf": [_A_TEXT, TABLE.schema]}
+    return Value("text, or a table", takes, schema, "a text, or a table", example, is_node=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A value with a grammar: ``parse`` reads it; the text of its error is the message."""
+class Composed:
+    """A value that is made of what is written. ``words``, ``schema`` and ``read``: see ``Kind``."""
 
     words: str
-    """See ``Kind``."""
-    parse: Callable[[Any], Any]
-    """Raises ``ValueError`` or ``UsageMistake``."""
-    schema: Mapping[str, Any] = field(default_factory=lambda: _A_TEXT)
+    schema: Mapping[str, Any]
+    read: Callable[[Node, str, Mistakes], Any]
+    has_keys: bool = False
+    """Whether it is a table, each of whose keys has one value."""
 
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """See ``Kind``: what ``parse`` makes of it."""
+
+def parsed(words: str, parse: Callable[[Any], Any], schema: Mapping[str, Any] = _A_TEXT) -> Composed:
+    """A value with a grammar. ``parse`` raises ``ValueError`` or ``UsageMistake`` with what to write."""
+
+    def read(node: Node, name: str, mistakes: Mistakes) -> Any:
         try:
-            return self.parse(node.plain)
+            return parse(node.plain)
         except (ValueError, UsageMistake) as error:
             return mistakes.refuse(node, name, str(error))
 
-    def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``."""
-        return dict(self.schema)
+    return Composed(words, schema, read)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One of a few words or numbers."""
-
-    values: tuple[str | int, ...]
-
-    @property
-    def words(self) -> str:
-        """See ``Kind``."""
-        return ", ".join(f"`{value}`" for value in self.values)
-
-    @property
-    def wanted(self) -> str:
-        """What to write."""
-        return f"one of {', '.join(map(str, self.values))}"
-
-    def takes(self, value: object) -> bool:
-        """Whether it is one of them."""
-        return isinstance(value, (str, int)) and not isinstance(value, bool) and value in self.values
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """See ``Kind``."""
-        if self.takes(node.value):
-            return node.value
-        near = nearest(str(node.value), [str(one) for one in self.values])
-        remedy = f"{node.syntax.scalar(near)}; the values are" if near else "one of"
-        return mistakes.refuse(
-            node, name, f"write {remedy} {', '.join(node.syntax.scalar(one) for one in self.values)}"
-        )
-
-    def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``."""
-        return {"enum": list(self.values)}
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
+def list_of(kind: Kind) -> Composed:
     """A list that is not empty, each value once; a single value is a list of one."""
 
-    kind: Kind
-
-    @property
-    def words(self) -> str:
-        """See ``Kind``."""
-        return f"one or a list of: {self.kind.words}"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """See ``Kind``."""
+    def read(node: Node, name: str, mistakes: Mistakes) -> Any:
         nodes = node.value if isinstance(node.value, list) else [node]
         if not nodes:
             return mistakes.refuse(node, name, f"write a list with something in it, or leave {name} out")
-        values = tuple(self.kind.read(child, name, mistakes) for child in nodes)
+        values = tuple(kind.read(child, name, mistakes) for child in nodes)
         if UNREADABLE in values:
             return UNREADABLE
-        if len(set(values)) < len(values):
-            return mistakes.refuse(node, name, "write each value once")
-        return values
+        return (
+            values
+            if len(set(values)) == len(values)
+            else mistakes.refuse(node, name, "write each value once")
+        )
 
-    def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``."""
-        single = self.kind.json_schema()
-        return {"anyOf": [single, {"type": "array", "items": single, "minItems": 1, "uniqueItems": True}]}
+    several = {"type": "array", "items": kind.schema, "minItems": 1, "uniqueItems": True}
+    return Composed(f"one or a list of: {kind.words}", {"anyOf": [kind.schema, several]}, read)
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
+def several(kind: Kind, example: list[Any], count: int | None = None) -> Composed:
     """A list, of ``count`` values if that is given."""
+    words = f"list{f' of {count}' if count else ''}, each a {kind.words}"
 
-    kind: Kind
-    example: list[Any]
-    count: int | None = None
-
-    @property
-    def words(self) -> str:
-        """See ``Kind``."""
-        return f"list{f' of {self.count}' if self.count else ''}, each a {self.kind.words}"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """See ``Kind``."""
-        if not isinstance(node.value, list) or self.count not in (None, len(node.value)):
-            return mistakes.refuse(
-                node, name, f"write a {self.words}, as in {node.example(name, self.example)}"
-            )
-        values = [
-            self.kind.read(child, f"{name}[{number}]", mistakes) for number, child in enumerate(node.value)
-        ]
+    def read(node: Node, name: str, mistakes: Mistakes) -> Any:
+        if not isinstance(node.value, list) or count not in (None, len(node.value)):
+            return mistakes.refuse(node, name, f"write a {words}, as in {node.example(name, example)}")
+        values = [kind.read(child, f"{name}[{place}]", mistakes) for place, child in enumerate(node.value)]
         return UNREADABLE if any(value is UNREADABLE for value in values) else values
 
-    def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``."""
-        limits = {"minItems": self.count, "maxItems": self.count} if self.count is not None else {}
-        return {"type": "array", "items": self.kind.json_schema(), **limits}
+    limits = {"minItems": count, "maxItems": count} if count is not None else {}
+    return Composed(words, {"type": "array", "items": kind.schema, **limits}, read)
 
 
-@dataclass(frozen=True, slots=True)
-class NumberTable:
-    """A table of numbers by one of a few words."""
+def number_table(keys: tuple[str, ...], kind: Value, what: str = "key") -> Composed:
+    """A table of numbers by one of a few words; ``what`` these words are."""
 
-    keys: tuple[str, ...]
-    kind: Value
-    what: str = "key"
-    """What the words of the table are."""
-
-    @property
-    def words(self) -> str:
-        """See ``Kind``."""
-        return f"table, each a {self.kind.words}"
-
-    def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
-        """See ``Kind``."""
+    def read(node: Node, name: str, mistakes: Mistakes) -> Any:
         if not isinstance(node.value, dict) or not node.value:
-            return mistakes.refuse(node, name, f"write a table, as in {self._example(node, name)}")
+            example = node.example(name, {keys[0]: kind.example})
+            return mistakes.refuse(node, name, f"write a table, as in {example}")
         before = len(mistakes)
         for key, child in node.value.items():
-            inner = f"{name}.{key}"
-            if key not in self.keys:
-                mistakes.refuse(child, inner, no_such(str(key), self.keys, name, self.what))
-            elif not self.kind.takes(child.value):
-                remedy = f"write {self.kind.wanted}, as in {self._example(node, name, key)}"
-                mistakes.refuse(child, inner, remedy)
+            if key not in keys:
+                mistakes.refuse(child, f"{name}.{key}", no_such(str(key), keys, name, what))
+            elif not kind.takes(child.value):
+                example = node.example(name, {key: kind.example})
+                mistakes.refuse(child, f"{name}.{key}", f"write {kind.wanted}, as in {example}")
         return node.plain if len(mistakes) == before else UNREADABLE
 
-    def _example(self, node: Node, name: str, key: str = "") -> str:
-        return node.example(name, {key or self.keys[0]: self.kind.example})
-
-    def json_schema(self) -> dict[str, Any]:
-        """See ``Kind``."""
-        properties = {key: self.kind.json_schema() for key in self.keys}
-        return {
-            "type": "object",
-            "properties": properties,
-            "additionalProperties": False,
-            "minProperties": 1,
-        }
+    properties = dict.fromkeys(keys, kind.schema)
+    schema = {"type": "object", "properties": properties, "additionalProperties": False, "minProperties": 1}
+    return Composed(f"table, each a {kind.words}", schema, read, has_keys=True)

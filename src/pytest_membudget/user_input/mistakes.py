@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..errors import UsageMistake
@@ -18,9 +18,6 @@ class Mistakes:
 
     def __init__(self) -> None:
         self._found: dict[str, int] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -55,7 +52,8 @@ class Kind(Protocol):
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """The plain value of ``node``, which is the value of ``name``; ``UNREADABLE`` if it is none."""
 
-    def json_schema(self) -> dict[str, Any]:
+    @property
+    def schema(self) -> Mapping[str, Any]:
         """The same as JSON Schema."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...errors import UsageMistake
-from ...user_input.kinds import Choice, Value
+from ...user_input.kinds import Value
 from ..files.escaping import visible
 
 #: The largest size in bytes: what PyTorch's ``int64_t`` holds.
@@ -60,7 +60,7 @@ class Text:
 class Of:
     """A value of a kind of ``user_input``."""
 
-    kind: Value | Choice
+    kind: Value
 
     def __call__(self, value: object, path: str) -> Any:
         """The value."""

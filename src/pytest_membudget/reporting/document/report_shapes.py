@@ -10,7 +10,7 @@ from ...components import METRICS
 from ...memory_report import PHASES
 from ...results.comparison import STATUSES
 from ...results.lock import LOCK_STATUSES
-from ...user_input.kinds import FLAG, Choice, number, whole
+from ...user_input.kinds import FLAG, choice, number, whole
 from .json_shapes import MOST_BYTES, JsonList, JsonShape, Keys, MapOf, Maybe, Of, Text
 
 SIZE = Of(whole(0, most=MOST_BYTES))
@@ -22,7 +22,7 @@ WORD = Text(40, r"[a-z][a-z0-9_-]*", "must be a word of small letters, as in opt
 _LINES = Text(200_000, lines=True)
 _PATH = Text(1000)
 _PLACE = Maybe(_PATH)
-_PHASE = Of(Choice(PHASES))
+_PHASE = Of(choice(PHASES))
 
 
 def _none() -> None:
@@ -55,7 +55,7 @@ _PEAK = Keys({f"{name}_bytes": SIZE for name in ("allocated", "active", "reserve
 _FIGURE_KEYS: Mapping[str, JsonShape] = {
     "kind": WORD,
     "rank": Of(whole(0, most=10**6)),
-    "metric": Of(Choice((*METRICS, "active"))),
+    "metric": Of(choice((*METRICS, "active"))),
     "peak": _PEAK,
     "components": MapOf(WORD, _CHANGE),
     "holders": JsonList(_HOLDER),
@@ -71,7 +71,7 @@ _FIGURE_MORE: dict[str, tuple[JsonShape, Callable[[], Any]]] = {
     "seconds": (_NUMBER, float),
     "timeline": (Maybe(_TIMELINE), _none),
     "device": (Text(20), str),
-    "phase": (Of(Choice(("", *PHASES))), str),
+    "phase": (Of(choice(("", *PHASES))), str),
     "other_phases": (JsonList(_PHASE_PEAK, 10), list),
 }
 _HOST = Keys(_FIGURE_KEYS, _FIGURE_MORE)
@@ -108,7 +108,7 @@ _MOVED_PEAK = Keys(
 )
 _VERSION = Keys({"name": _NAME}, {"base": _OPTIONAL_PLACE, "head": _OPTIONAL_PLACE})
 _COMPARISON = Keys(
-    {"status": Of(Choice(STATUSES))},
+    {"status": Of(choice(STATUSES))},
     {
         "reason": (_LINES, str),
         "base_bytes": (Maybe(SIZE), _none),
@@ -134,7 +134,7 @@ _ADVICE = Keys(
     }
 )
 _LOCK = Keys(
-    {"status": Of(Choice(LOCK_STATUSES)), "reason": _LINES},
+    {"status": Of(choice(LOCK_STATUSES)), "reason": _LINES},
     {
         "entry": (
             Maybe(
@@ -161,7 +161,7 @@ _ROW = Keys(
         "nodeid": Text(10_000),
         "file": Text(1000),
         "line": Of(whole(0, most=10**9)),
-        "verdict": Of(Choice(VERDICTS)),
+        "verdict": Of(choice(VERDICTS)),
         "reason": _LINES,
         "estimates": JsonList(_FIGURE),
     },
@@ -178,7 +178,7 @@ _ROW = Keys(
         "host_bytes": (Maybe(SIZE), _none),
         "selected": (_FLAG, bool),
         "expected": (_FLAG, bool),
-        "without_strict": (Maybe(Of(Choice(VERDICTS))), _none),
+        "without_strict": (Maybe(Of(choice(VERDICTS))), _none),
         "comparison": (Maybe(_COMPARISON), _none),
         "advice": (Maybe(_ADVICE), _none),
         "lock": (Maybe(_LOCK), _none),

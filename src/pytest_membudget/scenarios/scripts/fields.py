@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...budgets.budget import ARGUMENTS
 from ...user_input.fields import Field, Table
-from ...user_input.kinds import Parsed, is_text, text
+from ...user_input.kinds import is_text, parsed, text
 from ..parts import NAME
 
 _EXAMPLE: Final = "as in script: train.py --batch_size=12"
@@ -45,7 +45,7 @@ SCRIPT: Final = Table(
         NAME,
         Field(
             "script",
-            Parsed("command line", _command),
+            parsed("command line", _command),
             "A Python script and its arguments, split as a shell does, or `-m` and a module. It runs as it "
             "is, as `__main__`.",
             required=True,
@@ -59,7 +59,7 @@ SCRIPT: Final = Table(
         ),
         Field(
             "environment",
-            Parsed("table of texts", _variables, {"type": "object"}),
+            parsed("table of texts", _variables, {"type": "object"}),
             "Environment variables, added to the session's: `{WANDB_MODE: disabled}`.",
             also_called=("env", "variables"),
         ),
