@@ -20,7 +20,7 @@ from pytest_membudget.formulas.implementations.setting import Setting
 from pytest_membudget.formulas.tape import backward
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.scenarios.grid import points_of
-from pytest_membudget.scenarios.jobs import ScenarioReader
+from pytest_membudget.scenarios.jobs import read_scenario
 from pytest_membudget.scenarios.reading import read_entries
 
 _SIZES = {
@@ -63,7 +63,7 @@ def scenario_of(order, precision, folder):
     )
     [entry] = read_entries(file, file.name)
     [point] = points_of(entry)
-    return ScenarioReader(folder).read(point, {}).job
+    return read_scenario(point, folder, {}).job
 
 
 @pytest.fixture(autouse=True)

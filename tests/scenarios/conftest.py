@@ -8,7 +8,7 @@ import yaml  # noqa: F401 - once: sessions in this process forget what they impo
 import pytest_membudget.scenarios.estimating  # noqa: F401 - likewise: it takes as long as ten sessions
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.scenarios.grid import points_of
-from pytest_membudget.scenarios.jobs import ScenarioReader
+from pytest_membudget.scenarios.jobs import read_scenario
 from pytest_membudget.scenarios.reading import read_entries
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
@@ -28,14 +28,14 @@ class Folder:
 
     def points(self, text):
         """The points of all its entries by their ids."""
-        return {point.id: point for entry in self.entries(text) for point in points_of(entry)}
+        return {point.name: point for entry in self.entries(text) for point in points_of(entry)}
 
     def scenarios(self, text, settings=SETTINGS):
         """The scenarios by their ids; a text of mistakes for those that have some."""
-        reader, found = ScenarioReader(self.path), {}
+        found = {}
         for name, point in self.points(text).items():
             try:
-                found[name] = reader.read(point, settings)
+                found[name] = read_scenario(point, self.path, settings)
             except UsageMistake as error:
                 found[name] = str(error)
         return found

@@ -6,13 +6,13 @@ import pytest
 
 from pytest_membudget.budgets.verdict import WITHIN
 from pytest_membudget.formulas.parameters import parameter_count
-from pytest_membudget.scenarios.estimating import estimate_point
+from pytest_membudget.scenarios.estimating import AnalyticEstimator
 from pytest_membudget.scenarios.grid import points_of
-from pytest_membudget.scenarios.jobs import ScenarioReader
+from pytest_membudget.scenarios.jobs import read_scenario
 from pytest_membudget.scenarios.reading import read_entries
 
 FILE = Path(__file__).parents[2] / "examples" / "budgets.membudget.yaml"
-POINTS = {point.id: point for entry in read_entries(FILE, FILE.name) for point in points_of(entry)}
+POINTS = {point.name: point for entry in read_entries(FILE, FILE.name) for point in points_of(entry)}
 SETTINGS = {"gpu": None, "metric": "allocated"}
 
 #: parameters by the safetensors indices that the models' cards on huggingface.co show
@@ -24,49 +24,44 @@ PUBLISHED = {
 }
 
 
-@pytest.fixture(scope="module")
-def reader():
-    return ScenarioReader(FILE.parent)
-
-
 @pytest.mark.parametrize("point", POINTS.values(), ids=list(POINTS))
-def test_each_budget_holds(reader, point):
-    estimate = estimate_point(point, reader, SETTINGS)
+def test_each_budget_holds(point):
+    estimate = AnalyticEstimator(SETTINGS).estimate_entry(point, FILE.parent)
 
     assert estimate.verdict.name == WITHIN, estimate.verdict.reason
     assert estimate.budget is not None
 
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=list(POINTS))
-def test_the_configurations_are_the_published_models(reader, point):
-    job = reader.read(point, SETTINGS).job
+def test_the_configurations_are_the_published_models(point):
+    job = read_scenario(point, FILE.parent, SETTINGS).job
 
     for model in filter(None, (job.model, job.teacher)):
         assert parameter_count(model) == PUBLISHED[model.name]
 
 
-def components_of(reader, name):
-    estimate = estimate_point(POINTS[name], reader, SETTINGS)
+def components_of(name):
+    estimate = AnalyticEstimator(SETTINGS).estimate_entry(POINTS[name], FILE.parent)
     return estimate.reports[0].components
 
 
-def test_fsdp_shares_out_adams_states(reader):
-    states = components_of(reader, "llama3-8b-fsdp2[checkpointing=full-gib=32]")["optimizer_states"]
+def test_fsdp_shares_out_adams_states():
+    states = components_of("llama3-8b-fsdp2[checkpointing=full-gib=32]")["optimizer_states"]
 
     # two fp32 moments over 8 GPUs, and fused Adam's step counters: 4 bytes for each of its 291 tensors
     assert states == PUBLISHED["llama-3-8b"] * 2 * 4 // 8 + 291 * 4
 
 
-def test_a_teacher_is_frozen_parameters_in_bf16(reader):
-    components = components_of(reader, "llama3-8b-into-3b")
+def test_a_teacher_is_frozen_parameters_in_bf16():
+    components = components_of("llama3-8b-into-3b")
 
     assert components["frozen_parameters"] == PUBLISHED["llama-3-8b"] * 2
     assert components["parameters"] == PUBLISHED["llama-3.2-3b"] * 2
     assert components["optimizer_states"] == PUBLISHED["llama-3.2-3b"] * 4
 
 
-def test_a_quantised_base_takes_half_a_byte_a_weight_and_its_scales(reader):
-    frozen = components_of(reader, "llama3-70b-qlora")["frozen_parameters"]
+def test_a_quantised_base_takes_half_a_byte_a_weight_and_its_scales():
+    frozen = components_of("llama3-70b-qlora")["frozen_parameters"]
     # linears of 80 layers: q and o, k and v, gate, up and down; 16-bit: embedding, head, 161 norms
     linears = 80 * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672)
     others = PUBLISHED["llama-3-70b"] - linears
@@ -75,8 +70,8 @@ def test_a_quantised_base_takes_half_a_byte_a_weight_and_its_scales(reader):
     assert frozen == pytest.approx(linears / 2 + scales + others * 2, rel=1e-4)
 
 
-def test_the_wide_layout_is_that_of_the_paper(reader):
-    job = reader.read(POINTS["deepseek-v3-2048-gpus"], SETTINGS).job
+def test_the_wide_layout_is_that_of_the_paper():
+    job = read_scenario(POINTS["deepseek-v3-2048-gpus"], FILE.parent, SETTINGS).job
 
     assert job.degrees.gpus == 2048
     assert job.degrees.data_parallel_shard_degree == 128

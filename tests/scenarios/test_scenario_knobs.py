@@ -4,8 +4,7 @@ import textwrap
 
 import pytest
 
-from pytest_membudget.scenarios.estimating import estimate_point
-from pytest_membudget.scenarios.jobs import ScenarioReader
+from pytest_membudget.scenarios.estimating import AnalyticEstimator
 
 LLAMA = (
     "{config: {model_type: llama, hidden_size: 1024, intermediate_size: 4096, num_hidden_layers: 8, "
@@ -21,7 +20,7 @@ def told(folder):
         body = textwrap.indent(textwrap.dedent(fields).strip("\n"), "    ")
         text = f"budgets:\n  - name: one\n    model: {LLAMA}\n    sequence: 1024\n{body}\n"
         defaults = {"gpu": None, "metric": "allocated"}
-        found = estimate_point(folder.points(text)["one"], ScenarioReader(folder.path), defaults)
+        found = AnalyticEstimator(defaults).estimate_entry(folder.points(text)["one"], folder.path)
         return found.verdict.name, found.details
 
     return estimate
@@ -62,9 +61,8 @@ def test_of_a_file_with_many_too_large_ones_the_first_get_advice(folder):
     text = (
         f"budgets:\n  - {{name: one, gib: 0.1, model: {LLAMA}, grid: {{sequence: {list(range(64, 94))}}}}}\n"
     )
-    reader = ScenarioReader(folder.path)
-    defaults = {"gpu": None, "metric": "allocated"}
-    found = [estimate_point(point, reader, defaults) for point in folder.points(text).values()]
+    estimator = AnalyticEstimator({"gpu": None, "metric": "allocated"})
+    found = [estimator.estimate_entry(point, folder.path) for point in folder.points(text).values()]
 
     assert {estimate.verdict.name for estimate in found} == {"over"}
     assert [bool(estimate.details) for estimate in found] == [True] * 20 + [False] * 10

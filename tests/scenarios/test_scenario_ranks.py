@@ -4,8 +4,7 @@ import textwrap
 
 import pytest
 
-from pytest_membudget.scenarios.estimating import estimate_point
-from pytest_membudget.scenarios.jobs import ScenarioReader
+from pytest_membudget.scenarios.estimating import AnalyticEstimator
 
 #: Two stages of two layers. The last one has the logits: 4,096 x 256,000 numbers of fp32 are 3.9 GiB.
 PIPELINE = """
@@ -23,7 +22,7 @@ def estimated(folder):
     def estimate(fields):
         body = textwrap.indent(textwrap.dedent(PIPELINE).strip("\n") + f"\n{fields}", "    ")
         point = folder.points(f"budgets:\n  - name: one\n{body}\n")["one"]
-        return estimate_point(point, ScenarioReader(folder.path), {"gpu": None, "metric": "allocated"})
+        return AnalyticEstimator({"gpu": None, "metric": "allocated"}).estimate_entry(point, folder.path)
 
     return estimate
 

@@ -3,7 +3,7 @@
 import time
 
 from pytest_membudget.scenarios import estimating
-from pytest_membudget.scenarios.jobs import ScenarioReader
+from pytest_membudget.scenarios.jobs import read_scenario
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
 MODEL = (
@@ -38,9 +38,8 @@ def seconds_of(call):
 
 def test_thousands_of_scenarios_are_read_in_a_fraction_of_a_second_each_thousand(folder):
     def read(text):
-        reader = ScenarioReader(folder.path)
         for point in folder.points(text).values():
-            reader.read(point, SETTINGS)
+            read_scenario(point, folder.path, SETTINGS)
 
     assert seconds_of(lambda: read(SINGLE)) < 2  # 0.4 s on a slow core
     assert seconds_of(lambda: read(GRID)) < 4  # 2,000 of them
@@ -48,10 +47,10 @@ def test_thousands_of_scenarios_are_read_in_a_fraction_of_a_second_each_thousand
 
 def test_a_job_is_computed_once_for_all_of_its_budgets(folder):
     points = list(folder.points(SINGLE).values())
-    reader = ScenarioReader(folder.path)
+    estimate = estimating.AnalyticEstimator(SETTINGS).estimate_entry
     estimating._reports.cache_clear()
 
-    seconds = seconds_of(lambda: [estimating.estimate_point(point, reader, SETTINGS) for point in points])
+    seconds = seconds_of(lambda: [estimate(point, folder.path) for point in points])
 
     assert estimating._reports.cache_info().misses == 2
     assert seconds < 5
@@ -59,10 +58,10 @@ def test_a_job_is_computed_once_for_all_of_its_budgets(folder):
 
 def test_jobs_that_differ_take_milliseconds_each(folder):
     points = list(folder.points(GRID.replace("[10, 20, 40, 60, 80]", "[1000]")).values())[::4]
-    reader = ScenarioReader(folder.path)
+    estimate = estimating.AnalyticEstimator(SETTINGS).estimate_entry
     estimating._reports.cache_clear()
 
-    seconds = seconds_of(lambda: [estimating.estimate_point(point, reader, SETTINGS) for point in points])
+    seconds = seconds_of(lambda: [estimate(point, folder.path) for point in points])
 
     assert estimating._reports.cache_info().misses == len(points) == 100
     assert seconds < 3  # 6 ms each on a slow core
@@ -76,8 +75,7 @@ def test_a_model_that_many_name_is_read_once(folder, monkeypatch):
     monkeypatch.setattr(
         hugging_face, "read_config", lambda *args, **rest: calls.append(1) or real(*args, **rest)
     )
-    reader = ScenarioReader(folder.path)
     for point in folder.points(SINGLE).values():
-        reader.read(point, SETTINGS)
+        read_scenario(point, folder.path, SETTINGS)
 
     assert len(calls) == 1

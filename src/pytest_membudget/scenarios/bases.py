@@ -11,8 +11,8 @@ from ..formulas.job import DataParallel, Job, Precision
 from ..formulas.megatron_job import megatron_job
 from ..formulas.model import Model
 from ..user_input.nodes import Node
-from .grid import Written
-from .models import ModelReader, megatron_arguments, source_of
+from .models import megatron_arguments, model_of, source_of
+from .reading import Written
 
 MEGATRON, TORCHTITAN = "megatron", "torchtitan"
 
@@ -36,12 +36,12 @@ _USUAL = {
 _DATA_RANKS = ("data_parallel_replicate_degree", "data_parallel_shard_degree")
 
 
-def base_of(reader: ModelReader, written: Written) -> Job | None:
+def base_of(written: Written) -> Job | None:
     """The job of the model as its implementation runs it by default; None if there is none."""
     values = written.values
     source = source_of(values["model"])
     arguments = tuple((argument, values[name]) for name, argument in _ARGUMENTS.items() if name in values)
-    model = reader.model_of("model", arguments, written)
+    model = model_of("model", arguments, written)
     if model is None:
         return None
     implementation = values.get("implementation") or (source if source in (MEGATRON, TORCHTITAN) else None)
@@ -76,7 +76,7 @@ def _megatron(model: Model, arguments: Mapping[str, Any], written: Written) -> J
         return megatron_job(model, arguments, gpus=_gpus(arguments, written.values))
     except UsageMistake as error:
         name = MEGATRON if MEGATRON in written.values else "model"
-        written.mistakes.add(written.point.fields[name], str(error))
+        written.mistakes.add(written.entry.fields[name], str(error))
         return None
 
 

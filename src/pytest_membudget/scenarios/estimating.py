@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -25,10 +26,10 @@ from ..hardware.machines import GPUS_A_MACHINE, fullest_machine
 from ..memory_report import MemoryReport
 from ..units import gib_text
 from ..user_input.mistakes import nearest
-from .grid import Point, points_of
+from .grid import points_of
 from .items import ScenarioTest
-from .jobs import Scenario, ScenarioReader
-from .reading import read_entries
+from .jobs import Scenario, read_scenario
+from .reading import Entry, read_entries
 
 #: Jobs whose figures a process keeps: scenarios that differ only in their budgets share them.
 _KEPT = 1024
@@ -42,35 +43,34 @@ class AnalyticEstimator(Estimator):
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         """``defaults``: the settings' defaults of budgets."""
         self._defaults = defaults
+        #: failures that have listed what reduces memory, by file
+        self._advised = Counter[str]()
 
     def estimate(self, test: MarkedTest) -> Estimate:
         """The estimate of a ``ScenarioTest``; a scenario that cannot be computed is an error."""
         assert isinstance(test, ScenarioTest)
-        return estimate_point(test.point, test.reader, self._defaults)
+        return self.estimate_entry(test.entry, Path(test.path).parent)
 
-
-def estimate_point(point: Point, reader: ScenarioReader, defaults: Mapping[str, Any]) -> Estimate:
-    """The estimate of ``point``; a scenario that cannot be computed is an error."""
-    try:
-        scenario = reader.read(point, defaults)
-    except UsageMistake as error:
-        return without_figure(str(error))
-    budget = scenario.budget
-    try:
-        reports = _reports(scenario.job, budget.metric)
-    except MembudgetError as error:
-        return Estimate(Verdict(ERROR, f"{point.node.place}: {error}"), budget)
-    except Exception as error:  # a defect of a formula fails one test, not the session
-        what = f"{point.node.place}: the formulas failed: {type(error).__name__}: {error}"
-        return Estimate(Verdict(ERROR, what), details=traceback.format_exc())
-    machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
-    verdict = judge(budget, reports, capacity_of(budget), machine)
-    held = machine.host_bytes if machine is not None and machine.host_bytes else None
-    details = ""
-    if verdict.name == OVER and reader.advised < _ADVISED:
-        reader.advised += 1
-        details = _what_now(scenario)
-    return Estimate(verdict, budget, reports, details, host_bytes=held)
+    def estimate_entry(self, entry: Entry, folder: Path) -> Estimate:
+        """The estimate of ``entry``, whose paths begin at ``folder``."""
+        try:
+            scenario = read_scenario(entry, folder, self._defaults)
+        except UsageMistake as error:
+            return without_figure(str(error))
+        budget = scenario.budget
+        try:
+            reports = _reports(scenario.job, budget.metric)
+        except MembudgetError as error:
+            return Estimate(Verdict(ERROR, f"{entry.node.place}: {error}"), budget)
+        except Exception as error:  # a defect of a formula fails one test, not the session
+            what = f"{entry.node.place}: the formulas failed: {type(error).__name__}: {error}"
+            return Estimate(Verdict(ERROR, what), details=traceback.format_exc())
+        machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
+        verdict = judge(budget, reports, capacity_of(budget), machine)
+        held = machine.host_bytes if machine is not None and machine.host_bytes else None
+        is_advised = verdict.name == OVER and self._advised[entry.node.file] < _ADVISED
+        self._advised[entry.node.file] += is_advised
+        return Estimate(verdict, budget, reports, _what_now(scenario) if is_advised else "", host_bytes=held)
 
 
 def _what_now(scenario: Scenario) -> str:
@@ -118,12 +118,12 @@ def analytic_reports(
             f"mem_budget(scenario={budget.scenario!r}): {path} cannot be read ({error.strerror}); "
             f"write the file's path from {test_file.parent}"
         ) from None
-    reader, points = _points(path, written, changed)
+    points = _points(path, written, changed)
     if name not in points:
         near = nearest(name, tuple(points))
         hint = f"did you mean {near}?" if near else f"it has {', '.join(list(points)[:20])}"
         raise UsageMistake(f"mem_budget(scenario={budget.scenario!r}): {written} has no {name}; {hint}")
-    scenario = reader.read(points[name], defaults)
+    scenario = read_scenario(points[name], path.parent, defaults)
     if scenario.budget.gpus != budget.gpus:
         raise UsageMistake(
             f"mem_budget(scenario={budget.scenario!r}) is for {scenario.budget.gpus} GPUs and the test for "
@@ -133,6 +133,5 @@ def analytic_reports(
 
 
 @lru_cache(maxsize=64)
-def _points(path: Path, shown: str, changed: int) -> tuple[ScenarioReader, Mapping[str, Point]]:
-    points = [point for entry in read_entries(path, shown) for point in points_of(entry)]
-    return ScenarioReader(path.parent), {point.id: point for point in points}
+def _points(path: Path, shown: str, changed: int) -> Mapping[str, Entry]:
+    return {point.name: point for entry in read_entries(path, shown) for point in points_of(entry)}

@@ -1,93 +1,55 @@
-"""Expands the grid of a budget: one scenario for each point, with an id that ``-k`` can select."""
+"""Expands the grid of an entry: one scenario for each point, with an id that ``-k`` can select."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from ..user_input.fields import Table, unknown_field
 from ..user_input.kinds import TABLE, Composed, Value
 from ..user_input.mistakes import Mistakes
 from ..user_input.nodes import Node
 from .parts import GRID
-from .reading import BudgetEntry, over
+from .reading import Entry, over
 from .schema import NOT_IN_A_GRID
 
 #: Most tests of one grid; more are a mistake.
 _MOST = 10_000
+#: Fields that vary together, by their paths, with their values at each point.
+_Axes = Mapping[tuple[str, ...], Sequence[tuple[Node, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One test: a budget at one point of its grid."""
-
-    id: str
-    node: Node
-    fields: Mapping[str, Node]
-    """Those of the entry's table, without the grid."""
-    mistakes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Reads the fields of a point, and collects mistakes."""
-
-    point: Point
-    values: Mapping[str, Any]
-    mistakes: Mistakes
-
-    def of(self, names: Iterable[str]) -> dict[str, Any]:
-        """Which of the fields ``names`` are written."""
-        return {name: self.values[name] for name in names if name in self.values}
-
-    def refuse(self, name: str, what: str) -> None:
-        """Report the field ``name``; at the budget, if framework arguments have set its value."""
-        self.mistakes.add(self.point.fields.get(name, self.point.node), f"{name}: {what}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """Fields that vary together, and their values."""
-
-    paths: tuple[str, ...]
-    points: tuple[tuple[Node, ...], ...]
-
-
-def points_of(entry: BudgetEntry) -> list[Point]:
-    """The points of ``entry``; ``entry`` itself if it has no grid, or one that cannot be expanded."""
-    fields = {name: node for name, node in entry.fields.items() if name != GRID.name}
+def points_of(entry: Entry) -> list[Entry]:
+    """The entries, without a grid, that ``entry`` stands for; a grid with mistakes is one entry with them."""
+    whole = replace(entry, fields={name: node for name, node in entry.fields.items() if name != GRID.name})
     grid = entry.fields.get(GRID.name)
     if grid is None or entry.mistakes:
-        return [Point(entry.name, entry.node, fields, entry.mistakes)]
+        return [whole]
     mistakes = Mistakes()
     axes = _axes(grid, entry.table, mistakes)
-    _check_files(axes, fields, grid, mistakes)
-    if mistakes:
-        return [Point(entry.name, entry.node, fields, tuple(mistakes.lines))]
-    names = _short_names([path for axis in axes for path in axis.paths])
-    points, taken = [], set[str]()
-    for values in product(*(axis.points for axis in axes)):
-        chosen = [
-            pair
-            for axis, nodes in zip(axes, values, strict=True)
-            for pair in zip(axis.paths, nodes, strict=True)
-        ]
+    paths = [path for axis in axes for path in axis]
+    _check_files(paths, whole.fields, grid, mistakes)
+    if len(mistakes):
+        return [replace(whole, mistakes=tuple(mistakes.lines))]
+    names = _short_names(paths)
+    points: dict[str, Entry] = {}
+    for values in product(*axes.values()):
+        chosen = list(zip(paths, (node for nodes in values for node in nodes), strict=True))
         words = "-".join(f"{names[path]}={_word(node)}" for path, node in chosen)
-        id_ = f"{entry.name}[{words}]"
-        while id_ in taken:  # values that are written the same
-            id_ = f"{id_[:-1]}'" + "]"
-        taken.add(id_)
-        points.append(Point(id_, entry.node, _with(fields, chosen, entry.table)))
-    return points
+        name = f"{entry.name}[{words}]"
+        while name in points:  # values that are written the same
+            name = f"{name[:-1]}'" + "]"
+        points[name] = replace(whole, name=name, fields=_with(whole.fields, chosen, entry.table))
+    return list(points.values())
 
 
-def _axes(grid: Node, table: Table, mistakes: Mistakes) -> list[_Axis]:
+def _axes(grid: Node, table: Table, mistakes: Mistakes) -> _Axes:
     if not isinstance(grid.value, dict) or not grid.value:
         mistakes.refuse(grid, "grid", "write a table of lists, as in grid: {micro_batch: [1, 2]}")
-        return []
-    axes, seen, count = [], set[str](), 1
+        return {}
+    axes: dict[tuple[str, ...], Sequence[tuple[Node, ...]]] = {}
+    seen, count = set[str](), 1
     for key, node in grid.value.items():
         paths = tuple(path.strip() for path in key.split(","))
         for path in paths:
@@ -95,9 +57,8 @@ def _axes(grid: Node, table: Table, mistakes: Mistakes) -> list[_Axis]:
             if path in seen:
                 mistakes.add(node, f"grid: {path} is there twice; leave one of them out")
             seen.add(path)
-        axis = _Axis(paths, tuple(_points(key, paths, node, mistakes)))
-        axes.append(axis)
-        count *= len(axis.points)
+        axes[paths] = tuple(_points(key, paths, node, mistakes))
+        count *= len(axes[paths])
     if count > _MOST:
         mistakes.add(grid, f"grid: these are {count:,} tests; write a grid of at most {_MOST:,}")
     return axes
@@ -124,9 +85,9 @@ def _check_path(path: str, table: Table, node: Node, mistakes: Mistakes) -> None
         prefix += f"{name}."
 
 
-def _check_files(axes: Iterable[_Axis], fields: Mapping[str, Node], grid: Node, mistakes: Mistakes) -> None:
+def _check_files(paths: Iterable[str], fields: Mapping[str, Node], grid: Node, mistakes: Mistakes) -> None:
     """Refuse to vary keys of a configuration that is named by its file; it must be written out."""
-    for path in (path for axis in axes for path in axis.paths):
+    for path in paths:
         model, _, key = path.partition(".config.")
         value = fields[model].value if key and model in fields else None
         if isinstance(value, dict) and "config" in value:
@@ -170,18 +131,13 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
         if name in kind.one_of:
             opened = {key: child for key, child in opened.items() if key not in kind.one_of or key == name}
         inner: object = kind.by_name[name].kind
-    else:
-        opened = _opened(below)
-        inner = None
+    else:  # a table that another module checks; torchtitan's flavor is a key of it
+        inner, written = None, below.value if below is not None else None
+        opened = (
+            dict(written) if isinstance(written, dict) else {"flavor": below} if below and written else {}
+        )
     opened[name] = _put(inner, opened.get(name), rest, node)
     return Node(opened, node.file, node.line)
-
-
-def _opened(below: Node | None) -> dict[str, Node]:
-    """The keys of a table that another module checks; torchtitan's flavor is one."""
-    if below is None or below.value is None:
-        return {}
-    return dict(below.value) if isinstance(below.value, dict) else {"flavor": below}
 
 
 def _short_names(paths: Sequence[str]) -> dict[str, str]:
@@ -192,11 +148,8 @@ def _short_names(paths: Sequence[str]) -> dict[str, str]:
 
 def _word(node: Node) -> str:
     """A value for an id."""
-    value = node.value
-    if isinstance(value, dict):
-        return "+".join(_word(child) for child in value.values())
-    if isinstance(value, list):
-        return "+".join(_word(child) for child in value)
+    if isinstance(node.value, (dict, list)):
+        return "+".join(map(_word, node.value.values() if isinstance(node.value, dict) else node.value))
     text = node.written.strip("'\"") or "null"
     if "/" in text or text.endswith(".json"):  # a path
         text = text.rstrip("/").rpartition("/")[2].removesuffix(".json")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,16 +15,14 @@ from ..errors import UsageMistake
 from ..names import MARKER, WORKER
 
 if TYPE_CHECKING:
-    from .grid import Point
-    from .jobs import ScenarioReader
+    from .reading import Entry
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioTest(MarkedTest):
     """A scenario as a test with a budget."""
 
-    point: Point = field(kw_only=True)
-    reader: ScenarioReader = field(kw_only=True)
+    entry: Entry = field(kw_only=True)
 
 
 class ScenarioFile(pytest.File):
@@ -36,60 +32,44 @@ class ScenarioFile(pytest.File):
         """Its tests. A file that is not YAML or has no budgets fails here; a bad budget fails its test."""
         from .grid import points_of
         from .reading import read_entries
+        from .scripts.fields import SCRIPT
 
         try:
             entries = read_entries(self.path, self.shown)
         except UsageMistake as error:
             raise self.CollectError(str(error)) from None
         for entry in entries:
-            kind = ScriptItem if entry.is_script else ScenarioItem
+            kind = ScriptItem if entry.table is SCRIPT else ScenarioItem
             for point in points_of(entry):
-                yield kind.from_parent(self, name=point.id, point=point)
+                yield kind.from_parent(self, name=point.name, entry=point)
 
     @property
     def shown(self) -> str:
         """Its path as messages write it."""
         return os.path.relpath(self.path, self.config.rootpath).replace(os.sep, "/")
 
-    @cached_property
-    def reader(self) -> ScenarioReader:
-        """Makes jobs of the file's budgets."""
-        from .jobs import ScenarioReader
-
-        return ScenarioReader(Path(self.path).parent)
-
 
 class EntryItem(pytest.Item):
     """One entry at one point of its grid."""
 
-    def __init__(self, *, point: Point, **rest: Any) -> None:
+    def __init__(self, *, entry: Entry, **rest: Any) -> None:
         super().__init__(**rest)
-        self.point = point
+        self.entry = entry
         self.add_marker(getattr(pytest.mark, MARKER)())
 
     def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
         """The ``MarkedTest`` of this item; ``defaults`` are those of the settings."""
         raise NotImplementedError
 
-    @property
-    def file(self) -> ScenarioFile:
-        """The file that it is written in."""
-        assert isinstance(self.parent, ScenarioFile)
-        return self.parent
-
-    @property
-    def line(self) -> int:
-        """The line of its budget."""
-        return self.point.node.line
-
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Its place in its file."""
-        return self.path, self.line - 1, self.name
+        return self.path, self.entry.node.line - 1, self.name
 
     @property
     def _ids(self) -> dict[str, Any]:
-        path, file = str(self.path), self.file.shown
-        return {"nodeid": nodeid_of(self), "key": key_of(self), "path": path, "file": file, "line": self.line}
+        assert isinstance(self.parent, ScenarioFile)
+        ids = {"nodeid": nodeid_of(self), "key": key_of(self), "path": str(self.path)}
+        return {**ids, "file": self.parent.shown, "line": self.entry.node.line}
 
 
 class ScenarioItem(EntryItem):
@@ -101,8 +81,7 @@ class ScenarioItem(EntryItem):
 
     def marked_test(self, defaults: Mapping[str, Any]) -> ScenarioTest:
         """See ``EntryItem``; its budget is read when it is estimated."""
-        reader = self.file.reader
-        return ScenarioTest(**self._ids, budget=None, has_body=False, point=self.point, reader=reader)
+        return ScenarioTest(**self._ids, budget=None, has_body=False, entry=self.entry)
 
 
 class ScriptItem(EntryItem):
@@ -121,7 +100,7 @@ class ScriptItem(EntryItem):
         from .scripts.reading import read_limits
 
         try:
-            program, budget = self._program(), read_limits(self.point, defaults)
+            program, budget = self._program(), read_limits(self.entry, defaults)
         except UsageMistake as error:
             return MarkedTest(**self._ids, budget=None, mistake=str(error))
         return MarkedTest(**self._ids, budget=budget, program=program)
@@ -129,4 +108,4 @@ class ScriptItem(EntryItem):
     def _program(self) -> Program:
         from .scripts.reading import read_program
 
-        return read_program(self.point, self.path.parent)
+        return read_program(self.entry, self.path.parent)

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..allocator.settings import VARIABLES, AllocatorSettings
 from ..budgets.budget import Budget
 from ..budgets.marker import check_budget
 from ..budgets.settings import DEFAULT_GPU
-from ..errors import UsageMistake
+from ..errors import MembudgetError, UsageMistake
 from ..formulas.job import Adapter, Degrees, Generation, Job
+from ..kernels.cublas import cublas_workspace_bytes
 from ..user_input.fields import read_fields
 from ..user_input.mistakes import Mistakes
 from .bases import base_of
-from .environment import with_environment
-from .grid import Point, Written
-from .models import ModelReader
+from .models import model_of
+from .reading import Entry, Written
 from .rules import check_job
 from .schema import SCENARIO
 
@@ -42,6 +43,7 @@ _FACTORS = (
     "context_parallel_degree",
     "pipeline_parallel_degree",
 )
+_ENVIRONMENT, _CUBLAS = "environment", "CUBLAS_WORKSPACE_CONFIG"
 #: The shard degree that takes the GPUs that are left.
 _REST = -1
 
@@ -54,57 +56,49 @@ class Scenario:
     budget: Budget
 
 
-class ScenarioReader:
-    """Turns the points of one file into scenarios; what several of them share is read once."""
+def read_scenario(entry: Entry, folder: Path, defaults: Mapping[str, Any]) -> Scenario:
+    """The scenario of ``entry``, whose paths begin at ``folder``. ``defaults``: the settings' of budgets.
 
-    def __init__(self, folder: Path) -> None:
-        """``folder``: where the file lies; its paths begin there."""
-        self._models = ModelReader(folder)
-        #: how many failures of the file have listed changes that reduce memory
-        self.advised = 0
+    Raises ``UsageMistake`` with a line for each mistake: file, line and what to write.
+    """
+    if entry.mistakes:
+        raise UsageMistake("\n".join(entry.mistakes))
+    mistakes = Mistakes()
+    values = read_fields(SCENARIO, entry.fields, entry.node, "", mistakes)
+    mistakes.raise_all()
+    assert values is not None
+    written = Written(entry, values, mistakes, folder)
+    budget = Budget(**{**defaults, **written.of(_OF_THE_BUDGET)})
+    check_budget(budget, entry.fields, entry.node, mistakes)
+    job = base_of(written)
+    mistakes.raise_all()
+    assert job is not None
+    job = replace(_with_fields(job, written), gpu=budget.gpu or DEFAULT_GPU)
+    mistakes.raise_all()
+    check_job(job, written)
+    mistakes.raise_all()
+    return Scenario(job, replace(budget, gpus=job.degrees.gpus))
 
-    def read(self, point: Point, defaults: Mapping[str, Any]) -> Scenario:
-        """The scenario of ``point``. ``defaults``: the settings' defaults of budgets.
 
-        Raises ``UsageMistake`` with a line for each mistake: file, line and what to write.
-        """
-        if point.mistakes:
-            raise UsageMistake("\n".join(point.mistakes))
-        mistakes = Mistakes()
-        values = read_fields(SCENARIO, point.fields, point.node, "", mistakes)
-        mistakes.raise_all()
-        assert values is not None
-        written = Written(point, values, mistakes)
-        budget = Budget(**{**defaults, **written.of(_OF_THE_BUDGET)})
-        check_budget(budget, point.fields, point.node, mistakes)
-        job = base_of(self._models, written)
-        mistakes.raise_all()
-        assert job is not None
-        job = replace(self._with_fields(job, written), gpu=budget.gpu or DEFAULT_GPU)
-        mistakes.raise_all()
-        check_job(job, written)
-        mistakes.raise_all()
-        return Scenario(job, replace(budget, gpus=job.degrees.gpus))
-
-    def _with_fields(self, job: Job, written: Written) -> Job:
-        """``job`` with the scenario's own fields."""
-        values = written.values
-        changes = {**written.of(_SAME), "degrees": _degrees(job, written)}
-        for name, value in written.of(_PARTS).items():
-            if value.get("kind") == "chunked":
-                value = {"chunks": _CHUNKS, **value}
-            changes[name] = replace(getattr(job, name), **value)
-        for name, value in written.of(("offload", "compiled")).items():
-            changes[name] = frozenset(value)
-        if "method" in values:
-            changes["adapter"] = _adapter(values["method"], written)
-        if "generate" in values:
-            rest = dict(values["generate"])
-            changes |= {"task": "generate", "sequence": rest.pop("prompt"), "generation": Generation(**rest)}
-        if "teacher" in values:
-            teacher = self._models.model_of("teacher", (), written)
-            changes |= {"teacher": teacher, "teacher_type": values["teacher"].get("type")}
-        return with_environment(replace(job, **changes), written)
+def _with_fields(job: Job, written: Written) -> Job:
+    """``job`` with the scenario's own fields."""
+    values = written.values
+    changes = {**written.of(_SAME), "degrees": _degrees(job, written)}
+    for name, value in written.of(_PARTS).items():
+        if value.get("kind") == "chunked":
+            value = {"chunks": _CHUNKS, **value}
+        changes[name] = replace(getattr(job, name), **value)
+    for name, value in written.of(("offload", "compiled")).items():
+        changes[name] = frozenset(value)
+    if "method" in values:
+        changes["adapter"] = _adapter(values["method"], written)
+    if "generate" in values:
+        rest = dict(values["generate"])
+        changes |= {"task": "generate", "sequence": rest.pop("prompt"), "generation": Generation(**rest)}
+    if "teacher" in values:
+        teacher = model_of("teacher", (), written)
+        changes |= {"teacher": teacher, "teacher_type": values["teacher"].get("type")}
+    return _with_environment(replace(job, **changes), written)
 
 
 def _adapter(values: Mapping[str, Any], written: Written) -> Adapter | None:
@@ -132,16 +126,17 @@ def _degrees(job: Job, written: Written) -> Degrees:
     own = written.of(Degrees.__slots__)
     degrees = replace(job.degrees, **{name: value for name, value in own.items() if value != _REST})
     gpus = written.values.get("gpus")
-    takes_rest = _degree_of_rest(job, own, written.values)
     if gpus is None:
         if own.get(_SHARD) == _REST:
             written.refuse(_SHARD, "-1 is the GPUs that are left; write gpus: too")
         return degrees
-    if takes_rest is not None:
-        others = _with(degrees, takes_rest, 1)
-        if gpus % others.gpus == 0:
-            return _with(degrees, takes_rest, gpus // others.gpus)
-        degrees = others
+    rest = _degree_of_rest(job, own, written.values)
+    if rest is not None:
+        left: dict[str, Any] = {rest: 1}
+        degrees = replace(degrees, **left)
+        if gpus % degrees.gpus == 0:
+            left[rest] = gpus // degrees.gpus
+            return replace(degrees, **left)
     if degrees.gpus != gpus:
         product = " x ".join(
             f"{name} {getattr(degrees, name)}" for name in _FACTORS if getattr(degrees, name) > 1
@@ -149,11 +144,6 @@ def _degrees(job: Job, written: Written) -> Degrees:
         found = f"the product of the degrees is {degrees.gpus} ({product or 'all are 1'})"
         written.refuse("gpus", f"{gpus}: {found}; write degrees that make {gpus}")
     return degrees
-
-
-def _with(degrees: Degrees, name: str, value: int) -> Degrees:
-    changes: dict[str, Any] = {name: value}
-    return replace(degrees, **changes)
 
 
 def _degree_of_rest(job: Job, own: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
@@ -166,3 +156,30 @@ def _degree_of_rest(job: Job, own: Mapping[str, Any], values: Mapping[str, Any])
     if kind == "ddp":
         return None if _REPLICATE in own else _REPLICATE
     return _SHARD
+
+
+def _with_environment(job: Job, written: Written) -> Job:
+    """``job`` with the scenario's environment variables; unknown variables are mistakes."""
+    variables = written.values[_ENVIRONMENT].plain if _ENVIRONMENT in written.values else {}
+    for name, value in variables.items():
+        try:
+            job = _with_variable(job, name, str(value))
+        except MembudgetError as error:
+            written.refuse(_ENVIRONMENT, str(error))
+    return job
+
+
+def _with_variable(job: Job, name: str, value: str) -> Job:
+    if name == _CUBLAS:
+        size_bytes = cublas_workspace_bytes((9, 0), (2, 13), value)
+        if job.megatron is not None:
+            job = replace(job, megatron=replace(job.megatron, cublas_workspace_bytes=size_bytes))
+        return replace(job, cublas_workspace_config=value)
+    if name not in VARIABLES:
+        raise UsageMistake(f"nothing reads {name}; the variables are {_CUBLAS}, {', '.join(VARIABLES)}")
+    settings = AllocatorSettings.parse(value, name)
+    if settings != AllocatorSettings(expandable_segments=settings.expandable_segments):
+        raise UsageMistake(
+            f"{name}={value}: formulas know expandable_segments alone; run the step itself in a marked test"
+        )
+    return replace(job, expandable_segments=settings.expandable_segments)

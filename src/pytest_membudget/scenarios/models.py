@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageMistake
+from ..formulas.inputs import explicit, framework_arguments, hugging_face
 from ..formulas.model import Model
 from ..user_input.nodes import Node
-from .grid import Written
 from .parts import MODEL
+from .reading import Written
 
 #: Files whose contents a process keeps.
 _KEPT = 256
@@ -20,57 +21,35 @@ _KEPT = 256
 Arguments = tuple[tuple[str, Any], ...]
 
 
-class ModelReader:
-    """Reads the models of one scenario file; one that several scenarios name is read once."""
+def model_of(name: str, arguments: Arguments, written: Written) -> Model | None:
+    """The model that the field ``name`` names; None if it cannot be read.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._read: dict[tuple[Node, Arguments], Model | UsageMistake] = {}
-
-    def model_of(self, name: str, arguments: Arguments, written: Written) -> Model | None:
-        """The model that the field ``name`` names; None if it cannot be read.
-
-        ``arguments`` of Megatron's are put over those that are written: they pad the vocabulary.
-        """
-        node, values = written.point.fields[name], written.values[name]
-        source = source_of(values)
-        key = (node, arguments if source == "megatron" else ())
-        if key not in self._read:
-            try:
-                self._read[key] = self._model(source, values[source], arguments)
-            except UsageMistake as error:
-                self._read[key] = error
-        found = self._read[key]
-        if isinstance(found, Model):
-            return found
-        place = node.value[source] if isinstance(node.value, dict) else node
-        written.mistakes.add(place, str(found))
+    ``arguments`` of Megatron's are put over those that are written: they pad the vocabulary.
+    """
+    node, values = written.entry.fields[name], written.values[name]
+    source = source_of(values)
+    try:
+        return _model(source, values[source], arguments if source == "megatron" else (), written.folder)
+    except UsageMistake as error:
+        written.mistakes.add(node.value[source] if isinstance(node.value, dict) else node, str(error))
         return None
 
-    def _model(self, source: str, node: Node, arguments: Arguments) -> Model:
-        where = f"model.{source}"
-        if source == "config":
-            return self._from_config(node, where)
-        if source == "megatron":
-            from ..formulas.inputs.framework_arguments import read_megatron
 
-            return read_megatron({**megatron_arguments(node), **dict(arguments)}, where=where)[0]
-        if source == "torchtitan":
-            from ..formulas.inputs.framework_arguments import read_torchtitan
-
-            written = {"flavor": node.value} if isinstance(node.value, str) else node.plain
-            return read_torchtitan(written, where=where)
-        from ..formulas.inputs.explicit import read_shape
-
-        return read_shape(node.plain, where=where)
-
-    def _from_config(self, node: Node, where: str) -> Model:
-        if isinstance(node.value, dict):
-            from ..formulas.inputs.hugging_face import read_config
-
-            return read_config(node.plain, where=where)
-        path = self._folder / node.value
-        return _model_of_file(path, _changed(path))
+@lru_cache(maxsize=_KEPT)
+def _model(source: str, node: Node, arguments: Arguments, folder: Path) -> Model:
+    """One that several scenarios name is read once: a node is the same wherever YAML refers to it."""
+    where = f"model.{source}"
+    if source == "megatron":
+        known = {**megatron_arguments(node), **dict(arguments)}
+        return framework_arguments.read_megatron(known, where=where)[0]
+    if source == "torchtitan":
+        titan = {"flavor": node.value} if isinstance(node.value, str) else node.plain
+        return framework_arguments.read_torchtitan(titan, where=where)
+    if source == "shape":
+        return explicit.read_shape(node.plain, where=where)
+    if isinstance(node.value, dict):
+        return hugging_face.read_config(node.plain, where=where)
+    return _model_of_file(folder / node.value, _changed(folder / node.value))
 
 
 def source_of(values: Mapping[str, Any]) -> str:
@@ -94,6 +73,4 @@ def _changed(path: Path) -> int | None:
 
 @lru_cache(maxsize=_KEPT)
 def _model_of_file(path: Path, changed: int | None) -> Model:
-    from ..formulas.inputs.hugging_face import model_of_path
-
-    return model_of_path(path)
+    return hugging_face.model_of_path(path)

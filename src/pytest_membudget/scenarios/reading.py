@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageMistake
 from ..user_input.fields import Table, unknown_field
@@ -22,8 +23,8 @@ _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {con
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetEntry:
-    """One entry of ``budgets:`` over its defaults; its grid is not expanded."""
+class Entry:
+    """One entry of ``budgets:`` over its defaults, or one point of its grid."""
 
     name: str
     node: Node
@@ -31,42 +32,54 @@ class BudgetEntry:
     mistakes: tuple[str, ...] = ()
     """Mistakes found so far."""
     table: Table = SCENARIO
-    """Describes its fields, without the grid."""
-
-    @property
-    def is_script(self) -> bool:
-        """Whether a program is run for it; else formulas compute it."""
-        return self.table is SCRIPT
+    """Describes its fields, without the grid: ``SCENARIO``, or ``SCRIPT`` where a program is run."""
 
 
-def read_entries(path: Path, shown: str) -> list[BudgetEntry]:
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The fields of an entry without a grid, as they are read; collects mistakes."""
+
+    entry: Entry
+    values: Mapping[str, Any]
+    mistakes: Mistakes
+    folder: Path
+    """Where its file lies; paths begin there."""
+
+    def of(self, names: Iterable[str]) -> dict[str, Any]:
+        """Which of the fields ``names`` are written."""
+        return {name: self.values[name] for name in names if name in self.values}
+
+    def refuse(self, name: str, what: str) -> None:
+        """Report the field ``name``; at the budget, if framework arguments have set its value."""
+        self.mistakes.add(self.entry.fields.get(name, self.entry.node), f"{name}: {what}")
+
+
+def read_entries(path: Path, shown: str) -> list[Entry]:
     """The budgets of the file ``path``, which messages call ``shown``, in their order.
 
     Raises ``UsageMistake`` for a file without budgets; mistakes in one budget are kept with its entry.
     """
-    root = read_yaml(path, shown)
-    if root is None or root.value is None:
-        raise UsageMistake(f"{shown}: there are no budgets in it; {_EXAMPLE}")
-    if not isinstance(root.value, dict):
+    root = read_yaml(path, shown) or Node({}, shown)
+    written = {} if root.value is None else root.value
+    if not isinstance(written, dict):
         raise UsageMistake(f"{root.place}: {root.text}: write a table with budgets: and defaults:")
-    for key, node in root.value.items():
+    for key, node in written.items():
         if key not in _KEYS:
             raise UsageMistake(f"{node.place}: {_unknown(key)}")
-    budgets = root.value.get(_BUDGETS)
+    budgets = written.get(_BUDGETS)
     if budgets is None:
         raise UsageMistake(f"{shown}: there are no budgets in it; {_EXAMPLE}")
     if not isinstance(budgets.value, list) or not budgets.value:
         raise UsageMistake(f"{budgets.place}: budgets: {budgets.text}: {_EXAMPLE}")
-    return _entries(budgets.value, _defaults(root.value.get(_DEFAULTS)))
+    return _entries(budgets.value, _defaults(written.get(_DEFAULTS)))
 
 
 def _unknown(key: str) -> str:
     near = nearest(key, _KEYS)
+    hint = f"did you mean {near}?" if near else "the keys are budgets, defaults"
     if near is None and (key in BUDGET.by_name or nearest(key, tuple(BUDGET.by_name))):
-        return f"there is no key {key} here; it belongs into one of budgets:, or defaults:"
-    return f"there is no key {key} here; " + (
-        f"did you mean {near}?" if near else "the keys are budgets, defaults"
-    )
+        hint = "it belongs into one of budgets:, or defaults:"
+    return f"there is no key {key} here; {hint}"
 
 
 def _defaults(node: Node | None) -> Mapping[str, Node]:
@@ -84,7 +97,7 @@ def _defaults(node: Node | None) -> Mapping[str, Node]:
     return {name: child for name, child in node.value.items() if child.value is not None}
 
 
-def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[BudgetEntry]:
+def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[Entry]:
     entries, places = [], dict[str, str]()
     for number, node in enumerate(nodes, start=1):
         entry = _entry(number, node, defaults)
@@ -96,16 +109,16 @@ def _entries(nodes: list[Node], defaults: Mapping[str, Node]) -> list[BudgetEntr
     return entries
 
 
-def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> BudgetEntry:
+def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> Entry:
     unnamed = f"budget#{number}"
     if not isinstance(node.value, dict):
         mistake = f"{node.place}: {node.text}: write a table with name, model or script, and gib or gpu"
-        return BudgetEntry(unnamed, node, {}, (mistake,))
+        return Entry(unnamed, node, {}, (mistake,))
     table, other = (SCRIPT, SCENARIO) if _is_script(node.value) else (SCENARIO, SCRIPT)
     # a file may have scripts and scenarios: what only the other kind has is no default for this one
     others = other.by_name.keys() - table.by_name.keys()
     below = {name: child for name, child in defaults.items() if name not in others}
-    entry = BudgetEntry(unnamed, node, merged(table, below, node.value), table=table)
+    entry = Entry(unnamed, node, merged(table, below, node.value), table=table)
     name = entry.fields.get("name")
     if name is None or not isinstance(name.value, str) or not name.value.strip():
         return entry

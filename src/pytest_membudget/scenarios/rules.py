@@ -10,7 +10,7 @@ from ..formulas.job import Job
 from ..formulas.model import Experts, Layer, Model
 from ..formulas.optimizers.registry import family_of, implementation_of
 from ..formulas.refused import refused
-from .grid import Written
+from .reading import Written
 
 
 def check_job(job: Job, written: Written) -> None:
