@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -116,7 +117,12 @@ def foreign_modules(modules: Mapping[str, ModuleType | None], head: str, own: st
             continue
         if not os.path.isabs(file):  # torch.ops has a name for one
             continue
-        path = os.path.realpath(file)
+        path = _real_path(file)
         if is_within(path, real) and not is_within(path, inside) and not is_installed(path, real):
             found[name] = path
     return found
+
+
+@functools.cache  # a base's worker asks after each test, of some two thousand modules
+def _real_path(file: str) -> str:
+    return os.path.realpath(file)
