@@ -173,8 +173,8 @@ def written(tmp_path, whole):
 
 
 def compared_whole():
-    plan = comparing.ComparisonPlan("report.json", stored=Base())
-    never = comparing.Comparing(plan, None, 1.0, shared=None, is_owner=True)
+    report = comparing.StoredReport("report.json", Base())
+    never = comparing.Comparing(report, (), None, 1.0, shared=None, is_owner=True)
     return never.session([], is_whole=True, lists_removed=True)
 
 

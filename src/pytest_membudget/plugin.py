@@ -193,15 +193,15 @@ class _Skip:
 
 
 def _gate_of(config: pytest.Config) -> Gate:
-    from .comparison.comparing import plan_for
+    from .comparison.comparing import source_of
     from .gate.hooks import Gate
 
     start = Path(config.invocation_params.dir)
     _announce_custom_gpus(config, config.rootpath / "pyproject.toml")
     settings = _settings_of(config)
-    plan = plan_for(config.getoption("membudget_compare"), start, config.rootpath, settings.waivers)
+    source = source_of(config.getoption("membudget_compare"), start, config.rootpath)
     selection, locking = _register_selection(config, settings), _locking_of(config, settings)
-    return Gate(config, settings, selection, config.getoption("membudget_report"), plan, locking)
+    return Gate(config, settings, selection, config.getoption("membudget_report"), source, locking)
 
 
 def _settings_of(config: pytest.Config) -> Settings:
@@ -223,7 +223,7 @@ def _register_selection(config: pytest.Config, settings: Settings) -> Selection:
 
 
 def _locking_of(config: pytest.Config, settings: Settings) -> Locking:
-    from .budgets.growth import parse_growth
+    from .budgets.budget import parse_growth
     from .lock.judging import Rules
     from .lock.locking import Locking
     from .reporting.files.json_file import installed_version

@@ -27,8 +27,7 @@ from typing import Any, Final
 import pytest
 
 from .advice.trial import Advice, Trial, savings_first
-from .budgets.budget import Budget
-from .budgets.limits import limit_of
+from .budgets.budget import Budget, limit_of
 from .budgets.marked_test import MarkedTest
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH

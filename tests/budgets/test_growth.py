@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.budgets.growth import Growth, parse_growth
+from pytest_membudget.budgets.budget import Growth, parse_growth
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """What limits the metric of a budget: its own figure, or the card that it names."""
 
-from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.budgets.limits import capacity_of, limit_of
+from pytest_membudget.budgets.budget import Budget, capacity_of, limit_of
 from pytest_membudget.hardware.gpus import find_gpu
 
 

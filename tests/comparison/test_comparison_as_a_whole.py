@@ -7,14 +7,14 @@ import pytest
 
 from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.base_results import Base, Facts
-from pytest_membudget.comparison.comparing import Comparing, ComparisonPlan
+from pytest_membudget.comparison.comparing import Comparing, StoredReport
 from pytest_membudget.reporting.files.json_file import installed_distributions
 from pytest_membudget.results.test_result import TestResult
 
 
 def whole(rows, *, stored=None, waivers=(), is_whole=True):
-    plan = ComparisonPlan("report.json" if stored is not None else "", stored=stored, waivers=waivers)
-    comparing = Comparing(plan, None, 1.0, shared=None, is_owner=True)
+    source = StoredReport("report.json", stored) if stored is not None else None
+    comparing = Comparing(source, waivers, None, 1.0, shared=None, is_owner=True)
     return comparing.session(rows, is_whole=is_whole, lists_removed=True)
 
 

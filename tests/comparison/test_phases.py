@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.comparison.findings import findings
-from pytest_membudget.comparison.phases import moved_peak, same_phase
+from pytest_membudget.comparison.matching import moved_peak, same_phase
 from pytest_membudget.memory_report import PhasePeak
 from pytest_membudget.results.comparison import MovedPeak
 

@@ -3,7 +3,7 @@
 import datetime
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.waivers import unused_waivers, waiver_for
+from pytest_membudget.comparison.comparing import unused_waivers, waiver_for
 from pytest_membudget.results.comparison import Comparison
 from pytest_membudget.results.test_result import TestResult
 

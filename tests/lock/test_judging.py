@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.budgets.growth import parse_growth
+from pytest_membudget.budgets.budget import Budget, parse_growth
 from pytest_membudget.lock.judging import RAISE, UPDATE, Rules, is_lockable, lock_check
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.results.lock import LockCheck, LockEntry

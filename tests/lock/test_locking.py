@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.budgets.growth import parse_growth
+from pytest_membudget.budgets.budget import parse_growth
 from pytest_membudget.lock.file import read_lock
 from pytest_membudget.lock.judging import UPDATE, Rules
 from pytest_membudget.lock.locking import Locking

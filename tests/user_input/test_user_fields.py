@@ -22,16 +22,17 @@ from pytest_membudget.user_input.kinds import (
 from pytest_membudget.user_input.kinds import (
     TABLE as ANY_TABLE,
 )
-from pytest_membudget.user_input.mistakes import UNREADABLE, Mistakes, nearest
+from pytest_membudget.user_input.nodes import UNREADABLE, Mistakes, nearest
 from pytest_membudget.user_input.yaml_nodes import read_yaml
 
 TABLE = Table(
     (
         Field("kind", choice(("one", "two")), "Which.", required=True),
-        Field("size", whole(), "How much.", also_called=("width",)),
+        Field("size", whole(), "How much."),
         Field("flag", FLAG, "Whether."),
     ),
     main="kind",
+    also_called={"size": "width"},
 )
 ONE_OF = Table((Field("a", whole(), "A."), Field("b", whole(), "B.")), one_of=("a", "b"))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..budgets.budget import Budget
-from ..budgets.limits import capacity_of, limit_of
+from ..budgets.budget import Budget, capacity_of, limit_of
 from ..memory_report import MemoryReport
 from ..units import bytes_of_gib
 

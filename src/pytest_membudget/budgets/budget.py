@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Final, cast
@@ -9,14 +11,49 @@ from typing import Any, Final, cast
 from ..components import COMPONENTS, METRICS
 from ..hardware.gpus import find_gpu
 from ..names import MARKER
-from ..units import bytes_of_gib
+from ..units import bytes_of_gib, parse_bytes
 from ..user_input.fields import Table, described, table_of
 from ..user_input.kinds import choice, is_text, number, number_table, parsed, text, whole
-from .growth import parse_growth
 
 GIB: Final = number(40, unit="GiB")
 #: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a typo.
 _MOST_GPUS: Final = 65_536
+
+
+_PERCENT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Growth that is allowed over a base figure: a share of it plus a size."""
+
+    percent: float = 0.0
+    size_bytes: int = 0
+
+    def allowed_bytes(self, base_bytes: int) -> int:
+        """The bytes that may be added to ``base_bytes``."""
+        return math.floor(base_bytes * self.percent / 100) + self.size_bytes
+
+
+def parse_growth(text: object) -> Growth:
+    """``"2%"``, ``"256 MiB"`` or ``"2% + 64 MiB"``; ``ValueError`` says what to write instead."""
+    if not isinstance(text, str):
+        raise ValueError("write a text such as '2%', '256 MiB' or '2% + 64 MiB'")
+    percent, size_bytes, seen = 0.0, 0, set()
+    for part in text.split("+"):
+        match = _PERCENT.fullmatch(part)
+        kind = "percent" if match else "size"
+        if kind in seen:
+            raise ValueError(f"{text!r} names two of a kind; write '2%', '256 MiB' or '2% + 64 MiB'")
+        seen.add(kind)
+        if match:
+            percent = float(match[1])
+        else:
+            try:
+                size_bytes = parse_bytes(part)
+            except ValueError:
+                raise ValueError(f"{text!r} is no growth; write '2%', '256 MiB' or '2% + 64 MiB'") from None
+    return Growth(percent, size_bytes)
 
 
 def card_name(written: object) -> str:
@@ -52,12 +89,7 @@ GROWTH: Final = parsed("share, size or both", _growth)
 class Budget:
     """The limits of one test; without any the test is estimated, and counted as ``unset``."""
 
-    gib: float | None = described(
-        GIB,
-        "The budget a GPU, in GiB (2**30 bytes).",
-        default=None,
-        also_called=("gb", "memory", "budget"),
-    )
+    gib: float | None = described(GIB, "The budget a GPU, in GiB (2**30 bytes).", default=None)
     gpus: int = described(
         whole(most=_MOST_GPUS), "How many ranks the test runs as, each on its own GPU.", default=1
     )
@@ -66,7 +98,6 @@ class Budget:
         "A card of the catalogue; without `gib` the budget is what it can hold.",
         default=None,
         without="`[tool.membudget] gpu`",
-        also_called=("card", "device"),
     )
     host_gib: float | None = described(
         GIB,
@@ -138,7 +169,23 @@ class Budget:
         return cls(**{name: value for name, value in data.items() if name in cls.__slots__})
 
 
-ARGUMENTS: Final[Table] = table_of(Budget, "argument")
+def limit_of(budget: Budget) -> int | None:
+    """The limit of the budget's metric on each GPU, in bytes; None without one."""
+    return budget.limit_bytes if budget.gib is not None else capacity_of(budget)
+
+
+def capacity_of(budget: Budget) -> int | None:
+    """The memory of the named card for the budget's metric, in bytes; None if no card is named.
+
+    The metric ``device`` includes the CUDA context; for the others it is subtracted.
+    """
+    if budget.gpu is None:
+        return None
+    gpu = find_gpu(budget.gpu)
+    return gpu.total_bytes if budget.metric == "device" else gpu.usable_bytes
+
+
+ARGUMENTS: Final[Table] = table_of(Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"})
 
 SIGNATURE: Final = "{}(*, {})".format(
     MARKER,

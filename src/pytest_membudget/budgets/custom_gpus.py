@@ -12,8 +12,7 @@ from ..hardware.gpus import load_gpus, normalised_name
 from ..units import MIB
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import choice, list_of, several, text, texts, whole
-from ..user_input.mistakes import UNREADABLE, Mistakes
-from ..user_input.nodes import Node
+from ..user_input.nodes import UNREADABLE, Mistakes, Node
 from ..user_input.yaml_nodes import read_yaml
 from .settings import SETTINGS, settings_table
 
@@ -39,12 +38,7 @@ CARD: Final = Table(
             "`torch.cuda.get_device_capability()`.",
             required=True,
         ),
-        Field(
-            "multiprocessor_count",
-            whole(example=128),
-            "Of the same properties.",
-            required=True,
-        ),
+        Field("multiprocessor_count", whole(example=128), "Of the same properties.", required=True),
         Field(
             "context_bytes",
             whole(example=528_482_304),

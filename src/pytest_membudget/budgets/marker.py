@@ -13,8 +13,7 @@ from ..hardware.gpus import find_gpu
 from ..names import MARKER
 from ..units import GIB, MIB
 from ..user_input.fields import read_fields
-from ..user_input.mistakes import Mistakes
-from ..user_input.nodes import PYTHON, Node
+from ..user_input.nodes import PYTHON, Mistakes, Node
 from .budget import ARGUMENTS, Budget
 
 

@@ -15,8 +15,7 @@ from ..reporting.terminal.console import changed_lines
 from ..reporting.terminal.fitting import terminal_width
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult, with_comparison
-from .arguments import Subcommands
-from .terminal import print_lines, print_table
+from .terminal import Subcommands, print_lines, print_table
 
 
 def add_to(commands: Subcommands) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 from ..histories.comparison import sides
 from ..histories.reading import read_snapshot, window_from
 from ..histories.text import comparison_lines
-from .arguments import Subcommands
-from .terminal import print_lines
+from .terminal import Subcommands, print_lines
 
 
 def add_to(commands: Subcommands) -> None:

@@ -15,7 +15,7 @@ from ..reporting.files.annotations import code_quality, workflow_commands
 from ..reporting.links import links_of
 from ..reporting.status import is_notable
 from ..units import MIB
-from .arguments import Subcommands, at_least_one
+from .terminal import Subcommands, at_least_one
 
 Writer = Callable[[Document, argparse.Namespace], str]
 

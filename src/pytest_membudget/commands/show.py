@@ -8,8 +8,7 @@ from pathlib import Path
 from ..reporting.document.reading import read_document
 from ..reporting.terminal.failure import failure_text
 from ..reporting.terminal.fitting import terminal_width
-from .arguments import Subcommands
-from .terminal import painted, print_table
+from .terminal import Subcommands, painted, print_table
 
 
 def add_to(commands: Subcommands) -> None:

@@ -1,17 +1,28 @@
-"""Prints for subcommands: a session's summary, and lines folded to the width of the terminal."""
+"""What several subcommands do in the terminal: parse numbers, print lines and a session's summary."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from ..reporting.terminal.console import comparison_notices, summary_lines
 from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.comparison import ComparedSession
 from ..results.test_result import TestResult
 
+#: What ``ArgumentParser.add_subparsers`` returns.
+Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _COLOURS = {"red": 31, "green": 32, "yellow": 33}
+
+
+def at_least_one(text: str) -> int:
+    """Parse a whole number from 1 to 10**9."""
+    if not text.isdecimal() or not 1 <= int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
 
 
 def painted(text: str, colour: str) -> str:

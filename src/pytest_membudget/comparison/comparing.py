@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ..budgets.settings import Waiver
+from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..errors import UsageMistake
-from ..results.comparison import ComparedSession
+from ..results.comparison import EXPIRED, WAIVED, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
 from .base.base_results import Base, base_of_document, base_of_run, own_facts
@@ -19,12 +19,11 @@ from .base.commit_source import CommitSource
 from .base.environment_source import PREFIX, EnvironmentSource, find_environment
 from .base.exchange import Exchange
 from .base.git import OPTION, find_base
-from .base.head_run import head_of
-from .base.run import BaseRun
-from .base.source import BaseSource, Invocation
-from .strictness import strictly
+from .base.run import BaseRun, BaseSource
+from .base.source import Head, Invocation
+from .places import import_roots
+from .strictness import strictly, unchecked_in
 from .verdicts import compared, with_waiver
-from .waivers import unused_waivers, waiver_for
 
 _SUFFIX = ".json"
 #: Seconds for the base's session in addition to the time limits of its tests.
@@ -32,56 +31,43 @@ _START = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonPlan:
-    """What the session is compared with."""
+class StoredReport:
+    """A base that is a report.json."""
 
-    text: str = ""
-    """The text of ``--membudget-compare``; empty if there are waivers alone."""
-    stored: Base | None = None
-    source: BaseSource | None = None
-    """What is estimated for it."""
-    waivers: tuple[Waiver, ...] = ()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there is a base."""
-        return self.stored is not None or self.source is not None
+    ref: str
+    """As it was asked for."""
+    base: Base
+    commit: None = None
 
     @property
     def shown(self) -> str:
-        """The base, for people; empty without one."""
-        return self.source.shown if self.source is not None else self.text
-
-    @property
-    def is_environment(self) -> bool:
-        """Whether other distributions are what is compared."""
-        return isinstance(self.source, EnvironmentSource)
+        """For people."""
+        return self.ref
 
 
-def plan_for(text: str | None, start: Path, root: Path, waivers: tuple[Waiver, ...]) -> ComparisonPlan:
-    """The plan for ``--membudget-compare=text``; ``start``: the folder of the command line.
+Source = BaseSource | StoredReport
+
+
+def source_of(text: str | None, start: Path, root: Path) -> Source | None:
+    """The base of ``--membudget-compare=text``; ``start``: the folder of the command line.
 
     Raises ``UsageMistake`` with what to do: no such report or reference, or none that can be used.
     """
     if text is None:
-        return ComparisonPlan(waivers=waivers)
+        return None
     if not text.strip():
         raise UsageMistake(
             f"{OPTION}=: write a git reference, as in {OPTION}=origin/main, a report.json, or "
             f"{PREFIX} and the interpreter of another environment"
         )
     if text.startswith(PREFIX):
-        return ComparisonPlan(text, source=find_environment(text, start, root), waivers=waivers)
-    if text.endswith(_SUFFIX):
-        return ComparisonPlan(text, stored=_stored(start / text), waivers=waivers)
-    return ComparisonPlan(text, source=CommitSource(find_base(root, text)), waivers=waivers)
-
-
-def _stored(path: Path) -> Base:
+        return find_environment(text, start, root)
+    if not text.endswith(_SUFFIX):
+        return CommitSource(text, *find_base(root, text))
     from ..reporting.document.reading import read_document
 
     try:
-        return base_of_document(read_document(path))
+        return StoredReport(text, base_of_document(read_document(start / text)))
     except UsageMistake as error:
         raise UsageMistake(f"{OPTION}: {error}") from None
 
@@ -91,7 +77,8 @@ class Comparing:
 
     def __init__(
         self,
-        plan: ComparisonPlan,
+        source: Source | None,
+        waivers: tuple[Waiver, ...],
         invocation: Invocation,
         timeout: float,
         *,
@@ -99,16 +86,17 @@ class Comparing:
         is_owner: bool,
     ) -> None:
         """``shared``: the exchange's folder, in a worker of pytest-xdist. ``timeout``: seconds a test."""
-        self.plan = plan
+        self.source = source
+        self._waivers = waivers
         self._timeout = timeout
         self._today = datetime.date.today()
         self._tests = 0
-        self._base = plan.stored
-        self._run = BaseRun(plan.source, invocation) if plan.source is not None and is_owner else None
-        if self._run is not None:
-            self._exchange: Exchange | None = self._run.exchange
-        else:
-            self._exchange = Exchange(Path(shared)) if shared is not None else None
+        self._base = source.base if isinstance(source, StoredReport) else None
+        self._run: BaseRun | None = None
+        self._exchange = Exchange(Path(shared)) if shared is not None else None
+        if is_owner and source is not None and not isinstance(source, StoredReport):
+            self._run = BaseRun(source, invocation)
+            self._exchange = self._run.exchange
         self.notes: list[str] = []
 
     @property
@@ -119,53 +107,53 @@ class Comparing:
     def plan_head(self, selected: Sequence[str], collected: Iterable[str]) -> None:
         """Write for the base's run which tests with budgets run here, of those that were collected."""
         self._tests = len(selected)
-        if self.plan.source is None or self._exchange is None or not selected:
-            return
-        if self._exchange.folder.is_dir():  # a worker on another machine does not see the folder
-            self._exchange.write_head(head_of(selected, collected, self.plan.source.top))
+        if isinstance(self.source, BaseSource) and self._exchange is not None and selected:
+            if not self._exchange.folder.is_dir():  # a worker on another machine does not see the folder
+                return
+            roots = import_roots(sys.modules, str(self.source.top))
+            self._exchange.write_head(Head(list(selected), list(collected), roots))
 
     def begin(self, files: Sequence[str] | None) -> None:
         """Start the base's run of ``files``, None for all; nothing in processes that do not own it."""
         head = self._exchange.head() if self._exchange is not None else None
         if self._run is not None and head is not None:
-            self._tests = len(head["selected"])
-            self._run.begin({**head, "files": files})
+            self._tests = len(head.selected)
+            self._run.begin(replace(head, files=files))
 
     def compare(self, result: TestResult) -> TestResult:
         """``result`` with its comparison, if there is one; waits for the base's run."""
         if result.verdict in (ERROR, SKIPPED, NO_MEMORY):
             return result
         comparison = None
-        if self.plan.is_on:
-            base = self._known_base()
+        if self.source is not None:
+            base = self._known(_START + LONGEST * self._timeout * (self._tests + 1))
             before = base.results.get(result.nodeid)
             trouble = base.trouble_of(result.nodeid) if before is None else ""
             comparison = compared(result, before, (own_facts(), base.facts), trouble)
-        waiver = waiver_for(result.nodeid, self.plan.waivers)
+        waiver = waiver_for(result.nodeid, self._waivers)
         return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
 
     def strictly(self, result: TestResult) -> TestResult:
         """``result`` with ``--membudget-strict`` applied: an error if it would pass unchecked."""
-        return strictly(result, waiver_for(result.nodeid, self.plan.waivers), self._today)
+        return strictly(result, waiver_for(result.nodeid, self._waivers), self._today)
 
     def session(
         self, results: Sequence[TestResult], *, is_whole: bool, lists_removed: bool
     ) -> ComparedSession | None:
         """The comparison of the whole session; None without a base and waivers."""
-        if not self.plan.is_on and not self.plan.waivers:
+        if self.source is None and not self._waivers:
             return None
-        source = self.plan.source
-        base = self._base_so_far()
+        base = self._known()  # an interrupted session does not wait for it
         removed = base.removed if lists_removed else ()
-        if self.plan.stored is not None and is_whole:
+        if isinstance(self.source, StoredReport) and is_whole:
             known = {result.nodeid for result in results}
-            removed = tuple(nodeid for nodeid in self.plan.stored.results if nodeid not in known)
+            removed = tuple(nodeid for nodeid in base.results if nodeid not in known)
         return ComparedSession(
-            ref=self.plan.text,
-            commit=source.commit if source is not None else None,
+            ref=self.source.ref if self.source is not None else "",
+            commit=self.source.commit if self.source is not None else None,
             removed=removed,
             skipped=base.newly_skipped(results),
-            unused_waivers=unused_waivers(self.plan.waivers, results, self._today, is_whole=is_whole),
+            unused_waivers=unused_waivers(self._waivers, results, self._today, is_whole=is_whole),
             distributions=base.facts.version_changes(own_facts()),
         )
 
@@ -176,24 +164,41 @@ class Comparing:
             self._run.close()
             self._run = None
 
-    def _known_base(self) -> Base:
-        if self._base is None:
-            self._base = self._awaited()
-        return self._base
+    def _known(self, seconds: float = 0.0) -> Base:
+        """The base's results, after waiting for at most so many ``seconds``."""
+        if self._base is None and self._exchange is not None:
+            result = self._exchange.wait(seconds)
+            if result is not None:
+                self._base = base_of_run(result, is_environment=isinstance(self.source, EnvironmentSource))
+            elif seconds:
+                trouble = f"the base could not be estimated: {self._exchange.complaint()}"
+                self._base = Base(trouble=trouble)
+        return self._base or Base()
 
-    def _base_so_far(self) -> Base:
-        """The base's results; an interrupted session does not wait for them."""
-        if self._base is not None or self._exchange is None:
-            return self._base or Base()
-        result = self._exchange.result()
-        return self._base_of(result) if result is not None else Base()
 
-    def _awaited(self) -> Base:
-        assert self._exchange is not None
-        result = self._exchange.wait(_START + LONGEST * self._timeout * (self._tests + 1))
-        if result is None:
-            return Base(trouble=f"the base could not be estimated: {self._exchange.complaint()}")
-        return self._base_of(result)
+def waiver_for(nodeid: str, waivers: Iterable[Waiver]) -> Waiver | None:
+    """The waiver of the test ``nodeid``: an exact name before a pattern, then the last to expire."""
+    covering = [waiver for waiver in waivers if waiver.covers(nodeid)]
+    return max(covering, key=lambda waiver: (waiver.test == nodeid, waiver.expires), default=None)
 
-    def _base_of(self, result: Mapping[str, Any]) -> Base:
-        return base_of_run(result, is_environment=self.plan.is_environment)
+
+def unused_waivers(
+    waivers: Iterable[Waiver], results: Iterable[TestResult], today: datetime.date, *, is_whole: bool
+) -> tuple[UnusedWaiver, ...]:
+    """The waivers that no test needed, each with the reason.
+
+    ``is_whole``: all tests were run; otherwise waivers of tests that were not run are not reported.
+    """
+    results = list(results)
+    found = []
+    for waiver in waivers:
+        covered = [result for result in results if waiver.covers(result.nodeid)]
+        needed = [
+            result for result in covered if result.status in (WAIVED, EXPIRED) or [*unchecked_in(result)]
+        ]
+        if needed or not (covered or is_whole):
+            continue
+        expired = f"; it expired on {waiver.expires}" if waiver.has_expired(today) else ""
+        why = "its test needs none" if covered else "there is no such test with a budget"
+        found.append(UnusedWaiver(waiver.test, f"{why}{expired}; take it out of {TABLE} waivers"))
+    return tuple(found)

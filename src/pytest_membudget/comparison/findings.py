@@ -18,10 +18,9 @@ from ..components import (
     TEMPORARIES,
     WORKSPACES,
 )
-from ..memory_report import BACKWARD, module_pattern
+from ..memory_report import BACKWARD, Holder, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
-from .matching import Pair, matching_of
-from .phases import Held
+from .matching import Held, Pair, matching_of
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
 #: small for a row. All three are choices of presentation.
@@ -53,14 +52,19 @@ def findings(head: Held, base: Held) -> tuple[Change, ...]:
     matching = matching_of(head, base)
     changes = [_change(pair) for pair in matching.pairs if pair.bytes]
     changes += [Change(rest, name, ELSEWHERE) for name, rest in matching.rest.items() if rest]
-    changes = [change for change in _grouped(changes, _workspaces) if change.bytes]
+    # workspaces without the line: cuBLAS allocates its own at the first product of a stream
+    one_each = _grouped(changes, lambda one: WORKSPACES if one.component == WORKSPACES else id(one))
+    changes = [change for change in one_each if change.bytes]
     lines = _grouped(changes, _line)
-    for some in (changes, lines, _grouped(lines, _module)):
+    components = _grouped(lines, lambda change: change.component)
+    for some in (changes, lines, _grouped(lines, _module), components):
         rows = _explaining(some, growth_bytes)
-        if rows is not None:
+        if rows:
             return tuple(rows)
-    components = _grouped(lines, _component)
-    return tuple(_explaining(components, growth_bytes) or _with_others(components, growth_bytes))
+    largest = sorted(components, key=lambda one: -abs(one.bytes))[: MOST_ROWS - 1]
+    rest = growth_bytes - sum(row.bytes for row in largest)
+    others = [Change(rest, OTHERS, ELSEWHERE)] if rest else []
+    return (*_causes_first(largest, growth_bytes), *others)
 
 
 def input_factor(head: Held, base: Held) -> float | None:
@@ -69,11 +73,7 @@ def input_factor(head: Held, base: Held) -> float | None:
     What is computed from them is then larger by the same factor, or by its square: attention's scores, by the
     length of the sequence.
     """
-    pairs = [
-        (pair.head, pair.base)
-        for pair in matching_of(head, base).pairs
-        if pair.head and pair.base and pair.base.bytes and pair.head.component in _OF_SAMPLES
-    ]
+    pairs = [(one, other) for one, other in _in_both(head, base) if one.component in _OF_SAMPLES]
     factors = [one.bytes / other.bytes for one, other in pairs if one.component == INPUTS]
     factor = max(factors, default=1.0)
     if factor == 1 or not all(_is_near(one, factor) for one in factors) or len(factors) == len(pairs):
@@ -83,11 +83,12 @@ def input_factor(head: Held, base: Held) -> float | None:
         for one, other in pairs
         if any(_is_near(one.bytes / other.bytes, times) for times in (factor, factor**2))
     ]
+    before_bytes = sum(before for _, before in scaled)
     growth_bytes = head.peak_bytes - base.peak_bytes
-    unexplained_bytes = growth_bytes - sum(one - other for one, other in scaled)
-    constant_bytes = sum(base.components.get(name, 0) for name in _OF_SAMPLES) - sum(old for _, old in scaled)
+    unexplained_bytes = growth_bytes - sum(now for now, _ in scaled) + before_bytes
+    constant_bytes = sum(base.components.get(name, 0) for name in _OF_SAMPLES) - before_bytes
     explains = abs(unexplained_bytes) <= abs(growth_bytes) * _UNEXPLAINED
-    return factor if explains and constant_bytes <= sum(old for _, old in scaled) * _UNEXPLAINED else None
+    return factor if explains and constant_bytes <= before_bytes * _UNEXPLAINED else None
 
 
 def activation_factor(head: Held, base: Held) -> float | None:
@@ -96,8 +97,8 @@ def activation_factor(head: Held, base: Held) -> float | None:
     So it is where an image is cut into more patches, or a text padded to a longer sequence. Holders that have
     copies of weights too have grown by less than the factor.
     """
-    pairs = [(pair.head, pair.base) for pair in matching_of(head, base).pairs if pair.head and pair.base]
-    sizes = [(one.bytes, other.bytes) for one, other in pairs if one.component == ACTIVATIONS and other.bytes]
+    pairs = _in_both(head, base)
+    sizes = [(one.bytes, other.bytes) for one, other in pairs if one.component == ACTIVATIONS]
     if head.components.get(INPUTS) != base.components.get(INPUTS) or not sizes:
         return None
     largest, before = max(sizes, key=lambda size: abs(size[0] - size[1]))
@@ -106,13 +107,16 @@ def activation_factor(head: Held, base: Held) -> float | None:
     partly = [one - other for one, other in sizes if min(1, factor) <= one / other <= max(1, factor)]
     grown = Counter(head.components)
     grown.subtract(base.components)
-    unexplained_bytes = grown[ACTIVATIONS] - sum(partly)
     others = set(grown) - {*_OF_SAMPLES, WORKSPACES, ROUNDING}
-    other_bytes = sum(abs(grown[name]) for name in others)
     most = abs(grown[ACTIVATIONS]) * _UNEXPLAINED
-    explains = abs(unexplained_bytes) <= most and other_bytes <= most
+    explains = max(abs(grown[ACTIVATIONS] - sum(partly)), sum(abs(grown[name]) for name in others)) <= most
     is_one = len(scaled) > _FEW and abs(sum(scaled)) * 2 > abs(sum(partly))
     return factor if factor != 1 and is_one and explains else None
+
+
+def _in_both(head: Held, base: Held) -> list[tuple[Holder, Holder]]:
+    pairs = ((pair.head, pair.base) for pair in matching_of(head, base).pairs)
+    return [(one, other) for one, other in pairs if one is not None and other is not None and other.bytes]
 
 
 def resized(head: Held, base: Held) -> tuple[Change, ...]:
@@ -182,13 +186,6 @@ def _cancelling(changes: Sequence[Change]) -> tuple[list[Change], list[tuple[Cha
     return single, pairs
 
 
-def _with_others(changes: Sequence[Change], growth_bytes: int) -> list[Change]:
-    """The largest of ``changes``, and the sum of the others."""
-    rows = sorted(changes, key=lambda one: -abs(one.bytes))[: MOST_ROWS - 1]
-    rest = growth_bytes - sum(row.bytes for row in rows)
-    return [*_causes_first(rows, growth_bytes), *([Change(rest, OTHERS, ELSEWHERE)] if rest else [])]
-
-
 def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
     """The largest first; changes with the growth's sign before those with the other.
 
@@ -248,11 +245,6 @@ def _summed(group: Sequence[Change]) -> Change:
     )
 
 
-def _workspaces(change: Change) -> Hashable:
-    """Without the line, for workspaces: cuBLAS allocates its own at the first product of a stream."""
-    return WORKSPACES if change.component == WORKSPACES else id(change)
-
-
 def _line(change: Change) -> Hashable:
     place = change.location or change.base_location
     return (change.component, place) if place else (change.component, change.module, change.operator)
@@ -260,7 +252,3 @@ def _line(change: Change) -> Hashable:
 
 def _module(change: Change) -> Hashable:
     return change.component, module_pattern(change.module)
-
-
-def _component(change: Change) -> Hashable:
-    return (change.component,)

@@ -1,4 +1,4 @@
-"""Matches the holders of head and base, where lines have moved and names have changed."""
+"""Matches head and base: their phases, and their holders where lines have moved and names have changed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..memory_report import Holder, module_pattern
-from .phases import Held
+from ..memory_report import Holder, MemoryReport, PhasePeak, module_pattern
+from ..results.comparison import MovedPeak
+
+#: What findings compare.
+Held = MemoryReport | PhasePeak
 
 _NAME = re.compile(r"[^\W\d]\w*")
 #: A holder that only one list of the largest has may have been too small for the other list. It counts as
 #: new if it is larger than this times what the other list leaves out.
 _GROWTH_OF_UNLISTED = 2
+
+
+def same_phase(head: MemoryReport, base: MemoryReport) -> tuple[Held, Held]:
+    """The peaks of ``head`` and ``base`` in the phase in which the larger one is.
+
+    The reports themselves where one of them has no peak of that phase: metrics other than ``allocated``,
+    formulas, steps without a backward.
+    """
+    phase = (head if head.peak_bytes > base.peak_bytes else base).phase
+    pair = head.in_phase(phase), base.in_phase(phase)
+    return (pair[0], pair[1]) if pair[0] is not None and pair[1] is not None else (head, base)
+
+
+def moved_peak(head: MemoryReport, base: MemoryReport) -> MovedPeak | None:
+    """The peaks' phases, where they differ and one phase of both is compared."""
+    now, before = same_phase(head, base)
+    if head.phase == base.phase or now.phase != before.phase:
+        return None
+    return MovedPeak(head.phase, base.phase, now.phase, now.peak_bytes, before.peak_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +68,6 @@ class HolderMatching:
     """Head minus base of each component, in bytes, that no pair accounts for."""
 
 
-_Key = Callable[[Holder], Hashable | None]
-
-
 def matching_of(head: Held, base: Held) -> HolderMatching:
     """The holders of ``head`` and ``base``, matched by the surest keys first."""
     pairs = [*(Pair(one, None) for one in head.holders), *(Pair(None, one) for one in base.holders)]
@@ -59,7 +78,7 @@ def matching_of(head: Held, base: Held) -> HolderMatching:
         unequal = _without_equal(unequal, key)
     uncertain = [pair for pair in unequal if _may_be_unlisted(pair, head, base)]
     left = [pair for pair in unequal if pair not in uncertain]
-    left = _joined(left, _module_in_file, _size)
+    left = _joined(left, _REWRITTEN, _size)
     rest = Counter(head.components)
     rest.subtract(base.components)
     for pair in pairs:
@@ -81,56 +100,40 @@ def _may_be_unlisted(pair: Pair, head: Held, base: Held) -> bool:
     return pair.holder.bytes <= _GROWTH_OF_UNLISTED * min(least_bytes, unnamed_bytes)
 
 
-def _place(holder: Holder) -> tuple[str, str | None, str]:
-    return holder.component, module_pattern(holder.module), holder.operator
-
-
-def _file(holder: Holder) -> str | None:
-    return holder.location.rpartition(":")[0] if holder.location is not None else None
-
-
-def _same_line(holder: Holder) -> Hashable | None:
-    return (*_place(holder), _file(holder), holder.source) if holder.source else None
-
-
-def _line_in_another_file(holder: Holder) -> Hashable | None:
-    return (*_place(holder), holder.source) if holder.source else None
-
-
-def _same_text(holder: Holder) -> Hashable | None:
-    """The key that finds a renamed module."""
-    return (holder.component, holder.operator, holder.source) if holder.source else None
-
-
-def _same_location(holder: Holder) -> Hashable:
-    return (*_place(holder), holder.location)
-
-
-def _line_of_any_component(holder: Holder) -> Hashable | None:
-    """The key that finds memory of another component: a parameter that was frozen, for example."""
-    text = holder.source or holder.location
-    return (holder.operator, _file(holder), text) if text else None
-
-
-def _text_in_other_names(holder: Holder) -> Hashable | None:
+def _features(holder: Holder) -> dict[str, str | None]:
+    """What keys are made of; None for what ``holder`` does not have."""
     names: dict[str, str] = {}
     shape = _NAME.sub(lambda name: names.setdefault(name[0], f"_{len(names)}"), holder.source or "")
-    return (holder.component, holder.operator, shape) if shape else None
+    return {
+        "component": holder.component,
+        "module": module_pattern(holder.module),
+        "operator": holder.operator,
+        "location": holder.location,
+        "file": holder.location.rpartition(":")[0] if holder.location is not None else None,
+        "source": holder.source or None,
+        "line": holder.source or holder.location or None,
+        "shape": shape or None,
+    }
 
 
-def _same_module(holder: Holder) -> Hashable | None:
-    return _place(holder) if holder.module is not None else None
-
-
-def _module_in_file(holder: Holder) -> Hashable | None:
-    """The key that finds a rewritten line, in the same module and file."""
-    return (*_place(holder), _file(holder)) if holder.location is not None else None
-
+#: Features of holders, by which they are matched; holders that lack the last one have no such key.
+_Key = tuple[str, ...]
 
 #: Keys that match holders of any size, the surest first. A matched holder is not matched again.
-_SAME: tuple[_Key, ...] = (_same_line, _line_in_another_file, _same_text, _same_location)
+_SAME: tuple[_Key, ...] = (
+    ("component", "module", "operator", "file", "source"),
+    ("component", "module", "operator", "source"),  # in another file
+    ("component", "operator", "source"),  # in a renamed module
+    ("location", "module", "operator", "component"),
+)
 #: Keys that match two holders if one has grown by as many bytes as the other has shrunk.
-_EQUAL: tuple[_Key, ...] = (_line_of_any_component, _text_in_other_names, _same_module)
+_EQUAL: tuple[_Key, ...] = (
+    ("operator", "file", "line"),  # of another component: a parameter that was frozen, for example
+    ("component", "operator", "shape"),  # with other names
+    ("component", "operator", "module"),
+)
+#: Finds a rewritten line, in the same module and file.
+_REWRITTEN: _Key = ("component", "module", "operator", "file")
 
 
 def _joined(pairs: list[Pair], key: _Key, order: Callable[[Pair], int]) -> list[Pair]:
@@ -175,9 +178,9 @@ def _without_equal(pairs: list[Pair], key: _Key) -> list[Pair]:
 def _by(pairs: list[Pair], key: _Key) -> dict[Hashable, list[Pair]]:
     groups: dict[Hashable, list[Pair]] = defaultdict(list)
     for pair in pairs:
-        name = key(pair.holder)
-        if name is not None:
-            groups[name].append(pair)
+        features = _features(pair.holder)
+        if features[key[-1]] is not None:
+            groups[tuple(features[name] for name in key)].append(pair)
     return groups
 
 

@@ -28,7 +28,7 @@ class CheckoutPaths:
     def at_base(self, path: str) -> str:
         """``path`` at the base; unchanged if it is not in the checkout."""
         real = os.path.realpath(path)
-        if not is_within(real, self._head) or is_installed(real, self._head) or real == _OURS:
+        if not _is_own(real, self._head):
             return path
         return os.path.normpath(os.path.join(self._base, os.path.relpath(real, self._head)))
 
@@ -46,17 +46,20 @@ class CheckoutPaths:
         return [*(path for path in map(self.at_base, roots) if path not in listed), *listed]
 
 
-def is_within(path: str, folder: str) -> bool:
-    """Whether ``path`` is ``folder`` or lies in it."""
+def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def _is_own(path: str, head: str) -> bool:
+    """Whether ``path`` is a part of the project in the checkout at ``head``; both are resolved."""
+    return _is_within(path, head) and not is_installed(path, head) and path != _OURS
 
 
 def is_installed(path: str, head: str) -> bool:
     """Whether ``path`` belongs to an installation of Python inside of the checkout at ``head``."""
-    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)}
-    inside = [prefix for prefix in prefixes if prefix != head and is_within(prefix, head)]
+    prefixes = {os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)} - {head}
     return any(part in path + os.sep for part in PACKAGE_FOLDERS) or any(
-        is_within(path, prefix) for prefix in inside
+        _is_within(path, prefix) and _is_within(prefix, head) for prefix in prefixes
     )
 
 
@@ -68,40 +71,41 @@ def import_roots(modules: Mapping[str, ModuleType | None], head: str) -> list[st
             roots.update(dict.fromkeys(_editable_roots(getattr(module, "MAPPING", None))))
         elif "." not in name:
             roots.update(dict.fromkeys(_roots_of(module)))
-    real = os.path.realpath(head)
-    own = (root for root in roots if is_within(root, real) and root != _OURS)
-    return [root for root in own if not is_installed(root, real)]
+    return [root for root in roots if _is_own(root, os.path.realpath(head))]
+
+
+def _file_of(module: ModuleType | None) -> str:
+    """The file of ``module``, resolved; empty if it has none."""
+    file = getattr(module, "__file__", None)
+    # torch.ops has a name for one
+    return _real_path(file) if isinstance(file, str) and os.path.isabs(file) else ""
+
+
+@functools.cache  # a base's worker asks after each test, of some two thousand modules
+def _real_path(file: str) -> str:
+    return os.path.realpath(file)
 
 
 def _roots_of(module: ModuleType | None) -> list[str]:
-    file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or not os.path.isabs(file) or not file.endswith((".py", ".so", ".pyd")):
+    file = _file_of(module)
+    if not file.endswith((".py", ".so", ".pyd")):
         return []
-    real = os.path.realpath(file)
-    folder = os.path.dirname(real)
-    is_package = os.path.basename(real).startswith("__init__.")
-    return [os.path.dirname(folder) if is_package else folder]
+    folder, name = os.path.split(file)
+    return [os.path.dirname(folder) if name.startswith("__init__.") else folder]
 
 
 def _editable_roots(mapping: Any) -> list[str]:
     """The parent folders of editable packages that have the name of their folder."""
-    if not isinstance(mapping, Mapping):
-        return []
-    found = []
-    for name, path in mapping.items():
-        last = str(name).rpartition(".")[2]
-        real = os.path.realpath(str(path))
-        if os.path.basename(real).partition(".")[0] == last and "." not in str(name):
-            found.append(os.path.dirname(real))
-    return found
+    packages = mapping.items() if isinstance(mapping, Mapping) else ()
+    places = [(str(name), *os.path.split(os.path.realpath(str(path)))) for name, path in packages]
+    return [folder for name, folder, last in places if last.partition(".")[0] == name]
 
 
 def checkout_path(entries: Iterable[str], roots: Iterable[str], head: str) -> list[str]:
     """Those of ``entries`` in the checkout at ``head``, after those of ``roots`` that are not among them."""
     real = os.path.realpath(head)
     listed = [os.path.abspath(entry) for entry in entries]
-    paths = ((path, os.path.realpath(path)) for path in listed)
-    own = [path for path, at in paths if is_within(at, real) and not is_installed(at, real) and at != _OURS]
+    own = [path for path in listed if _is_own(os.path.realpath(path), real)]
     return [*(root for root in roots if root not in own), *own]
 
 
@@ -110,19 +114,12 @@ def foreign_modules(modules: Mapping[str, ModuleType | None], head: str, own: st
 
     ``own``: the folder of the base's checkout, which may lie in the other.
     """
-    real, inside, found = os.path.realpath(head), os.path.realpath(own), {}
-    for name, module in list(modules.items()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or name.partition(".")[0] == __package__.partition(".")[0]:
-            continue
-        if not os.path.isabs(file):  # torch.ops has a name for one
-            continue
-        path = _real_path(file)
-        if is_within(path, real) and not is_within(path, inside) and not is_installed(path, real):
-            found[name] = path
-    return found
-
-
-@functools.cache  # a base's worker asks after each test, of some two thousand modules
-def _real_path(file: str) -> str:
-    return os.path.realpath(file)
+    real, inside = os.path.realpath(head), os.path.realpath(own)
+    files = {
+        name: _file_of(module)
+        for name, module in list(modules.items())
+        if name.partition(".")[0] != __package__.partition(".")[0]
+    }
+    return {
+        name: file for name, file in files.items() if _is_own(file, real) and not _is_within(file, inside)
+    }

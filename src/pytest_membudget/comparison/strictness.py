@@ -28,18 +28,13 @@ class Unchecked(NamedTuple):
     remedy: str
 
 
-def unchecked_in(result: TestResult) -> list[Unchecked]:
+def unchecked_in(result: TestResult) -> Iterator[Unchecked]:
     """What was not checked of ``result``, although it passes without ``--membudget-strict``."""
-    return list(_found(result))
-
-
-def _found(result: TestResult) -> Iterator[Unchecked]:
     if result.verdict == SKIPPED:
         yield Unchecked(result.reason, _SKIP_REMEDY)
     elif result.verdict == UNSET:
-        yield Unchecked(
-            result.reason, f"write {result.limit_to_write}, or record its figure: {UPDATE_COMMAND}"
-        )
+        remedy = f"write {result.limit_to_write}, or record its figure: {UPDATE_COMMAND}"
+        yield Unchecked(result.reason, remedy)
     elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
         yield Unchecked(result.reason, "let the test run to its end")
     elif result.verdict == WITHIN or result.status == STILL_OVER:
@@ -55,7 +50,7 @@ def _found(result: TestResult) -> Iterator[Unchecked]:
 
 def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) -> TestResult:
     """``result`` with ``--membudget-strict`` applied. The test's ``waiver`` excuses what is not checked."""
-    found = unchecked_in(result)
+    found = [*unchecked_in(result)]
     if not found:
         return result
     if result.verdict == ERROR:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from ..budgets.budget import Budget
-from ..budgets.growth import Growth, parse_growth
+from ..budgets.budget import Budget, parse_growth
 from ..budgets.settings import Waiver
 from ..budgets.verdict import ERROR, OVER, SKIPPED, suggested_gib
 from ..memory_report import MemoryReport
@@ -33,7 +32,7 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 from .base.base_results import Facts
 from .findings import activation_factor, findings, input_factor, resized
-from .phases import moved_peak, same_phase
+from .matching import moved_peak, same_phase
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
 _SHRUNK_SHARE = 0.01
@@ -50,8 +49,7 @@ def compared(
 
     ``facts``: what the figures of head and base were made with. ``trouble``: why the base has no figure.
     """
-    figure = _figures(head)[-1] if _figures(head) else None
-    head_bytes = figure.peak_bytes if figure is not None else None
+    head_bytes = next((figure.peak_bytes for figure in reversed(_figures(head))), None)
     if trouble:
         return Comparison(NOT_COMPARABLE, trouble, head_bytes=head_bytes)
     if base is None:
@@ -72,16 +70,14 @@ def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Change]) 
 
     No finding is at a line of torch: it is at the line that called torch.
     """
+
+    def plain(name: str) -> str:  # as packages are named (PEP 503, with underscores)
+        return re.sub(r"[-_.]+", "_", name).lower()
+
     lines = [place for one in findings for place in (one.location, one.base_location) if place]
-    packages = {_plain_name(line.partition("/")[0]) for line in lines}
-    return tuple(
-        sorted(changes, key=lambda change: (_plain_name(change.name) not in packages, change.name != "torch"))
-    )
-
-
-def _plain_name(name: str) -> str:
-    """The name of a distribution as packages are named (PEP 503, with underscores)."""
-    return re.sub(r"[-_.]+", "_", name).lower()
+    packages = {plain(line.partition("/")[0]) for line in lines}
+    order = sorted(changes, key=lambda change: (plain(change.name) not in packages, change.name != "torch"))
+    return tuple(order)
 
 
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
@@ -112,32 +108,16 @@ def _judged(
     written = head.budget.max_growth if head.budget is not None else None
     if is_over and not was_over:
         return Comparison(NEW_OVER, text if growth_bytes else "its budget was larger at the base")
-    allowed = parse_growth(written) if written is not None else None
-    limit = _limit(allowed, was_over and is_over, base_bytes)
-    if limit is not None and growth_bytes > limit:
-        return Comparison(GROWN, _beyond(text, written))
+    if written is not None and growth_bytes > parse_growth(written).allowed_bytes(base_bytes):
+        return Comparison(GROWN, f"{text}; max_growth={written!r} allows less")
+    if written is None and is_over and growth_bytes > 0:  # a test over its budget may not grow
+        return Comparison(GROWN, f"over budget at the base already, and {text}")
     if is_over:
         return Comparison(STILL_OVER, f"over budget at the base too; {text}")
     if -growth_bytes > base_bytes * _SHRUNK_SHARE:
         return Comparison(SHRUNK, text, suggested_gib=_tighter(head, head_figure))
-    return Comparison(UNCHANGED, _allowed(text, written) if growth_bytes else "")
-
-
-def _limit(allowed: Growth | None, is_over: bool, base_bytes: int) -> int | None:
-    """The growth that is allowed; None for any. A test over its budget may not grow."""
-    if allowed is not None:
-        return allowed.allowed_bytes(base_bytes)
-    return 0 if is_over else None
-
-
-def _beyond(text: str, written: str | None) -> str:
-    if written is None:
-        return f"over budget at the base already, and {text}"
-    return f"{text}; max_growth={written!r} allows less"
-
-
-def _allowed(text: str, written: str | None) -> str:
-    return f"{text}, which max_growth={written!r} allows" if written is not None else text
+    allowed = f", which max_growth={written!r} allows" if written is not None else ""
+    return Comparison(UNCHANGED, f"{text}{allowed}" if growth_bytes else "")
 
 
 def with_waiver(
@@ -155,9 +135,8 @@ def with_waiver(
         reason = f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
         return replace(known, reason="; ".join(filter(None, (known.reason, reason))))
     if waiver.has_expired(today):
-        return replace(
-            known, status=EXPIRED, reason=f"its waiver ({waiver.reason}) expired on {waiver.expires}"
-        )
+        reason = f"its waiver ({waiver.reason}) expired on {waiver.expires}"
+        return replace(known, status=EXPIRED, reason=reason)
     reason = f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})"
     return replace(known, status=WAIVED, reason=reason)
 
@@ -190,18 +169,14 @@ def _comparable(
     if not heads and not bases:
         return "neither takes memory on a GPU, which is what is compared"
     if not kinds:
-        return f"the head's figure is {_listed(heads)}, the base's is {_listed(bases)}"
-    figures = heads[kinds[0]], bases[kinds[0]]
-    return _setting_differs(head, base) or _maker_differs(head, base, facts, figures) or figures
-
-
-def _setting_differs(head: TestResult, base: TestResult) -> str:
-    ours, theirs = head.budget or Budget(), base.budget or Budget()
+        now, before = (" and ".join(figures) or "missing" for figures in (heads, bases))
+        return f"the head's figure is {now}, the base's is {before}"
     for name in ("metric", "gpus", "gpu", "named_ranks"):
-        now, before = getattr(ours, name), getattr(theirs, name)
+        now, before = (getattr(result.budget or Budget(), name) for result in (head, base))
         if now != before:
             return f"the base's {name.removeprefix('named_')} is {before!r}, the head's is {now!r}"
-    return ""
+    figures = heads[kinds[0]], bases[kinds[0]]
+    return _maker_differs(head, base, facts, figures) or figures
 
 
 def _maker_differs(
@@ -233,7 +208,3 @@ def _device_of(figure: MemoryReport) -> str:
     """The device of an estimate; reports without one are from versions that had only fake tensors."""
     name = figure.device or (FAKE if figure.kind == "traced" else "")
     return _DEVICES.get(name, "")
-
-
-def _listed(figures: Mapping[str, MemoryReport]) -> str:
-    return " and ".join(figures) if figures else "missing"

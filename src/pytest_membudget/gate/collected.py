@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import pytest
 
 from ..budgets.node_ids import nodeid_of
-from .marking import is_marked
+from .marks import is_marked
 from .selection import Selection
 from .xdist import End
 
@@ -43,7 +44,6 @@ class Collected:
             self._silent_workers += 1
             return
         self.nodeids.update(dict.fromkeys(end.collected))
-        self.only_with_cuda(end.uncollected)
         self._unmatched = end.unmatched  # once for all workers, which collect the same tests
 
     def only_with_cuda(self, nodeids: Iterable[str]) -> None:
@@ -71,3 +71,31 @@ class Collected:
         if self._silent_workers and self._unmatched is None:
             texts.append("an xdist worker ended without reporting its budgets")
         return texts
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether the session runs all tests, so that a test without a result does not exist."""
+    option = config.option
+    chosen = any(
+        getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    )
+    paths = config.args_source == config.ArgsSource.ARGS
+    return not chosen and not paths and not option.maxfail
+
+
+def requested_files(config: pytest.Config) -> list[str] | None:
+    """The files and folders on the command line; None where it names none."""
+    if config.args_source != config.ArgsSource.ARGS:
+        return None
+    start = str(config.invocation_params.dir)
+    paths = [os.path.join(start, arg.partition("::")[0]) for arg in config.args]
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))
+
+
+def lists_removed(config: pytest.Config) -> bool:
+    """Whether a test of the base that this session has not collected has been removed.
+
+    False if only single tests were requested, or those that failed last.
+    """
+    names_single_tests = any("::" in arg for arg in config.args)
+    return not names_single_tests and not getattr(config.option, "lf", False)

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from ..advice.trial import Advice
 from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
@@ -30,11 +28,32 @@ from ..worker.client.tracing import TracingEstimator
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 
 
-class Estimators(NamedTuple):
+class Estimators:
     """The estimators of one session."""
 
-    estimator: Estimator
-    measurer: Estimator
+    def __init__(self, bodies: Estimator, measurer: Estimator, settings: Settings) -> None:
+        """``bodies``: estimates tests with a body."""
+        self.bodies = bodies
+        self.measurer = measurer
+        self._defaults = settings.marker_defaults()
+
+    def estimate(self, test: MarkedTest) -> Estimate:
+        """The estimate of ``test``, with the report of the scenario that its budget names."""
+        if not test.has_body:
+            return self._formulas.estimate(test)
+        analytic: tuple[MemoryReport, ...] = ()
+        if test.budget is not None and test.budget.scenario is not None:
+            from ..scenarios.estimating import analytic_reports
+
+            analytic = analytic_reports(test.budget, Path(test.path), self._defaults)
+        estimate = self.bodies.estimate(test)
+        return replace(estimate, reports=(*estimate.reports, *analytic)) if estimate.reports else estimate
+
+    @cached_property
+    def _formulas(self) -> Estimator:
+        from ..scenarios.estimating import AnalyticEstimator
+
+        return AnalyticEstimator(self._defaults)
 
 
 #: Makes the estimators of tests with a body, from their files and what the session has collected.
@@ -63,7 +82,7 @@ def choose_estimators(
     """
     given = given_to(config, args)
     if isinstance(given, GivenEstimates):
-        estimators = Estimators(_ByKind(given, settings), given.measurer)
+        estimators = Estimators(given, given.measurer, settings)
         return EstimatorChoice(_GIVEN, lambda files, collected: estimators, is_given=True)
     order = Order(
         args=args,
@@ -83,7 +102,7 @@ def choose_estimators(
         ordered = replace(order, files=files, collected=collected)
         bodies = TracingEstimator(ordered, device, cache_for, report_folder)
         measurer = MeasuringEstimator(ordered, os.environ, card.device, card.backend)
-        return Estimators(_ByKind(bodies, settings), measurer)
+        return Estimators(bodies, measurer, settings)
 
     name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
     measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"
@@ -91,57 +110,3 @@ def choose_estimators(
     if given is not None:
         return EstimatorChoice(f"CHECKS NOTHING: measures on {card.device}; {header}", begin, is_given=True)
     return EstimatorChoice(header, begin)
-
-
-class _ByKind(Estimator):
-    """Estimates scenarios by formulas, and tests with a body by another estimator."""
-
-    def __init__(self, bodies: Estimator, settings: Settings) -> None:
-        self._bodies = bodies
-        self._settings = settings
-
-    def expect(self, test: MarkedTest) -> None:
-        if test.has_body:
-            self._bodies.expect(test)
-
-    def estimate(self, test: MarkedTest) -> Estimate:
-        if not test.has_body:
-            return self._formulas.estimate(test)
-        analytic = self._analytic(test)
-        estimate = self._bodies.estimate(test)
-        return replace(estimate, reports=(*estimate.reports, *analytic)) if estimate.reports else estimate
-
-    def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
-        return self._bodies.advise(test, estimate, say) if test.has_body else None
-
-    @property
-    def trouble(self) -> str:
-        return self._bodies.trouble
-
-    @property
-    def not_cached(self) -> dict[str, str]:
-        return self._bodies.not_cached
-
-    def collect(self, files: Sequence[str]) -> None:
-        self._bodies.collect(files)
-
-    @property
-    def uncollected(self) -> list[str]:
-        return self._bodies.uncollected
-
-    def close(self) -> None:
-        self._bodies.close()
-
-    @cached_property
-    def _formulas(self) -> Estimator:
-        from ..scenarios.estimating import AnalyticEstimator
-
-        return AnalyticEstimator(self._settings.marker_defaults())
-
-    def _analytic(self, test: MarkedTest) -> tuple[MemoryReport, ...]:
-        """The report of the scenario that the budget names; empty if it names none."""
-        if test.budget is None or test.budget.scenario is None:
-            return ()
-        from ..scenarios.estimating import analytic_reports
-
-        return analytic_reports(test.budget, Path(test.path), self._settings.marker_defaults())

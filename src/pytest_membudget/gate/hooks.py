@@ -12,9 +12,8 @@ import pytest
 from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
-from ..comparison.base.head_run import is_whole, lists_removed, requested_files
 from ..comparison.base.source import Invocation
-from ..comparison.comparing import Comparing, ComparisonPlan
+from ..comparison.comparing import Comparing, Source
 from ..errors import UsageMistake
 from ..lock.locking import Locking
 from ..names import MARKER
@@ -22,11 +21,10 @@ from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
 from ..results.test_result import TestResult
-from .collected import Collected
+from .collected import Collected, is_whole, lists_removed, requested_files
 from .estimators import choose_estimators
-from .marking import is_marked
+from .marks import is_marked, unchecked_text
 from .progress import ProgressLine
-from .pytest_marks import unchecked_text
 from .selection import Selection
 from .session import BudgetSession
 from .summary import Summary
@@ -64,10 +62,10 @@ class Gate:
         settings: Settings,
         selection: Selection,
         report_folder: str | None,
-        plan: ComparisonPlan,
+        source: Source | None,
         locking: Locking,
     ) -> None:
-        """``selection``: marks tests that have no mark. ``plan``: what results are compared with.
+        """``selection``: marks tests that have no mark. ``source``: what results are compared with.
 
         Raises ``UsageMistake`` if the requested device is not available.
         """
@@ -80,7 +78,8 @@ class Gate:
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
         self._choice = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
         self._comparing = Comparing(
-            plan,
+            source,
+            settings.waivers,
             Invocation(start.args, start.dir, str(config.rootpath)),
             settings.timeout,
             shared=start.base,
@@ -98,9 +97,11 @@ class Gate:
 
     def pytest_report_header(self) -> list[str]:
         """The lines in the header: device, card and options."""
-        base = self._comparing.plan.shown
+        base = self._comparing.source
         strict = "; strict: what is not checked fails" if self._settings.strict else ""
-        header = f"membudget: {self._choice.header}{strict}" + (base and f"; compares with {base}")
+        header = f"membudget: {self._choice.header}{strict}" + (
+            f"; compares with {base.shown}" if base is not None else ""
+        )
         return [*folded([header], self._config.get_terminal_writer().fullwidth)]
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -266,9 +267,12 @@ class Gate:
         end = end_of(node)
         self._collected.add_worker(end)
         if end is not None:
-            self.results.plan(end.planned)
-            self._summary.add_cache_trouble(end.cache_trouble)
-            self._summary.add_not_cached(end.not_cached)
+            self._add(end)
+
+    def _add(self, end: End) -> None:
+        self.results.plan(end.planned)
+        self._summary.add_not_cached(end.cache_trouble, end.not_cached)
+        self._collected.only_with_cuda(end.uncollected)
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -278,21 +282,11 @@ class Gate:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Close the workers, fail budgets without a result, and write the report."""
         self.end_workers()
+        end = self._session.end(self._collected)
         if self._is_worker:
-            own = self._session
-            end = End(
-                self.results.planned(),
-                list(self._collected.nodeids),
-                own.cache_trouble,
-                own.not_cached,
-                own.uncollected,
-                self._collected.unmatched,
-            )
             send_end(self._config, end)
             return
-        self._summary.add_cache_trouble(self._session.cache_trouble)
-        self._summary.add_not_cached(self._session.not_cached)
-        self._collected.only_with_cuda(self._session.uncollected)
+        self._add(end)
         self._refuse_forgotten(session)
         compared = self._comparing.session(
             self.results.in_order(),

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from ..budgets.limits import limit_of
+from ..budgets.budget import limit_of
 from ..budgets.marked_test import MarkedTest
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
@@ -17,17 +17,18 @@ from ..budgets.verdict import ERROR, NO_MEMORY, NOTHING_ALLOCATED, OVER, SKIPPED
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
 from ..estimates.estimate import Estimate, without_figure
-from ..estimates.estimator import Estimator, NotEstimated
+from ..estimates.estimator import NotEstimated
 from ..lock.locking import Locking
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.lock import GROWN as LOCK_GROWN
 from ..results.test_result import TestResult, with_measurement
+from .collected import Collected
 from .estimators import Begin, Estimators
-from .marking import has_body, is_marked, marked_test, unreadable
-from .pytest_marks import expects_failure, skip_reason, unchecked_text
+from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
 from .session_results import SessionResults
 from .test_reports import error_for, may_be_expected
+from .xdist import End
 
 #: Called before each estimate with its number, the number of estimates, and the test.
 Progress = Callable[[int, int, str], None]
@@ -42,13 +43,7 @@ _RESULT = pytest.StashKey[TestResult]()
 class BudgetSession:
     """The marked tests of one session and their results."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        begin: Begin,
-        comparing: Comparing,
-        locking: Locking,
-    ) -> None:
+    def __init__(self, settings: Settings, begin: Begin, comparing: Comparing, locking: Locking) -> None:
         """``begin``: makes the estimators."""
         self._settings = settings
         self._begin = begin
@@ -83,7 +78,7 @@ class BudgetSession:
     def look_for_hidden(self) -> None:
         """Let a worker, which has CUDA, collect files that name the marker and have no marked test here."""
         if self._hiding:
-            self._estimator.collect(self._hiding)
+            self._known.bodies.collect(self._hiding)
 
     def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
         """Estimate ``items`` in order, several at once if the machine has room."""
@@ -92,7 +87,7 @@ class BudgetSession:
             progress(number, len(items), item.nodeid)
             result = self.result_of(item)
             # with a base the comparison comes first: growth needs no advice
-            if not self._comparing.plan.is_on and self._comparing.compare(result).exceeds:
+            if self._comparing.source is None and self._comparing.compare(result).exceeds:
                 trying = partial(progress, number, len(items))
                 result = item.stash[_RESULT] = self._advised(item, result, trying)
             self.results.estimated(result)
@@ -144,7 +139,7 @@ class BudgetSession:
         if self._settings.measure == OFF:
             return replace(result, not_measured="switched off")
         try:
-            found = self._measurer.estimate(test)
+            found = self._known.measurer.estimate(test)
         except NotEstimated as reason:
             missing = replace(result, not_measured=str(reason))
             if self._settings.measure != REQUIRE:
@@ -168,8 +163,11 @@ class BudgetSession:
         if estimate is None or result.measurements or expects_failure(item, BudgetExceeded):
             return result
         test = marked_test(item, self._settings)
+        if not test.has_body:
+            return result
         with suppress(MembudgetError):  # the failure says what it is without advice
-            advice = self._estimator.advise(test, estimate, lambda name: trying(f"{item.nodeid} ({name})"))
+            bodies = self._known.bodies
+            advice = bodies.advise(test, estimate, lambda name: trying(f"{item.nodeid} ({name})"))
             return replace(result, advice=advice)
         return result
 
@@ -185,44 +183,38 @@ class BudgetSession:
             test = marked_test(item, self._settings)
             with suppress(Exception):  # its result has the reason
                 if test.budget is not None:
-                    self._estimator.expect(test)
+                    self._known.bodies.expect(test)
 
     @property
-    def _estimator(self) -> Estimator:
+    def _known(self) -> Estimators:
         assert self._estimators is not None  # tests are planned before any is estimated
-        return self._estimators.estimator
+        return self._estimators
 
-    @property
-    def _measurer(self) -> Estimator:
-        assert self._estimators is not None
-        return self._estimators.measurer
-
-    @property
-    def uncollected(self) -> list[str]:
-        """Tests with budgets that are collected only where CUDA is available."""
-        return self._estimators.estimator.uncollected if self._estimators is not None else []
+    def end(self, collected: Collected) -> End:
+        """What this process reports when it ends."""
+        end = End(self.results.planned(), [*collected.nodeids], collected.unmatched)
+        if self._estimators is None:
+            return end
+        bodies = self._estimators.bodies
+        return replace(
+            end,
+            cache_trouble=bodies.trouble,
+            not_cached=bodies.not_cached,
+            uncollected=bodies.uncollected,
+        )
 
     def close(self) -> None:
         """End the workers."""
-        for estimator in self._estimators or ():
-            estimator.close()
-
-    @property
-    def cache_trouble(self) -> str:
-        """Why estimates could not be kept; empty if they could."""
-        return self._estimator.trouble if self._estimators is not None else ""
-
-    @property
-    def not_cached(self) -> dict[str, str]:
-        """Why single estimates cannot be cached, by node id."""
-        return self._estimator.not_cached if self._estimators is not None else {}
+        if self._estimators is not None:
+            self._estimators.bodies.close()
+            self._estimators.measurer.close()
 
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)
         if test.mistake:
             return _result(test, without_figure(test.mistake))
         try:
-            return _result(test, _skipped_without_memory(test, self._estimator.estimate(test)))
+            return _result(test, _skipped_without_memory(test, self._known.estimate(test)))
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"
         except Exception as error:  # a value that cannot be compared (an array); it must not end the session

@@ -34,13 +34,10 @@ class Summary:
         notices = [(text, is_bad) for text in texts]
         self._notices += [notice for notice in notices if notice not in self._notices]
 
-    def add_cache_trouble(self, trouble: str) -> None:
-        """Report why estimates could not be cached; of several xdist workers, one reports it."""
+    def add_not_cached(self, trouble: str, reasons: Mapping[str, str]) -> None:
+        """Report why no estimates could be cached, once for all processes, and why single ones cannot."""
         if trouble:
             self.add(f"membudget: estimates could not be kept for later sessions: {trouble}")
-
-    def add_not_cached(self, reasons: Mapping[str, str]) -> None:
-        """Report which tests cannot be cached, and why."""
         self._not_cached.update(reasons)
 
     def print_without_terminal(self) -> None:

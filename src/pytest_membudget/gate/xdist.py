@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pytest
@@ -25,20 +25,20 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What a worker sends to its controller at its end."""
+    """What a process reports at its end; a worker sends it to its controller."""
 
     planned: list[str]
     """Node ids of the tests with budgets that were to run."""
     collected: list[str]
     """All tests with budgets, deselected ones included."""
-    cache_trouble: str
-    """Why estimates could not be kept; empty if they could."""
-    not_cached: dict[str, str]
-    """Why single estimates cannot be cached, by node id."""
-    uncollected: list[str]
-    """Tests with budgets that are collected only where CUDA is available."""
     unmatched: list[str]
     """Patterns of ``[tool.membudget] tests`` that match no test."""
+    cache_trouble: str = ""
+    """Why estimates could not be kept; empty if they could."""
+    not_cached: dict[str, str] = field(default_factory=dict)
+    """Why single estimates cannot be cached, by node id."""
+    uncollected: list[str] = field(default_factory=list)
+    """Tests with budgets that are collected only where CUDA is available."""
 
 
 def is_worker(config: pytest.Config) -> bool:

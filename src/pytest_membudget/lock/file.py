@@ -16,8 +16,7 @@ from ..errors import UsageMistake
 from ..results.lock import LOCK_FILE, UPDATE_COMMAND, LockEntry
 from ..units import KIB, gib_text
 from ..user_input.fields import table_of
-from ..user_input.mistakes import UNREADABLE, Mistakes, no_such
-from ..user_input.nodes import Node
+from ..user_input.nodes import UNREADABLE, Mistakes, Node, no_such
 from ..user_input.yaml_nodes import read_yaml
 
 VERSION: Final = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..budgets.growth import Growth
+from ..budgets.budget import Growth
 from ..budgets.settings import DEFAULT_GPU
 from ..budgets.verdict import UNSET, WITHIN
 from ..memory_report import MemoryReport

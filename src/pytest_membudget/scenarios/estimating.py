@@ -11,8 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..budgets.budget import Budget
-from ..budgets.limits import capacity_of, limit_of
+from ..budgets.budget import Budget, capacity_of, limit_of
 from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, OVER, Verdict, judge
 from ..errors import MembudgetError, UsageMistake
@@ -25,7 +24,7 @@ from ..formulas.knobs import knobs_for, largest_micro_batch, lines_of
 from ..hardware.machines import GPUS_A_MACHINE, fullest_machine
 from ..memory_report import MemoryReport
 from ..units import gib_text
-from ..user_input.mistakes import nearest
+from ..user_input.nodes import nearest
 from .grid import points_of
 from .items import ScenarioTest
 from .jobs import Scenario, read_scenario

@@ -8,8 +8,7 @@ from itertools import product
 
 from ..user_input.fields import Table, unknown_field
 from ..user_input.kinds import TABLE, Composed, Value
-from ..user_input.mistakes import Mistakes
-from ..user_input.nodes import Node
+from ..user_input.nodes import Mistakes, Node
 from .parts import GRID
 from .reading import Entry, over
 from .schema import NOT_IN_A_GRID

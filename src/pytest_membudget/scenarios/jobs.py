@@ -15,7 +15,7 @@ from ..errors import MembudgetError, UsageMistake
 from ..formulas.job import Adapter, Degrees, Generation, Job
 from ..kernels.cublas import cublas_workspace_bytes
 from ..user_input.fields import read_fields
-from ..user_input.mistakes import Mistakes
+from ..user_input.nodes import Mistakes
 from .bases import base_of
 from .models import model_of
 from .reading import Entry, Written

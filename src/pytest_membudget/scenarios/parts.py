@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args, get_origin, get_type_hints
 
 from ..formulas.job import Adapter, Checkpointing, DataParallel, Generation, Loss, Optimizer, Precision
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import FLAG, TABLE, choice, list_of, number, text, text_or_table, whole
-from ..user_input.mistakes import Kind
+from ..user_input.nodes import Kind
 
 #: Number types by the name that scenario files use.
 NUMBER_TYPES: Final = ("fp32", "bf16", "fp16", "fp8")
@@ -36,26 +36,22 @@ class FieldsOf:
     """Makes fields of a scenario file of the fields of ``description``, a dataclass, by their types."""
 
     description: type
+    example: int = 1
 
     def __call__(
-        self,
-        name: str,
-        doc: str,
-        default: str | None = None,
-        *,
-        kind: Kind | None = None,
-        example: int = 1,
-        also_called: tuple[str, ...] = (),
+        self, name: str, doc: str, default: str | None = None, *, kind: Kind | None = None, example: int = 0
     ) -> Field:
         """The field ``name``: without ``default`` the dataclass's, without ``kind`` that of its type."""
         if default is None:
-            default = _shown(self.description.__dataclass_fields__[name].default)  # type: ignore[attr-defined]
-        return Field(name, kind or self.kind(name, example), doc, default, also_called=also_called)
+            own = self.description.__dataclass_fields__[name].default  # type: ignore[attr-defined]
+            default = str(own).lower() if isinstance(own, bool) else str(own)
+        return Field(name, kind or self._kind(name, example or self.example), doc, default)
 
-    def kind(self, name: str, example: int = 1) -> Kind:
+    def _kind(self, name: str, example: int) -> Kind:
         """The kind of the field ``name`` by its type, without None; a text is a number type."""
         hint = get_type_hints(self.description)[name]
-        [hint] = [part for part in get_args(hint) if part is not type(None)] if _is_union(hint) else [hint]
+        if type(None) in get_args(hint):
+            [hint] = [part for part in get_args(hint) if part is not type(None)]
         if get_origin(hint) is Literal:
             return choice(get_args(hint))
         if hint is int:
@@ -66,20 +62,11 @@ class FieldsOf:
         return choice(NUMBER_TYPES)
 
 
-def _is_union(hint: Any) -> bool:
-    return type(None) in get_args(hint)
-
-
-def _shown(default: object) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default)
-
-
 _MODEL_SOURCES: Final = (
     Field(
         "config",
         text_or_table("configs/llama-3-8b.json"),
         "A Hugging Face `config.json`: its path (or its folder's) from this file, or its content.",
-        also_called=("config_json", "path", "hf"),
     ),
     Field(
         "megatron",
@@ -104,8 +91,10 @@ _TEACHER_TYPE: Final = Field(
     "type", choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type"
 )
 
-MODEL: Final = Table(_MODEL_SOURCES, main="config", one_of=_SOURCES, is_whole=True)
-TEACHER: Final = Table((*_MODEL_SOURCES, _TEACHER_TYPE), main="config", one_of=_SOURCES, is_whole=True)
+MODEL: Final = Table(
+    _MODEL_SOURCES, "config", _SOURCES, is_whole=True, also_called={"config": "config_json path hf"}
+)
+TEACHER: Final = replace(MODEL, fields=(*_MODEL_SOURCES, _TEACHER_TYPE))
 
 _adapter = FieldsOf(Adapter)
 METHOD: Final = Table(
@@ -116,36 +105,33 @@ METHOD: Final = Table(
             "`full`: every parameter is trained. `lora`, `dora`: adapters on a frozen base. `qlora`: LoRA on "
             "a quantised base.",
             required=True,
-            also_called=("name",),
         ),
-        _adapter("rank", "Rank of the adapters (`r`).", "", example=16, also_called=("r", "lora_rank")),
+        _adapter("rank", "Rank of the adapters (`r`).", "", example=16),
         _adapter(
             "targets",
             "Ends of the adapted linears' names, as `[q_proj, v_proj]`, or `all-linear`: all but the head.",
             "",
             kind=list_of(text("q_proj")),
-            also_called=("target_modules",),
         ),
         _adapter(
             "base",
             "How the frozen linears are stored; `nf4-double` has its scales quantised too.",
             "`nf4` with qlora, else the model's number type",
-            also_called=("quantization", "quant_type"),
         ),
         Field("type", choice(NUMBER_TYPES), "Number type of the adapters.", "fp32, to which peft casts them"),
         _adapter(
-            "casts_rest",
-            "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32.",
+            "casts_rest", "peft's `prepare_model_for_kbit_training`: what is not quantised becomes fp32."
         ),
-        _adapter(
-            "dropout",
-            "On the adapters' input.",
-            "0",
-            kind=number(0.05, is_included=True, below=1),
-            also_called=("lora_dropout",),
-        ),
+        _adapter("dropout", "On the adapters' input.", "0", kind=number(0.05, is_included=True, below=1)),
     ),
     main="kind",
+    also_called={
+        "kind": "name",
+        "rank": "r lora_rank",
+        "targets": "target_modules",
+        "base": "quantization quant_type",
+        "dropout": "lora_dropout",
+    },
 )
 
 _optimizer = FieldsOf(Optimizer)
@@ -169,7 +155,7 @@ OPTIMIZER: Final = Table(
         _optimizer("nesterov", "Of SGD and Muon.", "the optimizer's own: Muon's is true, SGD's false"),
         _optimizer("centered", "Of RMSprop."),
         _optimizer("has_first_moment", "Adafactor with `beta1`."),
-        _optimizer("keeps_master", "A copy of the parameters in fp32.", also_called=("master_weights",)),
+        _optimizer("keeps_master", "A copy of the parameters in fp32."),
         _optimizer(
             "has_l2",
             "Weight decay by way of the gradients (of SGD, Adam and others), which takes temporaries.",
@@ -187,6 +173,7 @@ OPTIMIZER: Final = Table(
         _optimizer("clips_gradients", "`clip_grad_norm_` before the step."),
     ),
     main="name",
+    also_called={"keeps_master": "master_weights"},
 )
 
 _precision = FieldsOf(Precision)
@@ -247,9 +234,7 @@ DATA_PARALLEL: Final = Table(
             "What the data-parallel ranks share out; `zero1`, `zero2`, `zero3` with DeepSpeed's meaning.",
         ),
         _data_parallel(
-            "reshards_after_forward",
-            "Gathered parameters are freed between forward and backward.",
-            also_called=("reshard_after_forward", "fsdp_reshard_after_forward"),
+            "reshards_after_forward", "Gathered parameters are freed between forward and backward."
         ),
         _data_parallel(
             "keeps_last_layer",
@@ -261,31 +246,24 @@ DATA_PARALLEL: Final = Table(
             "in the root, whole from the start of forward to the end of backward.",
             "false; true with the implementation torchtitan",
         ),
-        _data_parallel(
-            "bucket_mib",
-            "DDP's `bucket_cap_mb`.",
-            "25",
-            kind=number(25, unit="MiB"),
-            also_called=("bucket_cap_mb",),
-        ),
+        _data_parallel("bucket_mib", "DDP's `bucket_cap_mb`.", "25", kind=number(25, unit="MiB")),
         _data_parallel("gradient_as_bucket_view", "As DDP has it."),
     ),
     main="kind",
+    also_called={
+        "reshards_after_forward": "reshard_after_forward fsdp_reshard_after_forward",
+        "bucket_mib": "bucket_cap_mb",
+    },
 )
 
 _generation = FieldsOf(Generation)
 GENERATE: Final = Table(
     (
         Field("prompt", whole(example=2048), "Tokens of the prompt.", required=True),
-        Field(
-            "new_tokens",
-            whole(example=256),
-            "Tokens generated after it.",
-            required=True,
-            also_called=("max_new_tokens",),
-        ),
+        Field("new_tokens", whole(example=256), "Tokens generated after it.", required=True),
         _generation("cache", "The KV cache: grown by concatenation, allocated whole, in blocks, or none."),
         _generation("cache_type", "Its number type.", "the compute type"),
         _generation("block_tokens", "Tokens of a block of a paged cache.", example=16),
-    )
+    ),
+    also_called={"new_tokens": "max_new_tokens"},
 )

@@ -8,6 +8,7 @@ pytest_membudget.scenarios.schema`` writes the JSON Schema.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -32,7 +33,7 @@ from .parts import (
 from .scripts.fields import SCRIPT
 
 _job = FieldsOf(Job)
-_degree = FieldsOf(Degrees)
+_degree = FieldsOf(Degrees, example=8)
 
 
 def _shared(*names: str) -> tuple[Field, ...]:
@@ -40,17 +41,32 @@ def _shared(*names: str) -> tuple[Field, ...]:
     return tuple(ARGUMENTS.by_name[name] for name in names)
 
 
+#: Fields with their names in other tools: see ``Table``.
+_ALSO_CALLED: Final = {
+    "gpus": "world_size num_gpus n_gpus",
+    "attention": "attn_implementation",
+    "checkpointing": "activation_checkpoint activation_checkpointing gradient_checkpointing recompute",
+    "micro_batch": "batch_size batch micro_batch_size local_batch_size per_device_train_batch_size",
+    "sequence": "seq_len seq_length sequence_length max_seq_len context",
+    "accumulation": "gradient_accumulation_steps grad_accum microbatches",
+    "offload": "cpu_offload",
+    "compiled": "compile",
+    "generate": "generation inference",
+    "data_parallel_replicate_degree": "dp_replicate",
+    "data_parallel_shard_degree": "dp dp_shard fsdp data_parallel_degree",
+    "tensor_parallel_degree": "tp tensor_model_parallel_size tensor_parallel",
+    "context_parallel_degree": "cp context_parallel_size",
+    "pipeline_parallel_degree": "pp pipeline_model_parallel_size stages",
+    "expert_parallel_degree": "ep expert_model_parallel_size",
+    "expert_tensor_parallel_degree": "etp expert_tensor_parallel_size",
+}
 #: Groups of fields, in the order of the docs.
 GROUPS: Final[dict[str, tuple[Field, ...]]] = {
     "The budget": (
         NAME,
         *_shared("gib", "gpu"),
         Field(
-            "gpus",
-            whole(example=8),
-            "How many GPUs there are: the product of the degrees.",
-            "that product",
-            also_called=("world_size", "num_gpus", "n_gpus"),
+            "gpus", whole(example=8), "How many GPUs there are: the product of the degrees.", "that product"
         ),
         *_shared("metric", "components", "host_gib", "reason"),
     ),
@@ -69,7 +85,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "`{decoder-first-pipeline-num-layers: 3, use-distributed-optimizer: true}`.",
             "`{bf16: true, use-distributed-optimizer: true}`",
         ),
-        _job("attention", "The attention kernel.", also_called=("attn_implementation",)),
+        _job("attention", "The attention kernel."),
     ),
     "The step": (
         Field("method", METHOD, "What is trained.", "full"),
@@ -86,48 +102,17 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "bf16; torchtitan: fp32 parameters, computed in bf16; megatron: bf16, with fp32 gradients and "
             "copies",
         ),
-        Field(
-            "checkpointing",
-            CHECKPOINTING,
-            "What is recomputed in backward.",
-            "none",
-            also_called=(
-                *("activation_checkpoint", "activation_checkpointing", "gradient_checkpointing", "recompute"),
-            ),
-        ),
-        _job(
-            "micro_batch",
-            "Sequences a data-parallel rank and micro-batch.",
-            also_called=(
-                *("batch_size", "batch", "micro_batch_size", "local_batch_size"),
-                "per_device_train_batch_size",
-            ),
-        ),
-        _job(
-            "sequence",
-            "Tokens of one sequence, before context parallelism splits it.",
-            example=4096,
-            also_called=("seq_len", "seq_length", "sequence_length", "max_seq_len", "context"),
-        ),
+        Field("checkpointing", CHECKPOINTING, "What is recomputed in backward.", "none"),
+        _job("micro_batch", "Sequences a data-parallel rank and micro-batch."),
+        _job("sequence", "Tokens of one sequence, before context parallelism splits it.", example=4096),
         _job("source_sequence", "Tokens of an encoder's input.", "as `sequence`", example=512),
-        _job(
-            "accumulation",
-            "Micro-batches a step; with pipeline stages those of the schedule.",
-            example=8,
-            also_called=("gradient_accumulation_steps", "grad_accum", "microbatches"),
-        ),
+        _job("accumulation", "Micro-batches a step; with pipeline stages those of the schedule.", example=8),
         Field("loss", LOSS, "The head's logits and the loss.", "full"),
-        Field(
-            "offload",
-            list_of(choice(get_args(Offload))),
-            "What lies in the host's memory.",
-            also_called=("cpu_offload",),
-        ),
+        Field("offload", list_of(choice(get_args(Offload))), "What lies in the host's memory."),
         Field(
             "compiled",
             list_of(choice(get_args(Compiled))),
             "What `torch.compile` is given: pointwise chains between products are fused, and not kept.",
-            also_called=("compile",),
         ),
         _job("zeroes_to_none", "`zero_grad(set_to_none=True)`.", "true, as torch has it"),
         _job(
@@ -141,58 +126,24 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "Environment variables of the job, as `{PYTORCH_ALLOC_CONF: 'expandable_segments:True', "
             "CUBLAS_WORKSPACE_CONFIG: ':4096:8'}`; those of the session are not read.",
         ),
-        Field(
-            "generate",
-            GENERATE,
-            "Inference in training's place: a prompt, then tokens one by one.",
-            also_called=("generation", "inference"),
-        ),
+        Field("generate", GENERATE, "Inference in training's place: a prompt, then tokens one by one."),
     ),
     "The GPUs": (
-        _degree(
-            "data_parallel_replicate_degree",
-            "Copies of the sharded model (HSDP), or DDP's ranks.",
-            example=8,
-            also_called=("dp_replicate",),
-        ),
+        _degree("data_parallel_replicate_degree", "Copies of the sharded model (HSDP), or DDP's ranks."),
         _degree(
             "data_parallel_shard_degree",
             "Ranks that share out a model; -1: the GPUs that the other degrees leave.",
             "-1 where `gpus` is written (with DDP, for the replicas), else 1",
             kind=whole(example=8, also=(-1,)),
-            also_called=("dp", "dp_shard", "fsdp", "data_parallel_degree"),
         ),
-        _degree(
-            "tensor_parallel_degree",
-            "Ranks that split each layer.",
-            example=8,
-            also_called=("tp", "tensor_model_parallel_size", "tensor_parallel"),
-        ),
-        _degree(
-            "context_parallel_degree",
-            "Ranks that split each sequence.",
-            example=8,
-            also_called=("cp", "context_parallel_size"),
-        ),
-        _degree(
-            "pipeline_parallel_degree",
-            "Ranks that split the layers.",
-            example=8,
-            also_called=("pp", "pipeline_model_parallel_size", "stages"),
-        ),
+        _degree("tensor_parallel_degree", "Ranks that split each layer."),
+        _degree("context_parallel_degree", "Ranks that split each sequence."),
+        _degree("pipeline_parallel_degree", "Ranks that split the layers."),
         _degree(
             "expert_parallel_degree",
             "Of the data and context parallel ranks, how many share out the experts: no factor of `gpus`.",
-            example=8,
-            also_called=("ep", "expert_model_parallel_size"),
         ),
-        _degree(
-            "expert_tensor_parallel_degree",
-            "Ranks that split each expert.",
-            "`tensor_parallel_degree`",
-            example=8,
-            also_called=("etp", "expert_tensor_parallel_size"),
-        ),
+        _degree("expert_tensor_parallel_degree", "Ranks that split each expert.", "`tensor_parallel_degree`"),
         _degree("sequence_parallel", "Norms and dropouts work on their part of a sequence."),
         _degree("pipeline_parallel_schedule", "The order of micro-batches."),
         _degree("virtual_stages", "Model chunks a rank, with the interleaved schedule.", example=2),
@@ -212,9 +163,9 @@ NOT_IN_A_GRID: Final = ("name", "grid")
 #: What each entry says itself.
 NOT_IN_DEFAULTS: Final = ("name", "script")
 
-SCENARIO: Final = Table(_ALL)
+SCENARIO: Final = Table(_ALL, also_called={**ARGUMENTS.also_called, **_ALSO_CALLED})
 """One test: a budget whose grid is expanded."""
-BUDGET: Final = Table((*_ALL, GRID))
+BUDGET: Final = replace(SCENARIO, fields=(*_ALL, GRID))
 """One entry of ``budgets:``."""
 
 JSON_SCHEMA: Final = Path(__file__).with_name("membudget.schema.json")
@@ -242,11 +193,7 @@ def scenario_schema() -> dict[str, Any]:
                 "description": "Each is a test, or one test for each point of its grid.",
                 "type": "array",
                 "minItems": 1,
-                "items": {
-                    "if": {"required": ["script"]},
-                    "then": _entry(script),
-                    "else": _entry(scenario),
-                },
+                "items": {"if": {"required": ["script"]}, "then": _entry(script), "else": _entry(scenario)},
             },
         },
         "required": ["budgets"],

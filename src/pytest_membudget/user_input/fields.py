@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
-from .mistakes import UNREADABLE, Kind, Mistakes, no_such
-from .nodes import Node
+from .nodes import UNREADABLE, Kind, Mistakes, Node, no_such
 
 #: The key of a dataclass field's metadata that has its ``Field``.
 _FIELD: Final = "user_input"
@@ -26,8 +25,6 @@ class Field:
     default: str = ""
     """The default in words; empty for none."""
     required: bool = False
-    also_called: tuple[str, ...] = ()
-    """Names in other tools; used for hints only, not accepted."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -36,9 +33,7 @@ class Field:
         return {"description": f"{self.doc}{default}", "anyOf": [self.kind.schema, {"type": "null"}]}
 
 
-def described(
-    kind: Kind, doc: str, *, without: str = "", also_called: tuple[str, ...] = (), **more: Any
-) -> Any:
+def described(kind: Kind, doc: str, *, without: str = "", **more: Any) -> Any:
     """A field of a dataclass that users write. ``more`` is what ``dataclasses.field`` takes.
 
     ``without``: the default in words; if it is not given, the field's default value.
@@ -46,14 +41,14 @@ def described(
     default = more.get("default")
     shown = without or ("" if default is None else str(default))
     required = not {"default", "default_factory"} & more.keys()
-    return field(metadata={_FIELD: Field("", kind, doc, shown, required, also_called)}, **more)
+    return field(metadata={_FIELD: Field("", kind, doc, shown, required)}, **more)
 
 
-def table_of(described_class: type, what: str) -> Table:
-    """The table of a dataclass's ``described`` fields; ``what``: how messages call a field."""
+def table_of(described_class: type, what: str, also_called: Mapping[str, str] | None = None) -> Table:
+    """The table of a dataclass's ``described`` fields; see ``Table``."""
     own = {one.name: one.metadata.get(_FIELD) for one in dataclasses.fields(described_class)}
     fields = tuple(dataclasses.replace(one, name=name) for name, one in own.items() if one is not None)
-    return Table(fields, what=what)
+    return Table(fields, what=what, also_called=also_called or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +63,8 @@ class Table:
     """Whether a written table replaces the default's table; otherwise their keys are merged."""
     what: str = "field"
     """What messages call one of its fields."""
+    also_called: Mapping[str, str] = field(default_factory=dict)
+    """Fields with their names in other tools, separated by spaces: for hints only, they are not accepted."""
     by_name: Mapping[str, Field] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -140,7 +137,7 @@ def read_fields(
 
 def unknown_field(table: Table, name: str, prefix: str = "") -> str:
     """The message for a key that is no field of ``table``."""
-    for one in table.fields:
-        if name in one.also_called:
-            return f"there is no {table.what} {prefix}{name}; did you mean {prefix}{one.name}?"
+    for own, others in table.also_called.items():
+        if name in others.split():
+            return f"there is no {table.what} {prefix}{name}; did you mean {prefix}{own}?"
     return no_such(name, tuple(table.by_name), prefix.rstrip("."), table.what)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import UsageMistake
-from .mistakes import UNREADABLE, Kind, Mistakes, nearest, no_such
-from .nodes import Node
+from .nodes import UNREADABLE, Kind, Mistakes, Node, nearest, no_such
 
 _A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 

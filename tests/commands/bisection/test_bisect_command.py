@@ -3,15 +3,15 @@
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import pytest_membudget
-from pytest_membudget.budgets.growth import parse_growth
+from pytest_membudget.budgets.budget import parse_growth
 from pytest_membudget.commands.bisect import command, releases
 from pytest_membudget.commands.bisect.command import Bisection
+from pytest_membudget.commands.bisect.points import Points
 from pytest_membudget.commands.bisect.releases import releases_between
 from pytest_membudget.commands.main import main
 from pytest_membudget.errors import UsageMistake
@@ -23,16 +23,11 @@ SOURCES = Path(pytest_membudget.__file__).parent.parent
 MIB = 2**20
 
 
-@dataclass
-class GivenPoints:
-    names: list
-    what: str = "commit"
-
-    @contextmanager
-    def base(self, number):
-        if self.names[number] == "broken":
-            raise OSError("it cannot be installed")
-        yield self.names[number]
+@contextmanager
+def base_of(name):
+    if name == "broken":
+        raise OSError("it cannot be installed")
+    yield name
 
 
 @pytest.fixture
@@ -52,7 +47,10 @@ def bisected(monkeypatch):
             return Document(tuple(_rows(given if isinstance(given, dict) else {"t": given})))
 
         monkeypatch.setattr(command, "report_of_session", session)
-        bisection = Bisection(GivenPoints([*figures]), ["t.py"], parse_growth(tolerance), lines.append)
+        names = [*figures]
+        points = Points("commit", names, lambda number: base_of(names[number]))
+        monkeypatch.setattr(command, "print_lines", lines.extend)
+        bisection = Bisection(points, ["t.py"], parse_growth(tolerance))
         return bisection.run(), lines, tried
 
     return run
@@ -149,7 +147,7 @@ def pip(monkeypatch):
 
 def test_releases_are_ordered_as_versions_are(pip):
     assert list(releases_between("a==1.9", "a==2.0").names) == ["a 1.9", "a 1.10", "a 2.0"]
-    assert list(releases_between("a==2.0", "a==1.9").versions) == ["2.0", "1.10", "1.9"]
+    assert list(releases_between("a==2.0", "a==1.9").names) == ["a 2.0", "a 1.10", "a 1.9"]
 
 
 @pytest.mark.parametrize(

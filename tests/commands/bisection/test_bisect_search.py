@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pytest_membudget.commands.bisect.search import Found, first_bad
+from pytest_membudget.commands.bisect.points import Found, first_bad
 
 
 def searched(states):

@@ -12,7 +12,7 @@ from pytest_membudget.comparison.base.environment_source import (
     EnvironmentSource,
     find_environment,
 )
-from pytest_membudget.comparison.base.source import Invocation
+from pytest_membudget.comparison.base.source import Head, Invocation
 from pytest_membudget.errors import UsageMistake
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
@@ -99,7 +99,7 @@ def test_the_process_has_this_package_the_checkout_and_nothing_else_of_the_heads
     checkout = tmp_path / "checkout"
     monkeypatch.setattr(sys, "path", ["/head/site-packages", str(checkout / "src")])
     source = EnvironmentSource("python:p", "/p", "3.12.1", ("/other/lib",), checkout)
-    head = {"roots": [str(checkout / "lib")], "files": None}
+    head = Head([], [], [str(checkout / "lib")])
 
     start = source.prepare(tmp_path, Invocation(["-q"], "/started/in", "/root"), head)
 
@@ -117,6 +117,6 @@ def test_without_a_cache_the_package_is_linked_in_the_sessions_folder(tmp_path, 
     monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(tmp_path / "cache"))
     source = EnvironmentSource("python:p", "/p", "3.12.1", (), tmp_path)
 
-    start = source.prepare(tmp_path, Invocation([], "", ""), {"roots": [], "files": None})
+    start = source.prepare(tmp_path, Invocation([], "", ""), Head([], [], []))
 
     assert start.import_path[0] == str(tmp_path / "package")

@@ -1,5 +1,6 @@
 """The folder of the base's run: who waits is answered or told why not, and waits for no dead process."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from pytest_membudget.comparison.base.exchange import Exchange
+from pytest_membudget.comparison.base.source import Head
 
 
 @pytest.fixture
@@ -16,8 +18,8 @@ def exchange(tmp_path):
 
 def test_what_is_written_is_read(exchange):
     assert exchange.head() is None
-    exchange.write_head({"selected": ["a"]})
-    assert exchange.head() == {"selected": ["a"]}
+    exchange.write_head(Head(["a"], ["a", "b"], []))
+    assert exchange.head() == Head(["a"], ["a", "b"], [])
 
 
 def test_a_result_ends_the_waiting(exchange):
@@ -38,7 +40,7 @@ def test_a_process_that_dies_ends_the_waiting(exchange):
 
 def test_a_session_that_ends_ends_the_waiting(exchange):
     with exchange.held():
-        exchange.end()
+        shutil.rmtree(exchange.folder)
         assert exchange.wait(30) is None
 
 

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from pytest_membudget.comparison.base.commit_source import CommitSource
 from pytest_membudget.comparison.base.git import (
     add_worktree,
     find_base,
@@ -51,14 +52,14 @@ def refusal_of(folder, ref):
 
 
 def test_the_base_is_where_the_branches_part(repository):
-    base = find_base(repository, "main")
-    assert base.commit == git(repository, "rev-parse", "main~1")
-    assert base.shown == f"main (merge base {base.commit[:10]})"
+    top, commit = find_base(repository, "main")
+    assert commit == git(repository, "rev-parse", "main~1")
+    assert CommitSource("main", top, commit).shown == f"main (merge base {commit[:10]})"
 
 
 def test_it_is_found_from_a_folder_below(repository):
     (repository / "below").mkdir()
-    assert find_base(repository / "below", "main").top == repository
+    assert find_base(repository / "below", "main")[0] == repository
 
 
 def test_an_unknown_reference_is_to_be_fetched(repository):
@@ -100,11 +101,11 @@ def test_a_shallow_clone_says_how_to_get_the_rest(repository, tmp_path, branches
 
 def test_a_worktree_has_the_bases_files_and_leaves_nothing(repository, tmp_path):
     before = (git(repository, "status", "--porcelain"), git(repository, "rev-parse", "HEAD"))
-    base, path = find_base(repository, "main"), tmp_path / "base" / "files"
+    path = tmp_path / "base" / "files"
 
-    add_worktree(base, path)
+    add_worktree(*find_base(repository, "main"), path)
     assert [one.name for one in sorted(path.glob("*.txt"))] == ["a.txt"]
-    remove_worktree(base.top, path)
+    remove_worktree(repository, path)
 
     assert not path.exists()
     assert len(git(repository, "worktree", "list").splitlines()) == 1
@@ -115,10 +116,9 @@ def test_removing_a_worktree_leaves_others_that_are_missing_alone(repository, tm
     other, path = tmp_path / "unmounted", tmp_path / "files"
     git(repository, "worktree", "add", "-q", "--detach", str(other), "main")
     other.rename(tmp_path / "elsewhere")
-    base = find_base(repository, "main")
 
-    add_worktree(base, path)
-    remove_worktree(base.top, path)
+    add_worktree(*find_base(repository, "main"), path)
+    remove_worktree(repository, path)
 
     assert str(other) in git(repository, "worktree", "list")
 
@@ -128,7 +128,7 @@ def test_the_users_hooks_do_not_run(repository, tmp_path):
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
-    add_worktree(find_base(repository, "main"), tmp_path / "files")
+    add_worktree(*find_base(repository, "main"), tmp_path / "files")
     assert not (tmp_path / "ran").exists()
 
 
@@ -136,7 +136,7 @@ def test_another_repository_in_the_environment_is_not_looked_at(repository, monk
     """As in a hook, where git sets GIT_DIR and GIT_INDEX_FILE."""
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
-    assert find_base(repository, "main").top == repository
+    assert find_base(repository, "main")[0] == repository
 
 
 def test_a_worktree_that_cannot_be_written_says_why(repository, tmp_path):
@@ -144,7 +144,7 @@ def test_a_worktree_that_cannot_be_written_says_why(repository, tmp_path):
     path.mkdir()
     (path / "there.txt").write_text("already")
     with pytest.raises(OSError, match=r"git worktree add failed: .*already exists"):
-        add_worktree(find_base(repository, "main"), path)
+        add_worktree(*find_base(repository, "main"), path)
 
 
 def test_submodules_are_named(repository, tmp_path):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pytest_membudget.comparison.findings import findings
-from pytest_membudget.comparison.phases import same_phase
+from pytest_membudget.comparison.matching import same_phase
 
 MIB = 2**20
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))

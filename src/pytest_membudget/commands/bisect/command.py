@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
-from ...budgets.growth import Growth, parse_growth
+from ...budgets.budget import Growth, parse_growth
+from ...comparison.base.git import history_between
 from ...errors import UsageMistake
 from ...reporting.terminal.fitting import terminal_width
-from ..arguments import Subcommands
 from ..sessions import report_of_session
-from ..terminal import print_lines
-from .commits import commits_between
-from .points import Figures, Points, figure_lines, figures_in, grown, state, step_lines, without_figures
-from .search import BAD, GOOD, Found, first_bad
+from ..terminal import Subcommands, print_lines
+from .points import (
+    BAD,
+    GOOD,
+    Figures,
+    Found,
+    Points,
+    figure_lines,
+    figures_in,
+    first_bad,
+    grown,
+    state,
+    step_lines,
+)
 
 #: Exit status where nothing has grown, or the point cannot be named.
 _NOT_FOUND = 1
@@ -50,11 +61,7 @@ def _growth(text: str) -> Growth:
 
 def _run(options: argparse.Namespace) -> int:
     points = _points(options.good, options.bad)
-    return Bisection(points, options.pytest_arguments, options.tolerance, _show).run()
-
-
-def _show(text: str) -> None:
-    print_lines([text])
+    return Bisection(points, options.pytest_arguments, options.tolerance).run()
 
 
 def _points(good: str, bad: str) -> Points:
@@ -62,83 +69,71 @@ def _points(good: str, bad: str) -> Points:
         from .releases import releases_between  # packaging is pytest's dependency, and no other command's
 
         return releases_between(good, bad)
-    return commits_between(Path.cwd(), good, bad)
+    commits = history_between(Path.cwd(), good, bad)
+    names = [f"{commit[:10]} {subject}" for commit, subject in commits]
+    return Points("commit", names, lambda number: nullcontext(commits[number][0]))
 
 
 class Bisection:
     """Tries points, and prints each as it is tried."""
 
-    def __init__(
-        self,
-        points: Points,
-        arguments: Sequence[str],
-        tolerance: Growth,
-        show: Callable[[str], object],
-    ) -> None:
+    def __init__(self, points: Points, arguments: Sequence[str], tolerance: Growth) -> None:
         self._points = points
         self._arguments = arguments
         self._tolerance = tolerance
-        self._show = show
         self._figures: dict[int, Figures] = {}
         self._tests: Collection[str] = ()
 
     def run(self) -> int:
         """The exit status: 0 if one point was found."""
-        last = len(self._points.names) - 1
+        names, what = self._points.names, self._points.what
+        last = len(names) - 1
         if last < 1:
-            raise UsageMistake(f"GOOD and BAD are the same {self._points.what}: {self._points.names[0]}")
+            raise UsageMistake(f"GOOD and BAD are the same {what}: {names[0]}")
         tries = math.ceil(math.log2(last)) if last > 1 else 0
-        self._show(f"{last} {self._points.what}s after the good one, about {tries} to try between the ends")
+        print_lines([f"{last} {what}s after the good one, about {tries} to try between the ends"])
         good, bad = self._tried(0, GOOD), self._tried(last, BAD)
-        self._tests = grown(
-            bad, good, self._tolerance, [test for test in bad.compared if test in good.compared]
-        )
+        both = [test for test in bad.compared if test in good.compared]
+        self._tests = grown(bad, good, self._tolerance, both)
         if not self._tests:
-            self._show(f"nothing to find: no test takes more at {self._points.names[last]}")
+            print_lines([f"nothing to find: no test takes more at {names[last]}"])
             return _NOT_FOUND
         found = first_bad(last + 1, self._state)
-        self._conclude(found)
+        print_lines(self._conclusion(found))
         return 0 if found.is_one_step else _NOT_FOUND
 
     def _tried(self, number: int, known: str = "") -> Figures:
         """The figures of a point; ``known``: the state of one of the ends, which needs figures."""
+        name = self._points.names[number]
         try:
             with self._points.base(number) as base:
                 found = figures_in(report_of_session([*self._arguments, f"--membudget-compare={base}"]))
         except OSError as error:
-            found = without_figures(str(error), self._tests)
             if known:
-                raise UsageMistake(f"{self._points.names[number]}: {error}") from None
+                raise UsageMistake(f"{name}: {error}") from None
+            found = Figures({}, dict.fromkeys(self._tests, str(error)))
         self._figures[number] = found
-        tests = self._tests or [*found.compared, *found.missing]
-        good = self._figures[0]
-        self._print(
-            known or state(found, good, self._tolerance, tests), number, figure_lines(found, good, tests)
-        )
+        tests, good = self._tests or [*found.compared, *found.missing], self._figures[0]
+        lines = [f"      {line}" for line in figure_lines(found, good, tests)]
+        print_lines([f"{known or state(found, good, self._tolerance, tests):<5} {name}", *lines])
         if known and not found.compared:
-            raise UsageMistake(f"{self._points.names[number]}: no test has a figure there, see above")
+            raise UsageMistake(f"{name}: no test has a figure there, see above")
         return found
 
     def _state(self, number: int) -> str:
         return state(self._tried(number), self._figures[0], self._tolerance, self._tests)
 
-    def _print(self, known: str, number: int, lines: Sequence[str]) -> None:
-        self._show(f"{known:<5} {self._points.names[number]}")
-        for line in lines:
-            self._show(f"      {line}")
-
-    def _conclude(self, found: Found) -> None:
-        names, before = self._points.names, self._figures[found.good]
+    def _conclusion(self, found: Found) -> Iterator[str]:
+        names, what = self._points.names, self._points.what
+        before, after = self._figures[found.good], self._figures[found.bad]
         if found.is_one_step:
-            self._show(f"\nfirst {self._points.what} that takes more: {names[found.bad]}")
+            yield f"\nfirst {what} that takes more: {names[found.bad]}"
         else:
-            between = ", ".join(names[number] for number in range(found.good + 1, found.bad + 1))
-            self._show(f"\nthe first {self._points.what} that takes more is one of: {between}")
-        tests = grown(self._figures[found.bad], before, self._tolerance, self._tests)
-        for line in figure_lines(self._figures[found.bad], before, tests):
-            self._show(f"  {line.replace('the good end', names[found.good])}")
+            between = ", ".join(names[found.good + 1 : found.bad + 1])
+            yield f"\nthe first {what} that takes more is one of: {between}"
+        tests = grown(after, before, self._tolerance, self._tests)
+        for line in figure_lines(after, before, tests):
+            yield f"  {line.replace('the good end', names[found.good])}"
         for test in tests:
-            self._show(f"\n{names[found.good]} to {names[found.bad]}, {test}:")
-            after = self._figures[found.bad].compared[test]
-            for line in step_lines(before.compared[test], after, terminal_width()):
-                self._show(line)
+            yield f"\n{names[found.good]} to {names[found.bad]}, {test}:"
+            yield from step_lines(before.compared[test], after.compared[test], terminal_width())

@@ -1,33 +1,33 @@
-"""One point of a bisection: its figures, and whether a test takes more there than at the good end."""
+"""The points of a bisection: their figures, and the search for the first at which a test takes more."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final
 
-from ...budgets.growth import Growth
+from ...budgets.budget import Growth
 from ...reporting.causes import change_lines, signed_size
 from ...reporting.document.reading import Document
 from ...results.comparison import Comparison, growth_text
 from ...units import gib_text
-from .search import BAD, GOOD, SKIP
+
+GOOD: Final = "good"
+BAD: Final = "bad"
+SKIP: Final = "skip"
 
 
-class Points(Protocol):
+@dataclass(frozen=True, slots=True)
+class Points:
     """The commits or the releases of a bisection, the good end first."""
 
-    @property
-    def names(self) -> Sequence[str]:
-        """For people."""
-
-    @property
-    def what(self) -> str:
-        """``commit`` or ``release``."""
-
-    def base(self, number: int) -> AbstractContextManager[str]:
-        """What ``--membudget-compare`` takes for a point. Raises ``OSError`` if it cannot be had."""
+    what: str
+    """``commit`` or ``release``."""
+    names: Sequence[str]
+    """For people."""
+    base: Callable[[int], AbstractContextManager[str]]
+    """What ``--membudget-compare`` takes for a point. Raises ``OSError`` if it cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,6 @@ def figures_in(document: Document) -> Figures:
         else:
             missing[result.nodeid] = comparison.reason if comparison is not None else result.reason
     return Figures(compared, missing)
-
-
-def without_figures(reason: str, tests: Collection[str]) -> Figures:
-    """No figures, for one reason."""
-    return Figures({}, dict.fromkeys(tests, reason))
 
 
 def grown(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> list[str]:
@@ -104,3 +99,38 @@ def step_lines(before: Comparison, after: Comparison, width: int) -> list[str]:
     changes = {name: new.get(name, 0) - old.get(name, 0) for name in {**old, **new}}
     largest = sorted(changes.items(), key=lambda change: -abs(change[1]))
     return [f"  {signed_size(size):>12}  {name}" for name, size in largest if size]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Two points, by their numbers, between which the figure grew."""
+
+    good: int
+    bad: int
+
+    @property
+    def is_one_step(self) -> bool:
+        """Whether ``bad`` is the first bad point; else those between the two have no figure."""
+        return self.bad - self.good == 1
+
+
+def first_bad(count: int, state_of: Callable[[int], str]) -> Found:
+    """Search ``count`` points, of which the first is good and the last is bad.
+
+    ``state_of(number)`` is ``good``, ``bad`` or ``skip``, and is called once for each point that is tried. A
+    point that is skipped is never taken for good: its neighbours are tried. If figures go up and down, the
+    result is one of the steps up.
+    """
+    good, bad, skipped = 0, count - 1, set[int]()
+    while True:
+        left = [number for number in range(good + 1, bad) if number not in skipped]
+        if not left:
+            return Found(good, bad)
+        middle = min(left, key=lambda number: abs(2 * number - good - bad))
+        state = state_of(middle)
+        if state == SKIP:
+            skipped.add(middle)
+        elif state == GOOD:
+            good = middle
+        else:
+            bad = middle

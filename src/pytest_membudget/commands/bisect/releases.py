@@ -8,52 +8,27 @@ import sys
 import sysconfig
 import tempfile
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 from ...comparison.base.environment_source import PREFIX
 from ...errors import UsageMistake
+from .points import Points
 
 #: As pip takes it: a name, ``==`` and a version.
-PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s=]+)")
+_PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s=]+)")
 _AVAILABLE = "Available versions: "
 
 
-@dataclass(frozen=True, slots=True)
-class Releases:
-    """The releases of ``package``, the good one first."""
-
-    package: str
-    versions: Sequence[str]
-    what: str = "release"
-
-    @property
-    def names(self) -> Sequence[str]:
-        """For people."""
-        return [f"{self.package} {version}" for version in self.versions]
-
-    @contextmanager
-    def base(self, number: int) -> Iterator[str]:
-        """A virtual environment over this one in which the release is installed."""
-        with tempfile.TemporaryDirectory(prefix="membudget-release-") as folder:
-            python = _environment_over_this_one(Path(folder))
-            requirement = f"{self.package}=={self.versions[number]}"
-            done = _pip("--python", str(python), "install", "--quiet", requirement)
-            if done.returncode:
-                raise OSError(f"pip install {requirement} failed: {_last_line(done)}")
-            yield f"{PREFIX}{python}"
-
-
-def releases_between(good: str, bad: str) -> Releases:
+def releases_between(good: str, bad: str) -> Points:
     """The releases from ``good`` to ``bad``, each ``package==version``; ``bad`` may be the older one.
 
     They are those that pip finds for this interpreter. Raises ``UsageMistake``.
     """
-    first, last = PINNED.fullmatch(good), PINNED.fullmatch(bad)
+    first, last = _PINNED.fullmatch(good), _PINNED.fullmatch(bad)
     if first is None or last is None or first[1].lower() != last[1].lower():
         raise UsageMistake(
             f"{good} {bad}: write two releases of one package, as in torch==2.12.0 torch==2.13.0"
@@ -69,8 +44,9 @@ def releases_between(good: str, bad: str) -> Releases:
         if end not in found:
             raise UsageMistake(f"{package}=={end}: there is no such release for this Python")
     between = sorted(version for version in found if min(ends) <= version <= max(ends))
-    ordered = between if ends[0] <= ends[1] else between[::-1]
-    return Releases(package, [str(version) for version in ordered])
+    versions = between if ends[0] <= ends[1] else between[::-1]
+    names = [f"{package} {version}" for version in versions]
+    return Points("release", names, lambda number: _installed(f"{package}=={versions[number]}"))
 
 
 def _version(match: re.Match[str]) -> Version:
@@ -78,6 +54,17 @@ def _version(match: re.Match[str]) -> Version:
         return Version(match[2])
     except InvalidVersion:
         raise UsageMistake(f"{match[0]}: {match[2]} is no version; write one such as 4.48.0") from None
+
+
+@contextmanager
+def _installed(requirement: str) -> Iterator[str]:
+    """A virtual environment over this one in which ``requirement`` is installed."""
+    with tempfile.TemporaryDirectory(prefix="membudget-release-") as folder:
+        python = _environment_over_this_one(Path(folder))
+        done = _pip("--python", str(python), "install", "--quiet", requirement)
+        if done.returncode:
+            raise OSError(f"pip install {requirement} failed: {_last_line(done)}")
+        yield f"{PREFIX}{python}"
 
 
 def _environment_over_this_one(folder: Path) -> Path:
@@ -103,7 +90,6 @@ def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    lines = [
-        line for line in done.stderr.splitlines() if line.startswith("ERROR")
-    ] or done.stderr.splitlines()
-    return lines[-1] if lines else f"exit status {done.returncode}"
+    lines = done.stderr.splitlines()
+    errors = [line for line in lines if line.startswith("ERROR")] or lines
+    return errors[-1] if errors else f"exit status {done.returncode}"

@@ -12,9 +12,8 @@ from ...hardware.gpus import find_gpu
 from ...reporting.document.reading import Document
 from ...reporting.terminal.fitting import terminal_width
 from ...results.test_result import TestResult
-from ..arguments import Subcommands, at_least_one
 from ..sessions import report_of_session
-from ..terminal import print_lines
+from ..terminal import Subcommands, at_least_one, print_lines
 from .search import FAILS, FITS, TOO_LARGE, Tried, conclusion, next_values
 from .text import chart_of, csv_text, result_lines
 from .variation import Point, Variation
@@ -68,7 +67,11 @@ def _run(options: argparse.Namespace) -> int:
             f"--step={options.step} --max={options.max}: no multiple of the step is left to try"
         )
     cards: dict[str, dict[int, Tried]] = {gpu: {} for gpu in options.gpu}
-    while points := _next_points(cards, options.step, options.max):
+    while points := [
+        Point(value, gpu)
+        for gpu, tried in cards.items()
+        for value in next_values(tried, options.step, options.max)
+    ]:
         shown = ", ".join(point.id for point in points)
         print_lines([f"{options.vary}: {shown}"])
         _try(options, points, cards)
@@ -77,10 +80,6 @@ def _run(options: argparse.Namespace) -> int:
     if options.out is not None:
         _write(options.out, options.vary, cards)
     return _NONE_FITS if any(conclusion(tried).largest is None for tried in cards.values()) else 0
-
-
-def _next_points(cards: Mapping[str, Mapping[int, Tried]], step: int, most: int) -> list[Point]:
-    return [Point(value, gpu) for gpu, tried in cards.items() for value in next_values(tried, step, most)]
 
 
 def _try(options: argparse.Namespace, points: Sequence[Point], cards: Mapping[str, dict[int, Tried]]) -> None:
@@ -104,15 +103,11 @@ def tried_in(document: Document, points: Sequence[Point]) -> dict[Point, Tried]:
 
 def _tried(value: int, row: TestResult) -> Tried:
     outcome = _OUTCOMES.get(row.verdict, FAILS)
+    reason = row.reason.partition("\n")[0]
     figure = row.worst_estimate if outcome == FITS else None
-    peak = figure.peak if figure is not None else None
-    return Tried(
-        value,
-        outcome,
-        peak.allocated_bytes if peak is not None else None,
-        peak.reserved_bytes if peak is not None else None,
-        row.reason.partition("\n")[0],
-    )
+    if figure is None:
+        return Tried(value, outcome, reason=reason)
+    return Tried(value, outcome, figure.peak.allocated_bytes, figure.peak.reserved_bytes, reason)
 
 
 def _write(path: Path, name: str, cards: Mapping[str, Mapping[int, Tried]]) -> None:

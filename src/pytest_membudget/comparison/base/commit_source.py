@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..places import CheckoutPaths
 from .foreign_imports import VARIABLE
-from .git import BaseCommit, add_worktree, remove_worktree, submodules_in
-from .source import Invocation, Start
+from .git import add_worktree, remove_worktree, submodules_in
+from .source import Head, Invocation, Start
 
 _PLUGIN = "pytest_membudget.comparison.base.foreign_imports"
 
@@ -22,45 +20,38 @@ _PLUGIN = "pytest_membudget.comparison.base.foreign_imports"
 class CommitSource:
     """The files of a commit."""
 
-    base: BaseCommit
+    ref: str
+    """The reference as the user wrote it."""
+    top: Path
+    """The folder of the head's checkout."""
+    commit: str
 
     @property
     def shown(self) -> str:
         """For people."""
-        return self.base.shown
+        return f"{self.ref} (merge base {self.commit[:10]})"
 
-    @property
-    def commit(self) -> str:
-        """The commit whose files are estimated."""
-        return self.base.commit
-
-    @property
-    def top(self) -> Path:
-        """The folder of the head's checkout."""
-        return self.base.top
-
-    def prepare(self, folder: Path, invocation: Invocation, head: Mapping[str, Any]) -> Start:
-        """Add the worktree."""
+    def prepare(self, folder: Path, invocation: Invocation, head: Head) -> Start:
+        """Add a worktree in ``folder``. Raises ``OSError`` with what is wrong."""
         worktree = self._worktree(folder)
-        add_worktree(self.base, worktree)
+        add_worktree(self.top, self.commit, worktree)
         missing = submodules_in(worktree)
         places = CheckoutPaths(str(self.top), str(worktree))
         start, rootdir = places.at_base(invocation.dir), places.at_base(invocation.rootdir)
-        arguments = [places.argument(argument) for argument in invocation.args]
-        files = head["files"]
+        files = [places.at_base(file) for file in head.files] if head.files is not None else None
         return Start(
-            args=["-p", _PLUGIN, f"--rootdir={rootdir}", *arguments],
+            args=["-p", _PLUGIN, f"--rootdir={rootdir}", *map(places.argument, invocation.args)],
             dir=start if os.path.isdir(start) else str(worktree),
-            files=[places.at_base(file) for file in files] if files is not None else None,
-            import_path=places.import_path(sys.path, head["roots"]),
+            head=replace(head, files=files),
+            import_path=places.import_path(sys.path, head.roots),
             environment=self._environment(places, folder),
             python=sys.executable,
-            worktree=worktree,
+            worktree=str(worktree),
             notes=[f"the base's submodules are not checked out: {', '.join(missing)}"] if missing else (),
         )
 
     def remove(self, folder: Path) -> None:
-        """Remove the worktree."""
+        """Remove the worktree, if there is one."""
         remove_worktree(self.top, self._worktree(folder))
 
     def _worktree(self, folder: Path) -> Path:

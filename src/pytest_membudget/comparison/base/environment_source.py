@@ -21,7 +21,7 @@ from ...cache.store import cache_folder
 from ...errors import UsageMistake
 from ..places import checkout_path
 from .git import OPTION, checkout_of
-from .source import Invocation, Start
+from .source import Head, Invocation, Start
 
 PREFIX: Final = "python:"
 #: What an estimate imports, by the distributions that have it: those of pyproject.toml.
@@ -73,14 +73,14 @@ class EnvironmentSource:
     def remove(self, folder: Path) -> None:
         """Nothing is made that the run does not remove itself."""
 
-    def prepare(self, folder: Path, invocation: Invocation, head: Mapping[str, Any]) -> Start:
-        """Link this package into a separate folder for the import path."""
-        own = checkout_path(sys.path, head["roots"], str(self.top))
+    def prepare(self, folder: Path, invocation: Invocation, head: Head) -> Start:
+        """Link this package into a separate folder for the import path. Raises ``OSError``."""
+        own = checkout_path(sys.path, head.roots, str(self.top))
         others = [entry for entry in self.import_path if entry not in own]
         return Start(
             args=[*_PLUGIN, f"--rootdir={invocation.rootdir}", *invocation.args],
             dir=invocation.dir,
-            files=head["files"],
+            head=head,
             import_path=[str(_linked_package(folder)), *own, *others],
             environment=dict(os.environ),
             python=self.python,

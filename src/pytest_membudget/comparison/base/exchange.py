@@ -7,14 +7,15 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
 from ...atomic_files import write_json
+from .source import Head
 
-_HEAD, _RESULT, _OUTPUT, _ALIVE, _OVER = "head.json", "result.json", "output", "alive", "over"
+_HEAD, _RESULT, _OUTPUT, _ALIVE = "head.json", "result.json", "output", "alive"
 #: Bytes of the output that ``complaint`` reads.
 _OUTPUT_BYTES = 100_000
 #: How pytest begins the lines on why a session cannot start.
@@ -30,13 +31,14 @@ class Exchange:
 
     folder: Path
 
-    def write_head(self, head: dict[str, Any]) -> None:
+    def write_head(self, head: Head) -> None:
         """Write what the head's session runs; every xdist worker writes the same."""
-        write_json(self.folder / _HEAD, head)
+        write_json(self.folder / _HEAD, asdict(head))
 
-    def head(self) -> dict[str, Any] | None:
+    def head(self) -> Head | None:
         """What ``write_head`` wrote; None if there is none yet."""
-        return self._read(_HEAD)
+        written = self._read(_HEAD)
+        return Head(**written) if written is not None else None
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write the base's results."""
@@ -66,11 +68,6 @@ class Exchange:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
 
-    def end(self) -> None:
-        """Note that no result will be written."""
-        if self.folder.is_dir():
-            (self.folder / _OVER).touch()
-
     def wait(self, seconds: float) -> dict[str, Any] | None:
         """The result; None if the base's process ended without one, or takes more than ``seconds``."""
         deadline = time.monotonic() + seconds
@@ -81,7 +78,7 @@ class Exchange:
         return result
 
     def _has_ended(self) -> bool:
-        if (self.folder / _OVER).exists() or not self.folder.is_dir():
+        if not self.folder.is_dir():
             return True
         try:
             with (self.folder / _ALIVE).open("rb") as file:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UsageMistake
@@ -13,26 +12,14 @@ from ...git_command import run_git
 OPTION = "--membudget-compare"
 #: Seconds for checking out a commit.
 _CHECKOUT = 600.0
+#: What to do about a shallow clone.
+_DEEPER = (
+    "fetch all of it: fetch-depth: 0 for actions/checkout, GIT_DEPTH: 0 on GitLab, git fetch --unshallow"
+)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseCommit:
-    """The commit to compare with."""
-
-    top: Path
-    """The folder of the user's checkout."""
-    ref: str
-    """The reference as the user wrote it."""
-    commit: str
-
-    @property
-    def shown(self) -> str:
-        """For people."""
-        return f"{self.ref} (merge base {self.commit[:10]})"
-
-
-def find_base(folder: Path, ref: str) -> BaseCommit:
-    """The merge base of ``ref`` and HEAD in the repository of ``folder``.
+def find_base(folder: Path, ref: str) -> tuple[Path, str]:
+    """The checkout that ``folder`` is in, and the merge base of ``ref`` and its HEAD.
 
     Raises ``UsageMistake`` with what to do: git is missing, no repository, no such commit, a shallow clone.
     """
@@ -48,12 +35,11 @@ def find_base(folder: Path, ref: str) -> BaseCommit:
             f"a stored report instead, as in {OPTION}=report.json"
         )
     root = Path(top.text)
-    if ref.startswith("-") or run_git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
-        raise UsageMistake(_unknown(place, root, ref))
+    _check(place, root, ref)
     base = run_git(root, "merge-base", ref, "HEAD")
     if base.code or not base.text:
         raise UsageMistake(_unrelated(place, root, ref, base.first_error))
-    return BaseCommit(root, ref, base.text.splitlines()[0])
+    return root, base.text.splitlines()[0]
 
 
 def checkout_of(folder: Path) -> Path | None:
@@ -71,8 +57,7 @@ def history_between(folder: Path, good: str, bad: str) -> list[tuple[str, str]]:
     if top is None:
         raise UsageMistake(f"{folder} is in no git repository; bisect commits in a checkout")
     for ref in (good, bad):
-        if ref.startswith("-") or run_git(top, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code:
-            raise UsageMistake(_unknown(ref, top, ref))
+        _check(ref, top, ref)
     if run_git(top, "merge-base", "--is-ancestor", good, bad).code:
         raise UsageMistake(f"{good} {bad}: the good commit is not an ancestor of the bad one")
     if run_git(top, "merge-base", "--is-ancestor", bad, "HEAD").code:
@@ -84,13 +69,13 @@ def history_between(folder: Path, good: str, bad: str) -> list[tuple[str, str]]:
     return [(commit, subject) for commit, _, subject in lines]
 
 
-def add_worktree(base: BaseCommit, path: Path) -> None:
-    """Check out ``base`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
+def add_worktree(top: Path, commit: str, path: Path) -> None:
+    """Check out ``commit`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
     done = run_git(
-        base.top,
+        top,
         # the user's hooks must not run here
         *("-c", f"core.hooksPath={os.devnull}", "worktree", "add", "--detach", "--quiet"),
-        *(str(path), base.commit),
+        *(str(path), commit),
         timeout=_CHECKOUT,
     )
     if done.code:
@@ -111,11 +96,17 @@ def submodules_in(path: Path) -> list[str]:
     return [line.partition(" ")[2] for line in listed.text.splitlines()]
 
 
-def _unknown(place: str, root: Path, ref: str) -> str:
-    known = f"there is no commit {ref!r} in {root}"
+def _check(place: str, root: Path, ref: str) -> None:
+    """Raise ``UsageMistake`` with what to do if ``root`` has no commit ``ref``."""
+    known = f"{place}: there is no commit {ref!r} in {root}"
+    if (
+        not ref.startswith("-")
+        and not run_git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").code
+    ):
+        return
     if _is_shallow(root):
-        return f"{place}: {known}, a shallow clone; {_DEEPER}"
-    return f"{place}: {known}; fetch it first, as in: git fetch origin {ref.removeprefix('origin/')}"
+        raise UsageMistake(f"{known}, a shallow clone; {_DEEPER}")
+    raise UsageMistake(f"{known}; fetch it first, as in: git fetch origin {ref.removeprefix('origin/')}")
 
 
 def _unrelated(place: str, root: Path, ref: str, error: str) -> str:
@@ -126,12 +117,6 @@ def _unrelated(place: str, root: Path, ref: str, error: str) -> str:
         )
     detail = f" ({error})" if error else ""
     return f"{place}: {ref} and HEAD have no commit in common{detail}; name a reference that HEAD came from"
-
-
-#: What to do about a shallow clone.
-_DEEPER = (
-    "fetch all of it: fetch-depth: 0 for actions/checkout, GIT_DEPTH: 0 on GitLab, git fetch --unshallow"
-)
 
 
 def _is_shallow(root: Path) -> bool:

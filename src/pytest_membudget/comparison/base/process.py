@@ -24,6 +24,7 @@ from .base_results import own_facts
 from .exchange import Exchange
 from .foreign_imports import found_imports, write_imports
 from .git import remove_worktree
+from .source import Head
 
 #: Options that choose tests: repeated from the head's command line.
 _CHOICE = ("keyword", "markexpr", "deselect")
@@ -55,9 +56,7 @@ def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
 
 def _run(order: Mapping[str, Any]) -> int:
     os.chdir(order["dir"])
-    plugin = BasePlugin(order)
-    status = pytest.main(list(order["args"]), plugins=[plugin])
-    return int(status)  # no result: the session reports the output
+    return int(pytest.main(order["args"], plugins=[BasePlugin(order)]))  # no result: the output says why
 
 
 class BasePlugin:
@@ -68,10 +67,9 @@ class BasePlugin:
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         self._exchange = Exchange(Path(order["folder"]))
-        self._selected = set(order["selected"])
-        self._known = set(order["collected"])
-        self._files: list[str] | None = order["files"]
-        self._scratch = order["scratch"]
+        self._head = Head(**order["head"])
+        self._scratch = os.path.join(order["folder"], "scratch")
+        os.mkdir(self._scratch)
         self._removed: list[str] = []
         self._errors: dict[str, str] = {}
 
@@ -86,8 +84,8 @@ class BasePlugin:
         """Estimate, and do nothing else that the command line asks for."""
         config = yield
         self._silence(config.option)
-        if self._files is not None:
-            config.args = [path for path in self._files if os.path.exists(path)]
+        if self._head.files is not None:
+            config.args = [path for path in self._head.files if os.path.exists(path)]
         return config
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -99,8 +97,9 @@ class BasePlugin:
         """Deselect what the head does not run; record tests that the head has removed."""
         named = [(item, item.stash.get(_NODEID, item.nodeid)) for item in items]
         marked = [nodeid for item, nodeid in named if item.get_closest_marker(MARKER) is not None]
-        self._removed = [nodeid for nodeid in marked if nodeid not in self._known]
-        items[:] = [item for item, nodeid in named if nodeid in self._selected]
+        known, selected = set(self._head.collected), set(self._head.selected)
+        self._removed = [nodeid for nodeid in marked if nodeid not in known]
+        items[:] = [item for item, nodeid in named if nodeid in selected]
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Record why a file or folder could not be collected."""

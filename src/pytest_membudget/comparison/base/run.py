@@ -9,14 +9,18 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ...worker.client.process_start import start_process
 from ...worker.protocol import Channel
+from .commit_source import CommitSource
+from .environment_source import EnvironmentSource
 from .exchange import Exchange
-from .source import BaseSource, Invocation, Start
+from .source import Head, Invocation, Start
+
+#: Where a base's code and its libraries come from.
+BaseSource = CommitSource | EnvironmentSource
 
 _PROCESS = "pytest_membudget.comparison.base.process"
 
@@ -35,14 +39,14 @@ class BaseRun:
         self.notes: list[str] = []
         atexit.register(self.close)
 
-    def begin(self, head: Mapping[str, Any]) -> None:
+    def begin(self, head: Head) -> None:
         """Start it, once; ``head``: what the head's session runs. A failure is the run's result."""
         if self._has_begun:
             return
         self._has_begun = True
         try:
             start = self._source.prepare(self.folder, self._invocation, head)
-            self._start(start, head)
+            self._start(start)
         except OSError as error:
             self.exchange.write_result({"trouble": str(error)})
             return
@@ -53,7 +57,6 @@ class BaseRun:
         atexit.unregister(self.close)
         if not self.folder.is_dir():
             return
-        self.exchange.end()
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -65,9 +68,7 @@ class BaseRun:
             self._source.remove(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _start(self, start: Start, head: Mapping[str, Any]) -> None:
-        scratch = self.folder / "scratch"
-        scratch.mkdir()
+    def _start(self, start: Start) -> None:
         with self.exchange.held() as lock, self.exchange.output() as output:
             self._process, self._channel = start_process(
                 _PROCESS,
@@ -77,16 +78,4 @@ class BaseRun:
                 import_path=start.import_path,
                 keeps_open=[lock.fileno()],
             )
-            self._channel.send(
-                {
-                    "args": list(start.args),
-                    "dir": start.dir,
-                    "files": list(start.files) if start.files is not None else None,
-                    "folder": str(self.folder),
-                    "scratch": str(scratch),
-                    "top": str(self._source.top),
-                    "worktree": str(start.worktree) if start.worktree is not None else None,
-                    "selected": head["selected"],
-                    "collected": head["collected"],
-                }
-            )
+            self._channel.send({**asdict(start), "folder": str(self.folder), "top": str(self._source.top)})

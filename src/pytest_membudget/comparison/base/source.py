@@ -1,20 +1,32 @@
-"""The contract of a base that is estimated in a process: which interpreter runs which files."""
+"""What the head's session runs, and what the process that repeats it at the base is started with."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The command line of the head's session, which is repeated at the base."""
+    """The command line of the head's session."""
 
     args: Sequence[str]
     dir: str
     rootdir: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The tests of the head's session."""
+
+    selected: Sequence[str]
+    """Node ids of the tests with budgets that run."""
+    collected: Sequence[str]
+    """All tests with budgets that were collected."""
+    roots: Sequence[str]
+    """Folders of the checkout that its modules were imported from."""
+    files: Sequence[str] | None = None
+    """The files and folders to collect; None for those of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,38 +36,13 @@ class Start:
     args: Sequence[str]
     """pytest's arguments."""
     dir: str
-    files: Sequence[str] | None
-    """The files and folders to collect; None for those of the settings."""
+    head: Head
+    """With the base's paths."""
     import_path: Sequence[str]
     environment: Mapping[str, str]
     python: str
     """The interpreter."""
-    worktree: Path | None = None
+    worktree: str | None = None
     """Of git: the process removes it where its session is killed."""
     notes: Sequence[str] = ()
     """For the session's summary."""
-
-
-class BaseSource(Protocol):
-    """Where a base's code and its libraries come from."""
-
-    @property
-    def shown(self) -> str:
-        """For people."""
-
-    @property
-    def commit(self) -> str | None:
-        """The commit whose files are estimated; None for those of the head's checkout."""
-
-    @property
-    def top(self) -> Path:
-        """The folder of the head's checkout."""
-
-    def prepare(self, folder: Path, invocation: Invocation, head: Mapping[str, Any]) -> Start:
-        """Write what the process needs to ``folder``. Raises ``OSError`` with what is wrong.
-
-        ``head``: what the head's session runs.
-        """
-
-    def remove(self, folder: Path) -> None:
-        """Remove what ``prepare`` made elsewhere than in ``folder``; it may not have been called."""

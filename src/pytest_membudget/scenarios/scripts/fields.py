@@ -55,15 +55,18 @@ SCRIPT: Final = Table(
             text("nanoGPT"),
             "The folder that it runs in, from this file. The script's path begins there.",
             "this file's folder",
-            also_called=("folder", "directory", "working_dir", "workdir"),
         ),
         Field(
             "environment",
             parsed("table of texts", _variables, {"type": "object"}),
             "Environment variables, added to the session's: `{WANDB_MODE: disabled}`.",
-            also_called=("env", "variables"),
         ),
         *ARGUMENTS.fields,
-    )
+    ),
+    also_called={
+        **ARGUMENTS.also_called,
+        "cwd": "folder directory working_dir workdir",
+        "environment": "env variables",
+    },
 )
 """One test: an entry with ``script:`` whose grid is expanded."""

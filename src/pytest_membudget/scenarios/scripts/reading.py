@@ -12,7 +12,7 @@ from ...budgets.marked_test import Program
 from ...budgets.marker import check_budget
 from ...errors import UsageMistake
 from ...user_input.fields import read_fields
-from ...user_input.mistakes import Mistakes
+from ...user_input.nodes import Mistakes
 from ..reading import Entry
 from .fields import SCRIPT
 

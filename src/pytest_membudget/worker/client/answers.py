@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from ...budgets.budget import Budget
-from ...budgets.limits import capacity_of
+from ...budgets.budget import Budget, capacity_of
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import name_of_rank
 from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
