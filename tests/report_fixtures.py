@@ -39,8 +39,6 @@ FIGURE = {
         },
     ],
     "host": None,
-    "assumptions": [],
-    "not_modelled": [],
     "seconds": 0.5,
     "timeline": {
         "moments": [0, 1, 4, 9],
@@ -194,7 +192,7 @@ HOSTILE = (
 @pytest.fixture
 def hostile_report(raw, over, row, comparison, figure):
     """A report with the same hostile text wherever the format allows a text."""
-    bad = figure({"assumptions": [HOSTILE], "not_modelled": [HOSTILE]})
+    bad = figure({"caveats": [{"kind": kind, "text": HOSTILE} for kind in ("read", "later")]})
     for holder in bad["holders"]:
         holder.update(module=HOSTILE[:400], location=HOSTILE[:900], operator=HOSTILE[:400])
     findings = [{"bytes": GIB, "component": "activations"} | dict.fromkeys(
@@ -221,7 +219,7 @@ def hostile_report(raw, over, row, comparison, figure):
         comparison={
             "distributions": [{"name": HOSTILE[:400], "base": HOSTILE, "head": HOSTILE}],
             "base": {"ref": HOSTILE, "commit": HOSTILE},
-            "removed": [HOSTILE, {"nodeid": HOSTILE, "reason": HOSTILE}],
+            "removed": [HOSTILE],
             "unused_waivers": [{"test": HOSTILE, "reason": HOSTILE}],
         },
     )

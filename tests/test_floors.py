@@ -21,8 +21,11 @@ ROOT = Path(pytest_membudget.__file__).parent
 FLOORS = [
     ["assumptions"],
     ["__init__"],
-    ["units", "components", "caveats", "errors", "names", "outcomes", "atomic_files", "git_command"],
-    ["user_input", "memory_report"],
+    ["units", "components", "errors", "names", "outcomes", "atomic_files", "git_command"],
+    ["user_input"],
+    ["encoding"],
+    ["caveats"],
+    ["memory_report"],
     ["hardware"],
     ["budgets"],
     ["advice"],

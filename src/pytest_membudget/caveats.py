@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from .encoding.checks import Lines, read_word
+from .encoding.json_object import JsonObject
 
 UNCHECKED: Final = "unchecked"
 """Nobody knows by how much the figure is off: a failure under ``--membudget-strict``, else a mark."""
@@ -16,7 +19,7 @@ METHOD: Final = "method"
 
 @dataclass(frozen=True, slots=True)
 class CaveatKind:
-    """What all caveats of one kind have in common."""
+    """What all caveats of one kind have in common; in JSON its name."""
 
     name: str
     level: str
@@ -25,6 +28,15 @@ class CaveatKind:
     """What to do about it."""
     is_missing: bool = False
     """Memory that is not in the figure: *Not modelled*, and otherwise *Taken for granted*."""
+
+    def to_json(self) -> str:
+        """Its name."""
+        return self.name
+
+    @classmethod
+    def from_json(cls, data: Any, *, checked: bool = False) -> CaveatKind:
+        """The kind of that name; one that is not known is taken for the worst."""
+        return KINDS.get(read_word(data), OTHER_MISSING)
 
 
 _STAND_IN: Final = "estimate on the stand-in (a CUDA build of torch: --membudget-device=stand-in)"
@@ -81,8 +93,7 @@ FORMULA: Final = CaveatKind(
     is_missing=True,
 )
 
-#: Of reports that only have a line each.
-OTHER: Final = CaveatKind("other", ASSUMED)
+#: Of a later version.
 OTHER_MISSING: Final = CaveatKind("other-missing", UNCHECKED, is_missing=True)
 
 KINDS: Final[Mapping[str, CaveatKind]] = {
@@ -90,17 +101,19 @@ KINDS: Final[Mapping[str, CaveatKind]] = {
     for kind in (
         READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN, FREE_MEMORY, OUT_OF_MEMORY, OTHER_RANKS, LEAST, HOW,
         OPERATOR, LIBRARY, OTHER_PATH, HOST_PATH, PROCESS, TOOL, SKIPPED_PART, OTHER_CARD, NCCL, FORMULA,
-        OTHER, OTHER_MISSING,
+        OTHER_MISSING,
     )
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Caveat:
+class Caveat(JsonObject):
     """One of a figure's."""
 
+    derived: ClassVar[tuple[str, ...]] = ("level",)
+
     kind: CaveatKind
-    text: str
+    text: Lines
     """In a line, with its place."""
     bound_bytes: int | None = None
     """What is missing at most; None where no bound is known, or nothing is missing."""
@@ -109,20 +122,6 @@ class Caveat:
     def level(self) -> str:
         """``unchecked``, ``assumed`` or ``method``; what is missing with a bound is judged with that."""
         return self.kind.level if self.bound_bytes is None else ASSUMED
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only."""
-        return {
-            "kind": self.kind.name,
-            "level": self.level,
-            "text": self.text,
-            "bound_bytes": self.bound_bytes,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Caveat:
-        """The inverse of ``to_json``; a kind that is not known is taken for the worst."""
-        return cls(KINDS.get(data["kind"], OTHER_MISSING), data["text"], data["bound_bytes"])
 
 
 def caveats_of(kind: CaveatKind, texts: Iterable[str]) -> list[Caveat]:
@@ -133,12 +132,3 @@ def caveats_of(kind: CaveatKind, texts: Iterable[str]) -> list[Caveat]:
 def texts_of(caveats: Iterable[Caveat], *, missing: bool) -> tuple[str, ...]:
     """The lines of *Not modelled*, where ``missing``, or of *Taken for granted*."""
     return tuple(one.text for one in caveats if one.kind.is_missing == missing)
-
-
-def caveats_in(data: Mapping[str, Any]) -> tuple[Caveat, ...]:
-    """The caveats of a figure's JSON; of an earlier version's, which has only their lines."""
-    written = data.get("caveats")
-    if written is not None:
-        return tuple(map(Caveat.from_json, written))
-    granted = caveats_of(OTHER, data.get("assumptions", ()))
-    return (*granted, *caveats_of(OTHER_MISSING, data.get("not_modelled", ())))

@@ -223,7 +223,7 @@ def rewrite(folder, change):
     (path,) = folder.rglob("*.estimate")
     body = json.loads(path.read_text())["body"]
     change(body)
-    encoded = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    encoded = json.dumps(body, separators=(",", ":"))
     path.write_text(json.dumps({"digest": digest(encoded.encode()), "body": body}) + "\n")
 
 

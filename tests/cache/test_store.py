@@ -55,6 +55,13 @@ def test_the_size_is_a_number_of_mib(text, expected):
 # What
 
 
+def test_components_keep_the_order_of_the_answer(store):
+    store.keep(KEY, {}, {"components": {"parameters": 2, "activations": 1}}, None)
+    [entry] = store.entries(KEY)
+
+    assert [*entry.answer["components"]] == ["parameters", "activations"]
+
+
 def test_what_is_kept_is_found(store):
     store.keep(KEY, {"states": {"a": "1"}}, answer(1), b"a snapshot")
 

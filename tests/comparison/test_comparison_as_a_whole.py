@@ -9,6 +9,7 @@ from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.base_results import Base, Facts
 from pytest_membudget.comparison.comparing import Comparing, StoredReport
 from pytest_membudget.reporting.files.json_file import installed_distributions
+from pytest_membudget.results.comparison import BaseName
 from pytest_membudget.results.test_result import TestResult
 
 
@@ -33,7 +34,7 @@ def test_tests_that_the_base_has_alone_are_removed():
     said = whole([result("a.py::kept"), result("a.py::new")], stored=BASE)
 
     assert said.removed == ("a.py::gone",)
-    assert (said.ref, said.commit) == ("report.json", None)
+    assert said.base == BaseName("report.json")
 
 
 def test_versions_that_changed_since_a_stored_report_are_named():

@@ -203,7 +203,7 @@ def test_what_is_to_be_seen(document, row, over):
     assert not is_notable(document(row()))
     assert is_notable(document(over()))
     assert is_notable(document(row(), comparison={"removed": ["gone"]}))
-    assert is_notable(document(row(), comparison={"unused_waivers": ["old"]}))
+    assert is_notable(document(row(), comparison={"unused_waivers": [{"test": "old"}]}))
     assert not is_notable(document(row(), comparison={"base": {"ref": "main"}}))
 
 

@@ -140,7 +140,7 @@ def test_a_test_that_allocated_nothing_has_nothing_but_the_context(story, metric
 
 def test_a_report_says_that_it_was_traced_for_which_metric_and_what_it_took_for_granted(story):
     report = story.report(
-        "reserved", caveats=[Caveat(HOW, "a"), Caveat(HOW, "b"), Caveat(LIBRARY, "c")], seconds=1.5
+        "reserved", caveats=[Caveat(HOW, "a"), Caveat(HOW, "b"), Caveat(LIBRARY, "c")], seconds=1.5004
     )
     assert (report.kind, report.metric, report.rank, report.host) == ("traced", "reserved", 0, None)
     assert (report.assumptions, report.not_modelled, report.seconds) == (("a", "b"), ("c",), 1.5)

@@ -1,9 +1,12 @@
 """Which ranks are asked for their estimates, and what their answers are as one."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import HOW, Caveat
+from pytest_membudget.caveats import HOW, READ, Caveat
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.worker.ranks.rank_estimates import answer_of_ranks
 
 ALIKE = "ranks 1 to 6 are taken to be like rank 0"
@@ -37,15 +40,14 @@ class Ranks:
         return {**answer, **self._outcomes.get(rank, {})}
 
     def _report(self, rank):
-        size = self._sizes.get(rank, 10)
-        host = self._host.get(rank)
-        return {
-            "rank": rank,
-            "metric": "allocated",
-            "peak": {"allocated_bytes": size},
-            "assumptions": ["a value is read"],
-            "host": {"metric": "allocated", "peak": {"allocated_bytes": host}} if host is not None else None,
-        }
+        host_bytes = self._host.get(rank)
+        host = figure(rank, host_bytes) if host_bytes is not None else None
+        caveats = (Caveat(READ, "a value is read"),)
+        return replace(figure(rank, self._sizes.get(rank, 10)), host=host, caveats=caveats).to_json()
+
+
+def figure(rank, size_bytes):
+    return MemoryReport("traced", "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
 
 
 def assumptions_of(answer):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from ..encoding.checks import Word
+from ..encoding.json_object import JsonObject
 
 #: Trials that save less than this share of the excess over the budget are not listed.
 _LEAST_SHARE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(JsonObject):
     """One run of the body with one change."""
 
-    change: str
+    change: Word
     """Its name in ``changes.CHANGES``."""
     write: str
     """What to write, as code where possible."""
@@ -23,8 +26,10 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(JsonObject):
     """The changes that were tried for one test, and the figures."""
+
+    required: ClassVar[tuple[str, ...]] = ("trials", "untried")
 
     figure_bytes: int
     """The figure without a change: the peak of the budget's metric, or the component that is over."""
@@ -32,20 +37,8 @@ class Advice:
     """The limit of that figure."""
     trials: tuple[Trial, ...] = ()
     """The largest saving first."""
-    untried: tuple[str, ...] = ()
+    untried: tuple[Word, ...] = ()
     """Names of changes that were not tried because the time was up."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only."""
-        trials = [asdict(trial) for trial in self.trials]
-        sizes = {"figure_bytes": self.figure_bytes, "limit_bytes": self.limit_bytes}
-        return {**sizes, "trials": trials, "untried": list(self.untried)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Advice:
-        """The inverse of ``to_json``."""
-        trials = tuple(Trial(**trial) for trial in data["trials"])
-        return cls(data["figure_bytes"], data["limit_bytes"], trials, tuple(data["untried"]))
 
 
 def is_worth_it(saved_bytes: int, missing_bytes: int) -> bool:

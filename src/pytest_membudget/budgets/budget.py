@@ -6,14 +6,16 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 from ..components import COMPONENTS, METRICS
+from ..encoding.checks import Count, Lines, Of, Word
+from ..encoding.json_object import JsonObject
 from ..hardware.gpus import find_gpu
 from ..names import MARKER
 from ..units import bytes_of_gib, parse_bytes
 from ..user_input.fields import Table, described, table_of
-from ..user_input.kinds import choice, is_text, number, number_table, parsed, text, whole
+from ..user_input.kinds import Value, choice, is_text, number, number_table, parsed, text, whole
 
 GIB: Final = number(40, unit="GiB")
 #: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a typo.
@@ -83,14 +85,21 @@ def _scenario(written: object) -> object:
 
 CARD_NAME: Final = parsed("name of a card", card_name)
 GROWTH: Final = parsed("share, size or both", _growth)
+#: As JSON has them.
+_RANK_NUMBERS: Final = Value(
+    "list of rank numbers, or null",
+    lambda ranks: ranks is None or (isinstance(ranks, list) and all(type(rank) is int for rank in ranks)),
+    {},
+    "a list of rank numbers, or null",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(JsonObject):
     """The limits of one test; without any the test is estimated, and counted as ``unset``."""
 
     gib: float | None = described(GIB, "The budget a GPU, in GiB (2**30 bytes).", default=None)
-    gpus: int = described(
+    gpus: Count = described(
         whole(most=_MOST_GPUS), "How many ranks the test runs as, each on its own GPU.", default=1
     )
     gpu: str | None = described(
@@ -104,8 +113,8 @@ class Budget:
         "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.",
         default=None,
     )
-    metric: str = described(choice(METRICS), "Which total is held to the budget.", default="allocated")
-    components: Mapping[str, float] = described(
+    metric: Word = described(choice(METRICS), "Which total is held to the budget.", default="allocated")
+    components: Mapping[Word, float] = described(
         number_table(COMPONENTS, GIB, "component"),
         "Budgets of single components, in GiB a GPU.",
         default_factory=dict,
@@ -113,7 +122,7 @@ class Budget:
     max_growth: str | None = described(
         GROWTH, "What the test may grow by since the base of a comparison.", default=None
     )
-    ranks: object = described(
+    ranks: Annotated[object, Of(_RANK_NUMBERS)] = described(
         parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
         "The ranks that the budget is for.",
         default="all",
@@ -123,7 +132,7 @@ class Budget:
         "An analytic budget whose figure is shown next to the test's own.",
         default=None,
     )
-    reason: str | None = described(
+    reason: Lines | None = described(
         text("the teacher alone takes 15 GiB"), "Why the budget is what it is.", default=None
     )
 
@@ -149,24 +158,11 @@ class Budget:
         return tuple(sorted(set(cast(Iterable[int], self.ranks))))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only, in the order of report.json."""
+        """Plain JSON types only: the ranks as a list, and no scenario, which reports do not have."""
         named = self.named_ranks
-        return {
-            "gib": self.gib,
-            "gpus": self.gpus,
-            "ranks": list(named) if named is not None else None,
-            "gpu": self.gpu,
-            "metric": self.metric,
-            "host_gib": self.host_gib,
-            "components": dict(self.components),
-            "max_growth": self.max_growth,
-            "reason": self.reason,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Budget:
-        """The inverse of ``to_json``, without the scenario, which reports do not have."""
-        return cls(**{name: value for name, value in data.items() if name in cls.__slots__})
+        written: dict[str, Any] = JsonObject.to_json(self)
+        del written["scenario"]
+        return {**written, "ranks": list(named) if named is not None else None}
 
 
 def limit_of(budget: Budget) -> int | None:

@@ -61,9 +61,7 @@ class Waiver:
     test: str = described(text("tests/test_a.py::test_b"), "A node id, or a pattern with `*` and `?`.")
     ceiling_gib: float = described(GIB, "What the test may take, GiB, instead of its budget.")
     reason: str = described(text("a new optimizer"), "Why; shown with the test.")
-    expires: datetime.date = described(  # noqa: RUF009 # it is dataclasses.field
-        parsed("day", _day), "The last day on which it holds."
-    )
+    expires: datetime.date = described(parsed("day", _day), "The last day on which it holds.")
 
     @property
     def ceiling_bytes(self) -> int:
@@ -137,9 +135,7 @@ class Settings:
     gpus_file: str | None = described(
         text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", default=None
     )
-    gpus: Node | None = described(  # noqa: RUF009 # it is dataclasses.field
-        ANY_TABLE, "The same cards in the table itself.", default=None
-    )
+    gpus: Node | None = described(ANY_TABLE, "The same cards in the table itself.", default=None)
     max_growth: str | None = described(
         GROWTH, "What tests may grow by since the base, for marks that set none.", default=None
     )

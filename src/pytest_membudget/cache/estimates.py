@@ -10,6 +10,7 @@ from typing import Any
 
 from ..atomic_files import replacing
 from ..budgets.verdict import FIGURES
+from ..encoding.checks import Misfit
 from ..memory_report import MemoryReport
 from .observer import SEEN
 from .paths import Names
@@ -147,7 +148,7 @@ def _is_answer(answer: Any) -> bool:
             return False
         report = MemoryReport.from_json(answer["report"])
         return sum(report.components.values()) == report.peak_bytes
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, Misfit):
         return False
 
 

@@ -102,7 +102,7 @@ class Store:
         encoded = _encoded(body)
         data = b'{"digest": "%s", "body": %s}\n' % (digest(encoded).encode(), encoded)
         data += zlib.compress(snapshot, 6) if snapshot is not None else b""
-        with replacing(folder / (digest(_encoded(depends)) + _SUFFIX)) as file:
+        with replacing(folder / (digest(_encoded(depends, is_sorted=True)) + _SUFFIX)) as file:
             file.write(data)
         for old in self._newest_first(key)[_MOST_STATES:]:
             _remove(old)
@@ -155,8 +155,8 @@ def _read(path: Path) -> Entry | None:
         return None
 
 
-def _encoded(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")
+def _encoded(value: Any, *, is_sorted: bool = False) -> bytes:
+    return json.dumps(value, sort_keys=is_sorted, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def _remove(path: Path) -> None:

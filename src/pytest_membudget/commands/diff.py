@@ -13,7 +13,7 @@ from ..comparison.verdicts import compared
 from ..reporting.document.reading import read_document
 from ..reporting.terminal.console import changed_lines
 from ..reporting.terminal.fitting import terminal_width
-from ..results.comparison import ComparedSession
+from ..results.comparison import BaseName, ComparedSession
 from ..results.test_result import TestResult, with_comparison
 from .terminal import Subcommands, print_lines, print_table
 
@@ -49,7 +49,7 @@ def _compared(result: TestResult, before: Base, now: Base) -> TestResult:
 
 def _session(ref: str, results: Sequence[TestResult], before: Base, now: Base) -> ComparedSession:
     return ComparedSession(
-        ref=ref,
+        BaseName(ref),
         removed=tuple(nodeid for nodeid in before.results if nodeid not in now.results),
         skipped=before.newly_skipped(results),
         distributions=before.facts.version_changes(now.facts),

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..errors import UsageMistake
-from ..results.comparison import EXPIRED, WAIVED, ComparedSession, UnusedWaiver
+from ..results.comparison import EXPIRED, WAIVED, BaseName, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
 from .base.base_results import Base, base_of_document, base_of_run, own_facts
@@ -149,8 +149,7 @@ class Comparing:
             known = {result.nodeid for result in results}
             removed = tuple(nodeid for nodeid in base.results if nodeid not in known)
         return ComparedSession(
-            ref=self.source.ref if self.source is not None else "",
-            commit=self.source.commit if self.source is not None else None,
+            BaseName(self.source.ref, self.source.commit) if self.source is not None else BaseName(""),
             removed=removed,
             skipped=base.newly_skipped(results),
             unused_waivers=unused_waivers(self._waivers, results, self._today, is_whole=is_whole),

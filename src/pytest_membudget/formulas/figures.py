@@ -104,7 +104,7 @@ def report_of(figure: RankFigure, metric: str = "allocated", seconds: float = 0.
             *_how_reserved(figure, metric),
             *figure.caveats,
         ),
-        seconds=seconds,
+        seconds=round(seconds, 3),
     )
 
 

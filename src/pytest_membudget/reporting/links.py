@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from .document.reading import Document
+from .document.document import Document
 from .status import place_in
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -41,11 +41,11 @@ def links_of(document: Document, environment: Mapping[str, str]) -> Links:
 
     The commit is the report's: a job that comments on a pull request runs at another one.
     """
-    commit = document.git_head or ""
+    commit = document.git.head or ""
     if not _COMMIT.fullmatch(commit):
         return NO_LINKS
     server, repository = environment.get("GITHUB_SERVER_URL"), environment.get("GITHUB_REPOSITORY")
     if server and repository:
-        return Links(f"{server}/{repository}/blob/{commit}/", document.git_files)
+        return Links(f"{server}/{repository}/blob/{commit}/", document.git.files)
     project = environment.get("CI_PROJECT_URL")
-    return Links(f"{project}/-/blob/{commit}/", document.git_files) if project else NO_LINKS
+    return Links(f"{project}/-/blob/{commit}/", document.git.files) if project else NO_LINKS

@@ -25,7 +25,7 @@ from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
-from .document.reading import Document
+from .document.document import Document
 from .marks import SMALL
 
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
@@ -124,7 +124,7 @@ def is_notable(document: Document) -> bool:
     tests, compared = reported_tests(document), document.comparison
     if compared is not None and (compared.removed or compared.skipped):
         return True
-    if compared is not None and compared.ref:
+    if compared is not None and compared.base.ref:
         return any(one.level == FAILURE or one.has_changed for one in tests)
     is_unused = compared is not None and bool(compared.unused_waivers)
     return is_unused or any(one.is_listed for one in tests)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Final
 
-from ..memory_report import Timeline
+from ..encoding.checks import Count, Difference, Lines, Word, one_of
+from ..encoding.json_object import JsonObject
+from ..memory_report import Phase, Timeline
 from ..units import gib_text
 
 NEW_OVER: Final = "new-over"
@@ -45,12 +47,12 @@ OTHERS: Final = "others"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(JsonObject):
     """Memory of one component that the head, the base or both hold, and the difference between them."""
 
-    bytes: int
+    bytes: Difference
     """Head minus base, of all its lines."""
-    component: str
+    component: Word
     module: str | None = None
     """None also if the lines belong to several modules."""
     location: str | None = None
@@ -58,9 +60,9 @@ class Change:
     base_location: str | None = None
     operator: str | None = None
     """None also if there are several operators."""
-    lines: int = 1
+    lines: Count = 1
     """How many lines have changed, without negligible ones; an operator outside of lines counts as one."""
-    largest_bytes: int | None = None
+    largest_bytes: Difference | None = None
     """Head minus base of the line at ``location``, where there are several."""
     source: str | None = None
     """The text of the line at ``location``; of what is gone, at ``base_location``."""
@@ -69,13 +71,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedPeak:
+class MovedPeak(JsonObject):
     """The peaks of head and base are in different phases, so that one phase of both is compared."""
 
-    head: str
+    head: Phase
     """The phase of the head's peak: ``forward``, ``backward`` or ``optimizer``."""
-    base: str
-    compared: str
+    base: Phase
+    compared: Phase
     """The phase of the larger of both peaks, which ``findings`` compare."""
     head_bytes: int
     """The head's peak in that phase."""
@@ -83,13 +85,13 @@ class MovedPeak:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionChange:
+class VersionChange(JsonObject):
     """An installed distribution that the base and the head have in different versions."""
 
     name: str
-    base: str | None
+    base: str | None = None
     """Its version at the base; None where it was not installed."""
-    head: str | None
+    head: str | None = None
 
     @property
     def text(self) -> str:
@@ -100,22 +102,21 @@ class VersionChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(JsonObject):
     """One test against the same test at the base."""
 
-    status: str
-    """One of ``STATUSES``."""
-    reason: str = ""
+    status: Annotated[str, one_of(STATUSES)]
+    reason: Lines = ""
     base_bytes: int | None = None
     """The base's peak; None where it cannot be compared."""
     head_bytes: int | None = None
-    growth_bytes: int = 0
+    growth_bytes: Difference = 0
     """Head minus base; 0 where they cannot be compared."""
     suggested_gib: float | None = None
     """A budget in GiB that would be enough, if the test has shrunk."""
     findings: tuple[Change, ...] = ()
     """What explains the growth, the largest first."""
-    base_components: Mapping[str, int] | None = None
+    base_components: Mapping[Word, Difference] | None = None
     base_timeline: Timeline | None = None
     input_factor: float | None = None
     """How many times as large the inputs are, where that explains the growth."""
@@ -129,62 +130,30 @@ class Comparison:
     moved_peak: MovedPeak | None = None
     """Where the peak is in another phase than at the base."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only."""
-        timeline, components, moved = self.base_timeline, self.base_components, self.moved_peak
-        return {
-            **{name: getattr(self, name) for name in _PLAIN},
-            "findings": [asdict(change) for change in self.findings],
-            "resized": [asdict(change) for change in self.resized],
-            "base_components": dict(components) if components is not None else None,
-            "base_timeline": timeline.to_json() if timeline is not None else None,
-            "moved_peak": asdict(moved) if moved is not None else None,
-            "distributions": [asdict(change) for change in self.distributions],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Comparison:
-        """The inverse of ``to_json``; keys that are missing have their defaults."""
-        timeline, moved = data.get("base_timeline"), data.get("moved_peak")
-        return cls(
-            findings=tuple(Change(**change) for change in data.get("findings", ())),
-            resized=tuple(Change(**change) for change in data.get("resized", ())),
-            base_components=data.get("base_components"),
-            base_timeline=Timeline.from_json(timeline) if timeline is not None else None,
-            moved_peak=MovedPeak(**moved) if moved is not None else None,
-            distributions=tuple(VersionChange(**change) for change in data.get("distributions", ())),
-            **{name: data[name] for name in _PLAIN if name in data},
-        )
-
-
-_PLAIN = (
-    "status",
-    "reason",
-    "base_bytes",
-    "head_bytes",
-    "growth_bytes",
-    "suggested_gib",
-    "input_factor",
-    "activation_factor",
-)
-
 
 @dataclass(frozen=True, slots=True)
-class UnusedWaiver:
+class UnusedWaiver(JsonObject):
     """A waiver that no test needed."""
 
     test: str
-    reason: str
+    reason: Lines = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedSession:
-    """What was compared in a whole session."""
+class BaseName(JsonObject):
+    """What a session is compared with."""
 
     ref: str | None = None
-    """The base as the user named it; empty if there are waivers alone."""
+    """As the user named it; empty if there are waivers alone."""
     commit: str | None = None
-    """The base's commit, where it is of git."""
+    """Where it is of git."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSession(JsonObject):
+    """What was compared in a whole session."""
+
+    base: BaseName = BaseName()
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
     skipped: tuple[str, ...] = ()
@@ -192,16 +161,6 @@ class ComparedSession:
     unused_waivers: tuple[UnusedWaiver, ...] = ()
     distributions: tuple[VersionChange, ...] = ()
     """Distributions with other versions than at the base; empty also if the base does not name its own."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only."""
-        return {
-            "base": {"ref": self.ref, "commit": self.commit},
-            "removed": list(self.removed),
-            "skipped": list(self.skipped),
-            "unused_waivers": [asdict(waiver) for waiver in self.unused_waivers],
-            "distributions": [asdict(change) for change in self.distributions],
-        }
 
 
 def growth_text(growth_bytes: int, base_bytes: int) -> str:

@@ -1,12 +1,14 @@
-"""LockCheck: a test's figure compared with its entry in membudget.lock.yaml. JSON in and out."""
+"""LockCheck: a test's figure compared with its entry in membudget.lock.yaml."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final
 
 from ..components import COMPONENTS, METRICS
+from ..encoding.checks import Count, Difference, Lines, Word, one_of
+from ..encoding.json_object import JsonObject
 from ..user_input.fields import described
 from ..user_input.kinds import choice, number_table, text, whole
 
@@ -31,41 +33,31 @@ _SIZE: Final = whole(0, example=1073741824)
 
 
 @dataclass(frozen=True, slots=True)
-class LockEntry:
+class LockEntry(JsonObject):
     """What one test took, and what the figure was made with."""
 
     bytes: int = described(_SIZE, "The peak of `metric`, of the rank that takes most.")
-    metric: str = described(choice(METRICS), "Which total it is.")
-    components: Mapping[str, int] = described(
+    metric: Word = described(choice(METRICS), "Which total it is.")
+    components: Mapping[Word, Difference] = described(
         number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"), "They add up to `bytes`."
     )
-    gpus: int = described(whole(example=2), "How many ranks the test ran as.")
+    gpus: Count = described(whole(example=2), "How many ranks the test ran as.")
     gpu: str = described(text("H100-80GB"), "The card that was modelled.")
     device: str = described(text("fake"), "What it ran on.")
     torch: str = described(text("2.13.0+cpu"), "The version of torch.")
 
 
 @dataclass(frozen=True, slots=True)
-class LockCheck:
+class LockCheck(JsonObject):
     """One test compared with its entry."""
 
-    status: str
-    """One of ``LOCK_STATUSES``."""
-    reason: str = ""
+    required: ClassVar[tuple[str, ...]] = ("reason",)
+
+    status: Annotated[str, one_of(LOCK_STATUSES)]
+    reason: Lines = ""
     entry: LockEntry | None = None
     """Of the file; if the session records the figure, the new one. None for ``new``."""
     limit_bytes: int | None = None
     """What the entry allows; None if nothing was compared."""
     changes: tuple[str, ...] = ()
     """Of a test that has grown a line for each component that has changed, the largest change first."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only."""
-        return {**asdict(self), "changes": list(self.changes)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> LockCheck:
-        """The inverse of ``to_json``."""
-        entry = data["entry"]
-        known = LockEntry(**entry) if entry is not None else None
-        return cls(data["status"], data["reason"], known, data["limit_bytes"], tuple(data["changes"]))

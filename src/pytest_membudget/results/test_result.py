@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from ..advice.trial import Advice
 from ..budgets.budget import Budget
-from ..budgets.verdict import ERROR, OVER, UNSET, WITHIN, Verdict, suggested_gib
+from ..budgets.verdict import ERROR, OVER, UNSET, VERDICTS, WITHIN, Verdict, suggested_gib
 from ..caveats import METHOD, UNCHECKED, Caveat
+from ..encoding.checks import LineNumber, Lines, one_of
+from ..encoding.json_object import JsonObject
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
@@ -19,28 +21,29 @@ from .lock import HELD, LockCheck
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
+VerdictName = Annotated[str, one_of(VERDICTS)]
 
 
 @dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(JsonObject):
     """One test: its budget, figures and verdict. Immutable: measuring and comparing return new values."""
 
     #: pytest would collect the class for its name
     __test__: ClassVar[bool] = False
+    required: ClassVar[tuple[str, ...]] = ("estimates",)
 
     nodeid: str
     file: str
     """The file of the mark, relative to pytest's root folder."""
-    line: int
-    verdict: str
-    """One of ``budgets.verdict.VERDICTS``."""
-    reason: str
+    line: LineNumber
+    verdict: VerdictName
+    reason: Lines
     """The reason of the verdict, in one line."""
     budget: Budget | None = None
     """None if the mark has a mistake."""
     limit_bytes: int | None = None
     """The limit of the budget's metric on each GPU; None without one."""
-    details: str = ""
+    details: Lines = ""
     """Further lines on the reason."""
     raised: bool = False
     """Whether there is no figure because the test's own code raised."""
@@ -53,7 +56,7 @@ class TestResult:
     estimates: tuple[MemoryReport, ...] = ()
     """Reports of the ranks, then those of the scenario that the budget names."""
     measurements: tuple[MemoryReport, ...] = ()
-    not_measured: str = ""
+    not_measured: Lines = ""
     """Why it was not measured."""
     measured_on: str | None = None
     """The name of the card."""
@@ -71,7 +74,7 @@ class TestResult:
     """The changes that were tried to reduce its memory; None if none were."""
     lock: LockCheck | None = None
     """With its entry in the lock file; None where it has a ``gib``, no figure, or there is no such file."""
-    without_strict: str | None = None
+    without_strict: VerdictName | None = None
     """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
     selected: bool = False
     """Whether it has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
@@ -199,60 +202,6 @@ class TestResult:
         both = self.estimate_and_measurement
         return both[0].peak_bytes / both[1].peak_bytes if both and both[1].peak_bytes else None
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only, in the order of report.json."""
-        return {
-            "nodeid": self.nodeid,
-            "file": self.file,
-            "line": self.line,
-            "budget": self.budget.to_json() if self.budget is not None else None,
-            **{name: getattr(self, name) for name in _PLAIN},
-            "estimates": [report.to_json() for report in self.estimates],
-            "measurements": [report.to_json() for report in self.measurements],
-            "properties": [list(pair) for pair in self.properties],
-            "comparison": self.comparison.to_json() if self.comparison is not None else None,
-            "advice": self.advice.to_json() if self.advice is not None else None,
-            "lock": self.lock.to_json() if self.lock is not None else None,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TestResult:
-        """The inverse of ``to_json``; keys that are missing have their defaults."""
-        budget, comparison, advice = data.get("budget"), data.get("comparison"), data.get("advice")
-        return cls(
-            nodeid=data["nodeid"],
-            file=data["file"],
-            line=data["line"],
-            budget=Budget.from_json(budget) if budget is not None else None,
-            estimates=_reports(data.get("estimates", ())),
-            measurements=_reports(data.get("measurements", ())),
-            properties=tuple((name, value) for name, value in data.get("properties", ())),
-            comparison=Comparison.from_json(comparison) if comparison is not None else None,
-            advice=Advice.from_json(advice) if advice is not None else None,
-            lock=LockCheck.from_json(data["lock"]) if data.get("lock") is not None else None,
-            **{name: data[name] for name in _PLAIN if name in data},
-        )
-
-
-#: Fields that are the same in JSON.
-_PLAIN = (
-    "limit_bytes",
-    "verdict",
-    "reason",
-    "details",
-    "raised",
-    "rank",
-    "host_bytes",
-    "cached",
-    "not_measured",
-    "measured_on",
-    "snapshot",
-    "snapshot_error",
-    "selected",
-    "expected",
-    "without_strict",
-)
-
 
 def with_measurement(
     result: TestResult, verdict: Verdict, details: str, reports: Sequence[MemoryReport], card: str | None
@@ -290,10 +239,6 @@ def with_comparison(result: TestResult, comparison: Comparison | None) -> TestRe
     if comparison.base_bytes is None:
         return replace(compared, reason=f"not compared: {comparison.reason}; {result.reason}")
     return replace(compared, verdict=WITHIN, reason="")
-
-
-def _reports(written: Sequence[Mapping[str, Any]]) -> tuple[MemoryReport, ...]:
-    return tuple(map(MemoryReport.from_json, written))
 
 
 def _largest(reports: Sequence[MemoryReport]) -> MemoryReport | None:

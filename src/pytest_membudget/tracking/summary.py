@@ -76,7 +76,7 @@ def memory_report(
         rank=rank,
         host=host,
         caveats=tuple(caveats),
-        seconds=seconds,
+        seconds=round(seconds, 3),
         timeline=lives.timeline(peak.at) if lives is not None else None,
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
         other_phases=tuple(_other_phases(ledger, root, holders)) if metric == "allocated" else (),

@@ -85,7 +85,7 @@ LAST = "[...]"  # the place of the value itself
             "[...].findings[0].component",
             "must be there, and is missing",
         ),
-        ("comparison", {"removed": [7]}, "[...].removed[0]", "must be an object, and is 7"),
+        ("comparison", {"removed": [7]}, "[...].removed[0]", "must be a text, and is 7"),
         ("comparison", {"unused_waivers": [{}]}, "[...].unused_waivers[0].test", "must be there"),
         ("git", [], LAST, "must be an object, and is a list of 0"),
         (f"{FIGURE}.phase", "wait", LAST, 'must be one of , forward, backward, optimizer, and is "wait"'),

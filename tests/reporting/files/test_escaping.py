@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pytest_membudget.encoding.checks import visible
 from pytest_membudget.reporting.files.escaping import (
     command_data,
     command_property,
@@ -16,7 +17,6 @@ from pytest_membudget.reporting.files.escaping import (
     markdown_code,
     metric_label,
     script_json,
-    visible,
 )
 
 RAW = st.text(st.sampled_from("ab1 |`\\<>&*_[]()!#@:,/.~-\r\n\"'$%{}=+日"), max_size=40)

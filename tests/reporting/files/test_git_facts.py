@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from pytest_membudget.reporting.document.document import Git
 from pytest_membudget.reporting.files.git_facts import git_facts
 
 
@@ -44,10 +45,10 @@ def test_files_that_are_as_in_the_commit_are_named_with_their_paths_in_the_repos
 
     facts = git_facts(root, asked)
 
-    assert facts["head"] == git("rev-parse", "HEAD")
-    assert facts["dirty"] is True
-    assert facts["files"] == {"src/model.py": "pkg/src/model.py", "star*.py": "pkg/star*.py"}
+    assert facts.head == git("rev-parse", "HEAD")
+    assert facts.dirty is True
+    assert facts.files == {"src/model.py": "pkg/src/model.py", "star*.py": "pkg/star*.py"}
 
 
 def test_without_a_repository_nothing_is_known(tmp_path):
-    assert git_facts(tmp_path, ["a.py"]) == {"head": None, "base": None, "dirty": None, "files": {}}
+    assert git_facts(tmp_path, ["a.py"]) == Git()

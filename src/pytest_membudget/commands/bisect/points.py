@@ -9,7 +9,7 @@ from typing import Final
 
 from ...budgets.budget import Growth
 from ...reporting.causes import change_lines, signed_size
-from ...reporting.document.reading import Document
+from ...reporting.document.document import Document
 from ...results.comparison import Comparison, growth_text
 from ...units import gib_text
 

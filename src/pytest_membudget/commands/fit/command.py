@@ -9,7 +9,7 @@ from pathlib import Path
 from ...budgets.verdict import OVER, WITHIN
 from ...errors import UsageMistake
 from ...hardware.gpus import find_gpu
-from ...reporting.document.reading import Document
+from ...reporting.document.document import Document
 from ...reporting.terminal.fitting import terminal_width
 from ...results.test_result import TestResult
 from ..sessions import report_of_session

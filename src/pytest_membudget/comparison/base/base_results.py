@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...budgets.verdict import SKIPPED
-from ...reporting.document.reading import Document
+from ...reporting.document.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
 from ...results.test_result import TestResult
@@ -98,7 +98,7 @@ def base_of_document(document: Document) -> Base:
     """The base of a stored report."""
     return Base(
         results={result.nodeid: result for result in document.tests},
-        facts=Facts(document.torch_version, document.alloc_conf, document.distributions),
+        facts=Facts(document.torch.version, document.torch.alloc_conf, document.distributions),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...results.comparison import SHRUNK
 from ..causes import cause_text
-from ..document.reading import Document
+from ..document.document import Document
 from ..status import (
     FAILURE,
     NOTICE,

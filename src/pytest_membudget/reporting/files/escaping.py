@@ -4,35 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 
-#: Of Unicode's categories: control, format (direction overrides, zero widths), surrogate, private, none (XML
-#: has no way to write some of them), line and paragraph separators.
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _MARKDOWN = re.compile(r"[^A-Za-z0-9 /-]")
 #: Characters that end a table's cell or a code span.
 _NOT_IN_TABLES = re.compile(r"[|`]")
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    """``text`` with control characters written as ``\\x1b``; with ``lines``, newlines and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    kept = "\n\t" if lines else ""
-    return "".join(_written(char) if char not in kept and _is_hidden(char) else char for char in text)
-
-
-def _is_hidden(char: str) -> bool:
-    return unicodedata.category(char) in _HIDDEN
-
-
-def _written(char: str) -> str:
-    code = ord(char)
-    if char == "\n":
-        return "\\n"
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def markdown_code(text: str) -> str:

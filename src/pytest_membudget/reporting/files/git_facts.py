@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from ...git_command import run_git
+from ..document.document import Git
 
 #: Paths that git is asked for: its command line has a limit.
 _MOST_PATHS = 1000
 
 
-def git_facts(root: Path, paths: Iterable[str] = ()) -> dict[str, Any]:
+def git_facts(root: Path, paths: Iterable[str] = ()) -> Git:
     """The commit checked out in ``root``, and whether tracked files differ; None outside of a repository.
 
     Untracked files do not count: reports and caches would make every second run dirty. ``files``: those of
@@ -20,12 +20,11 @@ def git_facts(root: Path, paths: Iterable[str] = ()) -> dict[str, Any]:
     """
     head = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no")
-    return {
-        "head": head or None,
-        "base": None,
-        "dirty": bool(status) if status is not None else None,
-        "files": _committed(root, sorted({*paths})[:_MOST_PATHS]) if head else {},
-    }
+    return Git(
+        head=head or None,
+        dirty=bool(status) if status is not None else None,
+        files=_committed(root, sorted({*paths})[:_MOST_PATHS]) if head else {},
+    )
 
 
 def _committed(root: Path, paths: list[str]) -> dict[str, str]:

@@ -7,19 +7,17 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from ... import __version__
 from ...allocator.settings import VARIABLES
 from ...atomic_files import replacing
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
+from ..document.document import Document, Tool, Torch
 from .git_facts import git_facts
-
-#: The first and only version so far.
-SCHEMA_VERSION = 1
 
 
 def write_report(
@@ -36,22 +34,18 @@ def write_report(
     ``comparison``: of the whole session with the base. ``testing``: estimates were given by
     ``pytest_membudget.testing``. ``strict``: what was not checked is a failure.
     """
-    document: dict[str, Any] = {
-        "schema_version": SCHEMA_VERSION,
-        "strict": strict,
-        "tool": {"version": __version__, "testing": testing},
-        "torch": {
-            "version": installed_version("torch"),
-            "cuda": None,
-            "alloc_conf": alloc_conf_of(os.environ),
-        },
-        "git": git_facts(root, _places(results)),
-        "distributions": dict(installed_distributions()),
-        "tests": [result.to_json() for result in results],
-    }
-    if comparison is not None:
-        document["comparison"] = comparison.to_json()
-        document["git"]["base"] = comparison.commit
+    base = comparison.base.commit if comparison is not None else None
+    document = Document(
+        tuple(results),
+        comparison,
+        strict=strict,
+        tool=Tool(__version__, testing),
+        torch=Torch(installed_version("torch"), alloc_conf=alloc_conf_of(os.environ)),
+        git=replace(git_facts(root, _places(results)), base=base),
+        distributions=installed_distributions(),
+    ).to_json()
+    if comparison is None:
+        del document["comparison"]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.json"
     _write(path, json.dumps(document, indent=1) + "\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from ..causes import cause_text, change_lines
-from ..document.reading import Document
+from ..document.document import Document
 from ..figures import PREFIX, figures
 from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 

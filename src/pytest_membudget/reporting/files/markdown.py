@@ -12,7 +12,7 @@ from ...results.comparison import versions_text
 from ...units import gib_text
 from ..advice import title_of, trial_text
 from ..causes import Cause, cause_text, signed_growth
-from ..document.reading import Document
+from ..document.document import Document
 from ..links import NO_LINKS, Links
 from ..marks import legend
 from ..status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
@@ -101,24 +101,25 @@ def _left_out(what: str, count: int) -> str:
 
 
 def _base_line(document: Document) -> str:
-    base = document.comparison
-    if base is None:
+    compared = document.comparison
+    if compared is None:
         return ""
+    base = compared.base
     named = [markdown_code(base.ref)] if base.ref else []
     named += [f"at {markdown_code(_short(base.commit))}"] if base.commit else []
-    versions = versions_text(base.distributions, markdown_code, _VERSIONS)
+    versions = versions_text(compared.distributions, markdown_code, _VERSIONS)
     installed = f"**Installed since:** {versions}." if versions else ""
     return " ".join(filter(None, [f"Compared with {' '.join(named)}." if named else "", installed]))
 
 
 def _foot(document: Document) -> str:
     """The versions that the report was made with, cut to a fixed length."""
-    tool, torch = document.tool_version, document.torch_version
+    tool, torch = document.tool.version, document.torch.version
     parts = [f"pytest-membudget {markdown_code(tool[:40])}"] if tool else ["pytest-membudget"]
     parts += [f"torch {markdown_code(torch[:40])}"] if torch else []
-    if document.git_head:
-        changed = " with changes" if document.git_dirty else ""
-        parts.append(f"commit {markdown_code(_short(document.git_head))}{changed}")
+    if document.git.head:
+        changed = " with changes" if document.git.dirty else ""
+        parts.append(f"commit {markdown_code(_short(document.git.head))}{changed}")
     return f"<sub>{', '.join(parts)}</sub>"
 
 

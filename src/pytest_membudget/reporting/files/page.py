@@ -15,7 +15,7 @@ from ...results.comparison import ELSEWHERE
 from ...units import gib_text
 from ..advice import title_of, trial_text
 from ..causes import size_text
-from ..document.reading import Document
+from ..document.document import Document
 from ..links import NO_LINKS, Links
 from ..marks import legend
 from ..status import FAILURE, ReportedTest, causes, explained, headline, place_in, reported_tests, to_do

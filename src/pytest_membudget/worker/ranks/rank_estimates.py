@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ...budgets.budget import Budget
 from ...caveats import WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
-from ...memory_report import with_caveats
+from ...memory_report import MemoryReport
 from .rank_answers import RankEnd, combined
 
 Answer = dict[str, Any]
@@ -45,7 +46,8 @@ def answer_of_ranks(
         caveats = []
     for answer in answers.values():
         if caveats and "report" in answer:
-            answer["report"] = with_caveats(answer["report"], caveats)
+            report = MemoryReport.from_json(answer["report"])
+            answer["report"] = replace(report, caveats=(*report.caveats, *caveats)).to_json()
     ends = [RankEnd(rank, answer) for rank, answer in answers.items()]
     return {**combined(ends, budget.gpus), "snapshot_rank": _snapshot_rank(answers)}
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from running import run_following
 
-from pytest_membudget.caveats import caveats_in
+from pytest_membudget.caveats import Caveat
 
 #: Of cuSOLVER's decompositions only some have their workspace's size.
 _NOT_MODELLED = ("cusolverDnSorgqr_bufferSize", "cusolverDnXgeqrf_bufferSize")
@@ -35,7 +35,7 @@ def trace(stand_in):
             not_modelled=_NOT_MODELLED,
             **keywords,
         )
-        caveats = caveats_in(answer)
+        caveats = tuple(map(Caveat.from_json, answer["caveats"]))
         assumptions = tuple(caveat.text for caveat in caveats)
         report = SimpleNamespace(caveats=caveats, assumptions=assumptions, peak_bytes=answer["peak_bytes"])
         return SimpleNamespace(value=answer["value"], report=report, allocated=answer["peak_bytes"])

@@ -1,0 +1,1 @@
+"""Frozen dataclasses in JSON: written, and read by their type hints."""
