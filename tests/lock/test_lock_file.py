@@ -129,7 +129,7 @@ def test_a_write_that_fails_leaves_what_was_there(path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", replace_file)
     with pytest.raises(OSError, match="Read-only"):
-        change_lock(path, lambda before: {**before, "b": ENTRY})
+        change_lock(path, {"b": ENTRY}, ())
 
     assert read_lock(path) == {"a": ENTRY}
     assert [child.name for child in path.parent.iterdir()] == [LOCK_FILE]
@@ -139,4 +139,4 @@ def test_what_does_not_change_is_not_written(path, monkeypatch):
     path.write_text(lock_text({"a": ENTRY}))
     monkeypatch.delattr(Path, "replace")
 
-    change_lock(path, dict)
+    change_lock(path, {}, ())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -93,8 +92,8 @@ def _refuse_conflict(path: Path) -> None:
             )
 
 
-def change_lock(path: Path, change: Callable[[Mapping[str, LockEntry]], Mapping[str, LockEntry]]) -> None:
-    """Read ``path``, apply ``change`` to its entries, and write the result, under a file lock.
+def change_lock(path: Path, written: Mapping[str, LockEntry], removed: Collection[str]) -> None:
+    """Write and remove entries of ``path``, by node id, under a file lock; others stay as they are.
 
     Raises ``OSError``, and ``UsageMistake`` as ``read_lock``.
     """
@@ -103,7 +102,8 @@ def change_lock(path: Path, change: Callable[[Mapping[str, LockEntry]], Mapping[
     digest = sha256(os.path.abspath(path).encode()).hexdigest()[:16]
     with FileLock(os.path.join(tempfile.gettempdir(), f"membudget-{os.getuid()}-{digest}.lock")):
         before = read_lock(path)
-        after = change(before or {})
+        kept = {nodeid: entry for nodeid, entry in (before or {}).items() if nodeid not in removed}
+        after = {**kept, **written}
         if after != before:
             with replacing(path) as file:
                 file.write(lock_text(after).encode())
@@ -114,7 +114,7 @@ def lock_text(entries: Mapping[str, LockEntry]) -> str:
     import yaml  # a session without such a file need not pay for it
 
     blocks = [
-        yaml.safe_dump({nodeid: asdict(entry)}, sort_keys=False, allow_unicode=True, width=10**6)
+        yaml.safe_dump({nodeid: entry.to_json()}, sort_keys=False, allow_unicode=True, width=10**6)
         for nodeid, entry in sorted(entries.items())
     ]
     text = "\n".join(re.sub("^", "  ", block.rstrip(), flags=re.MULTILINE) + "\n" for block in blocks)

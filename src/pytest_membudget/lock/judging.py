@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ..budgets.budget import Growth
 from ..budgets.settings import DEFAULT_GPU
 from ..budgets.verdict import UNSET, WITHIN
-from ..memory_report import MemoryReport
 from ..results.lock import (
     GROWN,
     KEPT,
@@ -43,8 +42,9 @@ class Rules:
 
 def is_lockable(result: TestResult) -> bool:
     """Whether ``result`` is compared with the lock file: it has a figure, and its budget has no ``gib``."""
-    has_budget = result.budget is not None and result.budget.gib is None
-    return has_budget and result.verdict in (WITHIN, UNSET) and bool(_peak_bytes(result.worst_estimate))
+    figure, budget = result.worst_estimate, result.budget
+    has_figure = figure is not None and figure.peak_bytes > 0 and result.verdict in (WITHIN, UNSET)
+    return has_figure and budget is not None and budget.gib is None
 
 
 def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck:
@@ -102,8 +102,8 @@ def _difference(entry: LockEntry, now: LockEntry) -> str:
 def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
     figure = result.worst_estimate
     rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and now.gpus > 1 else ""
-    grew = [(size, name) for name, size in _component_changes(entry, now) if size > 0]
-    most = ", ".join(f"{name} +{gib_text(size)}" for size, name in grew[:2])
+    grew = [(name, size) for name, size in _component_changes(entry, now).items() if size > 0]
+    most = ", ".join(f"{name} +{gib_text(size)}" for name, size in grew[:2])
     return (
         f"{rank}takes {_share_text(entry, now)} more than its entry in {LOCK_FILE}: {most}; "
         f"if it may, run {RAISE_COMMAND}"
@@ -112,23 +112,18 @@ def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
 
 def _share_text(entry: LockEntry, now: LockEntry) -> str:
     growth_bytes = abs(now.bytes - entry.bytes)
-    share = f" ({growth_bytes / entry.bytes:.1%})" if entry.bytes else ""
-    return f"{gib_text(growth_bytes)}{share}"
+    return gib_text(growth_bytes) + (f" ({growth_bytes / entry.bytes:.1%})" if entry.bytes else "")
 
 
-def _component_changes(entry: LockEntry, now: LockEntry) -> list[tuple[str, int]]:
+def _component_changes(entry: LockEntry, now: LockEntry) -> dict[str, int]:
     """Components that have changed and by how many bytes, the largest change first."""
-    names = dict.fromkeys((*entry.components, *now.components))
-    found = [(name, now.components.get(name, 0) - entry.components.get(name, 0)) for name in names]
-    return sorted((pair for pair in found if pair[1]), key=lambda pair: -abs(pair[1]))
+    names = {**entry.components, **now.components}
+    sizes = {name: now.components.get(name, 0) - entry.components.get(name, 0) for name in names}
+    return {name: sizes[name] for name in sorted(names, key=lambda name: -abs(sizes[name])) if sizes[name]}
 
 
 def _changes(entry: LockEntry, now: LockEntry) -> tuple[str, ...]:
     return tuple(
         f"{'+' if size > 0 else ''}{gib_text(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
-        for name, size in _component_changes(entry, now)
+        for name, size in _component_changes(entry, now).items()
     )
-
-
-def _peak_bytes(figure: MemoryReport | None) -> int:
-    return figure.peak_bytes if figure is not None else 0

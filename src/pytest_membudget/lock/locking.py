@@ -6,11 +6,10 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from ..errors import UsageMistake
-from ..results.lock import LOCK_FILE, UPDATE_COMMAND
+from ..results.lock import LOCK_FILE, RECORDED, UPDATE_COMMAND
 from ..results.test_result import TestResult, with_lock
 from .file import change_lock, read_lock
 from .judging import Rules, is_lockable, lock_check
-from .updating import lock_change, stale
 
 #: Most node ids that a line names.
 _NAMED = 3
@@ -39,24 +38,29 @@ class Locking:
         ``collected``: all tests with budgets; None if the session has not collected all. Raises
         ``UsageMistake`` if the file could not be written.
         """
+        entries = self._entries
+        stale = {nodeid for nodeid in entries if collected is not None and nodeid not in collected}
         if self._rules.mode is None:
-            return _named("no test with a budget for", stale(self._entries, collected))
-        change = lock_change(results, self._entries, collected)
-        if not change:
+            return _lines_of(stale)
+        recorded = {one.nodeid: one.lock.entry for one in results if one.lock and one.lock.status == RECORDED}
+        written = {nodeid: entry for nodeid, entry in recorded.items() if entry is not None}
+        with_gib = {one.nodeid for one in results if one.budget is not None and one.budget.gib is not None}
+        removed = stale | (with_gib & {*entries})
+        if not (written or removed):
             return [f"{LOCK_FILE}: nothing to update"]
         try:
-            change_lock(self._path, change.applied)
+            change_lock(self._path, written, removed)
         except OSError as error:
             raise UsageMistake(
                 f"{self._path}: cannot be written, so nothing was recorded: {error}"
             ) from error
-        written, removed = len(change.written), len(change.removed)
-        return [f"{LOCK_FILE}: {written} written, {removed} removed"]
+        return [f"{LOCK_FILE}: {len(written)} written, {len(removed)} removed"]
 
 
-def _named(what: str, nodeids: Collection[str]) -> list[str]:
-    if not nodeids:
+def _lines_of(stale: Collection[str]) -> list[str]:
+    """The line on entries whose tests no longer exist."""
+    if not stale:
         return []
-    names = ", ".join(sorted(nodeids)[:_NAMED])
-    more = f" and {len(nodeids) - _NAMED} more" if len(nodeids) > _NAMED else ""
-    return [f"{LOCK_FILE}: {what} {names}{more}; run {UPDATE_COMMAND}"]
+    names = ", ".join(sorted(stale)[:_NAMED])
+    more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
+    return [f"{LOCK_FILE}: no test with a budget for {names}{more}; run {UPDATE_COMMAND}"]

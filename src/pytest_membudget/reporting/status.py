@@ -152,15 +152,16 @@ def headline(found: Sequence[ReportedTest]) -> str:
     """One line for all tests: how many fail, by status."""
     if not found:
         return "no test has a memory budget"
-    failing = _counted([one for one in found if one.level == FAILURE])
+    failing = counted([one for one in found if one.level == FAILURE])
     tests = f"{len(found)} test{'s' if len(found) != 1 else ''}"
     if failing:
         return f"{failing}, of {tests}"
-    open_ = _counted([one for one in found if one.level == WARNING])
+    open_ = counted([one for one in found if one.level == WARNING])
     return f"{tests}, none fails" + (f"; {open_}" if open_ else "")
 
 
-def _counted(some: Sequence[ReportedTest]) -> str:
+def counted(some: Sequence[ReportedTest]) -> str:
+    """How many of ``some`` have each status."""
     words = dict.fromkeys(one.word for one in some)
     return ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
 
@@ -197,17 +198,16 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
 
 
 def _growth_text(one: ReportedTest, code: Code) -> str:
-    comparison = one.result.comparison
-    if comparison is None or comparison.base_bytes is None or not comparison.growth_bytes:
+    since = one.result.since_base
+    if since is None or not since.growth_bytes:
         return ""
-    base = comparison.base_bytes
-    word = "more" if one.growth_bytes > 0 else "less"
-    versions = versions_text(comparison.distributions, code)
+    word = "more" if since.growth_bytes > 0 else "less"
+    versions = versions_text(since.distributions, code)
     text = (
-        f"That is {gib_text(abs(one.growth_bytes))} {word} than at the base ({gib_text(base)})"
-        f"{versions and f', with {versions}'}."
+        f"That is {gib_text(abs(since.growth_bytes))} {word} than at the base "
+        f"({gib_text(since.base_bytes or 0)}){versions and f', with {versions}'}."
     )
-    return " ".join(filter(None, (text, changes_text(comparison, code))))
+    return " ".join(filter(None, (text, changes_text(since, code))))
 
 
 def to_do(one: ReportedTest, code: Code) -> str:

@@ -85,6 +85,11 @@ class TestResult(JsonObject):
         return self.comparison.status if self.comparison is not None else None
 
     @property
+    def since_base(self) -> Comparison | None:
+        """The comparison, if the base has a figure."""
+        return self.comparison if self.comparison and self.comparison.base_bytes is not None else None
+
+    @property
     def exceeds(self) -> bool:
         """Whether the test takes more than its budget allows, or more than at the base."""
         if self.verdict == OVER:

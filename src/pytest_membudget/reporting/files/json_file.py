@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import metadata
@@ -14,10 +14,13 @@ from pathlib import Path
 from ... import __version__
 from ...allocator.settings import VARIABLES
 from ...atomic_files import replacing
+from ...git_command import run_git
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
-from ..document.document import Document, Tool, Torch
-from .git_facts import git_facts
+from ..document.document import Document, Git, Tool, Torch
+
+#: Paths that git is asked for: its command line has a limit.
+_MOST_PATHS = 1000
 
 
 def write_report(
@@ -41,7 +44,7 @@ def write_report(
         strict=strict,
         tool=Tool(__version__, testing),
         torch=Torch(installed_version("torch"), alloc_conf=alloc_conf_of(os.environ)),
-        git=replace(git_facts(root, _places(results)), base=base),
+        git=replace(git_of(root, _places(results)), base=base),
         distributions=installed_distributions(),
     ).to_json()
     if comparison is None:
@@ -71,6 +74,41 @@ def _places(results: Sequence[TestResult]) -> Iterator[str]:
         if result.comparison is not None:
             found += [change.location for change in result.comparison.findings]
         yield from (location.rpartition(":")[0] for location in found if location)
+
+
+def git_of(root: Path, paths: Iterable[str] = ()) -> Git:
+    """The commit checked out in ``root``, and whether tracked files differ; None outside of a repository.
+
+    Untracked files do not count: reports and caches would make every second run dirty. ``files``: those of
+    ``paths``, relative to ``root``, that are as in the commit, with their paths in the repository.
+    """
+    head = _git(root, "rev-parse", "HEAD")
+    status = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return Git(
+        head=head or None,
+        dirty=bool(status) if status is not None else None,
+        files=_committed(root, sorted({*paths})[:_MOST_PATHS]) if head else {},
+    )
+
+
+def _committed(root: Path, paths: list[str]) -> dict[str, str]:
+    inside = [path for path in paths if path and not path.startswith("/")]
+    if not inside:
+        return {}
+    folder = _git(root, "rev-parse", "--show-prefix")
+    tracked = _git(root, "--literal-pathspecs", "ls-files", "-z", "--", *inside)
+    changed = _git(
+        root, "--literal-pathspecs", "diff", "-z", "--name-only", "--relative", "HEAD", "--", *inside
+    )
+    if folder is None or tracked is None or changed is None:
+        return {}
+    unchanged = {*tracked.split("\0")} - {*changed.split("\0")}
+    return {path: f"{folder}{path}" for path in inside if path in unchanged}
+
+
+def _git(root: Path, *args: str) -> str | None:
+    answer = run_git(root, *args, timeout=20)
+    return None if answer.code else answer.text
 
 
 def alloc_conf_of(environment: Mapping[str, str]) -> str:

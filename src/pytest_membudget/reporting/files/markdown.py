@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
-from ...advice.trial import Advice
 from ...errors import UsageMistake
 from ...memory_report import MemoryReport
-from ...results.comparison import versions_text
+from ...results.comparison import ComparedSession, versions_text
 from ...units import gib_text
 from ..advice import title_of, trial_text
 from ..causes import Cause, cause_text, signed_growth
 from ..document.document import Document
 from ..links import NO_LINKS, Links
 from ..marks import legend
-from ..status import FAILURE, ReportedTest, causes, explained, headline, reported_tests, to_do
+from ..status import FAILURE, ReportedTest, causes, counted, explained, headline, reported_tests, to_do
 from .escaping import html_code, markdown_block, markdown_code
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
@@ -44,9 +43,9 @@ def markdown(
     Raises ``UsageMistake`` for a limit that leaves no room.
     """
     found = reported_tests(document)
-    base = _base_line(document)
-    head = [f"<!-- membudget:{marker} -->"] if marker else []
-    head += [f"### GPU memory: {headline(found)}", *([base] if base else [])]
+    compared = document.comparison or ComparedSession()
+    hidden = f"<!-- membudget:{marker} -->" if marker else ""
+    head = [text for text in (hidden, f"### GPU memory: {headline(found)}", _base_line(compared)) if text]
     foot = _foot(document)
     room = limit - _size([*head, foot]) - _size([_left_out("parts", 10**6)])
     if room < 0:
@@ -56,15 +55,18 @@ def markdown(
     for one in failing[:_IN_FULL]:
         parts.add(_first_aid(one, links))
     _add_table(parts, [one for one in found if one.is_listed], links)
-    parts.add(_removed(document))
-    parts.add(_skipped(document))
-    parts.add(_unused(document))
+    unused = [waiver.test for waiver in compared.unused_waivers]
+    parts.add(_list_of("Removed since the base", compared.removed))
+    parts.add(_list_of("Skipped, and not at the base", compared.skipped))
+    parts.add(_list_of("Waivers that nothing needs: take them out of [tool.membudget]", unused))
     for one in found:
         if one.is_listed:
             parts.add(_why(one, links))
-    _add_folded(parts, [one for one in found if not one.is_listed], links)
+    others = [one for one in found if not one.is_listed]
+    _add_table(parts, others, links, counted(others))
     parts.add("".join(f"\\{line}" for line in legend(one.result for one in found)))
-    return "\n\n".join([*head, *parts.kept, *([parts.note] if parts.note else []), foot]) + "\n"
+    note = [_left_out("parts", parts.left_out)] if parts.left_out else []
+    return "\n\n".join([*head, *parts.kept, *note, foot]) + "\n"
 
 
 class _Parts:
@@ -73,23 +75,15 @@ class _Parts:
     def __init__(self, room: int) -> None:
         self.room = room
         self.kept: list[str] = []
-        self._left_out = 0
+        self.left_out = 0
 
-    def add(self, text: str) -> bool:
+    def add(self, text: str) -> None:
         """Keep ``text`` if there is room for it."""
-        if not text:
-            return True
-        if _size([text]) > self.room:
-            self._left_out += 1
-            return False
-        self.room -= _size([text])
-        self.kept.append(text)
-        return True
-
-    @property
-    def note(self) -> str:
-        """The line on the parts that were left out; empty for none."""
-        return _left_out("parts", self._left_out) if self._left_out else ""
+        if text and _size([text]) > self.room:
+            self.left_out += 1
+        elif text:
+            self.room -= _size([text])
+            self.kept.append(text)
 
 
 def _size(texts: Sequence[str]) -> int:
@@ -100,10 +94,7 @@ def _left_out(what: str, count: int) -> str:
     return f"_Cut to the size limit: {count} {what} left out; report.json has them all._"
 
 
-def _base_line(document: Document) -> str:
-    compared = document.comparison
-    if compared is None:
-        return ""
+def _base_line(compared: ComparedSession) -> str:
     base = compared.base
     named = [markdown_code(base.ref)] if base.ref else []
     named += [f"at {markdown_code(_short(base.commit))}"] if base.commit else []
@@ -160,43 +151,38 @@ def _add_table(parts: _Parts, some: Sequence[ReportedTest], links: Links, title:
     if not some:
         return
     rows = [_row(one, links) for one in some]
-    columns = [
-        number
-        for number in range(len(_HEADERS))
-        if number not in (2, 3) or any(row[number] != "-" for row in rows)
-    ]
-    lines = [_line(_HEADERS, columns), _line(_ALIGN, columns)]
-    note = _left_out("rows", len(rows))
-    room = parts.room - _size([title, note, *lines])
-    for row in rows:
-        line = _line(row, columns)
+    has_base = any(one.result.since_base for one in some)
+    table = [row if has_base else (*row[:2], *row[4:]) for row in (_HEADERS, _ALIGN, *rows)]
+    written = [f"| {' | '.join(cells)} |" for cells in table]
+    lines = written[:2]
+    room = parts.room - _size([title, _left_out("rows", len(rows)), *lines])
+    for line in written[2:]:
         room -= len(line.encode()) + 1
         if room < 0:
             break
         lines.append(line)
     left = len(rows) - (len(lines) - 2)
-    table = "\n".join(lines) + (f"\n\n{_left_out('rows', left)}" if left else "")
-    parts.add(f"<details><summary>{title}</summary>\n\n{table}\n\n</details>" if title else table)
-
-
-def _line(cells: Sequence[str], columns: Iterable[int]) -> str:
-    return f"| {' | '.join(cells[number] for number in columns)} |"
+    text = "\n".join(lines) + (f"\n\n{_left_out('rows', left)}" if left else "")
+    parts.add(f"<details><summary>{title}</summary>\n\n{text}\n\n</details>" if title else text)
 
 
 def _row(one: ReportedTest, links: Links) -> tuple[str, ...]:
     result = one.result
-    limit, peak, comparison = result.limit_bytes, one.peak_bytes, result.comparison
-    base = comparison.base_bytes if comparison is not None else None
+    since = result.since_base
     figures = (
-        gib_text(peak) if peak is not None else "-",
-        gib_text(base) if base is not None else "-",
-        signed_growth(comparison) if comparison is not None and base is not None else "-",
-        gib_text(limit) if limit is not None else "-",
+        _size_text(one.peak_bytes),
+        _size_text(since.base_bytes if since else None),
+        signed_growth(since) if since else "-",
+        _size_text(result.limit_bytes),
         _largest(result.figure),
     )
     whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
     name, url = markdown_code(result.nodeid), links.url(f"{result.file}:{result.line}")
     return (f"[{name}]({url})" if url else name, *whole, _verdict(one))
+
+
+def _size_text(size_bytes: int | None) -> str:
+    return gib_text(size_bytes) if size_bytes is not None else "-"
 
 
 def _verdict(one: ReportedTest) -> str:
@@ -219,7 +205,10 @@ def _why(one: ReportedTest, links: Links) -> str:
     found = causes(one, _CAUSES)
     listed = [f"- {_cause(cause, links)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
-    body += _advice(one.result.advice)
+    advice = one.result.advice
+    if advice is not None and advice.trials:
+        tried = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]
+        body.append("\n".join([f"{title_of(advice)}:", "", *tried]))
     if one.result.details:
         body.append(markdown_block(_cut(one.result.details)))
     if not body:
@@ -230,44 +219,14 @@ def _why(one: ReportedTest, links: Links) -> str:
     return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"
 
 
-def _advice(advice: Advice | None) -> list[str]:
-    """The changes that reduced memory, the largest saving first."""
-    if advice is None or not advice.trials:
-        return []
-    lines = [f"- {trial_text(trial, advice, markdown_code)}" for trial in advice.trials]
-    return ["\n".join([f"{title_of(advice)}:", "", *lines])]
-
-
 def _cut(text: str) -> str:
     left = len(text) - _LONGEST_DETAILS
     return text if left <= 0 else f"{text[:_LONGEST_DETAILS]}\n… {left:,} more characters"
 
 
-def _removed(document: Document) -> str:
-    names = document.comparison.removed if document.comparison is not None else ()
-    return _list_of("Removed since the base", names, markdown_code)
-
-
-def _skipped(document: Document) -> str:
-    names = document.comparison.skipped if document.comparison is not None else ()
-    return _list_of("Skipped, and not at the base", names, markdown_code)
-
-
-def _unused(document: Document) -> str:
-    unused = document.comparison.unused_waivers if document.comparison is not None else ()
-    names = [waiver.test for waiver in unused]
-    return _list_of("Waivers that nothing needs: take them out of [tool.membudget]", names, markdown_code)
-
-
-def _list_of(title: str, names: Sequence[str], code: Callable[[str], str]) -> str:
+def _list_of(title: str, names: Sequence[str]) -> str:
     if not names:
         return ""
-    shown = [f"- {code(name)}" for name in names[:10]]
+    shown = [f"- {markdown_code(name)}" for name in names[:10]]
     rest = [f"- and {len(names) - 10} more"] if len(names) > 10 else []
     return "\n".join([f"{title}:", "", *shown, *rest])
-
-
-def _add_folded(parts: _Parts, some: Sequence[ReportedTest], links: Links) -> None:
-    words = dict.fromkeys(one.word for one in some)
-    counted = ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
-    _add_table(parts, some, links, counted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
@@ -15,7 +16,6 @@ from ..advice import advice_lines
 from ..agreement import figures_table, peak_title, total_name
 from ..causes import cause_lines, change_lines, signed_size
 from .fitting import folded
-from .granted import caveat_lines
 
 #: Most holders that a failure lists; report.json has more.
 _TOP = 10
@@ -25,6 +25,10 @@ _RANKS = 16
 _ANALYTIC, _TRACED = "analytic", "traced"
 #: Caveats about values assumed in place of unknown data.
 _OF_DATA = (READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN)
+#: ``test_a.py:14``, the user's own line, with the library's line that it leads to where that is another.
+_PLACED = re.compile(r"(?P<place>[^\s:]+:\d+(?: \([^\s:]+:\d+\))?):? (?P<what>.+)", re.DOTALL)
+#: Texts of caveats that are listed; report.json has all.
+_CAVEATS = 8
 #: Arguments of the mark that are not shown.
 _DEFAULTS = (("gpus", 1), ("metric", "allocated"))
 
@@ -47,9 +51,9 @@ def _assumed_before(row: TestResult) -> list[str]:
     """The values assumed of unknown data before the body raised, which may be the cause; and the remedy."""
     estimate = row.estimate_of_verdict
     assumed = [one for one in estimate.caveats if one.kind in _OF_DATA] if estimate is not None else []
-    lines = caveat_lines(one.text for one in assumed)
+    lines = _caveat_lines(one.text for one in assumed)
     remedies = [one.kind.remedy for one in assumed if one.kind.remedy]
-    to_do = caveat_lines(f"if it should be another, {remedy}" for remedy in remedies)
+    to_do = _caveat_lines(f"if it should be another, {remedy}" for remedy in remedies)
     return _listed("Assumed of the data before it raised", [*lines, *to_do])
 
 
@@ -69,23 +73,22 @@ def _figures(row: TestResult, width: int) -> list[str]:
             lines += _holders(estimate.host, width, "In host memory:")
     else:
         return []
-    lines += _listed("Taken for granted", caveat_lines(estimate.assumptions))
-    lines += _listed("Not modelled", caveat_lines(estimate.not_modelled))
+    lines += _listed("Taken for granted", _caveat_lines(estimate.assumptions))
+    lines += _listed("Not modelled", _caveat_lines(estimate.not_modelled))
     return [*lines, *advice_lines(row.advice, width)]
 
 
 def _since_base(row: TestResult, width: int) -> list[str]:
     """What has changed since the base; empty if that is not known."""
-    comparison = row.comparison
-    if comparison is None or comparison.base_bytes is None:
+    since = row.since_base
+    if since is None:
         return []
-    growth_bytes, base_bytes = comparison.growth_bytes, comparison.base_bytes
-    if not growth_bytes:
-        return ["", f"It took {gib_text(base_bytes)} at the base too."]
-    growth = signed_size(growth_bytes)
-    versions = versions_text(comparison.distributions)
-    since = f"Since the base {growth}, from {gib_text(base_bytes)}{versions and f', with {versions}'}:"
-    return ["", since, *change_lines(comparison, width)]
+    base = gib_text(since.base_bytes or 0)
+    if not since.growth_bytes:
+        return ["", f"It took {base} at the base too."]
+    versions = versions_text(since.distributions)
+    growth = f"{signed_size(since.growth_bytes)}, from {base}{versions and f', with {versions}'}"
+    return ["", f"Since the base {growth}:", *change_lines(since, width)]
 
 
 def _budget_text(row: TestResult) -> str:
@@ -169,3 +172,18 @@ def _terms(holders: Sequence[Holder]) -> Iterator[str]:
 def _listed(title: str, lines: Iterable[str]) -> list[str]:
     listed = [*lines]
     return ["", f"{title}:", *listed] if listed else []
+
+
+def _caveat_lines(texts: Iterable[str]) -> Iterator[str]:
+    """A line for each of ``texts``; texts that differ in their places alone share one."""
+    by_text: dict[str, list[str]] = {}
+    for text in texts:
+        match = _PLACED.fullmatch(text)
+        by_text.setdefault(match["what"] if match is not None else text, []).append(text)
+    for what, some in list(by_text.items())[:_CAVEATS]:
+        match = _PLACED.fullmatch(some[0])
+        rest = len(some) - 1
+        places = f"{match['place']} and {rest} more line{'s' if rest > 1 else ''}: " if match and rest else ""
+        yield f"  {places + what if places else some[0]}"
+    if len(by_text) > _CAVEATS:
+        yield f"  and {len(by_text) - _CAVEATS} more; report.json has all"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from ...budgets.verdict import WITHIN
 from ...memory_report import MemoryReport
@@ -68,66 +67,56 @@ def _attention(row: TestResult, notes: Mapping[str, str]) -> int:
     return 0 if is_plain and is_kept else 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
-    name: str
-    heading: str
-    texts: Sequence[str]
-    name_width: int
-    """To which names are cut before this column is left out."""
-
-    @property
-    def width(self) -> int:
-        return max(len(text) for text in (self.heading, *self.texts))
-
-    def cut(self, width: int) -> _Column:
-        """The column with names in at most ``width`` characters."""
-        return replace(
-            self,
-            heading=cut_middle(self.heading, width),
-            texts=[cut_middle(text, width) for text in self.texts],
-        )
-
-    def aligned(self, text: str) -> str:
-        return text.ljust(self.width) if self.name in _LEFT else text.rjust(self.width)
+#: Columns by their names: the heading, then the text of each row.
+_Columns = dict[str, list[str]]
 
 
 def _lines(rows: Sequence[TestResult], notes: Mapping[str, str], width: int, paint: Paint) -> Iterator[str]:
     cells = [_cells(row, notes.get(row.nodeid)) for row in rows]
-    columns = [_column(name, rows, [cell[name] for cell in cells]) for name in cells[0]]
-    *columns, verdicts = _fitted(
-        [one for one in columns if one.name not in _OPTIONAL or any(text != "-" for text in one.texts)], width
-    )
-    yield _GAP.join([*(one.aligned(one.heading) for one in columns), verdicts.heading])
-    yield _GAP.join("-" * one.width for one in (*columns, verdicts))
-    for number, row in enumerate(rows):
-        verdict = paint(verdicts.texts[number], _colour(row, notes))
-        yield _GAP.join([*(one.aligned(one.texts[number]) for one in columns), verdict])
+    columns = {name: [name, *(cell[name] for cell in cells)] for name in cells[0]}
+    empty = [name for name in _OPTIONAL if {*columns[name][1:]} == {"-"}]
+    decisive = [
+        name
+        for name in _DECISIVE
+        if any(row.fails and text != "-" for row, text in zip(rows, columns[name][1:], strict=True))
+    ]
+    fitted = _fitted({name: texts for name, texts in columns.items() if name not in empty}, decisive, width)
+    verdicts = fitted.pop("verdict")
+    aligned = [_aligned(name, texts) for name, texts in fitted.items()]
+    yield _GAP.join([*(texts[0] for texts in aligned), verdicts[0]])
+    yield _GAP.join("-" * max(map(len, texts)) for texts in (*aligned, verdicts))
+    for number, row in enumerate(rows, start=1):
+        verdict = paint(verdicts[number], _colour(row, notes))
+        yield _GAP.join([*(texts[number] for texts in aligned), verdict])
 
 
-def _column(name: str, rows: Sequence[TestResult], texts: Sequence[str]) -> _Column:
-    fails = any(row.fails and text != "-" for row, text in zip(rows, texts, strict=True))
-    return _Column(name, name, texts, _SHORT_NAME if name in _DECISIVE and fails else _NAME)
+def _aligned(name: str, texts: Sequence[str]) -> list[str]:
+    width = max(map(len, texts))
+    return [text.ljust(width) if name in _LEFT else text.rjust(width) for text in texts]
 
 
-def _fitted(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Fit ``columns`` into ``width``: leave out the names' common prefix, then columns; then cut names."""
-    names, *others = columns
+def _fitted(columns: _Columns, decisive: Sequence[str], width: int) -> _Columns:
+    """Fit ``columns`` into ``width``: leave out the names' common prefix, then columns; then cut names.
+
+    ``decisive``: the columns by which a test may have failed.
+    """
+    names = columns["test"]
     if _width(columns) > width:
-        prefix = common_prefix(names.texts)
-        texts = [text.removeprefix(prefix) for text in names.texts]
-        names = replace(names, heading=prefix or names.heading, texts=texts)
+        prefix = common_prefix(names[1:])
+        names = [prefix or names[0], *(name.removeprefix(prefix) for name in names[1:])]
     # the heading takes what room is left, and is not cut to less than a name is
-    longest = max(min(len(names.heading), LEAST), *map(len, names.texts))
-    by_name = {one.name: one for one in others}
-    for column in [by_name[name] for name in _DROPPED if name in by_name]:
-        if min(longest, column.name_width) + _width(others) + len(_GAP) > width:
-            others.remove(column)
-    return [names.cut(width - _width(others) - len(_GAP)), *others]
+    longest = max(min(len(names[0]), LEAST), *map(len, names[1:]))
+    left = {**columns, "test": [""]}
+    for name in _DROPPED:
+        least = min(longest, _SHORT_NAME if name in decisive else _NAME)
+        if name in left and least + _width(left) > width:
+            del left[name]
+    room = width - _width(left)
+    return {**left, "test": [cut_middle(name, room) for name in names]}
 
 
-def _width(columns: Sequence[_Column]) -> int:
-    return sum(one.width for one in columns) + len(_GAP) * (len(columns) - 1)
+def _width(columns: _Columns) -> int:
+    return sum(max(map(len, texts)) for texts in columns.values()) + len(_GAP) * (len(columns) - 1)
 
 
 def _colour(row: TestResult, notes: Mapping[str, str]) -> str:
@@ -141,14 +130,18 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
     """The texts of a table row, by column; of several ranks, those of the rank that takes most."""
     limit, estimate = row.limit_bytes, row.worst_estimate if not row.raised else None
     peak = estimate.peak_bytes if estimate is not None else 0
+    since = row.since_base
+    ratio, measured = row.ratio, row.worst_measurement if row.ratio is not None else None
     return {
         "test": row.nodeid,
         "budget": _gib(limit),
         "estimate": _gib(peak or None),
         "rank": _rank(row, estimate),
-        **_since_base(row),
+        "base": _gib(since.base_bytes if since else None),
+        "growth": signed_growth(since) if since is not None else "-",
         "analytic": _analytic(row),
-        **_measured_cells(row),
+        "measured": _gib(measured.peak_bytes if measured else None),
+        "ratio": f"{ratio:.3f}" if ratio is not None else "-",
         "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
         "host": _host(row),
         "largest component": _largest(estimate) if estimate is not None and peak else "-",
@@ -171,27 +164,12 @@ def _verdict(row: TestResult, note: str | None) -> str:
     return f"{verdict} ({', '.join(said)})" if said else verdict
 
 
-def _since_base(row: TestResult) -> dict[str, str]:
-    """The figure at the base, and the growth since, with its share of the base's figure."""
-    comparison = row.comparison
-    if comparison is None or comparison.base_bytes is None:
-        return {"base": "-", "growth": "-"}
-    return {"base": _gib(comparison.base_bytes), "growth": signed_growth(comparison)}
-
-
 def _analytic(row: TestResult) -> str:
     """The figure of the scenario that the test names, and its ratio to the test's own estimate."""
     figure, estimate = row.scenario_figure, row.estimate_of_verdict
     if figure is None or estimate is None or not estimate.peak_bytes:
         return "-"
     return f"{_gib(figure.peak_bytes)} ({figure.peak_bytes / estimate.peak_bytes:.3f})"
-
-
-def _measured_cells(row: TestResult) -> dict[str, str]:
-    measurement, ratio = row.worst_measurement, row.ratio
-    if measurement is None or ratio is None:
-        return {"measured": "-", "ratio": "-"}
-    return {"measured": _gib(measurement.peak_bytes), "ratio": f"{ratio:.3f}"}
 
 
 def _host(row: TestResult) -> str:

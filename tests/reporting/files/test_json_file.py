@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from pytest_membudget.reporting.document.document import Git
-from pytest_membudget.reporting.files.git_facts import git_facts
+from pytest_membudget.reporting.files.json_file import git_of
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_files_that_are_as_in_the_commit_are_named_with_their_paths_in_the_repos
         "",
     ]
 
-    facts = git_facts(root, asked)
+    facts = git_of(root, asked)
 
     assert facts.head == git("rev-parse", "HEAD")
     assert facts.dirty is True
@@ -51,4 +51,4 @@ def test_files_that_are_as_in_the_commit_are_named_with_their_paths_in_the_repos
 
 
 def test_without_a_repository_nothing_is_known(tmp_path):
-    assert git_facts(tmp_path, ["a.py"]) == Git()
+    assert git_of(tmp_path, ["a.py"]) == Git()
