@@ -19,7 +19,6 @@ from pytest_membudget.comparison import comparing
 from pytest_membudget.comparison.base.base_results import Base
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
-from pytest_membudget.reporting import figures
 from pytest_membudget.reporting.files import json_file, junit
 from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison
 from pytest_membudget.results.lock import LOCK_STATUSES, LockCheck, LockEntry
@@ -223,7 +222,7 @@ def test_keys_of_a_comparison():
 def test_properties():
     full = MemoryReport("traced", "allocated", PeakBytes(3, 3, 3, 3), {"inputs": 3})
     both = result(limit_bytes=4, estimates=(full,), measurements=(full,))
-    found = {name.replace("inputs", "<component>") for name, _ in figures.figures(both)}
+    found = {name.replace("inputs", "<component>") for name, _ in junit.figures(both)}
 
     assert documented("Properties in JUnit files") == found
 

@@ -11,7 +11,7 @@ import pytest
 
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED, UNSET
 from ..outcomes import BudgetExceeded, BudgetUnchecked
-from ..reporting.figures import PREFIX, figures
+from ..reporting.files.junit import PREFIX, figures
 from ..reporting.terminal import failure
 from ..reporting.terminal.fitting import terminal_width
 from ..results.test_result import TestResult

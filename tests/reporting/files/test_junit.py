@@ -2,8 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 
-from pytest_membudget.reporting.figures import figures
-from pytest_membudget.reporting.files.junit import junit
+from pytest_membudget.reporting.files.junit import figures, junit
 from pytest_membudget.results.test_result import TestResult
 
 GIB = 2**30

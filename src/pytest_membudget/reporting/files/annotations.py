@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,61 +30,47 @@ _SEVERITIES = {FAILURE: "major", WARNING: "minor"}
 _COMMANDS = {FAILURE: "error", WARNING: "warning", NOTICE: "notice"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Annotation:
-    level: str
-    title: str
-    text: str
-    place: tuple[str, int] | None
-
-
 def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> str:
     """GitHub's workflow commands, a line each, the worst first: at marks of tests, and at lines that grew.
 
     ``root``: the folder that paths in the report start from; lines of files that are not in it (installed
     packages) are named, and not annotated. ``prefix``: the way there from the repository's root.
     """
-    found = [one for test in reported_tests(document) for one in _of(test, root)]
     lines: list[str] = []
     for level in _COMMANDS:
-        lines += _limited([one for one in found if one.level == level], level, prefix)
+        of_level = [one for one in reported_tests(document) if one.level == level]
+        found = [line for one in of_level for line in _commands(one, root, prefix)]
+        if len(found) > _MOST:  # the last place says how many are left out
+            rest = f"and {len(found) - _MOST + 1} more; the job summary and report.json have them all"
+            found[_MOST - 1 :] = [_command(level, "GPU memory", rest)]
+        lines += found
     return "".join(f"{line}\n" for line in lines)
 
 
-def _of(one: ReportedTest, root: Path) -> Iterator[_Annotation]:
-    if one.level not in _COMMANDS or (one.level == NOTICE and one.status != SHRUNK):
+def _commands(one: ReportedTest, root: Path, prefix: str) -> Iterator[str]:
+    if one.level == NOTICE and one.status != SHRUNK:
         return
-    title = f"GPU memory: {one.word}"
-    yield _Annotation(one.level, title, _text(one), place_in(f"{one.result.file}:{one.result.line}"))
-    if one.level != FAILURE or one.growth_bytes <= 0:
-        return
-    for cause in causes(one, 1):
+    place = place_in(f"{one.result.file}:{one.result.line}")
+    yield _command(one.level, f"GPU memory: {one.word}", _text(one), place, prefix)
+    for cause in causes(one, 1) if one.level == FAILURE and one.growth_bytes > 0 else ():
         place = place_in(cause.location)
         if place is not None and cause.bytes > 0 and (root / place[0]).is_file():
             text = f"{cause_text(cause, str)}, in {one.result.nodeid}"
-            yield _Annotation(one.level, "GPU memory: what grew", text, place)
+            yield _command(one.level, "GPU memory: what grew", text, place, prefix)
+
+
+def _command(
+    level: str, title: str, text: str, place: tuple[str, int] | None = None, prefix: str = ""
+) -> str:
+    properties = [f"title={command_property(title)}"]
+    if place is not None:
+        file = f"{prefix.strip('/')}/{place[0]}".removeprefix("/")
+        properties[:0] = [f"file={command_property(file)}", f"line={max(1, place[1])}"]
+    return f"::{_COMMANDS[level]} {','.join(properties)}::{command_data(text)}"
 
 
 def _text(one: ReportedTest) -> str:
     return " ".join(filter(None, [f"{one.result.nodeid}:", explained(one, str), to_do(one, str)]))
-
-
-def _limited(some: list[_Annotation], level: str, prefix: str) -> list[str]:
-    """The first of ``some``; if some are left out, the last place says how many."""
-    if len(some) <= _MOST:
-        return [_line(one, prefix) for one in some]
-    shown = [_line(one, prefix) for one in some[: _MOST - 1]]
-    rest = f"and {len(some) - len(shown)} more; the job summary and report.json have them all"
-    return [*shown, _line(_Annotation(level, "GPU memory", rest, None), prefix)]
-
-
-def _line(one: _Annotation, prefix: str) -> str:
-    properties = []
-    if one.place is not None:
-        file = f"{prefix.strip('/')}/{one.place[0]}" if prefix.strip("/") else one.place[0]
-        properties = [f"file={command_property(file)}", f"line={max(1, one.place[1])}"]
-    properties.append(f"title={command_property(one.title)}")
-    return f"::{_COMMANDS[one.level]} {','.join(properties)}::{command_data(one.text)}"
 
 
 def code_quality(document: Document) -> str:
@@ -93,10 +78,8 @@ def code_quality(document: Document) -> str:
 
     The fingerprint is a hash of file, test and rule, so that it stays when lines move and figures change.
     """
-    return (
-        json.dumps([_entry(one) for one in reported_tests(document) if one.level in _SEVERITIES], indent=1)
-        + "\n"
-    )
+    entries = [_entry(one) for one in reported_tests(document) if one.level in _SEVERITIES]
+    return json.dumps(entries, indent=1) + "\n"
 
 
 def _entry(one: ReportedTest) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
+from ...results.test_result import TestResult
 from ..causes import cause_text, change_lines
 from ..document.document import Document
-from ..figures import PREFIX, figures
 from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 
+#: The prefix of all names of properties; tests record properties of the same files.
+PREFIX = "membudget."
 #: Verdicts of tests that have neither passed nor failed.
 _SKIPPED = ("skipped", "unset")
 #: Most holders or findings that the text of a failure lists.
@@ -62,6 +64,20 @@ def _properties(one: ReportedTest) -> Iterator[tuple[str, int | str]]:
         yield f"{PREFIX}status", one.status
         yield f"{PREFIX}growth_bytes", one.growth_bytes
     yield from figures(one.result)
+
+
+def figures(result: TestResult) -> Iterator[tuple[str, int | str]]:
+    """The budget, and peaks and components of the rank that takes most; in bytes, except the metric."""
+    if result.limit_bytes is not None:
+        yield f"{PREFIX}budget_bytes", result.limit_bytes
+    for word, figure in (("estimated", result.worst_estimate), ("measured", result.worst_measurement)):
+        if figure is None or not figure.peak_bytes:
+            continue
+        yield f"{PREFIX}{word}_metric", figure.metric
+        yield f"{PREFIX}{word}_bytes", figure.peak_bytes
+        for name, size in figure.components.items():
+            if size:
+                yield f"{PREFIX}{word}_{name}_bytes", size
 
 
 def _full(one: ReportedTest, text: str) -> Iterator[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..causes import size_text
 from ..document.document import Document
 from ..links import NO_LINKS, Links
 from ..marks import legend
-from ..status import FAILURE, ReportedTest, causes, explained, headline, place_in, reported_tests, to_do
+from ..status import ReportedTest, causes, explained, headline, place_in, reported_tests, to_do
 from .escaping import script_json
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"
@@ -56,21 +57,36 @@ def page(document: Document, links: Links = NO_LINKS) -> str:
     found = reported_tests(document)
     scripts = [get_plotlyjs(), _asset("report.js")]
     return environment.from_string(_asset("report.html.j2")).render(
+        _functions(links),
         headline=headline(found),
         document=document,
         comparison=document.comparison,
-        tests=[_test(one, number) for number, one in enumerate(found)],
-        failure=FAILURE,
+        tests=found,
         legend=list(legend(one.result for one in found)),
-        elsewhere=ELSEWHERE,
-        url=links.url,
-        gib=gib_text,
-        size=size_text,
-        charts=script_json([chart for number, one in enumerate(found) for chart in _charts(one, number)]),
+        charts=script_json([*_charts(found)]),
         scripts=scripts,
         script_hashes=[_hash(script) for script in scripts],
         style=_asset("report.css"),
     )
+
+
+def _functions(links: Links) -> dict[str, Any]:
+    """What the template calls, which escapes all texts itself; and constants."""
+    return {
+        "explained": partial(explained, code=str),
+        "to_do": partial(to_do, code=str),
+        "causes": partial(causes, most=_CAUSES),
+        "trial_text": partial(trial_text, code=str),
+        "title_of": title_of,
+        "place_in": place_in,
+        "timeline_of": _timeline,
+        "components_of": _components,
+        "url": links.url,
+        "gib": gib_text,
+        "size": size_text,
+        "most": _CAUSES,
+        "elsewhere": ELSEWHERE,
+    }
 
 
 def _asset(name: str) -> str:
@@ -88,11 +104,12 @@ def _timeline(one: ReportedTest) -> Timeline | None:
     return next((figure.timeline for figure in figures if figure.timeline is not None), None)
 
 
-def _charts(one: ReportedTest, number: int) -> Iterator[dict[str, Any]]:
-    """The chart that report.js draws, if there is a timeline."""
-    timeline = _timeline(one) if one.result.figure is not None else None
-    if timeline is not None:
-        yield _chart(one, timeline, number)
+def _charts(found: Sequence[ReportedTest]) -> Iterator[dict[str, Any]]:
+    """The charts that report.js draws, of the tests with a timeline."""
+    for number, one in enumerate(found):
+        timeline = _timeline(one)
+        if one.result.figure is not None and timeline is not None:
+            yield _chart(one, timeline, number)
 
 
 def _chart(one: ReportedTest, timeline: Timeline, number: int) -> dict[str, Any]:
@@ -123,34 +140,6 @@ def _base_line(base: Timeline, last: int) -> dict[str, Any]:
     return {
         "moments": [moment * stretch for moment in base.moments],
         "bytes": [sum(sizes) for sizes in zip(*base.components.values(), strict=True)],
-    }
-
-
-def _test(one: ReportedTest, number: int) -> dict[str, Any]:
-    """The variables of the template for one test; the template escapes all texts."""
-    result, figure, advice = one.result, one.result.figure, one.result.advice
-    findings = result.comparison.findings if result.comparison is not None else ()
-    place = place_in(f"{result.file}:{result.line}")
-    return {
-        "number": number,
-        "result": result,
-        "level": one.level,
-        "word": one.word,
-        "is_open": one.is_listed or number == 0,
-        "explained": explained(one, str),
-        "to_do": to_do(one, str),
-        "place": f"{place[0]}:{place[1]}" if place else "",
-        "peak": one.peak_bytes,
-        "share": (one.peak_bytes or 0) / result.limit_bytes if result.limit_bytes else None,
-        "growth": one.growth_bytes if result.comparison is not None else None,
-        "base": result.comparison.base_bytes if result.comparison is not None else None,
-        "figure": figure,
-        "timeline": _timeline(one),
-        "components": _components(one),
-        "advice": [trial_text(trial, advice, str) for trial in advice.trials] if advice is not None else [],
-        "advice_title": title_of(advice) if advice is not None else "",
-        "holders": figure.holders[:_CAUSES] if figure is not None else [],
-        "findings": causes(one, _CAUSES) if findings else [],
     }
 
 
