@@ -116,8 +116,7 @@ def _moved(change: Change, code: Code, line: Code) -> str:
     location, before = change.location, change.base_location
     if not location and before:
         return f"no longer at {code(before)}"
-    was = f" (was {code(before)})" if before and before != location else ""
-    return f"{_at(location, line)}{was}"
+    return _at(location, line) + (f" (was {code(before)})" if before and before != location else "")
 
 
 def _at(location: str | None, code: Code) -> str:
@@ -131,11 +130,8 @@ def change_lines(comparison: Comparison, width: int = 80) -> list[str]:
 
 def changes_text(comparison: Comparison, code: Code = str) -> str:
     """What the rows do not say themselves: which phase they compare, and what they all have in common."""
-    texts = (
-        _moved_peak_text(comparison.moved_peak),
-        _factor_text(comparison),
-        _resized_text(comparison.resized, code),
-    )
+    moved, resized = comparison.moved_peak, comparison.resized
+    texts = (_moved_peak_text(moved), _factor_text(comparison), _resized_text(resized, code))
     return " ".join(filter(None, texts))
 
 

@@ -17,9 +17,9 @@ from ..results.comparison import (
     STILL_OVER,
     UNCHANGED,
     WAIVED,
+    ComparedSession,
     versions_text,
 )
-from ..results.lock import GROWN as LOCK_GROWN
 from ..results.lock import OUTDATED, RAISE_COMMAND, UPDATE_COMMAND
 from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
@@ -84,20 +84,12 @@ class ReportedTest:
         return max(0, (self.peak_bytes or 0) - limit) if limit is not None else 0
 
     @property
-    def growth_bytes(self) -> int:
-        """By how many bytes it has grown since the base."""
-        comparison = self.result.comparison
-        return comparison.growth_bytes if comparison is not None else 0
-
-    @property
     def has_changed(self) -> bool:
         """Whether it is new, or takes more or less than at the base, or cannot be compared."""
-        comparison = self.result.comparison
-        if comparison is None or comparison.growth_bytes:
-            return comparison is not None
-        return comparison.status not in _AS_BEFORE or (
-            comparison.status == WAIVED and comparison.base_bytes is None
-        )
+        is_as_before = self.status in (None, *_AS_BEFORE)
+        if self.status == WAIVED and self.result.since_base is None:
+            return True
+        return bool(self.result.growth_bytes) or not is_as_before
 
     @property
     def is_listed(self) -> bool:
@@ -112,7 +104,7 @@ def reported_tests(document: Document) -> list[ReportedTest]:
 
 
 def _order(one: ReportedTest) -> tuple[bool, bool, int, int, str]:
-    weight = max(one.excess_bytes, abs(one.growth_bytes))
+    weight = max(one.excess_bytes, abs(one.result.growth_bytes))
     return one.level != FAILURE, not one.has_changed, LEVELS.index(one.level), -weight, one.result.nodeid
 
 
@@ -121,27 +113,24 @@ def is_notable(document: Document) -> bool:
 
     Where it is compared with a base, that is what fails or has changed: not what was so before.
     """
-    tests, compared = reported_tests(document), document.comparison
-    if compared is not None and (compared.removed or compared.skipped):
+    tests, compared = reported_tests(document), document.comparison or ComparedSession()
+    if compared.removed or compared.skipped:
         return True
-    if compared is not None and compared.base.ref:
+    if compared.base.ref:
         return any(one.level == FAILURE or one.has_changed for one in tests)
-    is_unused = compared is not None and bool(compared.unused_waivers)
-    return is_unused or any(one.is_listed for one in tests)
+    return bool(compared.unused_waivers) or any(one.is_listed for one in tests)
 
 
 def _reported(result: TestResult) -> ReportedTest:
-    verdict, comparison = result.verdict, result.comparison
+    verdict, status = result.verdict, result.status
     level, word = _BY_VERDICT[verdict]
-    status = result.status
     if status is not None and (verdict == WITHIN or (verdict in (OVER, UNSET) and status in _KNOW_OVER)):
         level, word = _BY_STATUS[status]
-        if status == UNCHANGED and comparison is not None and comparison.growth_bytes > 0:
+        if status == UNCHANGED and result.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
-    lock = result.lock.status if result.lock is not None else None
-    if level == FINE and lock == LOCK_SHRUNK:
+    if level == FINE and result.lock is not None and result.lock.status == LOCK_SHRUNK:
         level, word = NOTICE, "shrunk"
-    elif level == FAILURE and lock == LOCK_GROWN:
+    elif level == FAILURE and result.has_outgrown_lock:
         level, word = _BY_STATUS[GROWN]
     if result.expected and level == FAILURE:
         level, word = FINE, f"{word} (expected)"
@@ -176,8 +165,7 @@ def explained(one: ReportedTest, code: Code) -> str:
     elif result.verdict == "skipped":
         said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
     elif result.verdict == UNSET:
-        lock = one.result.lock
-        said.append(f"It has no limit: {code(lock.reason)}." if lock is not None else "It has no limit.")
+        said.append(f"It has no limit{f': {code(result.lock.reason)}' if result.lock else ''}.")
     elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
         said.append(f"{one.word.capitalize()}: {code(reason)}.")
     return " ".join(said)
@@ -189,7 +177,7 @@ def _budget_text(one: ReportedTest, code: Code) -> str:
         return ""
     on_rank = f" on rank {figure.rank}" if len(one.result.own_estimates) > 1 else ""
     takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
-    if one.excess_bytes and limit is not None and not _has_grown(one):
+    if one.excess_bytes and limit is not None and not one.result.has_outgrown_lock:
         return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
     if one.result.verdict == "over":  # over by a component, by host memory or by another figure
         return f"{takes}: {code(one.result.reason)}."
@@ -219,17 +207,16 @@ def to_do(one: ReportedTest, code: Code) -> str:
         return " ".join(line.strip() for line in result.details.splitlines()[1:])
     if result.verdict == "error":
         return "Make its budget one that can be checked: a budget that was not is a failure."
-    if _has_grown(one):
+    if result.has_outgrown_lock:
         return f"Undo the growth, or allow it: {RAISE_COMMAND}."
     if result.lock is not None and result.lock.status in OUTDATED and one.level in (NOTICE, WARNING):
         return f"Update the lock file: {UPDATE_COMMAND}."
     if one.word == "unset":
         return f"Set a limit: write {result.limit_to_write}."
     if status == SHRUNK:
-        suggested = result.comparison.suggested_gib if result.comparison is not None else None
-        if suggested is None:
-            return ""
-        return f"The budget can be tightened to {result.syntax.pair.format('gib', f'{suggested:g}')}."
+        suggested = result.comparison and result.comparison.suggested_gib
+        pair = result.syntax.pair.format("gib", f"{suggested or 0:g}")
+        return f"The budget can be tightened to {pair}." if suggested is not None else ""
     if status == EXPIRED:
         return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
     if status == GROWN:
@@ -239,11 +226,6 @@ def to_do(one: ReportedTest, code: Code) -> str:
     return ""
 
 
-def _has_grown(one: ReportedTest) -> bool:
-    """Whether it takes more than its entry in the lock file."""
-    return one.result.lock is not None and one.result.lock.status == LOCK_GROWN
-
-
 def _larger_budget(one: ReportedTest) -> str:
     if one.result.budget is None or one.result.budget.gib is None:
         return "name a larger card"
@@ -251,17 +233,15 @@ def _larger_budget(one: ReportedTest) -> str:
 
 
 def _place_of(one: ReportedTest, code: Code) -> str:
-    found = causes(one, 1)
-    location = found[0].location if found else None
+    location = next((cause.location for cause in causes(one, 1)), None)
     return f", first at {code(location)}" if location else ""
 
 
 def causes(one: ReportedTest, most: int) -> list[Cause]:
     """The causes, the largest first: changes since the base, else the holders of the peak."""
-    comparison = one.result.comparison
-    if comparison is not None and comparison.findings:
-        return list(comparison.findings[:most])
-    return list(one.result.figure.holders[:most]) if one.result.figure is not None else []
+    figure = one.result.figure
+    found = one.result.findings or (figure.holders if figure is not None else ())
+    return list(found[:most])
 
 
 def place_in(location: str | None) -> tuple[str, int] | None:

@@ -15,7 +15,7 @@ from ..encoding.json_object import JsonObject
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
-from .comparison import EXCUSING, FAILING, GROWN, Comparison, versions_text
+from .comparison import EXCUSING, FAILING, GROWN, Change, Comparison, versions_text
 from .lock import GROWN as GROWN_LOCK
 from .lock import HELD, LockCheck
 
@@ -88,6 +88,21 @@ class TestResult(JsonObject):
     def since_base(self) -> Comparison | None:
         """The comparison, if the base has a figure."""
         return self.comparison if self.comparison and self.comparison.base_bytes is not None else None
+
+    @property
+    def findings(self) -> tuple[Change, ...]:
+        """What explains the growth since the base, the largest first; empty if nothing is known."""
+        return self.comparison.findings if self.comparison is not None else ()
+
+    @property
+    def growth_bytes(self) -> int:
+        """By how many bytes it has grown since the base; 0 if that is not known."""
+        return self.comparison.growth_bytes if self.comparison is not None else 0
+
+    @property
+    def has_outgrown_lock(self) -> bool:
+        """Whether it takes more than its entry in the lock file."""
+        return self.lock is not None and self.lock.status == GROWN_LOCK
 
     @property
     def exceeds(self) -> bool:

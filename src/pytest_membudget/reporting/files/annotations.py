@@ -52,7 +52,7 @@ def _commands(one: ReportedTest, root: Path, prefix: str) -> Iterator[str]:
         return
     place = place_in(f"{one.result.file}:{one.result.line}")
     yield _command(one.level, f"GPU memory: {one.word}", _text(one), place, prefix)
-    for cause in causes(one, 1) if one.level == FAILURE and one.growth_bytes > 0 else ():
+    for cause in causes(one, 1) if one.level == FAILURE and one.result.growth_bytes > 0 else ():
         place = place_in(cause.location)
         if place is not None and cause.bytes > 0 and (root / place[0]).is_file():
             text = f"{cause_text(cause, str)}, in {one.result.nodeid}"

@@ -71,8 +71,7 @@ def _places(results: Sequence[TestResult]) -> Iterator[str]:
     for result in results:
         yield result.file
         found = [holder.location for figure in result.estimates for holder in figure.holders]
-        if result.comparison is not None:
-            found += [change.location for change in result.comparison.findings]
+        found += [change.location for change in result.findings]
         yield from (location.rpartition(":")[0] for location in found if location)
 
 

@@ -54,7 +54,7 @@ def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
         failure.text = "\n".join(_full(one, text))
     elif result.verdict in _SKIPPED:
         ElementTree.SubElement(case, "skipped", message=result.reason)
-    elif result.comparison is not None and result.comparison.findings:
+    elif result.comparison is not None and result.findings:
         ElementTree.SubElement(case, "system-out").text = "\n".join([text, *change_lines(result.comparison)])
 
 
@@ -62,7 +62,7 @@ def _properties(one: ReportedTest) -> Iterator[tuple[str, int | str]]:
     yield f"{PREFIX}verdict", one.result.verdict
     if one.status is not None:
         yield f"{PREFIX}status", one.status
-        yield f"{PREFIX}growth_bytes", one.growth_bytes
+        yield f"{PREFIX}growth_bytes", one.result.growth_bytes
     yield from figures(one.result)
 
 

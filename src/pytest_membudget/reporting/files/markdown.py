@@ -125,7 +125,7 @@ def _first_aid(one: ReportedTest, links: Links) -> str:
     ]
     found = causes(one, 1)
     if found:
-        title = "What grew most" if _is_change(one) else "Most is held by"
+        title = "What grew most" if one.result.findings else "Most is held by"
         lines.append(f"{title}: {_cause(found[0], links)}")
     lines.append(f"**What to do:** {to_do(one, markdown_code)}")
     return "  \n".join(line for line in lines if line)
@@ -140,10 +140,6 @@ def _cause(cause: Cause, links: Links) -> str:
 def _linked(location: str, links: Links) -> str:
     url = links.url(location)
     return f"[{markdown_code(location)}]({url})" if url else markdown_code(location)
-
-
-def _is_change(one: ReportedTest) -> bool:
-    return one.result.comparison is not None and bool(one.result.comparison.findings)
 
 
 def _add_table(parts: _Parts, some: Sequence[ReportedTest], links: Links, title: str = "") -> None:
@@ -213,7 +209,7 @@ def _why(one: ReportedTest, links: Links) -> str:
         body.append(markdown_block(_cut(one.result.details)))
     if not body:
         return ""
-    title = "What changed" if _is_change(one) else "What holds it"
+    title = "What changed" if one.result.findings else "What holds it"
     summary = f"{title if listed else 'What happened'}: {html_code(one.result.nodeid)}"
     inside = "\n\n".join([explained(one, markdown_code), *body])
     return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"

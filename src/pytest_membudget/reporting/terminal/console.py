@@ -43,22 +43,15 @@ def summary_lines(
     """
     if rows:
         yield from table_lines(rows, notes, width, paint, shows_all=is_verbose)
-    changed = _passing_changes(rows) if lists_changes else []
-    yield from folded(_lines_below(rows, changed, unchecked, width, is_verbose=is_verbose), width)
-    yield from folded([_counts(rows, unchecked, not_run)], width)
+    changed = [row for row in rows if row.status in (WAIVED, SHRUNK) or _is_allowed(row)]
+    notable = [*legend(rows), *small_line(rows), *changed_lines(changed if lists_changes else [], width)]
+    below = _lines_below(rows, unchecked, is_verbose=is_verbose)
+    yield from folded([*notable, *below, _counts(rows, unchecked, not_run)], width)
 
 
 def _lines_below(
-    rows: Sequence[TestResult],
-    changed: Sequence[TestResult],
-    unchecked: Mapping[str, str],
-    width: int,
-    *,
-    is_verbose: bool,
+    rows: Sequence[TestResult], unchecked: Mapping[str, str], *, is_verbose: bool
 ) -> Iterator[str]:
-    yield from legend(rows)
-    yield from small_line(rows)
-    yield from changed_lines(changed, width)
     for row in rows:
         if row.lock is not None and row.lock.status == LOCK_SHRUNK:
             yield f"{LOCK_SHRUNK}: {row.nodeid} {row.lock.reason}"
@@ -72,11 +65,6 @@ def _lines_below(
         yield f"unchecked: {nodeid}: {why}"
     if is_verbose or any(row.measurements for row in rows):
         yield from (f"not measured: {count} ({why})" for why, count in _not_measured(rows).items())
-
-
-def _passing_changes(rows: Sequence[TestResult]) -> list[TestResult]:
-    """Tests that pass and take more or less than at the base."""
-    return [row for row in rows if row.status in (WAIVED, SHRUNK) or _is_allowed(row)]
 
 
 def changed_lines(rows: Sequence[TestResult], width: int) -> Iterator[str]:
@@ -117,16 +105,15 @@ def _lock_parts(rows: Sequence[TestResult]) -> list[str]:
 def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
     """Counts by comparison status, and how many tests with ``max_growth`` were not compared."""
     statuses = Counter(_status_word(row) for row in rows if row.status is not None)
-    known = [row for row in rows if row.verdict in ("within", "over") and _allows_growth(row)]
-    idle = sum(row.status is None for row in known)
+    known = [row for row in rows if row.verdict in ("within", "over") and row.status is None]
+    idle = sum(row.budget is not None and row.budget.max_growth is not None for row in known)
     parts = [f"{count} {status}" for status, count in statuses.items()]
     return [*parts, f"{idle} not compared (max_growth needs --membudget-compare)"] if idle else parts
 
 
 def _is_allowed(row: TestResult) -> bool:
     """Whether it has grown by no more than its mark allows."""
-    comparison = row.comparison
-    return comparison is not None and comparison.status == UNCHANGED and comparison.growth_bytes > 0
+    return row.status == UNCHANGED and row.growth_bytes > 0
 
 
 def _status_word(row: TestResult) -> str | None:
@@ -134,33 +121,34 @@ def _status_word(row: TestResult) -> str | None:
     return "grown and allowed" if _is_allowed(row) else row.status
 
 
-def _allows_growth(row: TestResult) -> bool:
-    return row.budget is not None and row.budget.max_growth is not None
-
-
 def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: int) -> str:
     verdicts = [row.verdict for row in rows]
     within, over, unset, failed = (verdicts.count(word) for word in ("within", "over", "unset", "error"))
-    cached = sum(row.cached for row in rows)
-    kept = f", {cached} from cache" if cached else ""
-    no_limit = f", {unset} unset" if unset else ""
-    parts = [f"{within + over + unset} estimated ({within} within, {over} over{no_limit}{kept})"]
-    if failed:
-        parts.append(f"{failed} without an estimate")
-    parts += [*_lock_parts(rows), *_compared_parts(rows), *_measured_parts(rows)]
-    if unchecked:
-        parts.append(f"{len(unchecked)} unchecked")
-    if not_run:
-        parts.append(f"{not_run} not run")
-    return ", ".join(parts)
+    inside = [(unset, "unset"), (sum(row.cached for row in rows), "from cache")]
+    counts = ", ".join([f"{within} within", f"{over} over", *_counted(inside)])
+    return ", ".join(
+        [
+            f"{within + over + unset} estimated ({counts})",
+            *_counted([(failed, "without an estimate")]),
+            *_lock_parts(rows),
+            *_compared_parts(rows),
+            *_measured_parts(rows),
+            *_counted([(len(unchecked), "unchecked"), (not_run, "not run")]),
+        ]
+    )
+
+
+def _counted(pairs: Sequence[tuple[int, str]]) -> list[str]:
+    return [f"{count} {what}" for count, what in pairs if count]
 
 
 def comparison_notices(compared: ComparedSession | None) -> list[str]:
     """Lines for the summary on versions that changed, removed tests and unused waivers."""
-    if compared is None:
-        return []
+    compared = compared or ComparedSession()
     versions = versions_text(compared.distributions, most=_VERSIONS)
-    removed = [f"removed since the base: {nodeid}" for nodeid in compared.removed]
-    removed += [f"skipped, and not at the base: {nodeid}" for nodeid in compared.skipped]
-    unused = [f"unused waiver: {waiver.test}: {waiver.reason}" for waiver in compared.unused_waivers]
-    return [*([f"installed since the base: {versions}"] if versions else []), *removed, *unused]
+    return [
+        *([f"installed since the base: {versions}"] if versions else []),
+        *(f"removed since the base: {nodeid}" for nodeid in compared.removed),
+        *(f"skipped, and not at the base: {nodeid}" for nodeid in compared.skipped),
+        *(f"unused waiver: {waiver.test}: {waiver.reason}" for waiver in compared.unused_waivers),
+    ]
