@@ -173,7 +173,7 @@ def written(tmp_path, whole):
 
 def compared_whole():
     report = comparing.StoredReport("report.json", Base())
-    never = comparing.Comparing(report, (), None, 1.0, shared=None, is_owner=True)
+    never = comparing.Comparing(report)
     return never.session([], is_whole=True, lists_removed=True)
 
 

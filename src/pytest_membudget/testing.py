@@ -27,7 +27,7 @@ from typing import Any, Final
 import pytest
 
 from .advice.trial import Advice, Trial, savings_first
-from .budgets.budget import Budget, limit_of
+from .budgets.budget import Budget
 from .budgets.marked_test import MarkedTest
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
@@ -171,7 +171,7 @@ class GivenEstimates(Estimator):
             return None
         for write in given.tried:
             say(write)
-        limit_bytes = limit_of(test.budget) or 0
+        limit_bytes = test.budget.limit_bytes or 0
         trials = [Trial("given", write, bytes_of_gib(gib)) for write, gib in given.tried.items()]
         listed = savings_first(trials, estimate.peak_bytes, estimate.peak_bytes - limit_bytes)
         return Advice(estimate.peak_bytes, limit_bytes, listed)

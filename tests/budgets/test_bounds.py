@@ -16,7 +16,7 @@ def report(peak_bytes, *bounds, metric="allocated"):
 
 
 def test_a_bound_that_goes_over_is_over():
-    verdict = judge(Budget(gib=1), [report(GIB - MIB, 3 * MIB)], None)
+    verdict = judge(Budget(gib=1), [report(GIB - MIB, 3 * MIB)])
 
     assert (verdict.name, verdict.reason) == (
         "over",
@@ -25,7 +25,7 @@ def test_a_bound_that_goes_over_is_over():
 
 
 def test_a_bound_that_just_fits_is_within():
-    verdict = judge(Budget(gib=1), [report(GIB - MIB, MIB)], None)
+    verdict = judge(Budget(gib=1), [report(GIB - MIB, MIB)])
 
     assert verdict.name == "within"
     assert verdict.reason.endswith("with the 1.0 MiB at most that are not modelled")
@@ -39,7 +39,7 @@ def test_kernels_run_one_after_the_other():
 def test_the_rank_with_the_largest_bound_decides():
     reports = [report(GIB - MIB), report(GIB - 2 * MIB, 3 * MIB)]
 
-    assert judge(Budget(gib=1, gpus=2), reports, None).name == "over"
+    assert judge(Budget(gib=1, gpus=2), reports).name == "over"
 
 
 def test_without_a_bound_nothing_is_added():

@@ -401,10 +401,6 @@ def test_the_limit_is_gib_in_bytes():
     assert Budget(gib=1.5).limit_bytes == 1_610_612_736
 
 
-def test_without_gib_there_is_no_limit_of_its_own():
-    assert Budget(gpu="T4").limit_bytes is None
-
-
 def test_a_budget_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         Budget(gib=1).gib = 2

@@ -15,7 +15,7 @@ from pytest_membudget.results.test_result import TestResult
 
 def whole(rows, *, stored=None, waivers=(), is_whole=True):
     source = StoredReport("report.json", stored) if stored is not None else None
-    comparing = Comparing(source, waivers, None, 1.0, shared=None, is_owner=True)
+    comparing = Comparing(source, waivers)
     return comparing.session(rows, is_whole=is_whole, lists_removed=True)
 
 

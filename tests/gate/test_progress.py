@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_membudget.gate.progress import ProgressLine
+from pytest_membudget.gate.progress import progress_line
 
 
 @pytest.mark.parametrize(
@@ -18,13 +18,16 @@ from pytest_membudget.gate.progress import ProgressLine
 )
 def test_a_long_node_id_is_cut_at_its_beginning_to_fit_the_line(width, nodeid, shown):
     lines = []
-    reporter = SimpleNamespace(isatty=True, rewrite=lambda text, erase: lines.append(text))
+    reporter = SimpleNamespace(
+        isatty=True, rewrite=lambda text, erase: lines.append(text), write_line=lines.append
+    )
     config = SimpleNamespace(
         pluginmanager=SimpleNamespace(getplugin=lambda _: reporter),
         get_verbosity=lambda: 0,
         get_terminal_writer=lambda: SimpleNamespace(fullwidth=width),
     )
-    ProgressLine(config, 12).step(7, 12, nodeid)
+    with progress_line(config, 12) as step:
+        step(7, 12, nodeid)
 
-    assert lines == [shown]
+    assert lines[0] == shown
     assert len(shown) < width

@@ -166,8 +166,8 @@ def test_what_cannot_be_parsed_is_refused_with_the_parsers_message(node_of):
 @dataclass
 class Described:
     size: int = described(whole(), "How much.")
-    name: str | None = described(text("x"), "Which.", default=None, without="the file's name")
-    flag: bool = described(FLAG, "Whether.", default=False)
+    name: str | None = described(text("x"), "Which.", None, without="the file's name")
+    flag: bool = described(FLAG, "Whether.", False)
     made: int = 3
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..budgets.budget import Budget, capacity_of, limit_of
+from ..budgets.budget import Budget
 from ..memory_report import MemoryReport
 from ..units import bytes_of_gib
 
@@ -31,10 +31,10 @@ def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess 
 
     ``ran_out``: the test ran out of the named card's memory; ``report`` is of a run without that limit.
     """
-    capacity_bytes = capacity_of(budget)
+    capacity_bytes = budget.capacity_bytes
     if ran_out and capacity_bytes is not None:
         return Excess(None, capacity_bytes)
-    limit_bytes = limit_of(budget)
+    limit_bytes = budget.limit_bytes
     if limit_bytes is not None and report.most_bytes > limit_bytes:
         return Excess(None, limit_bytes)
     for component, gib in budget.components.items():

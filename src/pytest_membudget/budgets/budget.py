@@ -98,48 +98,52 @@ _RANK_NUMBERS: Final = Value(
 class Budget(JsonObject):
     """The limits of one test; without any the test is estimated, and counted as ``unset``."""
 
-    gib: float | None = described(GIB, "The budget a GPU, in GiB (2**30 bytes).", default=None)
+    gib: float | None = described(GIB, "The budget a GPU, in GiB (2**30 bytes).", None)
     gpus: Count = described(
-        whole(most=_MOST_GPUS), "How many ranks the test runs as, each on its own GPU.", default=1
+        whole(most=_MOST_GPUS), "How many ranks the test runs as, each on its own GPU.", 1
     )
     gpu: str | None = described(
         CARD_NAME,
         "A card of the catalogue; without `gib` the budget is what it can hold.",
-        default=None,
+        None,
         without="`[tool.membudget] gpu`",
     )
     host_gib: float | None = described(
-        GIB,
-        "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.",
-        default=None,
+        GIB, "The budget of a machine's host memory, in GiB: what all of its ranks hold there together.", None
     )
-    metric: Word = described(choice(METRICS), "Which total is held to the budget.", default="allocated")
+    metric: Word = described(choice(METRICS), "Which total is held to the budget.", "allocated")
     components: Mapping[Word, float] = described(
-        number_table(COMPONENTS, GIB, "component"),
-        "Budgets of single components, in GiB a GPU.",
-        default_factory=dict,
+        number_table(COMPONENTS, GIB, "component"), "Budgets of single components, in GiB a GPU.", {}
     )
     max_growth: str | None = described(
-        GROWTH, "What the test may grow by since the base of a comparison.", default=None
+        GROWTH, "What the test may grow by since the base of a comparison.", None
     )
     ranks: Annotated[object, Of(_RANK_NUMBERS)] = described(
         parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
         "The ranks that the budget is for.",
-        default="all",
+        "all",
     )
     scenario: str | None = described(
         parsed("`file::name`", _scenario),
         "An analytic budget whose figure is shown next to the test's own.",
-        default=None,
+        None,
     )
     reason: Lines | None = described(
-        text("the teacher alone takes 15 GiB"), "Why the budget is what it is.", default=None
+        text("the teacher alone takes 15 GiB"), "Why the budget is what it is.", None
     )
 
     @property
     def limit_bytes(self) -> int | None:
-        """``gib`` in bytes."""
-        return bytes_of_gib(self.gib) if self.gib is not None else None
+        """The limit of ``metric`` on each GPU: ``gib``, else what the card has; None without one."""
+        return bytes_of_gib(self.gib) if self.gib is not None else self.capacity_bytes
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """What the card has for ``metric``: ``device`` includes the CUDA context; None without a card."""
+        if self.gpu is None:
+            return None
+        gpu = find_gpu(self.gpu)
+        return gpu.total_bytes if self.metric == "device" else gpu.usable_bytes
 
     @property
     def is_of_card(self) -> bool:
@@ -163,22 +167,6 @@ class Budget(JsonObject):
         written: dict[str, Any] = JsonObject.to_json(self)
         del written["scenario"]
         return {**written, "ranks": list(named) if named is not None else None}
-
-
-def limit_of(budget: Budget) -> int | None:
-    """The limit of the budget's metric on each GPU, in bytes; None without one."""
-    return budget.limit_bytes if budget.gib is not None else capacity_of(budget)
-
-
-def capacity_of(budget: Budget) -> int | None:
-    """The memory of the named card for the budget's metric, in bytes; None if no card is named.
-
-    The metric ``device`` includes the CUDA context; for the others it is subtracted.
-    """
-    if budget.gpu is None:
-        return None
-    gpu = find_gpu(budget.gpu)
-    return gpu.total_bytes if budget.metric == "device" else gpu.usable_bytes
 
 
 ARGUMENTS: Final[Table] = table_of(Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"})

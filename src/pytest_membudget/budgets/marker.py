@@ -13,7 +13,7 @@ from ..hardware.gpus import find_gpu
 from ..names import MARKER
 from ..units import GIB, MIB
 from ..user_input.fields import read_fields
-from ..user_input.nodes import PYTHON, Mistakes, Node
+from ..user_input.nodes import PYTHON, Mistakes, Node, nodes_of
 from .budget import ARGUMENTS, Budget
 
 
@@ -35,7 +35,10 @@ def read_budget(
         for name, value in kwargs.items():
             values.setdefault(name, value)
     mistakes = Mistakes()
-    nodes = {name: _node(value, f"{MARKER}({name}={value!r})") for name, value in values.items()}
+    nodes = {
+        name: nodes_of(value, Node(None, f"{MARKER}({name}={value!r})", syntax=PYTHON))
+        for name, value in values.items()
+    }
     written = {name: value for name, value in values.items() if value is not None}
     shown = ", ".join(f"{name}={value!r}" for name, value in written.items())
     mark = Node(written, f"{MARKER}({shown})", syntax=PYTHON)
@@ -62,15 +65,6 @@ def _by_name(value: Any) -> str:
         return f"gib={gib:.3g}" if gib else "gib=40"
     except (UsageMistake, ValueError):
         return "gib=40"
-
-
-def _node(value: Any, place: str) -> Node:
-    """``value`` of an argument as a node at ``place``, the mark as written; also what it contains."""
-    if isinstance(value, Mapping):
-        value = {key: _node(child, place) for key, child in value.items()}
-    elif isinstance(value, (list, tuple)):
-        value = [_node(child, place) for child in value]
-    return Node(value, place, syntax=PYTHON)
 
 
 def _raise_first(mistakes: Mistakes) -> None:

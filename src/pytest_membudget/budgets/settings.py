@@ -93,70 +93,66 @@ class Settings:
     gpu: str | None = described(
         CARD_NAME,
         "The card for budgets that name none.",
-        default=None,
+        None,
         without=f"an {DEFAULT_GPU} is modelled, without a limit",
     )
-    metric: str = described(
-        choice(METRICS), "The metric of budgets whose marks name none.", default="allocated"
-    )
+    metric: str = described(choice(METRICS), "The metric of budgets whose marks name none.", "allocated")
     timeout: float = described(
         number(300, unit="seconds"),
         "Seconds of processor time for the estimate of one test, and for its measurement.",
-        default=DEFAULT_TIMEOUT,
+        DEFAULT_TIMEOUT,
     )
     processes: int | None = described(
         whole(example=2),
         "How many tests are estimated at once.",
-        default=None,
+        None,
         without="as many as there are processors for the session",
     )
     device: str = described(
-        choice(DEVICES), "The device of estimates; `auto`: the stand-in wherever it can run.", default=AUTO
+        choice(DEVICES), "The device of estimates; `auto`: the stand-in wherever it can run.", AUTO
     )
     measure: str = described(
-        choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", default=AUTO
+        choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", AUTO
     )
     cache: str = described(
-        choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", default=ON
+        choice(CACHES), "Whether cached estimates are used; `refresh`: made again and cached.", ON
     )
     advice: str = described(
         choice(ADVICES),
         "Whether tests over their budgets are run again with changes that may reduce memory.",
-        default=ON,
+        ON,
     )
-    strict: bool = described(
-        FLAG, "Budgets that were not checked, or not all of them, are failures.", default=False
-    )
+    strict: bool = described(FLAG, "Budgets that were not checked, or not all of them, are failures.", False)
     max_disagreement: str = described(
         parsed("percentage", _percentage),
         "The difference of estimate and measurement from which the summary reports it.",
-        default="5%",
+        "5%",
     )
     gpus_file: str | None = described(
-        text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", default=None
+        text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", None
     )
-    gpus: Node | None = described(ANY_TABLE, "The same cards in the table itself.", default=None)
+    gpus: Node | None = described(ANY_TABLE, "The same cards in the table itself.", None)
     max_growth: str | None = described(
-        GROWTH, "What tests may grow by since the base, for marks that set none.", default=None
+        GROWTH, "What tests may grow by since the base, for marks that set none.", None
     )
     tolerance: str = described(
-        GROWTH, "What tests may take more or less than their entries in the lock file.", default="1%"
+        GROWTH, "What tests may take more or less than their entries in the lock file.", "1%"
     )
     tests: tuple[str, ...] = described(
         list_of(text("tests/train/*")),
         "Tests that are estimated though they have no mark: files, folders or node ids, with `*` and `?`. "
         "`--membudget-all` selects every test function.",
-        default=(),
+        (),
         without="marked tests alone",
     )
     lift_cuda_skips: bool = described(
         FLAG,
         "Skip marks of tests with budgets are evaluated where CUDA is available: guards against a missing "
         "GPU skip nothing.",
-        default=False,
+        False,
     )
     waivers: tuple[Waiver, ...] = described(
-        several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", default=()
+        several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", ()
     )
 
     @property

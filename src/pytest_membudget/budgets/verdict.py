@@ -44,21 +44,14 @@ class Verdict:
     """Of several ranks, the one that decides the verdict."""
 
 
-def judge(
-    budget: Budget,
-    reports: Sequence[MemoryReport],
-    capacity_bytes: int | None,
-    machine: Machine | None = None,
-) -> Verdict:
-    """Compare every report with ``budget``; the worst decides.
+def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None = None) -> Verdict:
+    """Compare every report with ``budget``, and ``machine`` with its ``host_gib``; the worst decides.
 
-    ``capacity_bytes``: the memory of the named card for the budget's metric (all of it for ``device``, less
-    the CUDA context for the others); it is the limit if no ``gib`` is given. Memory that is not modelled
-    counts with its bound, if it has one. ``machine``: compared with ``host_gib``. No report, or one in which
-    nothing was allocated, is an error: a budget that checked nothing never passes. Without a limit the
-    verdict is ``unset``.
+    Memory that is not modelled counts with its bound, if it has one. No report, or one in which nothing was
+    allocated, is an error: a budget that checked nothing never passes. Without a limit the verdict is
+    ``unset``.
     """
-    limit_bytes = budget.limit_bytes if budget.gib is not None else capacity_bytes
+    limit_bytes = budget.limit_bytes
     unchecked = _unchecked(budget, reports, machine)
     if unchecked is not None:
         return Verdict(ERROR, unchecked)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..budgets.verdict import ERROR, SKIPPED
-from ..comparison.base.base_results import Base, base_of_document
-from ..comparison.verdicts import compared
+from ..comparison.base.base_results import base_of_document
 from ..reporting.document.reading import read_document
 from ..reporting.terminal.console import changed_lines
 from ..reporting.terminal.fitting import terminal_width
-from ..results.comparison import BaseName, ComparedSession
-from ..results.test_result import TestResult, with_comparison
 from .terminal import Subcommands, print_lines, print_table
 
 
@@ -32,25 +27,12 @@ def add_to(commands: Subcommands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from ..comparison.comparing import Comparing, StoredReport  # imports pytest
+
     before, now = (base_of_document(read_document(path)) for path in (options.base, options.head))
-    results = [_compared(result, before, now) for result in now.results.values()]
-    session = _session(str(options.base), results, before, now)
+    comparing = Comparing(StoredReport(str(options.base), before), facts=lambda: now.facts)
+    results = [comparing.compare(replace(result, comparison=None)) for result in now.results.values()]
+    session = comparing.session(results, is_whole=True, lists_removed=True)
     print_lines(changed_lines(results, terminal_width()))
     print_table(results, session, is_verbose=options.verbose, lists_changes=False)
     return 0
-
-
-def _compared(result: TestResult, before: Base, now: Base) -> TestResult:
-    if result.verdict in (ERROR, SKIPPED):
-        return replace(result, comparison=None)
-    base = before.results.get(result.nodeid)
-    return with_comparison(result, compared(result, base, (now.facts, before.facts)))
-
-
-def _session(ref: str, results: Sequence[TestResult], before: Base, now: Base) -> ComparedSession:
-    return ComparedSession(
-        BaseName(ref),
-        removed=tuple(nodeid for nodeid in before.results if nodeid not in now.results),
-        skipped=before.newly_skipped(results),
-        distributions=before.facts.version_changes(now.facts),
-    )

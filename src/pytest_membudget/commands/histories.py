@@ -32,7 +32,6 @@ def add_to(commands: Subcommands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Print the comparison."""
     first = read_snapshot(options.recorded, options.device)
     second = read_snapshot(options.virtual)
     if options.start is not None:

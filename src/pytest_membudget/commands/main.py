@@ -25,8 +25,11 @@ PIPE_CLOSED: Final = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit status."""
-    own, pytest_arguments = _at_dashes(sys.argv[1:] if arguments is None else arguments)
-    options = parser().parse_args(own, argparse.Namespace(pytest_arguments=pytest_arguments))
+    given = sys.argv[1:] if arguments is None else arguments
+    # argparse would mix what follows the first -- with its own
+    place = given.index("--") if "--" in given else len(given)
+    pytest_arguments = list(given[place + 1 :])
+    options = parser().parse_args(given[:place], argparse.Namespace(pytest_arguments=pytest_arguments))
     if pytest_arguments and "runs_pytest" not in options:
         parser().error(f"{options.command} runs no pytest: nothing can follow --")
     try:
@@ -43,12 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("membudget: interrupted", file=sys.stderr)
         return INTERRUPTED
     return status
-
-
-def _at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """``arguments`` before and after the first ``--``: argparse would mix those after it with its own."""
-    place = arguments.index("--") if "--" in arguments else len(arguments)
-    return list(arguments[:place]), list(arguments[place + 1 :])
 
 
 def parser() -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from ..errors import UsageMistake
 from ..results.comparison import EXPIRED, WAIVED, BaseName, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
-from .base.base_results import Base, base_of_document, base_of_run, own_facts
+from .base.base_results import Base, Facts, base_of_document, base_of_run, own_facts
 from .base.commit_source import CommitSource
 from .base.environment_source import PREFIX, EnvironmentSource, find_environment
 from .base.exchange import Exchange
@@ -78,14 +78,17 @@ class Comparing:
     def __init__(
         self,
         source: Source | None,
-        waivers: tuple[Waiver, ...],
-        invocation: Invocation,
-        timeout: float,
+        waivers: tuple[Waiver, ...] = (),
+        invocation: Invocation | None = None,
+        timeout: float = 0.0,
         *,
-        shared: str | None,
-        is_owner: bool,
+        is_owner: bool = True,
+        facts: Callable[[], Facts] = own_facts,
     ) -> None:
-        """``shared``: the exchange's folder, in a worker of pytest-xdist. ``timeout``: seconds a test."""
+        """``invocation``: of the session, unless the base is a stored report. ``timeout``: seconds a test.
+
+        ``is_owner``: this process is no worker of pytest-xdist. ``facts``: those of the head.
+        """
         self.source = source
         self._waivers = waivers
         self._timeout = timeout
@@ -93,10 +96,14 @@ class Comparing:
         self._tests = 0
         self._base = source.base if isinstance(source, StoredReport) else None
         self._run: BaseRun | None = None
-        self._exchange = Exchange(Path(shared)) if shared is not None else None
-        if is_owner and source is not None and not isinstance(source, StoredReport):
-            self._run = BaseRun(source, invocation)
-            self._exchange = self._run.exchange
+        self._facts = facts
+        self._exchange: Exchange | None = None
+        if invocation is not None and isinstance(source, BaseSource):
+            if is_owner:
+                self._run = BaseRun(source, invocation)
+                self._exchange = self._run.exchange
+            elif invocation.exchange is not None:
+                self._exchange = Exchange(Path(invocation.exchange))
         self.notes: list[str] = []
 
     @property
@@ -129,7 +136,7 @@ class Comparing:
             base = self._known(_START + LONGEST * self._timeout * (self._tests + 1))
             before = base.results.get(result.nodeid)
             trouble = base.trouble_of(result.nodeid) if before is None else ""
-            comparison = compared(result, before, (own_facts(), base.facts), trouble)
+            comparison = compared(result, before, (self._facts(), base.facts), trouble)
         waiver = waiver_for(result.nodeid, self._waivers)
         return with_comparison(result, with_waiver(comparison, result, waiver, self._today))
 
@@ -153,7 +160,7 @@ class Comparing:
             removed=removed,
             skipped=base.newly_skipped(results),
             unused_waivers=unused_waivers(self._waivers, results, self._today, is_whole=is_whole),
-            distributions=base.facts.version_changes(own_facts()),
+            distributions=base.facts.version_changes(self._facts()),
         )
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from ..components import (
 )
 from ..memory_report import BACKWARD, Holder, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
-from .matching import Held, Pair, matching_of
+from .matching import Held, Pair, cancelling, matching_of
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
 #: small for a row. All three are choices of presentation.
@@ -56,8 +56,9 @@ def findings(head: Held, base: Held) -> tuple[Change, ...]:
     one_each = _grouped(changes, lambda one: WORKSPACES if one.component == WORKSPACES else id(one))
     changes = [change for change in one_each if change.bytes]
     lines = _grouped(changes, _line)
+    modules = _grouped(lines, lambda change: (change.component, module_pattern(change.module)))
     components = _grouped(lines, lambda change: change.component)
-    for some in (changes, lines, _grouped(lines, _module), components):
+    for some in (changes, lines, modules, components):
         rows = _explaining(some, growth_bytes)
         if rows:
             return tuple(rows)
@@ -152,7 +153,8 @@ def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | 
     """The fewest of ``changes`` that add up to the growth, then pairs that cancel; None if too many would."""
     rows: list[Change] = []
     rest = growth_bytes
-    single, pairs = _cancelling(changes)
+    single, pairs = cancelling(changes, lambda one: one.component)
+    single, others = cancelling(single, lambda one: True)
     for change in sorted(single, key=lambda one: -abs(one.bytes)):
         if len(rows) == MOST_ROWS or abs(change.bytes) <= abs(growth_bytes) * _NEGLIGIBLE:
             break
@@ -164,26 +166,10 @@ def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | 
     while len(rows) > 1 and abs(rest + rows[-1].bytes) <= most:
         rest += rows.pop().bytes
     rows = _causes_first(rows, growth_bytes)
-    for pair in sorted(pairs, key=lambda one: -abs(one[0].bytes)):
+    for pair in sorted([*pairs, *others], key=lambda one: -abs(one[0].bytes)):
         if abs(pair[0].bytes) > most and len(rows) + len(pair) <= MOST_ROWS:
             rows += _causes_first(pair, growth_bytes)
     return rows
-
-
-def _cancelling(changes: Sequence[Change]) -> tuple[list[Change], list[tuple[Change, Change]]]:
-    """``changes`` without pairs of opposite bytes, and these pairs; those of one component first."""
-    pairs: list[tuple[Change, Change]] = []
-    single = list(changes)
-    for key in (lambda one: one.component, lambda one: None):
-        opposite: dict[Hashable, list[Change]] = defaultdict(list)
-        for change in single:
-            others = opposite[key(change), -change.bytes]
-            if others:
-                pairs.append((others.pop(), change))
-            else:
-                opposite[key(change), change.bytes].append(change)
-        single = [change for some in opposite.values() for change in some]
-    return single, pairs
 
 
 def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
@@ -248,7 +234,3 @@ def _summed(group: Sequence[Change]) -> Change:
 def _line(change: Change) -> Hashable:
     place = change.location or change.base_location
     return (change.component, place) if place else (change.component, change.module, change.operator)
-
-
-def _module(change: Change) -> Hashable:
-    return change.component, module_pattern(change.module)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from ..memory_report import Holder, MemoryReport, PhasePeak, module_pattern
-from ..results.comparison import MovedPeak
+from ..results.comparison import Change, MovedPeak
 
 #: What findings compare.
 Held = MemoryReport | PhasePeak
@@ -58,6 +60,10 @@ class Pair:
         return holder
 
 
+#: What has ``bytes``, head minus base.
+_Sized = TypeVar("_Sized", Pair, Change)
+
+
 @dataclass(frozen=True, slots=True)
 class HolderMatching:
     """The holders of two reports, matched."""
@@ -75,7 +81,7 @@ def matching_of(head: Held, base: Held) -> HolderMatching:
         pairs = _joined(pairs, key, _line)
     unequal = pairs
     for key in _EQUAL:
-        unequal = _without_equal(unequal, key)
+        unequal, _ = cancelling(unequal, partial(_name_of, key=key))
     uncertain = [pair for pair in unequal if _may_be_unlisted(pair, head, base)]
     left = [pair for pair in unequal if pair not in uncertain]
     left = _joined(left, _REWRITTEN, _size)
@@ -161,27 +167,36 @@ def _in_order(new: list[Pair], old: list[Pair], order: Callable[[Pair], int]) ->
     yield from zip(new, old, strict=False)
 
 
-def _without_equal(pairs: list[Pair], key: _Key) -> list[Pair]:
-    """``pairs`` without two that have the same ``key`` and whose bytes cancel."""
-    gone: set[int] = set()
-    for some in _by([pair for pair in pairs if pair.bytes], key).values():
-        by_bytes: dict[int, list[Pair]] = defaultdict(list)
-        for pair in some:
-            others = by_bytes[-pair.bytes]
-            if others:
-                gone |= {id(pair), id(others.pop())}
-            else:
-                by_bytes[pair.bytes].append(pair)
-    return [pair for pair in pairs if id(pair) not in gone]
+def cancelling(
+    items: Sequence[_Sized], key: Callable[[_Sized], Hashable | None]
+) -> tuple[list[_Sized], list[tuple[_Sized, _Sized]]]:
+    """``items`` without two that have the same ``key`` and opposite bytes, and these pairs."""
+    opposite: dict[Hashable, list[_Sized]] = defaultdict(list)
+    pairs: list[tuple[_Sized, _Sized]] = []
+    for item in items:
+        name = key(item)
+        if name is None or not item.bytes:
+            continue
+        if opposite[name, -item.bytes]:
+            pairs.append((opposite[name, -item.bytes].pop(), item))
+        else:
+            opposite[name, item.bytes].append(item)
+    gone = {id(one) for pair in pairs for one in pair}
+    return [item for item in items if id(item) not in gone], pairs
 
 
 def _by(pairs: list[Pair], key: _Key) -> dict[Hashable, list[Pair]]:
     groups: dict[Hashable, list[Pair]] = defaultdict(list)
     for pair in pairs:
-        features = _features(pair.holder)
-        if features[key[-1]] is not None:
-            groups[tuple(features[name] for name in key)].append(pair)
+        name = _name_of(pair, key)
+        if name is not None:
+            groups[name].append(pair)
     return groups
+
+
+def _name_of(pair: Pair, key: _Key) -> Hashable | None:
+    features = _features(pair.holder)
+    return tuple(features[name] for name in key) if features[key[-1]] is not None else None
 
 
 def _line(pair: Pair) -> int:

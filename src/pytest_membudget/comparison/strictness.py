@@ -55,7 +55,8 @@ def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) ->
         return result
     if result.verdict == ERROR:
         return replace(result, without_strict=ERROR)
-    if waiver is not None and _excuses(waiver, result, today):
+    most_bytes = max((report.most_bytes for report in result.own_estimates), default=0)
+    if waiver is not None and not waiver.has_expired(today) and most_bytes <= waiver.ceiling_bytes:
         reason = f"{waiver.reason} (not checked, until {waiver.expires}): {found[0].text}"
         known = result.comparison or Comparison(UNCHANGED)
         return replace(result, comparison=replace(known, status=WAIVED, reason=reason))
@@ -67,11 +68,6 @@ def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) ->
         details="\n".join(_details(found)),
         without_strict=result.verdict,
     )
-
-
-def _excuses(waiver: Waiver, result: TestResult, today: datetime.date) -> bool:
-    most_bytes = max((report.most_bytes for report in result.own_estimates), default=0)
-    return not waiver.has_expired(today) and most_bytes <= waiver.ceiling_bytes
 
 
 def _details(found: list[Unchecked]) -> Iterator[str]:

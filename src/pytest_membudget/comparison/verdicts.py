@@ -115,7 +115,10 @@ def _judged(
     if is_over:
         return Comparison(STILL_OVER, f"over budget at the base too; {text}")
     if -growth_bytes > base_bytes * _SHRUNK_SHARE:
-        return Comparison(SHRUNK, text, suggested_gib=_tighter(head, head_figure))
+        gib = head.budget.gib if head.budget is not None else None
+        enough = suggested_gib(head_figure.peak_bytes)
+        is_tighter = gib is not None and 0 < enough < gib
+        return Comparison(SHRUNK, text, suggested_gib=enough if is_tighter else None)
     allowed = f", which max_growth={written!r} allows" if written is not None else ""
     return Comparison(UNCHANGED, f"{text}{allowed}" if growth_bytes else "")
 
@@ -139,13 +142,6 @@ def with_waiver(
         return replace(known, status=EXPIRED, reason=reason)
     reason = f"{waiver.reason} (up to {waiver.ceiling_gib:g} GiB until {waiver.expires})"
     return replace(known, status=WAIVED, reason=reason)
-
-
-def _tighter(head: TestResult, figure: MemoryReport) -> float | None:
-    """A budget that would be enough; None if the present one is no larger."""
-    gib = head.budget.gib if head.budget is not None else None
-    suggested = suggested_gib(figure.peak_bytes)
-    return suggested if gib is not None and 0 < suggested < gib else None
 
 
 def _figures(result: TestResult) -> list[MemoryReport]:
@@ -180,10 +176,7 @@ def _comparable(
 
 
 def _maker_differs(
-    head: TestResult,
-    base: TestResult,
-    facts: tuple[Facts, Facts],
-    figures: tuple[MemoryReport, MemoryReport],
+    head: TestResult, base: TestResult, facts: tuple[Facts, Facts], figures: tuple[MemoryReport, MemoryReport]
 ) -> str:
     ours, theirs = facts
     if figures[0].metric != figures[1].metric:
@@ -194,7 +187,9 @@ def _maker_differs(
             return f"the base was measured on {before or 'a card it does not name'}, the head on {now}"
         if theirs.torch is None or theirs.alloc_conf is None:
             return "the base's report does not say which torch and allocator settings it was measured with"
-    now, before = (_device_of(figure) for figure in figures)
+    # reports without a device are from versions that had only fake tensors
+    names = (figure.device or (FAKE if figure.kind == "traced" else "") for figure in figures)
+    now, before = (_DEVICES.get(name, "") for name in names)
     if now != before:
         return f"the base was estimated on {before}, the head on {now}: give both the same --membudget-device"
     if theirs.torch is not None and theirs.torch != ours.torch and not theirs.is_environment:
@@ -202,9 +197,3 @@ def _maker_differs(
     if theirs.alloc_conf is not None and theirs.alloc_conf != ours.alloc_conf:
         return f"the base's allocator settings are {theirs.alloc_conf!r}, the head's are {ours.alloc_conf!r}"
     return ""
-
-
-def _device_of(figure: MemoryReport) -> str:
-    """The device of an estimate; reports without one are from versions that had only fake tensors."""
-    name = figure.device or (FAKE if figure.kind == "traced" else "")
-    return _DEVICES.get(name, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
-from ..comparison.base.source import Invocation
 from ..comparison.comparing import Comparing, Source
 from ..errors import UsageMistake
 from ..lock.locking import Locking
@@ -21,29 +20,14 @@ from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
 from ..results.test_result import TestResult
-from .collected import Collected, is_whole, lists_removed, requested_files
+from . import test_reports as reports
+from .command_line import is_whole, lists_removed, requested_files
 from .estimators import choose_estimators
-from .marks import is_marked, unchecked_text
-from .progress import ProgressLine
+from .marks import is_marked
+from .progress import progress_line
 from .selection import Selection
 from .session import BudgetSession
 from .summary import Summary
-from .test_reports import (
-    SKIPS,
-    attach_result,
-    error_for,
-    excinfo_of,
-    failure_line,
-    failure_text,
-    finish_report,
-    hand_over_properties,
-    is_expected,
-    reason_of_skip,
-    reported_by_pytest,
-    result_in,
-    skip_text,
-    unset_status,
-)
 from .xdist import End, end_of, is_first, is_worker, send_end, send_start, start_of
 
 _RESULT = pytest.StashKey[TestResult]()
@@ -72,18 +56,21 @@ class Gate:
         self._config = config
         self._settings = settings
         self._selection = selection
-        self._collected = Collected(selection)
+        #: all tests, and node ids of those with budgets, deselected ones included
+        self._items: list[pytest.Item] = []
+        self._collected: dict[str, None] = {}
+        #: files whose marks may be applied conditionally
+        self._may_hide: list[str] = []
+        #: files could not be collected, so that there may be tests which this session does not know
+        self._is_incomplete = False
+        #: what workers of pytest-xdist have reported at their end; None for one that crashed
+        self._ends: list[End | None] = []
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
         self._choice = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
         self._comparing = Comparing(
-            source,
-            settings.waivers,
-            Invocation(start.args, start.dir, str(config.rootpath)),
-            settings.timeout,
-            shared=start.base,
-            is_owner=not self._is_worker,
+            source, settings.waivers, start, settings.timeout, is_owner=not self._is_worker
         )
         self._session = BudgetSession(settings, self._choice.begin, self._comparing, locking)
         self._locking = locking
@@ -97,20 +84,22 @@ class Gate:
 
     def pytest_report_header(self) -> list[str]:
         """The lines in the header: device, card and options."""
-        base = self._comparing.source
-        strict = "; strict: what is not checked fails" if self._settings.strict else ""
-        header = f"membudget: {self._choice.header}{strict}" + (
-            f"; compares with {base.shown}" if base is not None else ""
-        )
+        header = f"membudget: {self._choice.header}"
+        if self._settings.strict:
+            header += "; strict: what is not checked fails"
+        if self._comparing.source is not None:
+            header += f"; compares with {self._comparing.source.shown}"
         return [*folded([header], self._config.get_terminal_writer().fullwidth)]
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Record all tests, before deselection."""
-        self._collected.add(item)
+        self._items.append(item)
+        if is_marked(item):
+            self._collected[nodeid_of(item)] = None
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Report a file that skips itself; record files whose marks may be applied conditionally."""
-        self._collected.is_incomplete |= not report.passed
+        self._is_incomplete |= not report.passed
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if report.failed or "::" in report.nodeid or not path.is_file():
             return
@@ -118,9 +107,9 @@ class Gate:
         if MARKER not in text and not self._selection.covers(path):
             return
         if report.passed and path.suffix == ".py":
-            self._collected.may_hide.append(str(path))
+            self._may_hide.append(str(path))
         if report.skipped and not self._is_worker:
-            reason = skip_text(report)
+            reason = reports.skip_text(report)
             why = (
                 f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
                 "tests with budgets run on a virtual one: guard the others, not the file"
@@ -134,15 +123,16 @@ class Gate:
         """Record which tests the base has to estimate."""
         if not self._only_asks:
             planned = [nodeid_of(item) for item in session.items if is_marked(item)]
-            self._comparing.plan_head(planned, dict.fromkeys((*self._collected.nodeids, *planned)))
+            self._comparing.plan_head(planned, dict.fromkeys((*self._collected, *planned)))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Estimate what will run; an xdist worker waits until it is given a test."""
         if self._only_asks:
             return
-        whole = self._collected if lists_removed(self._config) else Collected(self._selection)
-        marked = self._session.plan(session.items, whole.items, whole.may_hide)
+        has_whole_files = lists_removed(self._config)
+        collected, may_hide = (self._items, self._may_hide) if has_whole_files else ([], [])
+        marked = self._session.plan(session.items, collected, may_hide)
         if is_first(self._config):
             self._session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
@@ -150,8 +140,8 @@ class Gate:
             return
         self._comparing.begin(requested_files(self._config))
         to_estimate = [item for item in marked if self._session.skip_reason(item) is None]
-        with ProgressLine(self._config, len(to_estimate)) as progress:
-            self._session.estimate(to_estimate, progress.step)
+        with progress_line(self._config, len(to_estimate)) as progress:
+            self._session.estimate(to_estimate, progress)
         if self._config.option.collectonly:
             self._session.settle_unrun(marked)
 
@@ -183,12 +173,12 @@ class Gate:
         result = item.stash.get(_RESULT, None)
         if result is None:
             return
-        hand_over_properties(item, result)
+        reports.hand_over_properties(item, result)
         result = item.stash[_RESULT] = self._session.final(item)
-        error = error_for(result)
+        error = reports.error_for(result)
         if error is not None:
-            raise error(failure_text(result))
-        if result.verdict in SKIPS:
+            raise error(reports.failure_text(result))
+        if result.verdict in reports.SKIPS:
             pytest.skip(result.reason)
         raise BodyNotRun
 
@@ -197,7 +187,7 @@ class Gate:
         """Fail a test that was marked while it ran: its budget was not checked."""
         if is_marked(item) and _RESULT not in item.stash:
             item.stash[_RESULT] = result = self._session.without_estimate(item, ERROR, _LATE)
-            raise BudgetUnchecked(failure_text(result))
+            raise BudgetUnchecked(reports.failure_text(result))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
@@ -207,54 +197,52 @@ class Gate:
         if call.excinfo is not None and isinstance(call.excinfo.value, BodyNotRun):
             call.excinfo = None
         self._refuse_skip(item, call)
-        with reported_by_pytest(item, call):
+        with reports.reported_by_pytest(item, call):
             report = yield
         if is_marked(item) and report.when in ("setup", "call"):
             result = item.stash.get(_RESULT, None)
             if result is None and not report.passed:
                 result = self._result_of_an_end(item, report)
             if result is not None and (report.when == "call" or not report.passed or self._nothing_runs):
-                finish_report(item, call, report, result)
-                attach_result(report, result)
+                reports.finish_report(item, call, report, result)
+                reports.attach_result(report, result)
         return report
 
     def _refuse_skip(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Under ``--membudget-strict``, fail a marked test that pytest skips."""
         if not self._settings.strict or call.when != "setup" or call.excinfo is None or not is_marked(item):
             return
-        reason = reason_of_skip(call.excinfo.value)
-        if reason is None or _RESULT in item.stash:
+        error = call.excinfo.value
+        if not isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)) or _RESULT in item.stash:
             return
-        text = unchecked_text(item, reason)
-        result = self._session.strict(self._session.without_estimate(item, SKIPPED, text))
+        result = self._session.skipped(item, str(error.msg))
         if result.verdict == ERROR:
             item.stash[_RESULT] = result
-            call.excinfo = excinfo_of(BudgetUnchecked(failure_text(result)))
+            call.excinfo = reports.excinfo_of(BudgetUnchecked(reports.failure_text(result)))
             call.when = "call"
 
     def _result_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
         """The result of a test that was skipped, or failed, before it could be estimated."""
         if report.skipped:
-            reason = unchecked_text(item, skip_text(report))
-            return self._session.strict(self._session.without_estimate(item, SKIPPED, reason))
-        reason = f"it failed before it could be estimated: {failure_line(report)}"
+            return self._session.skipped(item, reports.skip_text(report))
+        reason = f"it failed before it could be estimated: {reports.failure_line(report)}"
         return self._session.without_estimate(item, ERROR, reason)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Tests without a limit have a separate outcome: they neither pass nor fail."""
-        return unset_status(report)
+        return reports.unset_status(report)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect results, from this process and from xdist workers."""
-        result = result_in(report)
+        result = reports.result_in(report)
         if result is not None:
-            self.results.settled(result, expected=is_expected(report))
+            self.results.settled(result, expected=reports.is_expected(report))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send an xdist worker the controller's command line and the folder of the base's results."""
-        send_start(node, replace(self._start, base=self._comparing.folder))
+        send_start(node, replace(self._start, exchange=self._comparing.folder))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:
@@ -264,15 +252,7 @@ class Gate:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Collect what an xdist worker reports at its end: the tests that were to run."""
-        end = end_of(node)
-        self._collected.add_worker(end)
-        if end is not None:
-            self._add(end)
-
-    def _add(self, end: End) -> None:
-        self.results.plan(end.planned)
-        self._summary.add_not_cached(end.cache_trouble, end.not_cached)
-        self._collected.only_with_cuda(end.uncollected)
+        self._ends.append(end_of(node))
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item) -> bool | None:
@@ -282,12 +262,16 @@ class Gate:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Close the workers, fail budgets without a result, and write the report."""
         self.end_workers()
-        end = self._session.end(self._collected)
+        own = self._session.end([*self._collected], self._selection.unmatched)
         if self._is_worker:
-            send_end(self._config, end)
+            send_end(self._config, own)
             return
-        self._add(end)
-        self._refuse_forgotten(session)
+        ends = [end for end in self._ends if end is not None] or [own]
+        for end in ends:
+            self.results.plan(end.planned)
+            self._collected.update(dict.fromkeys(end.collected))
+            self._summary.add_not_cached(end.cache_trouble, end.not_cached)
+        self._refuse_forgotten(session, ends)
         compared = self._comparing.session(
             self.results.in_order(),
             is_whole=is_whole(self._config) and not self.results.not_run(),
@@ -302,9 +286,9 @@ class Gate:
 
     def _update_lock(self, session: pytest.Session) -> None:
         """Write the lock file with ``--membudget-update``; the session fails if that is not possible."""
-        is_all = is_whole(self._config) and not self._collected.is_incomplete and not self.results.not_run()
+        is_all = is_whole(self._config) and not self._is_incomplete and not self.results.not_run()
         without_memory = set(self.results.without_memory())
-        collected = [one for one in self._collected.nodeids if one not in without_memory] if is_all else None
+        collected = [one for one in self._collected if one not in without_memory] if is_all else None
         try:
             self._summary.add(*self._locking.finish(self.results.in_order(), collected))
         except UsageMistake as error:
@@ -320,16 +304,13 @@ class Gate:
         self._session.close()
         self._comparing.close()
 
-    def _refuse_forgotten(self, session: pytest.Session) -> None:
+    def _refuse_forgotten(self, session: pytest.Session, ends: Sequence[End]) -> None:
         """Fail the session if a budget has no result, unless it was interrupted or has failed."""
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
-        texts = [f"{file}: {reason}" for file, reason in self.results.refused_modules().items()]
-        texts += [
-            f"{nodeid}: its budget was not checked: the session ended without a report of the test"
-            for nodeid in self.results.not_run()
-        ]
-        texts += self._collected.unchecked(is_whole=is_whole(self._config))
+        texts = self.results.forgotten(ends, is_whole=is_whole(self._config))
+        if self._ends and not any(self._ends):
+            texts.append("an xdist worker ended without reporting its budgets")
         if texts:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._summary.add(*texts, is_bad=True)

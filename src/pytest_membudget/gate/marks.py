@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,9 +56,11 @@ def _read(item: pytest.Item, settings: Settings) -> MarkedTest:
         mistake = f"{file}:{line}: {error}"
     except Exception as error:  # a value that cannot be compared (an array); it must not end the session
         mistake = unreadable(file, line, error)
-    fixtures = frozenset(getattr(item, "fixturenames", ()))
-    test = MarkedTest(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake)
-    return replace(test, fixtures=fixtures, is_selected=is_selected(item))
+    return MarkedTest(
+        *(nodeid_of(item), key_of(item), str(item.path), file, line, budget, mistake),
+        is_selected=is_selected(item),
+        fixtures=frozenset(getattr(item, "fixturenames", ())),
+    )
 
 
 def unreadable(file: str, line: int, error: Exception) -> str:
@@ -73,22 +73,18 @@ def unreadable(file: str, line: int, error: Exception) -> str:
 
 def _place_of(item: pytest.Item) -> tuple[str, int]:
     """File and line of the closest mark of ``item``; the test's own where the mark is not in the source."""
-    source = _source_of(item.path)
+    try:
+        source = item.path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        source = ""
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     path = [*classes, getattr(item, "originalname", None) or item.name]
     mark = item.get_closest_marker(MARKER)
-    found = find_marker_line(source, path, MARKER, mark.kwargs if mark else {}) if source else None
+    found = find_marker_line(source, path, MARKER, mark.kwargs if mark else {})
     if found is not None:
         return os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"), found
     file, line, _ = item.location
     return file.replace(os.sep, "/"), (line or 0) + 1
-
-
-def _source_of(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def skip_reason(item: pytest.Item, *, is_lifted: bool = False) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
 
 import pytest
 
@@ -11,44 +13,38 @@ from ..reporting.terminal.fitting import folded
 
 #: Seconds between two lines where lines cannot be rewritten.
 _INTERVAL = 10.0
+#: Called before each estimate with its number, the number of estimates, and the test.
+Progress: TypeAlias = Callable[[int, int, str], None]
 
 
-class ProgressLine:
+@contextmanager
+def progress_line(config: pytest.Config, total: int) -> Iterator[Progress]:
     """Shows which of ``total`` tests is being estimated; nothing without a terminal reporter."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.get_verbosity() < 0 or not total:
+        yield lambda number, total, nodeid: None
+        return
+    began = printed = time.monotonic()
+    rewrites = bool(getattr(reporter, "isatty", False))
 
-    def __init__(self, config: pytest.Config, total: int) -> None:
-        self._config = config
-        self._reporter = config.pluginmanager.getplugin("terminalreporter")
-        self._quiet = self._reporter is None or config.get_verbosity() < 0 or not total
-        self._rewrites = not self._quiet and bool(getattr(self._reporter, "isatty", False))
-        self._total = total
-        self._printed = 0.0
-        self._began = time.monotonic()
-
-    def __enter__(self) -> ProgressLine:
-        if not self._quiet and not self._rewrites:
-            tests = "test" if self._total == 1 else "tests"
-            self._reporter.write_line(f"membudget: estimating {self._total} {tests}")
-            self._printed = time.monotonic()
-        return self
-
-    def step(self, number: int, total: int, nodeid: str) -> None:
-        """Test ``number`` of ``total`` is next."""
-        text = f"membudget: estimating {number}/{total} "
-        if self._rewrites:
-            # a line that wraps is not erased as a whole
-            room = self._config.get_terminal_writer().fullwidth - 1 - len(text)
+    def step(number: int, total: int, nodeid: str) -> None:
+        nonlocal printed
+        text, width = f"membudget: estimating {number}/{total} ", config.get_terminal_writer().fullwidth
+        if rewrites:
+            room = width - 1 - len(text)  # a line that wraps is not erased as a whole
             shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
-            self._reporter.rewrite(text + shown, erase=True)
-        elif not self._quiet and time.monotonic() - self._printed > _INTERVAL:
-            for line in folded([text + nodeid], self._config.get_terminal_writer().fullwidth):
-                self._reporter.write_line(line)
-            self._printed = time.monotonic()
+            reporter.rewrite(text + shown, erase=True)
+        elif time.monotonic() - printed > _INTERVAL:
+            for line in folded([text + nodeid], width):
+                reporter.write_line(line)
+            printed = time.monotonic()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._rewrites:
-            seconds = time.monotonic() - self._began
-            self._reporter.rewrite(f"membudget: {self._total} estimated in {seconds:.1f} s", erase=True)
-            self._reporter.write_line("")
+    if not rewrites:
+        reporter.write_line(f"membudget: estimating {total} {'test' if total == 1 else 'tests'}")
+    try:
+        yield step
+    finally:
+        if rewrites:
+            seconds = time.monotonic() - began
+            reporter.rewrite(f"membudget: {total} estimated in {seconds:.1f} s", erase=True)
+            reporter.write_line("")

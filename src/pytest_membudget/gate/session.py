@@ -9,7 +9,6 @@ from functools import partial
 
 import pytest
 
-from ..budgets.budget import limit_of
 from ..budgets.marked_test import MarkedTest
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
@@ -23,15 +22,12 @@ from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.lock import GROWN as LOCK_GROWN
 from ..results.test_result import TestResult, with_measurement
-from .collected import Collected
 from .estimators import Begin, Estimators
 from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
+from .progress import Progress
 from .session_results import SessionResults
 from .test_reports import error_for, may_be_expected
 from .xdist import End
-
-#: Called before each estimate with its number, the number of estimates, and the test.
-Progress = Callable[[int, int, str], None]
 
 #: Why a scenario is not measured: it has no body that could run.
 _ANALYTIC = "analytic scenario"
@@ -119,10 +115,9 @@ class BudgetSession:
     def settle_unrun(self, items: Sequence[pytest.Item]) -> None:
         """Record results under ``--collect-only``, where pytest neither evaluates marks nor makes reports."""
         for item in items:
-            skipped = self.skip_reason(item)
-            if skipped is not None:
-                result = self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, skipped)))
-                self.results.settled(result, expected=False)
+            reason = self.skip_reason(item)
+            if reason is not None:
+                self.results.settled(self.skipped(item, reason), expected=False)
                 continue
             result = self._advised(item, self._compared(self.result_of(item)))
             error = error_for(result) if may_be_expected(result) else None
@@ -171,6 +166,10 @@ class BudgetSession:
             return replace(result, advice=advice)
         return result
 
+    def skipped(self, item: pytest.Item, reason: str) -> TestResult:
+        """The result of a test that pytest skips for ``reason``."""
+        return self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, reason)))
+
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
         """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""
         test = marked_test(item, self._settings)
@@ -190,17 +189,14 @@ class BudgetSession:
         assert self._estimators is not None  # tests are planned before any is estimated
         return self._estimators
 
-    def end(self, collected: Collected) -> End:
+    def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
-        end = End(self.results.planned(), [*collected.nodeids], collected.unmatched)
+        end = End(self.results.planned(), collected, unmatched)
         if self._estimators is None:
             return end
         bodies = self._estimators.bodies
         return replace(
-            end,
-            cache_trouble=bodies.trouble,
-            not_cached=bodies.not_cached,
-            uncollected=bodies.uncollected,
+            end, cache_trouble=bodies.trouble, not_cached=bodies.not_cached, uncollected=bodies.uncollected
         )
 
     def close(self) -> None:
@@ -214,19 +210,15 @@ class BudgetSession:
         if test.mistake:
             return _result(test, without_figure(test.mistake))
         try:
-            return _result(test, _skipped_without_memory(test, self._known.estimate(test)))
+            estimate = self._known.estimate(test)
+            if test.is_selected and estimate.verdict.reason == NOTHING_ALLOCATED:
+                estimate = replace(estimate, verdict=Verdict(NO_MEMORY, "takes no GPU memory"))
+            return _result(test, estimate)
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"
         except Exception as error:  # a value that cannot be compared (an array); it must not end the session
             reason = unreadable(test.file, test.line, error)
         return _result(test, Estimate(Verdict(ERROR, reason)))
-
-
-def _skipped_without_memory(test: MarkedTest, estimate: Estimate) -> Estimate:
-    """``estimate``; without GPU memory, a test that has no mark is skipped and is no error."""
-    if not test.is_selected or estimate.verdict.reason != NOTHING_ALLOCATED:
-        return estimate
-    return replace(estimate, verdict=Verdict(NO_MEMORY, "takes no GPU memory"))
 
 
 def _result(test: MarkedTest, estimate: Estimate) -> TestResult:
@@ -236,7 +228,7 @@ def _result(test: MarkedTest, estimate: Estimate) -> TestResult:
         file=test.file,
         line=test.line,
         budget=estimate.budget,
-        limit_bytes=limit_of(estimate.budget) if estimate.budget is not None else None,
+        limit_bytes=estimate.budget.limit_bytes if estimate.budget is not None else None,
         verdict=estimate.verdict.name,
         reason=estimate.verdict.reason,
         details=estimate.details,

@@ -1,12 +1,13 @@
-"""Results of the marked tests of a session, and which tests have no result yet."""
+"""Results of the marked tests of a session, and which tests have no result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..results.test_result import TestResult
+from .xdist import End
 
 EXPECTED = "expected"
 NOT_RUN = "not run"
@@ -48,9 +49,24 @@ class SessionResults:
         if result.verdict == ERROR:
             self.settled(result, expected=False)
 
-    def refused_modules(self) -> dict[str, str]:
-        """Skipped files that fail the session, with the reason."""
-        return {nodeid: why for nodeid, why in self._modules.items() if nodeid in self._results}
+    def forgotten(self, ends: Sequence[End], *, is_whole: bool) -> list[str]:
+        """Messages on budgets without a result. ``is_whole``: the session collects all tests."""
+        modules = [f"{path}: {why}" for path, why in self._modules.items() if path in self._results]
+        not_run = [
+            f"{nodeid}: its budget was not checked: the session ended without a report of the test"
+            for nodeid in self.not_run()
+        ]
+        hidden = [
+            f"{nodeid}: its budget was not checked: the test exists only where torch.cuda.is_available(); "
+            "define it on every machine: estimates need no GPU"
+            for nodeid in dict.fromkeys(nodeid for end in ends for nodeid in end.uncollected)
+        ]
+        unmatched = [
+            f"[tool.membudget] tests: {pattern!r} matches no test; write the path of a file or folder "
+            "from pyproject.toml, or a node id, as in tests = ['tests/train/*']"
+            for pattern in ends[-1].unmatched  # all collect the same tests
+        ]
+        return [*modules, *not_run, *hidden, *(unmatched if is_whole else ())]
 
     def failing(self) -> list[TestResult]:
         """The results that make the build fail."""

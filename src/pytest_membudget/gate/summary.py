@@ -64,11 +64,10 @@ class Summary:
             self.add(f"membudget: the report could not be written: {error}", is_bad=True)
         else:
             self.add(f"report: {path}")
-        reasons = Counter(result.snapshot_error for result in self._results.in_order())
-        for reason, count in reasons.items():
-            if reason:
-                text = f"membudget: {count} of the snapshots could not be written: {reason}"
-                self.add(text, is_bad=True)
+        reasons = (result.snapshot_error for result in self._results.in_order())
+        for reason, count in Counter(filter(None, reasons)).items():
+            text = f"membudget: {count} of the snapshots could not be written: {reason}"
+            self.add(text, is_bad=True)
 
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table; where no test runs, also the failures."""
@@ -97,7 +96,14 @@ class Summary:
             is_verbose=self._config.get_verbosity() > 0,
         ):
             reporter.line(line)
-        below = [(line, "") for line in _without_memory_lines(without_memory)]
+        below = []
+        if without_memory:
+            tests = (
+                "1 test without a mark takes"
+                if without_memory == 1
+                else (f"{without_memory} tests without a mark take")
+            )
+            below.append((f"{tests} no GPU memory: skipped", ""))
         for result in results:
             found = disagreements(result, self._settings.most_disagreement)
             below += [(f"disagreement: {text}", "yellow") for text in found]
@@ -106,12 +112,6 @@ class Summary:
         for text, colour in below:
             for line in folded([text], width):
                 reporter.line(line, **{colour: True} if colour else {})
-
-
-def _without_memory_lines(count: int) -> Iterator[str]:
-    if count:
-        tests = "1 test without a mark takes" if count == 1 else f"{count} tests without a mark take"
-        yield f"{tests} no GPU memory: skipped"
 
 
 def _not_cached_lines(reasons: Mapping[str, str]) -> Iterator[str]:

@@ -83,13 +83,6 @@ def skip_text(report: pytest.CollectReport | pytest.TestReport) -> str:
     return text.removeprefix("Skipped: ")
 
 
-def reason_of_skip(error: BaseException) -> str | None:
-    """The reason of a skip or an ``xfail(run=False)``; None for any other ``error``."""
-    if isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)):
-        return str(error.msg)
-    return None
-
-
 def excinfo_of(error: BaseException) -> pytest.ExceptionInfo[BaseException]:
     """``error`` as pytest's ``ExceptionInfo``."""
     try:

@@ -7,20 +7,10 @@ from typing import Any
 
 import pytest
 
+from ..comparison.base.source import Invocation
+
 #: Our key in ``workerinput`` and ``workeroutput``.
 _OURS = "membudget"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How the session was started; the controller sends it to its workers."""
-
-    args: list[str]
-    """pytest's command line."""
-    dir: str
-    """The folder in which pytest was started."""
-    base: str | None = None
-    """The folder of the base's results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +41,16 @@ def is_first(config: pytest.Config) -> bool:
     return bool(getattr(config, "workerinput", {}).get("workerid", "gw0") == "gw0")
 
 
-def start_of(config: pytest.Config) -> Start:
-    """How the session of ``config`` was started, in a worker too."""
+def start_of(config: pytest.Config) -> Invocation:
+    """How the session of ``config`` was started; in a worker, that of its controller."""
     given = getattr(config, "workerinput", {}).get(_OURS)
     if given is not None:
-        return Start(**given)
+        return Invocation(**given)
     params = config.invocation_params
-    return Start([str(arg) for arg in params.args], str(params.dir))
+    return Invocation([str(arg) for arg in params.args], str(params.dir), str(config.rootpath))
 
 
-def send_start(node: Any, start: Start) -> None:
+def send_start(node: Any, start: Invocation) -> None:
     """Send ``start`` to the worker ``node``."""
     node.workerinput[_OURS] = asdict(start)
 

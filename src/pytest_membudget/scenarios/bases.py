@@ -10,7 +10,6 @@ from ..formulas.inputs.megatron_known import OF_THE_JOB, OF_THE_MODEL
 from ..formulas.job import DataParallel, Job, Precision
 from ..formulas.megatron_job import megatron_job
 from ..formulas.model import Model
-from ..user_input.nodes import Node
 from .models import megatron_arguments, model_of, source_of
 from .reading import Written
 
@@ -53,22 +52,14 @@ def base_of(written: Written) -> Job | None:
         remedy = "put them into model.megatron" if source == MEGATRON else "write implementation: megatron"
         written.refuse(MEGATRON, f"nothing reads these arguments here; {remedy}")
     if implementation == MEGATRON:
-        if others is not None and _has_model_arguments(others, written):
+        known = megatron_arguments(others) if others is not None else {}
+        of_model = sorted(known.keys() & OF_THE_MODEL - OF_THE_JOB)
+        if of_model:  # nothing else would read it
+            written.refuse(MEGATRON, f"{of_model[0]} is the model's, which model: says; leave it out here")
             return None
-        if source == MEGATRON:
-            own = megatron_arguments(values["model"][MEGATRON])
-        else:
-            own = {**_USUAL, **(megatron_arguments(others) if others is not None else {})}
+        own = megatron_arguments(values["model"][MEGATRON]) if source == MEGATRON else {**_USUAL, **known}
         return _megatron(model, {**own, **dict(arguments)}, written)
     return _torchtitan(model, values) if implementation == TORCHTITAN else Job(model)
-
-
-def _has_model_arguments(others: Node, written: Written) -> bool:
-    """Whether the arguments only describe ``model``, so that nothing else would read them."""
-    found = sorted(megatron_arguments(others).keys() & OF_THE_MODEL - OF_THE_JOB)
-    if found:
-        written.refuse(MEGATRON, f"{found[0]} is the model's, which model: says; leave it out here")
-    return bool(found)
 
 
 def _megatron(model: Model, arguments: Mapping[str, Any], written: Written) -> Job | None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..budgets.budget import Budget, capacity_of, limit_of
+from ..budgets.budget import Budget
 from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, OVER, Verdict, judge
 from ..errors import MembudgetError, UsageMistake
@@ -65,7 +65,7 @@ class AnalyticEstimator(Estimator):
             what = f"{entry.node.place}: the formulas failed: {type(error).__name__}: {error}"
             return Estimate(Verdict(ERROR, what), details=traceback.format_exc())
         machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
-        verdict = judge(budget, reports, capacity_of(budget), machine)
+        verdict = judge(budget, reports, machine)
         held = machine.host_bytes if machine is not None and machine.host_bytes else None
         is_advised = verdict.name == OVER and self._advised[entry.node.file] < _ADVISED
         self._advised[entry.node.file] += is_advised
@@ -75,7 +75,7 @@ class AnalyticEstimator(Estimator):
 def _what_now(scenario: Scenario) -> str:
     """Changes that would make it fit, each with its figure."""
     job, budget = scenario.job, scenario.budget
-    limit_bytes = limit_of(budget)
+    limit_bytes = budget.limit_bytes
     if limit_bytes is None:
         return ""
 

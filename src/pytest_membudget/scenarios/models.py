@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ def _model(source: str, node: Node, arguments: Arguments, folder: Path) -> Model
         return explicit.read_shape(node.plain, where=where)
     if isinstance(node.value, dict):
         return hugging_face.read_config(node.plain, where=where)
-    return _model_of_file(folder / node.value, _changed(folder / node.value))
+    path, changed = folder / node.value, None
+    with suppress(OSError):  # one that has changed is read again
+        changed = path.stat().st_mtime_ns
+    return _model_of_file(path, changed)
 
 
 def source_of(values: Mapping[str, Any]) -> str:
@@ -61,14 +65,6 @@ def source_of(values: Mapping[str, Any]) -> str:
 def megatron_arguments(node: Node) -> dict[str, Any]:
     """Arguments by their names on Megatron's command line, without dashes."""
     return {key.removeprefix("--").replace("_", "-"): value for key, value in node.plain.items()}
-
-
-def _changed(path: Path) -> int | None:
-    """The modification time of ``path``: a file that has changed is read again."""
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None
 
 
 @lru_cache(maxsize=_KEPT)

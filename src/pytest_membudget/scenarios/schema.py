@@ -16,20 +16,8 @@ from ..budgets.budget import ARGUMENTS
 from ..formulas.job import Compiled, Degrees, Job, Offload
 from ..user_input.fields import Field, Table
 from ..user_input.kinds import TABLE, choice, list_of, whole
-from .parts import (
-    CHECKPOINTING,
-    DATA_PARALLEL,
-    GENERATE,
-    GRID,
-    LOSS,
-    METHOD,
-    MODEL,
-    NAME,
-    OPTIMIZER,
-    PRECISION,
-    TEACHER,
-    FieldsOf,
-)
+from . import parts
+from .parts import GRID, NAME, FieldsOf
 from .scripts.fields import SCRIPT
 
 _job = FieldsOf(Job)
@@ -71,8 +59,8 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         *_shared("metric", "components", "host_gib", "reason"),
     ),
     "The model": (
-        Field("model", MODEL, "The model: exactly one of its fields.", required=True),
-        Field("teacher", TEACHER, "A frozen model that is distilled from: as `model`, and its `type`."),
+        Field("model", parts.MODEL, "The model: exactly one of its fields.", required=True),
+        Field("teacher", parts.TEACHER, "A frozen model that is distilled from: as `model`, and its `type`."),
         _job(
             "implementation",
             "Whose code runs the model: it decides what a layer keeps for backward.",
@@ -88,26 +76,26 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         _job("attention", "The attention kernel."),
     ),
     "The step": (
-        Field("method", METHOD, "What is trained.", "full"),
+        Field("method", parts.METHOD, "What is trained.", "full"),
         Field(
             "optimizer",
-            OPTIMIZER,
+            parts.OPTIMIZER,
             "How parameters are updated.",
             "adamw; megatron: its fused Adam with master copies",
         ),
         Field(
             "precision",
-            PRECISION,
+            parts.PRECISION,
             "Number types.",
             "bf16; torchtitan: fp32 parameters, computed in bf16; megatron: bf16, with fp32 gradients and "
             "copies",
         ),
-        Field("checkpointing", CHECKPOINTING, "What is recomputed in backward.", "none"),
+        Field("checkpointing", parts.CHECKPOINTING, "What is recomputed in backward.", "none"),
         _job("micro_batch", "Sequences a data-parallel rank and micro-batch."),
         _job("sequence", "Tokens of one sequence, before context parallelism splits it.", example=4096),
         _job("source_sequence", "Tokens of an encoder's input.", "as `sequence`", example=512),
         _job("accumulation", "Micro-batches a step; with pipeline stages those of the schedule.", example=8),
-        Field("loss", LOSS, "The head's logits and the loss.", "full"),
+        Field("loss", parts.LOSS, "The head's logits and the loss.", "full"),
         Field("offload", list_of(choice(get_args(Offload))), "What lies in the host's memory."),
         Field(
             "compiled",
@@ -126,7 +114,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
             "Environment variables of the job, as `{PYTORCH_ALLOC_CONF: 'expandable_segments:True', "
             "CUBLAS_WORKSPACE_CONFIG: ':4096:8'}`; those of the session are not read.",
         ),
-        Field("generate", GENERATE, "Inference in training's place: a prompt, then tokens one by one."),
+        Field("generate", parts.GENERATE, "Inference in training's place: a prompt, then tokens one by one."),
     ),
     "The GPUs": (
         _degree("data_parallel_replicate_degree", "Copies of the sharded model (HSDP), or DDP's ranks."),
@@ -149,7 +137,7 @@ GROUPS: Final[dict[str, tuple[Field, ...]]] = {
         _degree("virtual_stages", "Model chunks a rank, with the interleaved schedule.", example=2),
         Field(
             "data_parallel",
-            DATA_PARALLEL,
+            parts.DATA_PARALLEL,
             "What data-parallel ranks share out.",
             "fsdp2; `megatron_distributed` or `megatron` with the implementation megatron",
         ),

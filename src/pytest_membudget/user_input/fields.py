@@ -33,15 +33,17 @@ class Field:
         return {"description": f"{self.doc}{default}", "anyOf": [self.kind.schema, {"type": "null"}]}
 
 
-def described(kind: Kind, doc: str, *, without: str = "", **more: Any) -> Any:
-    """A field of a dataclass that users write. ``more`` is what ``dataclasses.field`` takes.
+def described(kind: Kind, doc: str, default: Any = dataclasses.MISSING, *, without: str = "") -> Any:
+    """A field of a dataclass that users write; without a ``default`` it is required.
 
-    ``without``: the default in words; if it is not given, the field's default value.
+    ``without``: the default in words; if it is not given, the default's text.
     """
-    default = more.get("default")
-    shown = without or ("" if default is None else str(default))
-    required = not {"default", "default_factory"} & more.keys()
-    return field(metadata={_FIELD: Field("", kind, doc, shown, required)}, **more)
+    required = default is dataclasses.MISSING
+    shown = without or ("" if required or default is None or default == {} else str(default))
+    metadata = {_FIELD: Field("", kind, doc, shown, required)}
+    if default == {}:  # dataclasses take no mutable default
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def table_of(described_class: type, what: str, also_called: Mapping[str, str] | None = None) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from ..errors import UsageMistake
@@ -105,6 +105,21 @@ class Node:
     def field(self, name: str) -> str:
         """The field ``name`` with this value as written, up to what is wrong with it."""
         return f"{self.syntax.before}{self.example(name, self)}: " if self.line else ""
+
+
+#: The keys and numbers that lead to a value in its table.
+Path = tuple[str | int, ...]
+
+
+def nodes_of(value: Any, above: Node, path: Path = (), lines: Mapping[Path, int] | None = None) -> Node:
+    """A plain ``value`` at ``path`` of a source; what ``lines`` does not have is at the line of ``above``."""
+    line = (lines or {}).get(path, above.line)
+    node = replace(above, line=line)
+    if isinstance(value, Mapping):
+        value = {key: nodes_of(child, node, (*path, key), lines) for key, child in value.items()}
+    elif isinstance(value, (list, tuple)):
+        value = [nodes_of(child, node, (*path, place), lines) for place, child in enumerate(value)]
+    return replace(node, value=value)
 
 
 #: Replaces a value that could not be read; the reason is among the mistakes.

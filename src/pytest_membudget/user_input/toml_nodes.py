@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from .nodes import Node, Syntax
+from .nodes import Node, Path, Syntax, nodes_of
 
 _HEADER = re.compile(r"\s*\[(\[?)\s*(.+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(
@@ -15,22 +15,10 @@ _KEY = re.compile(
 )
 _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 
-Path = tuple[str | int, ...]
-
 
 def toml_nodes(value: Any, path: Path, text: str, file: str, syntax: Syntax) -> Node:
     """``value``, which is at ``path`` in the file's ``text``; ``syntax`` is what messages write."""
-    lines = _lines_of(text)
-
-    def node(value: Any, path: Path, above: int) -> Node:
-        line = lines.get(path, above)
-        if isinstance(value, dict):
-            value = {key: node(child, (*path, key), line) for key, child in value.items()}
-        elif isinstance(value, list):
-            value = [node(child, (*path, number), line) for number, child in enumerate(value)]
-        return Node(value, file, line, syntax=syntax)
-
-    return node(value, path, 1)
+    return nodes_of(value, Node(None, file, 1, syntax=syntax), path, _lines_of(text))
 
 
 def _lines_of(text: str) -> Mapping[Path, int]:

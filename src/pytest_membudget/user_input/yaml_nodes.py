@@ -66,7 +66,9 @@ class _Maker:
             raise UsageMistake(f"{self._shown}:{line}: this value contains itself")
         self._open.add(id(raw))
         if raw.id == "scalar":
-            made = Node(self._scalar(raw, line), self._shown, line, _as_written(raw))
+            # with quotes where it has some: they make a number a text
+            written = repr(raw.value) if raw.style in ("'", '"') else str(raw.value)
+            made = Node(self._scalar(raw, line), self._shown, line, written)
         elif raw.id == "sequence":
             made = Node([self.node(child, _line(child)) for child in raw.value], self._shown, line)
         else:
@@ -88,27 +90,17 @@ class _Maker:
         for key, _ in raw.value:
             if key.tag == _MERGE:
                 continue
+            place = f"{self._shown}:{_line(key)}"
             if key.id != "scalar" or not isinstance(self._scalar(key, _line(key)), str):
                 shown = key.value if key.id == "scalar" else "this key"
-                raise UsageMistake(
-                    f"{self._shown}:{_line(key)}: {shown}: a key is a text; write it in quotes"
-                )
+                raise UsageMistake(f"{place}: {shown}: a key is a text; write it in quotes")
             if key.value in lines:
-                first = lines[key.value]
-                raise UsageMistake(
-                    f"{self._shown}:{_line(key)}: {key.value} is there twice, in line {first} first; "
-                    "leave one of them out"
-                )
+                first = f"is there twice, in line {lines[key.value]} first"
+                raise UsageMistake(f"{place}: {key.value} {first}; leave one of them out")
             lines[key.value] = _line(key)
         self._loader.flatten_mapping(raw)
         return {key.value: self.node(value, _line(key)) for key, value in raw.value}
 
 
 def _line(raw: Any) -> int:
-    line: int = raw.start_mark.line + 1
-    return line
-
-
-def _as_written(raw: Any) -> str:
-    """With quotes where it has some: they make a number a text."""
-    return repr(raw.value) if raw.style in ("'", '"') else str(raw.value)
+    return int(raw.start_mark.line) + 1

@@ -56,12 +56,10 @@ def figures_in(document: Document) -> Figures:
 
 def grown(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> list[str]:
     """Those of ``tests`` that take more than at the good end, by more than ``tolerance``."""
-    return [
-        test
-        for test in tests
-        if test in figures.compared
-        and figures.bytes_of(test) - good.bytes_of(test) > tolerance.allowed_bytes(good.bytes_of(test))
-    ]
+    sizes = {
+        test: (good.bytes_of(test), figures.bytes_of(test)) for test in tests if test in figures.compared
+    }
+    return [test for test, (old, new) in sizes.items() if new - old > tolerance.allowed_bytes(old)]
 
 
 def state(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> str:

@@ -6,7 +6,7 @@ import fcntl
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -20,7 +20,6 @@ _HEAD, _RESULT, _OUTPUT, _ALIVE = "head.json", "result.json", "output", "alive"
 _OUTPUT_BYTES = 100_000
 #: How pytest begins the lines on why a session cannot start.
 _COMPLAINTS = ("ERROR: ", "ERROR ", "INTERNALERROR> ", "ImportError while loading conftest", "E  ")
-_SILENT = "its run ended without output"
 #: Seconds between two looks for the result.
 _INTERVAL = 0.05
 
@@ -46,7 +45,8 @@ class Exchange:
 
     def result(self) -> dict[str, Any] | None:
         """What ``write_result`` wrote; None if there is none yet."""
-        return self._read(_RESULT)
+        result: dict[str, Any] | None = self._read(_RESULT)
+        return result
 
     def output(self) -> IO[bytes]:
         """A new file for the output of the base's run."""
@@ -54,12 +54,10 @@ class Exchange:
 
     def complaint(self) -> str:
         """Why there is no result: the output's first line with an error of pytest, else its last line."""
-        try:
-            with (self.folder / _OUTPUT).open("rb") as file:
-                text = file.read(_OUTPUT_BYTES).decode(errors="replace")
-        except OSError:
-            return _SILENT
-        return complaint_in(text)
+        text = b""
+        with suppress(OSError), (self.folder / _OUTPUT).open("rb") as file:
+            text = file.read(_OUTPUT_BYTES)
+        return complaint_in(text.decode(errors="replace"))
 
     @contextmanager
     def held(self) -> Iterator[IO[bytes]]:
@@ -87,17 +85,15 @@ class Exchange:
             return False
         return True
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            value: dict[str, Any] = json.loads((self.folder / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        return value
+    def _read(self, name: str) -> Any:
+        with suppress(FileNotFoundError):
+            return json.loads((self.folder / name).read_text(encoding="utf-8"))
+        return None
 
 
 def complaint_in(output: str) -> str:
     """The first line of a session's ``output`` with an error of pytest, unfolded; else its last line."""
-    lines = [line for line in output.splitlines() if line.strip()] or [_SILENT]
+    lines = [line for line in output.splitlines() if line.strip()] or ["its run ended without output"]
     first = next((n for n, line in enumerate(lines) if line.strip().startswith(_COMPLAINTS)), len(lines) - 1)
     rest = takewhile(lambda line: line.startswith(" "), lines[first + 1 :])
     return " ".join(line.strip() for line in (lines[first], *rest))

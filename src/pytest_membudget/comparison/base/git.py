@@ -38,7 +38,15 @@ def find_base(folder: Path, ref: str) -> tuple[Path, str]:
     _check(place, root, ref)
     base = run_git(root, "merge-base", ref, "HEAD")
     if base.code or not base.text:
-        raise UsageMistake(_unrelated(place, root, ref, base.first_error))
+        if _is_shallow(root):
+            raise UsageMistake(
+                f"{place}: {root} is a shallow clone, whose history does not reach a common commit of "
+                f"{ref} and HEAD; {_DEEPER}"
+            )
+        detail = f" ({base.first_error})" if base.first_error else ""
+        raise UsageMistake(
+            f"{place}: {ref} and HEAD have no commit in common{detail}; name a reference that HEAD came from"
+        )
     return root, base.text.splitlines()[0]
 
 
@@ -107,16 +115,6 @@ def _check(place: str, root: Path, ref: str) -> None:
     if _is_shallow(root):
         raise UsageMistake(f"{known}, a shallow clone; {_DEEPER}")
     raise UsageMistake(f"{known}; fetch it first, as in: git fetch origin {ref.removeprefix('origin/')}")
-
-
-def _unrelated(place: str, root: Path, ref: str, error: str) -> str:
-    if _is_shallow(root):
-        return (
-            f"{place}: {root} is a shallow clone, whose history does not reach a common commit of "
-            f"{ref} and HEAD; {_DEEPER}"
-        )
-    detail = f" ({error})" if error else ""
-    return f"{place}: {ref} and HEAD have no commit in common{detail}; name a reference that HEAD came from"
 
 
 def _is_shallow(root: Path) -> bool:

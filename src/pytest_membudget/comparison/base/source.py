@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The command line of the head's session."""
+    """How the head's session was started; pytest-xdist's controller sends it to its workers."""
 
-    args: Sequence[str]
+    args: list[str]
+    """pytest's command line."""
     dir: str
+    """The folder in which pytest was started."""
     rootdir: str
+    exchange: str | None = None
+    """The folder in which the base's results will be; None without a base."""
 
 
 @dataclass(frozen=True, slots=True)

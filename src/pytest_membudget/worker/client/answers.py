@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, replace
 from typing import Any
 
-from ...budgets.budget import Budget, capacity_of
+from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import name_of_rank
 from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
@@ -86,7 +86,7 @@ def _judged(
     details = answer.get("details", "")
     if outcome == "skipped":
         device = answer.get("device") or "the virtual device"
-        verdict = judge(budget, reports, capacity_of(budget), machine)
+        verdict = judge(budget, reports, machine)
         if verdict.name == OVER:
             return Estimate(replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"))
         return Estimate(Verdict(SKIPPED, f"skipped on {device}: {reason}"))
@@ -97,4 +97,4 @@ def _judged(
     if outcome == "out_of_memory":
         card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
         return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}", rank), details=details)
-    return Estimate(judge(budget, reports, capacity_of(budget), machine))
+    return Estimate(judge(budget, reports, machine))
