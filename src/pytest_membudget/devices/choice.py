@@ -55,24 +55,14 @@ def _stand_in() -> tuple[Built | None, str]:
     """The stand-in's libraries, or why there are none and what to do."""
     if cuda_version_of_torch() is None:
         return None, "torch is a build without CUDA; a CUDA build, which needs no GPU, gives exact figures"
-    if not _is_utf8(os.getcwd()):
-        return (
-            None,
-            "PyTorch needs names of files in UTF-8, and this folder's is not: rename it, or set PYTHONUTF8=1",
-        )
     try:
+        os.getcwd().encode()
         return built_libraries(os.environ, say=_say), ""
+    except UnicodeEncodeError:  # bytes without a character in the locale
+        why_not = "PyTorch needs names of files in UTF-8, and this folder's is not"
+        return None, f"{why_not}: rename it, or set PYTHONUTF8=1"
     except CannotBuild as error:
         return None, str(error)
-
-
-def _is_utf8(path: str) -> bool:
-    """Whether ``path`` can be written as UTF-8; bytes without a character in the locale cannot."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _say(line: str) -> None:

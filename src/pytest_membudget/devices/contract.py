@@ -15,9 +15,7 @@ class Device(ABC):
 
     #: its name in messages
     name: str
-    #: whether reading its card initializes the driver, which does not survive a fork
-    wakes_when_asked: bool = False
-    #: whether it is a real card of this machine
+    #: whether it is a real card; reading it initializes the driver, which does not survive a fork
     is_there: bool = False
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from ..errors import UsageMistake
 from ..units import GIB, MIB, gib_text
@@ -93,25 +93,20 @@ def load_gpus() -> Mapping[str, Gpu]:
 
 @cache
 def _known_gpus(own: str) -> Mapping[str, Gpu]:
-    added = {name: _gpu(name, entry) for name, entry in json.loads(own).items()}
+    import yaml  # imported only if a card is looked up
+
+    text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
+    cards: Mapping[str, Any] = yaml.safe_load(text)["cards"]
+    added: Mapping[str, Any] = json.loads(own)
     replaced = {normalised_name(name) for name in added}
-    kept = {name: gpu for name, gpu in _catalogued().items() if normalised_name(name) not in replaced}
-    return MappingProxyType({**kept, **added})
+    kept = {name: entry for name, entry in cards.items() if normalised_name(name) not in replaced}
+    return MappingProxyType({name: _gpu(name, entry) for name, entry in {**kept, **added}.items()})
 
 
 @cache
 def _gpus_by_key(own: str) -> Mapping[str, Gpu]:
     gpus = _known_gpus(own)
     return {normalised_name(known): gpu for gpu in gpus.values() for known in (gpu.name, *gpu.aliases)}
-
-
-@cache
-def _catalogued() -> Mapping[str, Gpu]:
-    import yaml  # imported only if a card is looked up
-
-    text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
-    cards = cast(Mapping[str, Mapping[str, Any]], yaml.safe_load(text)["cards"])
-    return MappingProxyType({name: _gpu(name, entry) for name, entry in cards.items()})
 
 
 def find_gpu(name: str) -> Gpu:
@@ -121,10 +116,9 @@ def find_gpu(name: str) -> Gpu:
     """
     wanted = normalised_name(name)
     by_key = _gpus_by_key(os.environ.get(CUSTOM_GPUS, "{}"))
-    found = by_key.get(wanted)
-    if found is None:
+    if wanted not in by_key:
         raise UsageMistake(_unknown(name, wanted, by_key))
-    return found
+    return by_key[wanted]
 
 
 def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
@@ -139,13 +133,12 @@ def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
         nominal_bytes=entry.get("nominal_gib", -(-entry["total_bytes"] // GIB)) * GIB,
         backend=entry.get("backend", "cuda"),
         aliases=tuple(entry.get("aliases", ())),
-        contexts=tuple(_context(seen) for seen in entry.get("contexts", ())),
+        contexts=tuple(
+            Context(seen["mib"] * MIB, seen["source"], seen.get("cuda"), seen.get("driver"))
+            for seen in entry.get("contexts", ())
+        ),
         sources=dict(entry.get("sources", {})),
     )
-
-
-def _context(seen: Mapping[str, Any]) -> Context:
-    return Context(seen["mib"] * MIB, seen["source"], seen.get("cuda"), seen.get("driver"))
 
 
 def normalised_name(name: str) -> str:

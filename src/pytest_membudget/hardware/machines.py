@@ -28,11 +28,6 @@ def gpus_a_machine(gpus: int, environment: Mapping[str, str]) -> int:
     return min(size or GPUS_A_MACHINE, gpus)
 
 
-def host_bytes_of(report: MemoryReport) -> int:
-    """What the rank of ``report`` holds in host memory at most."""
-    return report.host.peak_bytes if report.host is not None else 0
-
-
 def fullest_machine(reports: Sequence[MemoryReport], gpus: int, machine_gpus: int) -> Machine | None:
     """The machine whose ranks hold most in host memory; None without reports.
 
@@ -41,17 +36,10 @@ def fullest_machine(reports: Sequence[MemoryReport], gpus: int, machine_gpus: in
     """
     if not reports:
         return None
-    by_rank = {report.rank: host_bytes_of(report) for report in reports}
+    by_rank = {one.rank: one.host.peak_bytes if one.host is not None else 0 for one in reports}
     most = max(by_rank.values())
-    firsts = range(0, gpus, machine_gpus)
-    return max(
-        (_machine(by_rank, most, first, min(first + machine_gpus, gpus)) for first in firsts), key=_host
-    )
-
-
-def _machine(by_rank: Mapping[int, int], most: int, first: int, end: int) -> Machine:
-    return Machine(first, end - 1, sum(by_rank.get(rank, most) for rank in range(first, end)))
-
-
-def _host(machine: Machine) -> int:
-    return machine.host_bytes
+    machines = []
+    for first in range(0, gpus, machine_gpus):
+        ranks = range(first, min(first + machine_gpus, gpus))
+        machines.append(Machine(first, ranks[-1], sum(by_rank.get(rank, most) for rank in ranks)))
+    return max(machines, key=lambda machine: machine.host_bytes)

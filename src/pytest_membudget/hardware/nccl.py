@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..units import KIB, MIB
-from .gpus import Confidence, Gpu
+from .gpus import Gpu
 
 _GRANULE_BYTES: Final = 2 * MIB
 """What an allocation of NCCL's is rounded up to: the granularity of cuMemCreate, and CUDA_IPC_MIN
@@ -71,16 +71,14 @@ class NcclNode:
     """``P2P Chunksize``."""
     on_device: bool = True
     """Cards reach each other's memory; else buffers may be the host's (SHM)."""
-    confidence: Confidence = "typical"
-    """``measured``: what runs on such a node took is what these figures make; or ``typical``."""
 
 
 _NVSWITCH: Final = {
     # trimagiccube/my_nccl/docs/nccl_debug_info_walkthrough.md (2 A100-SXM4-40GB, NCCL 2.23.4)
-    8: NcclNode(24, 32, 0, 512 * KIB, confidence="measured"),
+    8: NcclNode(24, 32, 0, 512 * KIB),
     # NVIDIA/nccl#1685 (8 H100, 32 channels a peer); the others from TorchInferno's benchmark on 8 H100 of
     # 2026-06-25, whose log also says "nvlsTotalSize 268435456"
-    9: NcclNode(24, 32, 16, 512 * KIB, confidence="measured"),
+    9: NcclNode(24, 32, 16, 512 * KIB),
     # NVIDIA/nccl#1646 (DGX B200), there with 32 for NVLS: since 2.28.9 they are 24 within one node
     10: NcclNode(32, 32, 24, 512 * KIB),
 }
@@ -111,25 +109,17 @@ class NcclMemory:
     """Rings, trees and NVLS all in use, on a rank within the trees."""
 
 
-def nccl_memory(
-    gpu: Gpu, communicators: Iterable[Communicator], *, cumem: bool = True, runtime_connect: bool = True
-) -> NcclMemory | None:
+def nccl_memory(gpu: Gpu, communicators: Iterable[Communicator]) -> NcclMemory | None:
     """What the communicators of one process take on ``gpu``; None where NCCL's channels are not known.
 
-    ``cumem`` and ``runtime_connect`` are NCCL_CUMEM_ENABLE and NCCL_RUNTIME_CONNECT. Raises ``ValueError``
-    for a communicator of more ranks than a node has cards.
+    Raises ``ValueError`` for a communicator of more ranks than a node has cards.
     """
     node, kernels = node_of(gpu), kernel_bytes(gpu)
     if node is None or kernels is None:
         return None
-    parts = [
-        communicator_memory(node, each, cumem=cumem, runtime_connect=runtime_connect)
-        for each in communicators
-    ]
-    once = kernels if parts else 0
-    return NcclMemory(
-        once + sum(part.least_bytes for part in parts), once + sum(part.most_bytes for part in parts)
-    )
+    parts = [communicator_memory(node, each) for each in communicators]
+    parts += [NcclMemory(kernels, kernels)] if parts else []
+    return NcclMemory(sum(part.least_bytes for part in parts), sum(part.most_bytes for part in parts))
 
 
 def node_of(gpu: Gpu) -> NcclNode | None:
@@ -151,6 +141,7 @@ def communicator_memory(
 ) -> NcclMemory:
     """What one communicator takes, without the kernels.
 
+    ``cumem`` and ``runtime_connect`` are NCCL_CUMEM_ENABLE and NCCL_RUNTIME_CONNECT.
     Connections are made when an algorithm is first used; without cuMem, or where runtime connect is switched
     off, all of them at once, with a pool for the network that one node does not need (src/init.cc).
     """

@@ -64,9 +64,11 @@ class OnHost:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors among ``value``, lists and tuples opened."""
+    """The tensors among ``value``, with those in lists, tuples and mappings."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from tensors_in(one)
+    elif isinstance(value, Mapping):
+        yield from tensors_in([*value.values()])

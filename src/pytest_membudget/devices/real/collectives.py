@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
 from ...tracking.running_code.source import SourceFinder
 from ..fake.cluster.keepers import is_keepers
+from ..fake.on_host import tensors_in
 
 #: Devices whose tensors the process groups of a rank serve.
 _KEYS = ("CUDA", "CPU")
@@ -70,8 +70,3 @@ def note_tensors(
     for tensor in tensors_in(args):
         if tensor.is_cuda:
             note(tensor, kept=kept)
-
-
-def tensors_in(args: Sequence[Any]) -> Iterator[torch.Tensor]:
-    """The tensors among a collective's arguments."""
-    return (one for one in tree_leaves(list(args)) if isinstance(one, torch.Tensor))

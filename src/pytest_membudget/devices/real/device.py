@@ -40,8 +40,6 @@ class RealCudaDevice(Device):
 
     #: its name in messages
     name = "CUDA"
-    #: reading the card initializes the driver
-    wakes_when_asked = True
     is_there = True
 
     def __init__(
@@ -96,9 +94,21 @@ class RealCudaDevice(Device):
         torch.cuda.init()
         self._record()
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            from .ranks import follow_rank
+            self._follow_rank()
 
-            self._collectives = follow_rank(self._run.observer, self._run.source)
+    def _follow_rank(self) -> None:
+        """Record collectives, and FSDP2's gathered parameters."""
+        from .collectives import CollectiveCalls, note_tensors
+        from .gathered import install_gathered
+
+        observer, source = self._run.observer, self._run.source
+        note = observer.log.renewing(observer.sightings.note_collective)
+        # they are followed as long as this is referenced
+        self._collectives = CollectiveCalls(
+            lambda operator, func, args, frame: note_tensors(note, args, frame, source)
+        )
+        self._collectives.install()
+        install_gathered(note, observer.log.renewing(observer.roles.see_gradient))
 
     def body_ended(self) -> None:
         """Note that the test's body has ended, and its fixtures have not."""

@@ -19,15 +19,12 @@ SeeGradient = Callable[[torch.Tensor, torch.Tensor], object]
 
 def install_gathered(note_collective: NoteCollective, see_gradient: SeeGradient) -> None:
     """Record both whenever they are allocated, for the rest of the process."""
-    _note_gathered(note_collective)
-    _note_gradients(see_gradient)
-
-
-def _note_gathered(note_collective: NoteCollective) -> None:
-    from torch.distributed.fsdp._fully_shard import _fsdp_param
+    from torch.distributed.fsdp._fully_shard import _fsdp_param, _fsdp_param_group
 
     kind: Any = _fsdp_param.FSDPParam
+    group_kind: Any = _fsdp_param_group.FSDPParamGroup
     allocate, reshard = kind.alloc_all_gather_outputs, kind.to_sharded_post_forward
+    reduce = group_kind.post_backward
 
     def alloc_all_gather_outputs(parameter: Any) -> None:
         allocate(parameter)
@@ -38,16 +35,6 @@ def _note_gathered(note_collective: NoteCollective) -> None:
         reshard(parameter, *args, **kwargs)
         note_collective(parameter._sharded_post_forward_param_data, kept=True)
 
-    kind.alloc_all_gather_outputs = alloc_all_gather_outputs
-    kind.to_sharded_post_forward = to_sharded_post_forward
-
-
-def _note_gradients(see_gradient: SeeGradient) -> None:
-    from torch.distributed.fsdp._fully_shard import _fsdp_param_group
-
-    kind: Any = _fsdp_param_group.FSDPParamGroup
-    reduce = kind.post_backward
-
     def post_backward(group: Any, *args: Any, **kwargs: Any) -> Any:
         for parameter in group.fsdp_params:
             whole = getattr(parameter, "_unsharded_param", None)
@@ -55,4 +42,6 @@ def _note_gradients(see_gradient: SeeGradient) -> None:
                 see_gradient(whole, whole.grad)
         return reduce(group, *args, **kwargs)
 
-    kind.post_backward = post_backward
+    kind.alloc_all_gather_outputs = alloc_all_gather_outputs
+    kind.to_sharded_post_forward = to_sharded_post_forward
+    group_kind.post_backward = post_backward

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import torch
 
@@ -43,18 +42,14 @@ class Origins:
     def of(self, frames: Frames) -> Origin:
         """The origin of ``frames``, the innermost first."""
         key = tuple(map(id, frames))
-        found = self._read.get(key)
-        if found is None:
-            found = self._read[key] = self._look(frames)
-        return found
-
-    def _look(self, frames: Frames) -> Origin:
-        return Origin(
-            requesting_function(frames),
-            is_workspace(frames),
-            makes_new_values(operator_of(frames), frames),
-            self._users_line(frames),
-        )
+        if key not in self._read:
+            self._read[key] = Origin(
+                requesting_function(frames),
+                is_workspace(frames),
+                makes_new_values(operator_of(frames), frames),
+                self._users_line(frames),
+            )
+        return self._read[key]
 
 
 def operator_name(called: str) -> str:
@@ -68,6 +63,5 @@ def _names() -> dict[str, str]:
 
     ``torch._C._dispatch_get_all_op_names`` is private; see tests/devices/real/test_operator_names.py.
     """
-    own: Any = torch._C
-    get = getattr(own, "_dispatch_get_all_op_names", list)
-    return {name.replace(".", "_"): name for name in get() if "." in name}
+    names: list[str] = torch._C._dispatch_get_all_op_names()
+    return {name.replace(".", "_"): name for name in names if "." in name}

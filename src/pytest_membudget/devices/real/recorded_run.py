@@ -64,8 +64,7 @@ class RecordedRun:
     @property
     def observer(self) -> RunObserver:
         """The observer of the run."""
-        if self._observer is None:
-            raise RuntimeError("the run has not begun")
+        assert self._observer is not None, "the run has not begun"
         return self._observer
 
     def begin(self) -> None:

@@ -54,40 +54,31 @@ def shown_snapshot(
     if not content["device_traces"][device]:
         return None
     frames = _Frames(states, source)
+    held: list[dict[int, str]] = [{} for _ in content["device_traces"]]
     traces = [
-        _shown_trace(trace, purposes if number == device else {}, frames)
+        _shown_trace(trace, purposes if number == device else {}, held[number], frames)
         for number, trace in enumerate(content["device_traces"])
     ]
-    held = _held(traces[device])
-    segments = [_shown_segment(segment, held, frames) for segment in content["segments"]]
+    segments = [_shown_segment(segment, held[device], frames) for segment in content["segments"]]
     return {**content, "device_traces": traces, "segments": segments}
 
 
 def _shown_trace(
-    trace: Sequence[Mapping[str, Any]], purposes: Mapping[int, str], frames: _Frames
+    trace: Sequence[Mapping[str, Any]], purposes: Mapping[int, str], held: dict[int, str], frames: _Frames
 ) -> list[dict[str, Any]]:
+    """``held`` receives the texts of the blocks that are alive after ``trace``, by address."""
     shown = []
-    at: dict[int, str] = {}
     for number, entry in enumerate(trace):
         if entry["action"] == "alloc":
-            at[entry["addr"]] = purposes.get(number, "")
-        text = at.get(entry["addr"], "") if entry["action"] in _OF_BLOCKS else ""
+            held[entry["addr"]] = purposes.get(number, "")
+        text = held.get(entry["addr"], "") if entry["action"] in _OF_BLOCKS else ""
         shown.append({**entry, "frames": frames.shown(entry), "user_metadata": text})
+        if entry["action"] == "free_completed":
+            held.pop(entry["addr"], None)
     return shown
 
 
 _OF_BLOCKS = ("alloc", "free_requested", "free_completed")
-
-
-def _held(trace: Sequence[Mapping[str, Any]]) -> dict[int, str]:
-    """The texts of the blocks that are alive after ``trace``, by address."""
-    held: dict[int, str] = {}
-    for entry in trace:
-        if entry["action"] == "alloc":
-            held[entry["addr"]] = entry["user_metadata"]
-        elif entry["action"] == "free_completed":
-            held.pop(entry["addr"], None)
-    return held
 
 
 def _shown_segment(segment: Mapping[str, Any], held: Mapping[int, str], frames: _Frames) -> dict[str, Any]:

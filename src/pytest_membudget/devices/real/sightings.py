@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -64,12 +63,20 @@ class StateLog:
         """The same state under a new number: sightings up to here come before its allocations."""
         self.enter(self.states[-1])
 
+    def renewing(self, see: Callable[..., object]) -> Callable[..., None]:
+        """``see``, then a new number before the next allocations: buffers of collectives are short-lived."""
+
+        def seen(*args: Any, **kwargs: Any) -> None:
+            see(*args, **kwargs)
+            self.renew()
+
+        return seen
+
 
 What = Literal["role", "trained", "gradient", "collective", "copy", "mark", "root call ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """A sighting after the allocations of state ``after``, and before those of the next."""
 
     after: int
@@ -101,7 +108,7 @@ class LateSightings:
     @property
     def seen(self) -> list[Sighting]:
         """All of them, in their order."""
-        count = len(fields(Sighting))
+        count = len(Sighting._fields)
         return [Sighting(*self._fields[at : at + count]) for at in range(0, len(self._fields), count)]
 
     def concerns(self, tensor: torch.Tensor) -> bool:
@@ -111,33 +118,38 @@ class LateSightings:
     def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
         """``tensor``'s storage has this role."""
         if _on_cuda(tensor):
-            self._keep("role", self._address_of(tensor), role, name)
+            self._keep("role", address=self._address_of(tensor), role=role, name=name)
 
     def note_trained(self, parameter: torch.Tensor) -> None:
         """A gradient has reached ``parameter``, or an optimizer holds it."""
         if _on_cuda(parameter):
-            self._keep("trained", self._address_of(parameter))
+            self._keep("trained", address=self._address_of(parameter))
 
     def note_gradient(
         self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
     ) -> None:
         """Autograd passes ``gradient`` to ``leaf``."""
         if _on_cuda(gradient):
-            leaf_address = self._address_of(leaf) if _on_cuda(leaf) else 0
-            address = self._address_of(gradient)
-            self._keep("gradient", address, components.GRADIENTS, name, leaf_address, is_parameter)
+            self._keep(
+                "gradient",
+                address=self._address_of(gradient),
+                role=components.GRADIENTS,
+                name=name,
+                leaf_address=self._address_of(leaf) if _on_cuda(leaf) else 0,
+                is_parameter=is_parameter,
+            )
 
     def note_copy(self, source: torch.Tensor, copy: torch.Tensor) -> None:
         """``copy`` has the values of ``source``."""
         if _on_cuda(source) and _on_cuda(copy):
-            self._keep("copy", self._address_of(copy), leaf_address=self._address_of(source))
+            self._keep("copy", address=self._address_of(copy), leaf_address=self._address_of(source))
 
     def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
         """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
         role = components.COLLECTIVES if kept else ""
         for part in owners(tensor):
             if _on_cuda(part):
-                self._keep("collective", self._address_of(part), role)
+                self._keep("collective", address=self._address_of(part), role=role)
 
     def note_mark(self) -> None:
         """What the forward saved is used from here on."""
@@ -147,17 +159,8 @@ class LateSightings:
         """The outermost module call ``number`` has returned."""
         self._keep("root call ended", number=number)
 
-    def _keep(
-        self,
-        what: What,
-        address: int = 0,
-        role: str = "",
-        name: str | None = None,
-        leaf_address: int = 0,
-        is_parameter: bool = False,
-        number: int = 0,
-    ) -> None:
-        self._fields += (self._now(), what, address, role, name, leaf_address, is_parameter, number)
+    def _keep(self, what: What, **known: Any) -> None:
+        self._fields += Sighting(self._now(), what, **known)
 
 
 def _on_cuda(tensor: torch.Tensor) -> bool:

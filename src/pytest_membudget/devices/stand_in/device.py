@@ -20,7 +20,6 @@ from ..fake.cluster.group_of_one import begin_with_group_of_one
 from ..fake.cluster.nccl_share import nccl_share
 from ..fake.self_check import self_check
 from ..real.device import allocators_peaks
-from ..real.ranks import in_its_place
 from ..real.recorded_run import RecordedRun
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
@@ -99,10 +98,10 @@ class StandInDevice(Device):
 
         self._rank = rank
         observer = self._run.observer
-        note = in_its_place(observer.sightings.note_collective, observer.log)
+        note = observer.log.renewing(observer.sightings.note_collective)
         following = self._values.following
         numbers = FollowedNumbers(following.known, following.supposed)
-        see_gradient = in_its_place(observer.roles.see_gradient, observer.log)
+        see_gradient = observer.log.renewing(observer.roles.see_gradient)
         self._ranks = StandInRanks(
             rank, world_size, self._run.source, note, rank0_broadcasts, numbers, see_gradient
         )

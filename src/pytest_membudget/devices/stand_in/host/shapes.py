@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
+from ...fake.on_host import tensors_in
+
 
 def result_shapes(operator: Any, args: Any, kwargs: Any) -> Any:
     """The results on the meta device.
@@ -18,18 +20,6 @@ def result_shapes(operator: Any, args: Any, kwargs: Any) -> Any:
     if torch.Tag.pointwise in operator.tags and not _lists(args):
         return _elementwise(operator, args, kwargs)
     return operator(*_on_meta(args), **_on_meta(kwargs))
-
-
-def tensors_in(values: Any) -> Iterator[torch.Tensor]:
-    """All tensors in lists and dictionaries of values."""
-    if isinstance(values, torch.Tensor):
-        yield values
-    elif isinstance(values, (list, tuple)):
-        for value in values:
-            yield from tensors_in(value)
-    elif isinstance(values, dict):
-        for value in values.values():
-            yield from tensors_in(value)
 
 
 def host_tensors(values: Any) -> Iterator[torch.Tensor]:

@@ -12,7 +12,8 @@ from ...fake.cluster.broadcasts import Broadcasts
 from ...fake.cluster.groups import Groups
 from ...fake.cluster.identical_values import identical_results, note_results
 from ...fake.cluster.private import process_group_of
-from ...real.collectives import CollectiveCalls, NoteCollective, note_tensors, tensors_in
+from ...fake.on_host import tensors_in
+from ...real.collectives import CollectiveCalls, NoteCollective, note_tensors
 from .memory_numbers import RankNumbers
 
 #: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
