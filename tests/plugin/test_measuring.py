@@ -22,7 +22,7 @@ STAND_IN = """
 
     class Device(contract.Device):
         name = "CUDA"
-        is_awake = wakes_when_asked = False
+        is_awake = False
 
         def __init__(self, order):
             self._virtual = VirtualDevice(find_gpu(order["gpu"]))

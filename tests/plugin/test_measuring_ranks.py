@@ -25,7 +25,7 @@ DEVICE = """
 
     class Counting(contract.Device):
         name = "CUDA"
-        is_awake = wakes_when_asked = False
+        is_awake = False
 
         def install(self):
             pass

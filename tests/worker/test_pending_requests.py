@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pytest_membudget.worker.client.pending_requests import PendingRequests
+from pytest_membudget.worker.client.client import PendingRequests
 from pytest_membudget.worker.protocol import Channel
 
 

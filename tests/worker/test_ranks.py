@@ -1,7 +1,7 @@
 """Several ranks for one test: all report, the one that fails first is named, and no process stays behind.
 
-Everything but the GPU is as it is for one: torch's elastic agent, gloo for NCCL, and a device of this file's
-that counts what a body says it takes.
+Everything but the GPU is as it is for one: gloo for NCCL, and a device of this file's that counts what a body
+says it takes.
 """
 
 import json
@@ -51,6 +51,7 @@ BODIES = """
     import os
     import signal
     import subprocess
+    import sys
     import time
 
     import counting_device
@@ -63,7 +64,7 @@ BODIES = """
         # the process group is there before any setup
         child = subprocess.Popen(["sleep", "1000"])
         with open(f"pids-{request.node.name}-{dist.get_rank()}.part", "w") as file:
-            file.write(f"{os.getpid()} {os.getppid()} {child.pid}")
+            file.write(f"{os.getpid()} {child.pid}")
         os.rename(file.name, file.name.removesuffix(".part"))
 
     def total():
@@ -116,15 +117,15 @@ BODIES = """
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 80.00 GiB.")
         total()
 
+    def test_writes_into_the_pipe():
+        if is_rank_1("layer 6 of it"):
+            os.write(int(sys.argv[-1]), b"no message\\n")
+        total()
+
     def test_hangs():
         if is_rank_1("layer 5 of it"):
             time.sleep(1000)
         total()
-
-    def test_ends_the_agent():
-        if is_rank_1():
-            os.kill(os.getppid(), signal.SIGKILL)
-        time.sleep(1000)
 
     @pytest.mark.skipif("int(os.environ['RANK']) >= 0", reason="no such kernel")
     def test_skipped():
@@ -145,6 +146,10 @@ LINES = {
     "test_leaves": ("layer 2 of it", "its process left with status 0 before its test did"),
     "test_raises": ("layer 3 of it", "ValueError in call at test_bodies.py:"),
     "test_out_of_memory": ("layer 4 of it", "CUDA out of memory. Tried to allocate 80.00 GiB."),
+    "test_writes_into_the_pipe": (
+        "layer 6 of it",
+        "the test's process has written into the pipe",
+    ),
 }
 
 
@@ -194,7 +199,7 @@ def is_running(pid):
 
 
 def noted_pids(folder, name, ranks):
-    """The rank's process, its parent, and one that it has started; of all ranks."""
+    """The rank's process, and one that it has started; of all ranks."""
     return [int(pid) for rank in range(ranks) for pid in (folder / f"pids-{name}-{rank}").read_text().split()]
 
 
@@ -299,14 +304,6 @@ def test_a_test_that_is_not_there_is_reported(folder):
 
     assert answer["outcome"] == "error"
     assert "of 2: the worker did not collect this test" in answer["reason"]
-
-
-def test_an_agent_that_is_killed_takes_its_ranks_with_it(folder):
-    answer = answer_of(folder, "test_ends_the_agent")
-
-    assert answer["outcome"] == "error"
-    assert answer["reason"].startswith("the ranks' agent was ended by signal 9 (SIGKILL)")
-    assert all_end(noted_pids(folder, "test_ends_the_agent", 2))
 
 
 def test_a_session_that_is_killed_takes_its_ranks_with_it(folder):

@@ -34,13 +34,20 @@ def main(read_fd: int, write_fd: int) -> None:
 
 def _serve(channel: Channel, order: dict[str, Any]) -> int:
     os.chdir(order["dir"])
-    observer = _observer(order) if order.get("observes") else None
+    observer = None
+    if order["observes"]:  # everything that this process reads from here on, for the cache
+        from ..cache.observer import Observer
+
+        observer = Observer(order["scratch"])
+        observer.install()
     try:
-        import torch  # noqa: F401 - a clear message if torch is missing
+        import torch  # first: a clear message if it is missing
     except Exception as error:
         what = f"torch cannot be imported ({type(error).__name__}: {error})"
         _fail(channel, f"{what}; install torch 2.11 or later: its CPU build is enough")
         return 1
+    if _is_rank(order) and "nccl" in order["backend"]:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     from ..errors import MembudgetError
     from .server.self_checks import check_once
 
@@ -52,6 +59,10 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
         _fail(channel, str(error))
         return 1
     return _run_session(channel, order, device, observer)
+
+
+def _is_rank(order: dict[str, Any]) -> bool:
+    return "stack_file" in order
 
 
 def _made(order: dict[str, Any]) -> Any:
@@ -66,23 +77,17 @@ def _made(order: dict[str, Any]) -> Any:
     return make(order)
 
 
-def _observer(order: dict[str, Any]) -> Any:
-    """The observer of everything that this process reads from here on; None without a cache."""
-    from ..cache.observer import Observer
-
-    observer = Observer(order["scratch"])
-    observer.install()
-    return observer
-
-
 def _run_session(channel: Channel, order: dict[str, Any], device: Device, observer: Any) -> int:
     import pytest
 
     from .server.serving import ServingPlugin
 
-    plugin = ServingPlugin(
-        channel, device, order["files"], order["scratch"], observer, processes=order["processes"]
-    )
+    kind = ServingPlugin
+    if _is_rank(order):
+        from .ranks.rank import RankPlugin
+
+        kind = RankPlugin
+    plugin = kind(channel, device, order, observer)
     status = pytest.main(order["args"], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 #: The event of a heartbeat: the worker runs tests and watches their time limits.
 RUNNING: Final = "running"
-#: Seconds between two heartbeats.
-_INTERVAL: Final = 10.0
 
 
 class Channel:
@@ -53,17 +51,3 @@ class Channel:
         """Close both ends."""
         for fd in (self.read_fd, self.write_fd):
             os.close(fd)
-
-
-class RunningSigns:
-    """Sends heartbeats to the session while tests run; their time limits are checked here."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._next = time.monotonic() + _INTERVAL
-
-    def give(self) -> None:
-        """Send a heartbeat, if it is time for one. ``BrokenPipeError`` if the session is gone."""
-        if time.monotonic() >= self._next:
-            self._channel.send({"event": RUNNING})
-            self._next = time.monotonic() + _INTERVAL

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -34,18 +33,16 @@ class Overrun:
         """Whether it uses hardly any processor time: it sleeps, or waits for a lock, a process or a file."""
         return self.processor_seconds is not None and self.processor_seconds < self.limit
 
-    def text(self, what: str = "finish", *, who: str = "it", at: str = "") -> str:
-        """The message that ``who`` did not ``what`` within the limit, and at which line it was."""
+    def text(self, what: str = "finish", *, at: str = "") -> str:
+        """The message that it did not ``what`` within the limit, and at which line it was."""
         place = at and f", at {at}"
+        within = f"it did not {what} within {self.limit:g} s"
         if self.processor_seconds is None:
-            return f"{who} did not {what} within {self.limit:g} s{place} ({_LIMIT})"
+            return f"{within}{place} ({_LIMIT})"
         if not self.is_waiting:
-            return f"{who} did not {what} within {self.limit:g} s of processor time{place} ({_LIMIT})"
-        used = f"{self.processor_seconds:.1f} s"
-        return (
-            f"{who} did not {what} within {self.limit:g} s, and used {used} of processor time in them: "
-            f"it waits{place} ({_LIMIT})"
-        )
+            return f"{within} of processor time{place} ({_LIMIT})"
+        used = f"{self.processor_seconds:.1f} s of processor time"
+        return f"{within}, and used {used} in them: it waits{place} ({_LIMIT})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +89,7 @@ class Progress:
 class Watch:
     """Checks a process, its group and its descendants regularly against a time limit."""
 
-    def __init__(self, pid: Callable[[], int | None], limit: float) -> None:
-        """``pid``: of the process; None before it exists, while the clock counts."""
+    def __init__(self, pid: int, limit: float) -> None:
         self._pid = pid
         self._progress = Progress.begun(limit, time.monotonic())
 
@@ -105,9 +101,7 @@ class Watch:
     def look(self) -> Overrun | None:
         """Why the process is over its limit; None if it is within."""
         if self.wait_seconds() == 0:
-            pid = self._pid()
-            used = processor_seconds(pid) if pid is not None else None
-            self._progress = self._progress.after(time.monotonic(), used)
+            self._progress = self._progress.after(time.monotonic(), processor_seconds(self._pid))
         return self._progress.overrun
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import WorkerFailure
 from ..process_end import end_text
+from ..protocol import RUNNING, Channel
+from ..time_limit import Watch
 from .answers import Answer, Request
-from .listening import NoMessage, next_message
 from .order import Order, worker_environment
-from .pending_requests import PendingRequests
-from .process_start import end_process, start_process, with_tail
+from .process_start import WORKER_MODULE, end_process, start_process, with_tail
 
-#: The module that a worker process runs.
-_WORKER = "pytest_membudget.worker.__main__"
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
 #: The same for the start: importing a CUDA build of torch on a busy host takes long.
@@ -41,7 +41,7 @@ class Worker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = start_process(
-            _WORKER, self._output, worker_environment(order, self._scratch)
+            WORKER_MODULE, self._output, worker_environment(order, self._scratch)
         )
         #: requests that were sent and not answered yet
         self.pending = PendingRequests(self._channel)
@@ -95,12 +95,23 @@ class Worker:
         self.marked = ready["marked"]
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
-        """The next message, within the time limit of a test plus ``grace`` seconds."""
-        try:
-            message = next_message(self._channel, self._process.pid, self._order.timeout + grace)
-        except NoMessage as silent:
-            late = silent.overrun.text("answer")
-            raise self._lost(f"the worker did not answer while {doing}: {late}") from None
+        """The next message, within the time limit of a test plus ``grace`` seconds.
+
+        A heartbeat starts the limit again: the worker enforces the time limits of its tests.
+        """
+        watch = Watch(self._process.pid, self._order.timeout + grace)
+        while True:
+            try:
+                message = self._channel.receive(watch.wait_seconds())
+            except TimeoutError:
+                overrun = watch.look()
+                if overrun is not None:
+                    late = overrun.text("answer")
+                    raise self._lost(f"the worker did not answer while {doing}: {late}") from None
+                continue
+            if message is None or message["event"] != RUNNING:
+                break
+            watch = Watch(self._process.pid, self._order.timeout + grace)
         if message is None:
             self._process.wait()
             raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
@@ -110,3 +121,51 @@ class Worker:
 
     def _lost(self, what: str) -> WorkerFailure:
         return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
+
+
+class PendingRequests:
+    """The requests to one worker that have no answer yet. Answers arrive in completion order."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._sent: dict[int, Request] = {}
+        self._begun: set[int] = set()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._sent.values())
+
+    def begun(self) -> list[Request]:
+        """The requests that are known to be running."""
+        return [request for number, request in self._sent.items() if number in self._begun]
+
+    def send(self, request: Request, **more: Any) -> None:
+        """Send ``request`` with ``more`` and its number. ``BrokenPipeError`` if the worker is gone."""
+        self._count += 1
+        self._sent[self._count] = request
+        self._channel.send({**request, **more, "number": self._count})
+
+    def has_room(self) -> bool:
+        """Whether a request of the largest size can be written without blocking.
+
+        The worker may be waiting for this side to read an answer: then both would block. A pipe consists of
+        pages, of which a message may leave half unused (pipe_write in fs/pipe.c, Linux 6.12).
+        """
+        sizes = [len(json.dumps(request)) for request in self]
+        capacity_bytes = fcntl.fcntl(self._channel.write_fd, fcntl.F_GETPIPE_SZ)
+        return 2 * (sum(sizes) + max(sizes, default=0)) <= capacity_bytes
+
+    def begin(self, message: Mapping[str, Any]) -> bool:
+        """Record that the request of ``message`` runs; False if it is none of these."""
+        self._begun.add(message["number"])
+        return message["number"] in self._sent
+
+    def take(self, message: Mapping[str, Any]) -> Request | None:
+        """Remove and return the request that ``message`` answers; None if it answers none."""
+        request = self._sent.get(message.get("number", 0))
+        if request is None or message.get("key") != request["key"]:
+            return None
+        return self._sent.pop(message["number"])

@@ -17,7 +17,7 @@ from ...estimates.estimate import Estimate, without_figure
 from ...estimates.estimator import Estimator, NotEstimated
 from ...hardware.gpus import find_gpu
 from ..ranks.launch_ranks import measure_ranks
-from .answers import read_answer, request_for
+from .answers import Answer, read_answer, request_for
 from .client import Worker
 from .order import CUDA, CUDA_GROUP, Order, for_program
 from .workers import Workers
@@ -56,13 +56,13 @@ class MeasuringEstimator(Estimator):
             raise NotEstimated("its budget is of host memory alone")
         budget = replace(test.budget, host_gib=None)
         try:
-            with lock_gpus(visible_names(self._environment, 1)):
-                self._check_card(test.path, budget)
-                if budget.gpus == 1:
-                    return self._measured(test, budget)
-            return self._measured_ranks(test, budget)
+            estimate = read_answer(budget, self._answer(test, budget))
+        except WorkerFailure as error:
+            estimate = without_figure(str(error), budget)
         except UsageMistake as error:
-            return self._on_card(Estimate(Verdict(ERROR, str(error)), budget))
+            estimate = Estimate(Verdict(ERROR, str(error)), budget)
+        name = (self._card or {}).get("name")
+        return replace(estimate, measured_on=str(name) if name is not None else None)
 
     def close(self) -> None:
         """End the worker."""
@@ -74,30 +74,24 @@ class MeasuringEstimator(Estimator):
 
     def _check_card(self, file: str, budget: Budget) -> None:
         """Raise ``NotEstimated`` if ``budget`` cannot be measured here; not if no worker starts."""
-        is_first = self._card is None
-        card = self._ask_for_card(file)
+        card = self._card or self._workers.card_for(file)
         reason = _unfit(card, budget) if card else None
         # imports may have allocated on the device, on which other processes measure next
-        if is_first and (reason is not None or budget.gpus > 1):
+        if self._card is None and (reason is not None or budget.gpus > 1):
             self._workers.close()
+        if card and "outcome" not in card:
+            self._card = card
         if reason is not None:
             raise NotEstimated(reason)
 
-    def _ask_for_card(self, file: str) -> Mapping[str, Any] | None:
-        """The properties of the device; None if no worker starts, which the test reports."""
-        if self._card is None:
-            card = self._workers.card_for(file)
-            if card is None or "outcome" in card:
-                return card
-            self._card = card
-        return self._card
-
-    def _measured(self, test: MarkedTest, budget: Budget) -> Estimate:
-        try:
-            answer = self._workers_for(test).ask(request_for(test, budget, self._order.gpu))
-        except WorkerFailure as error:
-            return self._on_card(without_figure(str(error), budget))
-        return self._on_card(read_answer(budget, answer))
+    def _answer(self, test: MarkedTest, budget: Budget) -> Answer:
+        request = request_for(test, budget, self._order.gpu)
+        with lock_gpus(visible_names(self._environment, 1)):
+            self._check_card(test.path, budget)
+            if budget.gpus == 1:
+                return self._workers_for(test).ask(request)
+        with lock_gpus(visible_names(self._environment, budget.gpus)):
+            return measure_ranks(for_program(self._order, test.program), budget.gpus, request)
 
     def _workers_for(self, test: MarkedTest) -> Workers:
         """Those with the variables of ``test``; no other process is on the card meanwhile."""
@@ -106,17 +100,6 @@ class MeasuringEstimator(Estimator):
             self._workers.close()
             self._order, self._workers = order, Workers(order, start=self._start)
         return self._workers
-
-    def _measured_ranks(self, test: MarkedTest, budget: Budget) -> Estimate:
-        request = request_for(test, budget, self._order.gpu)
-        with lock_gpus(visible_names(self._environment, budget.gpus)):
-            order = for_program(self._order, test.program)
-            return self._on_card(read_answer(budget, measure_ranks(order, budget.gpus, request)))
-
-    def _on_card(self, estimate: Estimate) -> Estimate:
-        """``estimate`` with the driver's name of the card, if it is known."""
-        name = (self._card or {}).get("name")
-        return replace(estimate, measured_on=str(name) if name is not None else None)
 
 
 def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:

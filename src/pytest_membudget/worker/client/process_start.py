@@ -11,6 +11,8 @@ from typing import IO
 
 from ..protocol import Channel
 
+#: The module of a worker's process.
+WORKER_MODULE = "pytest_membudget.worker.__main__"
 #: The process gets the session's import path before it imports anything.
 _BOOT = (
     "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "

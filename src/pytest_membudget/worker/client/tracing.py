@@ -93,13 +93,8 @@ class TracingEstimator(Estimator):
             return None
         report = None if test.key in self._out_of_memory else estimate
         request = self._request(test, budget)
-        workers_for = partial(self._workers_with, test, budget)
+        workers_for = partial(self._workers_for, test, budget)
         return self._trials.advice(workers_for, test, request, report, say)
-
-    def _workers_with(self, test: MarkedTest, budget: Budget, change: Change | None) -> Workers:
-        """Workers for a trial of ``change``; None for no change."""
-        order = self._order_of(test, budget)
-        return self._workers_of(with_expandable_segments(order) if change is EXPANDABLE_SEGMENTS else order)
 
     @property
     def trouble(self) -> str:
@@ -133,12 +128,11 @@ class TracingEstimator(Estimator):
         snapshot = os.path.abspath(folder / _snapshot_of(test)) if folder is not None else None
         return request_for(test, budget, self._order.gpu, snapshot)
 
-    def _workers_for(self, test: MarkedTest, budget: Budget) -> Workers:
-        return self._workers_of(self._order_of(test, budget))
-
-    def _order_of(self, test: MarkedTest, budget: Budget) -> Order:
+    def _workers_for(self, test: MarkedTest, budget: Budget, change: Change | None = None) -> Workers:
+        """Workers that run ``test``, or a trial of ``change``."""
         order = self._order_for(budget.gpu, gpus_a_machine(budget.gpus, os.environ))
-        return for_program(order, test.program)
+        order = for_program(order, test.program)
+        return self._workers_of(with_expandable_segments(order) if change is EXPANDABLE_SEGMENTS else order)
 
     def _workers_of(self, order: Order) -> Workers:
         key = (order.device, order.gpu, order.cards, order.environment)

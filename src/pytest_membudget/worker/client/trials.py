@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...advice.changes import Change, worth_trying
@@ -12,13 +12,11 @@ from ...advice.trial import Advice, Trial, savings_first
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
-from .answers import Answer, Request
+from .answers import Request
 from .workers import Workers
 
 #: Called with the name of each change before it is tried.
 Say = Callable[[str], None]
-
-
 #: The workers that run a trial of a change, or the test without one.
 WorkersFor = Callable[[Change | None], Workers]
 
@@ -56,7 +54,7 @@ class Trials:
         ran_out = report is None
         if report is None:
             request["limited"] = False
-            report = _report_in(_answer(workers_for(None), request))
+            report, _ = _run(workers_for(None), request)
         excess = excess_of(test.budget, report, ran_out=ran_out) if report is not None else None
         if report is None or excess is None:
             return None
@@ -83,26 +81,19 @@ class Trials:
                 one.workers.forget(one.request)
                 continue
             say(one.change.name)
-            trials += _trial(one.change, _answer(one.workers, one.request), excess)
+            report, changed = _run(one.workers, one.request)
+            if report is not None and changed:
+                change_text = one.change.write.format(changed)
+                trials.append(Trial(one.change.name, change_text, excess.figure_bytes(report)))
         return trials, untried
 
 
-def _trial(change: Change, answer: Answer | None, excess: Excess) -> Iterator[Trial]:
-    """The trial of ``answer``; none if the change was not applicable, or the test failed with it."""
-    report = _report_in(answer)
-    if answer is not None and report is not None and answer.get("changed"):
-        yield Trial(change.name, change.write.format(answer["changed"]), excess.figure_bytes(report))
-
-
-def _answer(workers: Workers, request: Request) -> Answer | None:
+def _run(workers: Workers, request: Request) -> tuple[MemoryReport | None, str]:
+    """The figure of a completed run, and what was changed in it; empty if the change was not applicable."""
     try:
-        return workers.ask(request)
+        answer = workers.ask(request)
     except WorkerFailure:  # only this trial is lost: the test's own estimate is known
-        return None
-
-
-def _report_in(answer: Answer | None) -> MemoryReport | None:
-    """The figure of a run that was completed."""
-    if answer is None or answer["outcome"] != "traced":
-        return None
-    return MemoryReport.from_json(answer["report"])
+        return None, ""
+    if answer["outcome"] != "traced":
+        return None, ""
+    return MemoryReport.from_json(answer["report"]), answer.get("changed", "")

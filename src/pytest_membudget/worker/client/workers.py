@@ -181,31 +181,21 @@ class Workers:
                 self._uncollected[file] = own
 
     def _start_for(self, file: str) -> Worker:
-        if not self._by_file:
-            worker = self._start_for_all()
-            if worker is not None:
+        """A worker that has collected all files, or ``file`` alone if each needs its own."""
+        order = replace(self._order, files=[file]) if self._by_file else self._order
+        several = len(order.files) > 1
+        try:
+            worker = self._start(order)
+        except WorkerFailure as error:
+            if not several or not error.collecting:
+                self._refusals[file if self._by_file else None] = str(error)
+                raise
+        else:
+            if not several or not worker.imported_bytes:
                 return worker
-            self._by_file = True
-        try:
-            return self._start(replace(self._order, files=[file]))
-        except WorkerFailure as error:
-            self._refusals[file] = str(error)
-            raise
-
-    def _start_for_all(self) -> Worker | None:
-        """A worker that has collected all files; None if each file needs its own."""
-        several = len(self._order.files) > 1
-        try:
-            worker = self._start(self._order)
-        except WorkerFailure as error:
-            if several and error.collecting:
-                return None
-            self._refusals[None] = str(error)
-            raise
-        if several and worker.imported_bytes:
             worker.close()
-            return None
-        return worker
+        self._by_file = True
+        return self._start_for(file)
 
 
 def _ident(request: Request) -> Ident:

@@ -1,25 +1,28 @@
-"""Runs one test on several ranks in a process with the ranks' agent, and returns one answer."""
+"""Runs one test on several ranks, each in a worker and on a card, and returns one answer."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from ..client.listening import NoMessage, next_message
-from ..client.order import SYMBOLS, Order
-from ..client.process_start import end_process, start_process, with_tail
+from ..client.order import Order
 from ..process_end import end_text
-from .rank_files import end_groups
+from ..server.stack_dump import hang_text, is_in_collective, stacks_of
+from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, RankEnd, combined
+from .rank_process import RankProcess
 
-#: The module that the agent's process runs.
-_AGENT = "pytest_membudget.worker.ranks.agent"
-#: Seconds that the agent gets in addition to the time limit of a test, at its start and at its end, before
-#: the session ends it.
-_GRACE = 90.0
+#: Seconds between two checks of the ranks.
+_INTERVAL = 0.05
+#: Seconds in which a process ends after it has closed its connections, at which other ranks raise.
+_LAST_MOMENTS = 0.5
 
 
 def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,32 +32,87 @@ def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[s
     and ``snapshot_error`` are as in a worker's answer; ``reports`` has one report for each rank, and
     ``failed_rank`` is the rank that failed first. All processes are gone when this returns or raises.
     """
-    folder = tempfile.mkdtemp(prefix="membudget-")
-    try:
-        with tempfile.TemporaryFile() as output:
-            message = {**order.to_json(), "gpus": gpus, "request": dict(request), "folder": folder}
-            return _ask(message, output, dict(order.environment))
-    finally:
-        end_groups(Path(folder))
-        shutil.rmtree(folder, ignore_errors=True)
+    from torch.distributed import TCPStore  # type: ignore[attr-defined] # public, not in its stubs
+
+    # outside of the ranks, as torchrun has it: it outlives the first rank that fails
+    store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    shared = _shared_variables(gpus, store.port)
+    folder = Path(tempfile.mkdtemp(prefix="membudget-"))
+    with contextlib.ExitStack() as at_end:
+        at_end.callback(shutil.rmtree, folder, ignore_errors=True)
+        ranks = []
+        for rank in range(gpus):
+            own = dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), str(rank))
+            ranks.append(RankProcess(order, request, rank, folder, {**shared, **own}))
+            at_end.callback(ranks[-1].end)
+        return combined(ends_of(ranks))
 
 
-def _ask(message: Mapping[str, Any], output: IO[bytes], environment: Mapping[str, str]) -> dict[str, Any]:
-    process, channel = start_process(_AGENT, output, {**SYMBOLS, **os.environ, **environment})
-    try:
-        channel.send(message)
-        answer = next_message(channel, process.pid, message["timeout"] + _GRACE)
-        if answer is not None:
-            return answer
-        process.wait()
-        return _lost(f"the ranks' agent {end_text(process.returncode)}", output)
-    except NoMessage as silent:
-        return _lost(silent.overrun.text("answer", who="the ranks' agent"), output)
-    except BrokenPipeError:
-        return _lost("the ranks' agent ended before it began", output)
-    finally:
-        end_process(process, channel)  # and its ranks with it
+def _shared_variables(gpus: int, port: int) -> dict[str, str]:
+    """What torchrun sets for all ranks of a machine (``_start_workers`` of its agent, torch 2.15)."""
+    sizes = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE")
+    return {
+        **dict.fromkeys(sizes, str(gpus)),
+        "GROUP_RANK": "0",
+        "GROUP_WORLD_SIZE": "1",
+        "ROLE_NAME": "default",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_RUN_ID": uuid.uuid4().hex,
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
 
 
-def _lost(what: str, output: IO[bytes]) -> dict[str, Any]:
-    return {"outcome": "error", "reason": with_tail(what, output), "reports": []}
+def ends_of(ranks: Sequence[RankProcess]) -> list[RankEnd]:
+    """Wait until all have answered or one has failed; returns how each has ended, or will because of that."""
+    while not (failures := _failures(ranks)) and any(one.answer is None for one in ranks):
+        time.sleep(_INTERVAL)
+    return [
+        failures.get(one.rank, RankEnd(one.rank, one.answer, ENDED if one.answer is None else None))
+        for one in ranks
+    ]
+
+
+def _failures(ranks: Sequence[RankProcess]) -> dict[int, RankEnd]:
+    """The ranks that have failed by themselves, numbered by time.
+
+    A rank that raises stays alive until it is ended, so no other rank dies because of it. A rank that has
+    died before there was an answer with a failure is therefore the cause.
+    """
+    for one in ranks:
+        one.receive()
+    raised = [one for one in ranks if one.answer is not None and one.answer["outcome"] in FAILURES]
+    if raised:
+        time.sleep(_LAST_MOMENTS)
+    died = [one for one in ranks if one.has_died()]
+    if died:
+        ends = [
+            RankEnd(one.rank, None, DIED, reason=f"its process {end_text(one.exit_code)} before its test did")
+            for one in died
+        ]
+    elif raised:
+        raised.sort(key=lambda one: (one.answer or {}).get("failed_at", 0.0))
+        ends = [RankEnd(one.rank, one.answer, RAISED) for one in raised]
+    else:
+        ends = _hangs([one for one in ranks if one.answer is None])
+    by_rank = {one.rank: one for one in ranks}
+    return {
+        end.rank: replace(end, number=number, output=by_rank[end.rank].last_lines())
+        for number, end in enumerate(ends)
+    }
+
+
+def _hangs(silent: Sequence[RankProcess]) -> list[RankEnd]:
+    """All ranks without an answer, with their stacks, if one of them is over its time limit."""
+    overrun = next(filter(None, (one.watch.look() for one in silent)), None)
+    if overrun is None:
+        return []
+    ends = []
+    stacks = stacks_of([(one.pid, one.stack_file) for one in silent])
+    for one, stack in zip(silent, stacks, strict=True):
+        reason = hang_text(overrun, stack, "finish" if one.has_begun else "begin its test")
+        ends.append(RankEnd(one.rank, None, HUNG, waits=is_in_collective(stack), reason=reason))
+    return ends

@@ -32,11 +32,12 @@ def accept_own_group() -> None:
     served = _served(dist.get_backend())
     shown = served["cuda"]
     show_backend(dist.group.WORLD, shown)
-    made = {module: module.init_process_group for module in (dist, c10d)}
+    modules: tuple[Any, Any] = (dist, c10d)
+    original = c10d.init_process_group
 
     def find_group(backend: str | None = None, *args: Any, **kwargs: Any) -> None:
-        for module, function in made.items():
-            _set(module, function)
+        for module in modules:
+            module.init_process_group = original
         if not dist.is_initialized():
             c10d.init_process_group(backend, *args, **kwargs)
             return
@@ -49,8 +50,8 @@ def accept_own_group() -> None:
         unnamed = UNNAMED if kwargs.get("device_id") is None else shown
         show_backend(dist.group.WORLD, unnamed if backend is None else backend.lower())
 
-    for module in made:
-        _set(module, find_group)
+    for module in modules:
+        module.init_process_group = find_group
 
 
 def _served(backend: str) -> dict[str, str]:
@@ -67,7 +68,3 @@ def _other(asked: Any, own: Any, name: str) -> ValueError:
         f"init_process_group({name}={asked!r}): the test runs in a process group with {name}={own!r}, "
         f"which is there before it begins; leave the call out, or write {own!r}"
     )
-
-
-def _set(module: Any, function: Any) -> None:
-    module.init_process_group = function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from .rank_answers import RankEnd, combined
 Answer = dict[str, Any]
 #: Runs one rank, given what rank 0 has broadcast if that ran before, and returns its answer.
 Ask = Callable[[int, str], Answer]
+_COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
 
 
 def answer_of_ranks(
@@ -31,54 +32,38 @@ def answer_of_ranks(
     """
     answers: dict[int, Answer] = {}
     named = budget.named_ranks
+
+    def run(ranks: Iterable[int]) -> None:
+        for rank in ranks:
+            if any(answer["outcome"] != "traced" for answer in answers.values()):
+                return
+            answers[rank] = ask(rank, answers.get(0, {}).get("broadcasts", ""))
+
     if named is None or 0 in named:  # first: the others need what it broadcasts
-        _ask_until_trouble(answers, [0], lambda rank: ask(rank, ""))
+        run([0])
     first = answers.get(0, {})
-    broadcasts = first.get("broadcasts", "")
     further = sorted({*(first.get("representatives", ()) if named is None else named)} - {0})
     if first:
-        expect(further, broadcasts)
-    if named is None:
-        assumed = [Caveat.from_json(one) for one in first.get("rank_caveats", ())]
-        caveats = _ask_the_rest(answers, further, budget, lambda rank: ask(rank, broadcasts), assumed)
-    else:
-        _ask_until_trouble(answers, further, lambda rank: ask(rank, broadcasts))
-        caveats = []
-    for answer in answers.values():
-        if caveats and "report" in answer:
-            report = MemoryReport.from_json(answer["report"])
-            answer["report"] = replace(report, caveats=(*report.caveats, *caveats)).to_json()
-    ends = [RankEnd(rank, answer) for rank, answer in answers.items()]
-    return {**combined(ends, budget.gpus), "snapshot_rank": _snapshot_rank(answers)}
+        expect(further, first.get("broadcasts", ""))
+    run(further)
+    caveats = [Caveat.from_json(one) for one in first.get("rank_caveats", ())] if named is None else []
+    if named is None and budget.host_gib is not None and len(set(map(_host_bytes, answers.values()))) > 1:
+        if budget.gpus <= GPUS_A_MACHINE:
+            run(rank for rank in range(budget.gpus) if rank not in answers)
+            caveats = []
+        else:
+            caveats.append(Caveat(WORST_CASE, _COUNTED))
+    if caveats:
+        for answer in answers.values():
+            _add(caveats, answer)
+    found = combined([RankEnd(rank, answer) for rank, answer in answers.items()], budget.gpus)
+    return {**found, "snapshot_rank": _snapshot_rank(answers)}
 
 
-def _ask_the_rest(
-    answers: dict[int, Answer],
-    further: Iterable[int],
-    budget: Budget,
-    ask: Callable[[int], Answer],
-    caveats: list[Caveat],
-) -> list[Caveat]:
-    """Run the ``further`` ranks, and more if a machine's host memory needs them; returns what is assumed."""
-    _ask_until_trouble(answers, further, ask)
-    if budget.host_gib is None or len({_host_bytes(answer) for answer in answers.values()}) < 2:
-        return caveats
-    if budget.gpus <= GPUS_A_MACHINE:
-        _ask_until_trouble(answers, [rank for rank in range(budget.gpus) if rank not in answers], ask)
-        return []
-    counted = (
-        "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
-    )
-    return [*caveats, Caveat(WORST_CASE, counted)]
-
-
-def _ask_until_trouble(
-    answers: dict[int, Answer], ranks: Iterable[int], ask: Callable[[int], Answer]
-) -> None:
-    for rank in ranks:
-        if any(answer["outcome"] != "traced" for answer in answers.values()):
-            return
-        answers[rank] = ask(rank)
+def _add(caveats: Sequence[Caveat], answer: Answer) -> None:
+    if "report" in answer:
+        report = MemoryReport.from_json(answer["report"])
+        answer["report"] = replace(report, caveats=(*report.caveats, *caveats)).to_json()
 
 
 def _host_bytes(answer: Answer) -> int:

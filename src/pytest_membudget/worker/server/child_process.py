@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import selectors
@@ -23,12 +24,14 @@ from .stack_dump import dump_stack_on_signal, hang_text, stacks_of
 
 #: Seconds that a child gets to end after it has closed its pipe.
 _END_TIMEOUT = 1.0
+_TO_OTHERS = "let it write to descriptors that it has opened"
+PIPE_WRITTEN = f"the test's process has written into the pipe of its answer; {_TO_OTHERS}"
 _PIPE_CLOSED = (
     "the test's process has closed the pipe of its answer; let it close descriptors that it has opened, and "
     "no others"
 )
 #: Seconds between two checks whether the child and the session are alive.
-_INTERVAL = 0.2
+INTERVAL = 0.2
 #: Calls of a traceback that are reported, the innermost.
 _CALLS = 6
 #: From Python 3.14 on, a crash also lists the interpreter's calls, which would leave no room for the output.
@@ -46,7 +49,7 @@ def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str
         with selectors.DefaultSelector() as selector:
             selector.register(child.fd, selectors.EVENT_READ)
             while (answer := child.look()) is None:
-                selector.select(child.wait_seconds())
+                selector.select(INTERVAL)
         return answer
     finally:
         child.end()
@@ -88,35 +91,27 @@ class Child:
         self, body: Callable[[], dict[str, Any]], timeout: float, session: Channel | None = None
     ) -> None:
         """``timeout``: seconds, see ``time_limit``. ``session``: the parent's channel, which it closes."""
-        self._stack_file = tempfile.NamedTemporaryFile()  # noqa: SIM115 - closed by end()
-        stack_file = Path(self._stack_file.name)
-        self._output = OutputFile()
-        read_fd, write_fd = os.pipe()
-        flush_output()
-        try:
-            self._pid = _fork()
-        except OSError:  # no more processes are possible
-            os.close(read_fd)
-            os.close(write_fd)
-            self._close_files()
-            raise
-        if self._pid == 0:
-            os.close(read_fd)
-            if session is not None:
-                session.close()  # otherwise the session would not notice the end of the parent
-            _serve_as_child(body, write_fd, stack_file, self._output)
-        os.close(write_fd)
-        #: readable when ``look`` should be called
-        self.fd = read_fd
-        self._channel = Channel(read_fd, -1)
+        with contextlib.ExitStack() as files:
+            self._stack_file = Path(files.enter_context(tempfile.NamedTemporaryFile()).name)
+            self._output = files.enter_context(contextlib.closing(OutputFile()))
+            #: readable when ``look`` should be called
+            self.fd, write_fd = os.pipe()
+            files.callback(os.close, self.fd)
+            flush_output()
+            try:
+                self._pid = _fork()
+                if self._pid == 0:
+                    os.close(self.fd)
+                    if session is not None:
+                        session.close()  # otherwise the session would not notice the end of the parent
+                    _serve_as_child(body, write_fd, self._stack_file, self._output)
+            finally:
+                os.close(write_fd)
+            self._files = files.pop_all()  # until ``end``
+        self._channel = Channel(self.fd, -1)
         self._status: int | None = None
         self._code: int | None = None
-        self._is_over = False
-        self._watch = Watch(lambda: self._pid, timeout)
-
-    def wait_seconds(self) -> float:
-        """Seconds until ``look`` must be called, even without a message."""
-        return _INTERVAL
+        self._watch = Watch(self._pid, timeout)
 
     def look(self) -> dict[str, Any] | None:
         """Its answer; None while it runs within its time limit.
@@ -135,8 +130,7 @@ class Child:
         try:
             answer = self._channel.receive(0)
         except ValueError:  # the test has written to the answer's descriptor
-            reason = "the test's process has written into the pipe of its answer"
-            return {"outcome": "error", "reason": f"{reason}; let it write to descriptors that it has opened"}
+            return {"outcome": "error", "reason": PIPE_WRITTEN}
         except TimeoutError:
             self._see_whether_it_ended()
             if self._status is None:
@@ -153,18 +147,11 @@ class Child:
 
     def end(self) -> None:
         """Kill it and its process group, if they exist."""
-        if not self._is_over:
-            self._end_group()
-            os.close(self.fd)
-            self._close_files()
-            self._is_over = True
-
-    def _close_files(self) -> None:
-        self._stack_file.close()
-        self._output.close()
+        self._end_group()
+        self._files.close()
 
     def _hang(self, overrun: Overrun) -> dict[str, Any]:
-        (place,) = stacks_of([(self._pid, Path(self._stack_file.name))])
+        (place,) = stacks_of([(self._pid, self._stack_file)])
         return {"outcome": "error", "reason": hang_text(overrun, place)}
 
     def _last_answer(self) -> dict[str, Any] | None:
@@ -179,7 +166,7 @@ class Child:
         deadline = time.monotonic() + _END_TIMEOUT
         while self._status is None and time.monotonic() < deadline:
             self._see_whether_it_ended()
-            time.sleep(_INTERVAL / 20)
+            time.sleep(INTERVAL / 20)
 
     def _see_whether_it_ended(self) -> None:
         if self._status is None:

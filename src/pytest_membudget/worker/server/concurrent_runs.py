@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 import selectors
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from typing import Any
 
 from ...budgets.verdict import FIGURES
 from ...hardware.host_capacity import free_bytes
-from ..protocol import Channel, RunningSigns
-from .child_process import Child, SessionGone
+from ..protocol import RUNNING, Channel
+from .child_process import INTERVAL, Child, SessionGone
 
 #: Free host memory in bytes that one more child needs at least.
 ROOM_BYTES = 2**30
+#: Seconds between two heartbeats.
+_HEARTBEAT = 10.0
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -60,7 +63,7 @@ class ConcurrentRuns:
         self._running: list[_Run] = []
         self._has_one_alone = False
         self._is_over = False
-        self._signs = RunningSigns(channel)
+        self._next_heartbeat = time.monotonic() + _HEARTBEAT
 
     def serve(self) -> None:
         """Serve until the session closes, or after an answer that ends this process.
@@ -72,8 +75,9 @@ class ConcurrentRuns:
                 self._start_more()
                 self._wait()
                 self._finish()
-                if self._running:
-                    self._signs.give()
+                if self._running and time.monotonic() >= self._next_heartbeat:
+                    self._channel.send({"event": RUNNING})
+                    self._next_heartbeat = time.monotonic() + _HEARTBEAT
         except BrokenPipeError:
             raise SessionGone from None
         finally:
@@ -120,7 +124,7 @@ class ConcurrentRuns:
             selector.register(self._channel.read_fd, selectors.EVENT_READ)
             for run in self._running:
                 selector.register(run.child.fd, selectors.EVENT_READ)
-            ready = selector.select(min((run.child.wait_seconds() for run in self._running), default=None))
+            ready = selector.select(INTERVAL if self._running else None)
         if any(key.fd == self._channel.read_fd for key, _ in ready):
             self._receive()
 

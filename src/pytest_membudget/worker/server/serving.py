@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,11 @@ from ...devices.contract import Device
 from ...names import MARKER, WORKER
 from ..process_end import leave
 from ..protocol import Channel
+from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
 from .one_test.caveats import Caveats
 from .one_test.item_run import ItemRun
-from .one_test.trial_run import run_with_change
 from .session_options import disable_side_effects, mute_terminal
 
 #: Seconds for the driver to describe its card.
@@ -45,22 +45,16 @@ class ServingPlugin:
         self,
         channel: Channel,
         device: Device,
-        files: Sequence[str],
-        scratch: str,
-        observer: Any = None,
-        *,
-        processes: int = 1,
+        order: Mapping[str, Any],
+        observer: Any,
     ) -> None:
-        """``observer``: records what tests read; their answers list it.
-
-        ``processes``: how many tests may run at once.
-        """
+        """``order``: as the client has sent it. ``observer``: records what tests read; answers list it."""
         self._channel = channel
         self._device = device
-        self._files = list(files)
-        self._scratch = scratch
+        self._files: list[str] = order["files"]
+        self._scratch: str = order["scratch"]
         self._observer = observer
-        self._most = processes
+        self._most: int = order["processes"]
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
@@ -80,7 +74,7 @@ class ServingPlugin:
         """Turn off output before plugins read the options, and collect the requested files."""
         config = yield
         disable_side_effects(config.option, self._scratch)
-        config.args = list(self._files)
+        config.args = self._files
         return config
 
     @pytest.hookimpl(trylast=True)
@@ -126,12 +120,8 @@ class ServingPlugin:
         }
         self._channel.send({"event": "ready", **ready})
         with suppress(SessionGone):
-            self._serve()
+            ConcurrentRuns(self._channel, self._most, self._answer, self._ended).serve()
         self._leave()
-
-    def _serve(self) -> None:
-        """Answer requests until the other end closes."""
-        ConcurrentRuns(self._channel, self._most, self._answer, self._ended).serve()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
@@ -162,7 +152,7 @@ class ServingPlugin:
     def _card(self) -> dict[str, Any]:
         """The properties of the card; read in a child if that would initialize the driver here."""
         device = self._device
-        if device.wakes_when_asked and not device.is_awake:
+        if device.is_there and not device.is_awake:
             return run_in_child(device.card, _CARD_TIMEOUT)
         card: dict[str, Any] = device.card()
         return card
@@ -172,24 +162,25 @@ class ServingPlugin:
         found = self._items.get(request["key"], [])
         if not found:
             return {"outcome": "error", "reason": self._not_found(request["file"])}
-        if any(not _same_test(item, found[0]) for item in found[1:]):
+        if any(_identity(item) != _identity(found[0]) for item in found[1:]):
             return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
         return self._run(found[-1], request)
 
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
-        def body() -> dict[str, Any]:
-            _take_temporary_folder(item.config, self._scratch, request["number"])
-            current = self._current = ItemRun(item, self._device, request, self._caveats)
-            change = request.get("change")
-            run = current.run if change is None else partial(run_with_change, change, item, current.run)
-            if self._observer is None:
-                return run()
-            self._observer.begin()
-            return {**run(), SEEN: self._observer.seen()}
-
         if self._device.is_awake:  # an initialized driver does not survive a fork
-            return {**body(), "is_last": True}
-        return Child(body, request["timeout"], self._channel)
+            return {**self._body(item, request), "is_last": True}
+        return Child(partial(self._body, item, request), request["timeout"], self._channel)
+
+    def _body(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
+        """Run ``item`` in this process, which runs no other test."""
+        _take_temporary_folder(item.config, self._scratch, request["number"])
+        current = self._current = ItemRun(item, self._device, request, self._caveats)
+        change = request.get("change")
+        run = current.run if change is None else partial(run_with_change, change, item, current.run)
+        if self._observer is None:
+            return run()
+        self._observer.begin()
+        return {**run(), SEEN: self._observer.seen()}
 
     def _ended(self, request: dict[str, Any]) -> None:
         shutil.rmtree(_temporary_folder(self._scratch, request["number"]), ignore_errors=True)
@@ -231,12 +222,6 @@ def _text_of(report: pytest.CollectReport) -> str:
     return str(report.longrepr)
 
 
-def _same_test(item: pytest.Item, other: pytest.Item) -> bool:
-    """Whether the two are the same test, collected twice."""
-    function, parameters = getattr(item, "function", item), getattr(item, "callspec", None)
-    same_function = function is getattr(other, "function", other)
-    return same_function and _ids(parameters) == _ids(getattr(other, "callspec", None))
-
-
-def _ids(parameters: Any) -> str:
-    return getattr(parameters, "id", "")
+def _identity(item: pytest.Item) -> tuple[object, str]:
+    """What items that are one test, collected twice, have in common."""
+    return getattr(item, "function", item), getattr(getattr(item, "callspec", None), "id", "")

@@ -8,8 +8,8 @@ import re
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ...tracking.running_code.source import shown_path, users_source
 from ..time_limit import Overrun
@@ -49,8 +49,7 @@ def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
     return ["\n".join(line for line in text.splitlines() if "File " in line) for text in texts]
 
 
-@dataclass(frozen=True, slots=True)
-class StackPlace:
+class StackPlace(NamedTuple):
     """Where a process was, for messages."""
 
     line: str = ""

@@ -1,4 +1,4 @@
-"""Ranks measured as they are on cards: torchrun's agent, a process and a card each, PyTorch's NCCL groups.
+"""Ranks measured as they are on cards: a process and a card each, PyTorch's NCCL groups.
 
 The stand-in's NCCL moves nothing, so no rank hears what another says: DistributedDataParallel is told not to
 compare its parameters first.

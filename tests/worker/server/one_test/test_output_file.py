@@ -50,13 +50,24 @@ def test_a_large_file_is_cut_and_goes_on_at_its_end():
     print_into(output, b"x" * size_bytes + b"\nlast of many\n")
     output.cut()
 
-    left_bytes = os.fstat(output._file.fileno()).st_size
+    left_bytes = os.fstat(output.file.fileno()).st_size
     print_into(output, b"after the cut\n")
 
     assert left_bytes == 8000
-    assert os.fstat(output._file.fileno()).st_size == 8000 + len(b"after the cut\nand an error\n")
+    assert os.fstat(output.file.fileno()).st_size == 8000 + len(b"after the cut\nand an error\n")
     last = ["last of many", "and an error", "after the cut", "and an error"]
     assert output.last_lines().splitlines()[-4:] == last
+    output.close()
+
+
+def test_what_was_printed_before_the_test_is_not_reported():
+    output = OutputFile()
+    print_into(output, b"the session's\n")
+
+    output.forget()
+    print_into(output, b"the test's\n")
+
+    assert output.last_lines() == "the test's\nand an error"
     output.close()
 
 

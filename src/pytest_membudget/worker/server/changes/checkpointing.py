@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.checkpoint import checkpoint
 
-from .contract import Note
+from . import Note
 
 #: Methods that models of transformers (5.23) and diffusers (0.36) have for it.
 _OWN: tuple[str, ...] = ("gradient_checkpointing_enable", "enable_gradient_checkpointing")

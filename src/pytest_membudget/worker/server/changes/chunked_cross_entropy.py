@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from ....steps import linear_cross_entropy
-from .contract import Note
+from . import Note
 
 #: A linear layer with this many outputs, and this ratio of outputs to inputs, is taken for a language model's
 #: head. Feed-forward layers have a ratio of about 4.
@@ -22,6 +22,8 @@ _LEAST_RATIO = 5
 #: Methods that do not change the loss, and methods that only change the shape.
 _SAME = ("float", "to", "contiguous", "clone", "type")
 _SHAPES = ("view", "reshape", "flatten")
+#: What the logits have as their hidden states have it.
+_OF_HIDDEN = ("device", "dtype", "dim")
 _OPERATORS = ("add", "sub", "mul", "truediv", "radd", "rmul", "neg", "matmul", "eq")
 
 
@@ -52,23 +54,9 @@ class _Logits:
         """The shape of the logits: that of the hidden states, with the vocabulary as the last dimension."""
         return torch.Size([*self._hidden.shape[:-1], self._weight.shape[0]])
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the hidden states."""
-        return self._hidden.device
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the hidden states."""
-        return self._hidden.dtype
-
     def size(self, dim: int | None = None) -> Any:
         """As a tensor's."""
         return self.shape if dim is None else self.shape[dim]
-
-    def dim(self) -> int:
-        """As a tensor's."""
-        return self._hidden.dim()
 
     def compute(self) -> Tensor:
         """The logits as a tensor."""
@@ -77,6 +65,8 @@ class _Logits:
         return self._computed
 
     def __getattr__(self, name: str) -> Any:
+        if name in _OF_HIDDEN:
+            return getattr(self._hidden, name)
         if name in _SAME:
             return lambda *args, **kwargs: self
         if name in _SHAPES:
@@ -86,7 +76,7 @@ class _Logits:
     def __getitem__(self, index: Any) -> Any:
         steps = index if isinstance(index, tuple) else (index,)
         plain = all(isinstance(step, (int, slice)) or step is ... for step in steps)
-        reaches_vocabulary = ... in steps or len(steps) == self.dim()
+        reaches_vocabulary = ... in steps or len(steps) == self._hidden.dim()
         if not plain or (reaches_vocabulary and steps[-1] not in (..., slice(None))):
             return self.compute()[index]
         return _Logits(self._hidden[index], self._weight, self._bias, self._note)
@@ -105,7 +95,7 @@ class _Logits:
     ) -> Tensor | None:
         """The cross entropy by chunks; None if the arguments are not those of plain class indices."""
         is_plain = not any(others.values()) and reduction in ("mean", "sum")
-        if not is_plain or self.dim() != 2 or target.dim() != 1 or target.is_floating_point():
+        if not is_plain or self._hidden.dim() != 2 or target.dim() != 1 or target.is_floating_point():
             return None
         self._note("F.cross_entropy")
         return linear_cross_entropy(

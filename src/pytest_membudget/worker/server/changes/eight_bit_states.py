@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from .contract import Note
+from . import Note
 
 _LIBRARIES = ("bitsandbytes", "torchao")
 _KINDS = ("Adam", "AdamW")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ....advice.changes import BATCH_SIZES
-from .contract import Note
+from . import Note
 
 
 def halve_batch(item: pytest.Item, note: Note) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from .contract import Note
+from . import Note
 
 
 def use_fused(item: pytest.Item, note: Note) -> None:

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ....steps import optimizer_in_backward
-from .contract import Note
+from . import Note
 
 
 def step_in_backward(item: pytest.Item, note: Note) -> None:
@@ -26,7 +26,8 @@ def step_in_backward(item: pytest.Item, note: Note) -> None:
         group = self.param_groups[-1]
         trained = [parameter for parameter in group["params"] if parameter.requires_grad]
         if trained:
-            optimizer_in_backward(trained, functools.partial(steps.of_one, self, group))
+            of_one: Any = functools.partial(_OneParameter, steps, self, group)
+            optimizer_in_backward(trained, of_one)
             note(type(self).__name__)
 
     Optimizer.add_param_group = add_group_and_hooks  # type: ignore[method-assign]
@@ -44,10 +45,6 @@ class _Steps:
         if not self._is_in_backward:
             self._stepped.clear()
 
-    def of_one(self, optimizer: Optimizer, group: dict[str, Any], params: list[Tensor]) -> Any:
-        """An optimizer of ``params``, one parameter of ``group``, as ``optimizer_in_backward`` makes them."""
-        return _OneParameter(self, optimizer, group, params)
-
     def step(self, one: Optimizer, parameter: Tensor) -> None:
         """Step ``parameter`` by ``one``. Raises ``RuntimeError`` where gradients are accumulated."""
         if id(parameter) in self._stepped:
@@ -59,7 +56,7 @@ class _Steps:
 
 
 class _OneParameter:
-    """One parameter's optimizer, with the options and the state of ``optimizer``."""
+    """The optimizer of ``params``, one parameter of ``group``, with the state of ``optimizer``."""
 
     def __init__(
         self, steps: _Steps, optimizer: Optimizer, group: dict[str, Any], params: list[Tensor]

@@ -1,18 +1,29 @@
-"""The changes by name."""
+"""The changes by name, and the run of a test with one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+import pytest
+
+from ....allocator.settings import VARIABLES
+from . import Apply, Note
 from .checkpointing import checkpoint_blocks
 from .chunked_cross_entropy import chunk_cross_entropy
-from .contract import Apply
 from .eight_bit_states import use_eight_bits
-from .expandable_segments import use_expandable_segments
 from .half_batch import halve_batch
 from .optimizer_options import use_fused, use_single_tensor
 from .step_in_backward import step_in_backward
+
+
+def use_expandable_segments(item: pytest.Item, note: Note) -> None:
+    """Name the setting, with which the client has started this process."""
+    for name in VARIABLES:
+        if name in os.environ:
+            note(f"{name}={os.environ[name]}")
+
 
 #: The names are those of ``advice.changes.CHANGES``.
 APPLY: Final[Mapping[str, Apply]] = {
@@ -25,3 +36,21 @@ APPLY: Final[Mapping[str, Apply]] = {
     "single_tensor": use_single_tensor,
     "step_in_backward": step_in_backward,
 }
+
+
+def run_with_change(name: str, item: pytest.Item, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Apply the change ``name`` and return the answer of ``run``.
+
+    ``changed`` in the answer names what was changed. It is empty if the change was not applicable, and if the
+    test failed with it. Changes are not undone: the process must end with the run.
+    """
+    changed: dict[str, None] = {}
+    APPLY[name](item, lambda what: changed.update({what: None}))
+    answer = run()
+    report = {**answer["report"], "holders": [], "timeline": None}
+    is_complete = answer["outcome"] == "traced"
+    return {
+        "outcome": "traced",
+        "report": report,
+        "changed": " and ".join(changed) if is_complete else "",
+    }

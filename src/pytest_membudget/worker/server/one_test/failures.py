@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
@@ -33,15 +34,7 @@ _LENGTH = 1000
 #: The beginning of PyTorch's general advice (c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15).
 _GENERAL_ADVICE = "If reserved but unallocated memory is large"
 #: What torchrun sets (torch/distributed/run.py, 2.15).
-_LAUNCHERS = (
-    "RANK",
-    "LOCAL_RANK",
-    "WORLD_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
+_LAUNCHERS = re.compile("(LOCAL_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_(ADDR|PORT)")
 #: Packages whose frames are not shown to users.
 _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "runpy", "threading", "unittest")
 
@@ -102,7 +95,8 @@ def _remedy(error: BaseException) -> str:
 def _asks_for_a_launcher(error: BaseException) -> bool:
     """Whether a variable of torchrun is missing, in ``os.environ`` or for ``init_process_group``."""
     if isinstance(error, KeyError) and error.args:
-        return error.args[0] in _LAUNCHERS and error.args[0] not in os.environ
+        name = str(error.args[0])
+        return _LAUNCHERS.fullmatch(name) is not None and name not in os.environ
     # torch/distributed/rendezvous.py, _env_rendezvous_handler, 2.11 to 2.15
     return isinstance(error, ValueError) and "environment variable" in str(error) and "expected" in str(error)
 
@@ -153,7 +147,8 @@ def _users_place(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]
 
 
 def _place_of(item: pytest.Item, entry: Any) -> str:
-    return f"{_relative(item, str(entry.path))}:{entry.lineno + 1}"
+    path = str(entry.path).removeprefix(f"{item.config.rootpath}{os.sep}")
+    return f"{path}:{entry.lineno + 1}"
 
 
 def _user_traceback(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> str:
@@ -184,7 +179,3 @@ def _statement(entry: Any) -> str:
     if entry.frame.code.fullsource is None:
         return ""
     return next(iter(str(entry.statement).strip().splitlines()), "")
-
-
-def _relative(item: pytest.Item, path: str) -> str:
-    return path.removeprefix(f"{item.config.rootpath}{os.sep}")

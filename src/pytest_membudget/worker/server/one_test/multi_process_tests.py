@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import unittest
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch.distributed as dist
@@ -18,8 +17,7 @@ _MODULE = "torch.testing._internal.common_distributed"
 _SPAWNING: Any = sys.modules["torch.multiprocessing.spawn"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """The rank that this process is, among as many as the test has."""
 
     rank: int
