@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, cast
 
 from ..components import COMPONENTS, METRICS
-from ..encoding.checks import Count, Lines, Of, Word
+from ..encoding.checks import Count, Lines, Word, of
 from ..encoding.json_object import JsonObject
 from ..hardware.gpus import find_gpu
 from ..names import MARKER
@@ -118,7 +118,7 @@ class Budget(JsonObject):
     max_growth: str | None = described(
         GROWTH, "What the test may grow by since the base of a comparison.", None
     )
-    ranks: Annotated[object, Of(_RANK_NUMBERS)] = described(
+    ranks: Annotated[object, of(_RANK_NUMBERS)] = described(
         parsed("`all`, `first`, `last`, a number or a list of numbers", _ranks),
         "The ranks that the budget is for.",
         "all",

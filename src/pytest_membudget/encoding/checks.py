@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from ..errors import UsageMistake
 from ..user_input.kinds import FLAG, Value, choice, number, whole
 
+#: The value of a key that is not there.
+MISSING: Final = object()
+#: Returns a value that fits. Raises ``Misfit``.
+Check = Callable[[Any], Any]
 #: The largest size in bytes: what PyTorch's ``int64_t`` holds.
 _MOST_BYTES: Final = 2**63 - 1
 #: Characters of a value that an error message shows.
@@ -32,58 +36,53 @@ class Misfit(UsageMistake):
         return Misfit(self._wanted, self._value, f"{step}{self._path}")
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+def text(longest: int = 10_000, *, has_lines: bool = False) -> Check:
     """A text; its control characters are escaped."""
 
-    longest: int = 10_000
-    has_lines: bool = False
-
-    def __call__(self, value: object) -> str:
-        """The text with control characters escaped."""
+    def check(value: object) -> str:
         if not isinstance(value, str):
             raise Misfit("must be a text", value)
-        if len(value) > self.longest:
-            raise Misfit(f"must be a text of at most {self.longest:,} characters", value)
-        return visible(value, lines=self.has_lines)
+        if len(value) > longest:
+            raise Misfit(f"must be a text of at most {longest:,} characters", value)
+        return visible(value, lines=has_lines)
+
+    return check
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Of:
+def of(kind: Value) -> Check:
     """A value of a kind of ``user_input``."""
 
-    kind: Value
-
-    def __call__(self, value: object) -> Any:
-        """The value."""
-        if not self.kind.takes(value):
-            raise Misfit(f"must be {self.kind.wanted}", value)
+    def check(value: object) -> object:
+        if not kind.takes(value):
+            raise Misfit(f"must be {kind.wanted}", value)
         return value
 
+    return check
 
-def one_of(values: tuple[str, ...]) -> Of:
+
+def one_of(values: tuple[str, ...]) -> Check:
     """One of a few words."""
-    return Of(choice(values))
+    return of(choice(values))
 
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", value) is not None
 
 
-read_word: Final = Of(Value("word", _is_word, {}, "a word of small letters, as in optimizer_states"))
+read_word: Final = of(Value("word", _is_word, {}, "a word of small letters, as in optimizer_states"))
 Word = Annotated[str, read_word]
-Lines = Annotated[str, Text(200_000, has_lines=True)]
-Difference = Annotated[int, Of(whole(-_MOST_BYTES, most=_MOST_BYTES))]
-Count = Annotated[int, Of(whole(1, most=10**9))]
+Lines = Annotated[str, text(200_000, has_lines=True)]
+Difference = Annotated[int, of(whole(-_MOST_BYTES, most=_MOST_BYTES))]
+Count = Annotated[int, of(whole(1, most=10**9))]
 """At least one."""
-LineNumber = Annotated[int, Of(whole(0, most=10**9))]
+LineNumber = Annotated[int, of(whole(0, most=10**9))]
 
 #: The checks of fields without an annotation.
 PLAIN: Final = {
-    int: Of(whole(0, most=_MOST_BYTES)),
-    float: Of(number(1, is_included=True, below=1e15)),
-    bool: Of(FLAG),
-    str: Text(),
+    int: of(whole(0, most=_MOST_BYTES)),
+    float: of(number(1, is_included=True, below=1e15)),
+    bool: of(FLAG),
+    str: text(),
 }
 
 
@@ -122,14 +121,9 @@ def _written(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-class Missing:
-    """The value of a key that is not there."""
-
-    def __repr__(self) -> str:
-        return "missing"
-
-
 def _shown(value: object) -> str:
+    if value is MISSING:
+        return "missing"
     if isinstance(value, dict):
         return f"an object of {len(value):,} keys"
     if isinstance(value, (list, tuple)):

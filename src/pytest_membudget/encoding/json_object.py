@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from .checks import PLAIN, Misfit, Missing, scalar, step_to
+from .checks import MISSING, PLAIN, Check, Misfit, scalar, step_to
 
 T = TypeVar("T", bound="JsonObject")
-#: Reads a JSON value. Raises ``Misfit``.
-Read = Callable[[Any], Any]
 
 #: Most elements of a list, where its annotation names no other number, and most keys of a mapping.
 _MOST = 100_000
@@ -53,7 +52,7 @@ class JsonObject:
             if name in data:
                 found[name] = _inside(name, read, data[name])
             elif is_required:
-                raise Misfit("must be there", Missing(), step_to(name))
+                raise Misfit("must be there", MISSING, step_to(name))
         return cls(**found)
 
 
@@ -66,19 +65,19 @@ def _plain(value: Any) -> Any:
 
 
 @functools.cache
-def _keys(cls: Any, checked: bool) -> dict[str, tuple[Read, bool]]:
+def _keys(cls: Any, checked: bool) -> dict[str, tuple[Check, bool]]:
     """For each key how its value is read, and whether it has to be there."""
     hints = get_type_hints(cls, include_extras=True)
     return {
         field.name: (
             _reader(hints[field.name], checked),
-            field.name in cls.required or (field.default is MISSING and field.default_factory is MISSING),
+            field.name in cls.required or field.default is field.default_factory is dataclasses.MISSING,
         )
         for field in fields(cls)
     }
 
 
-def _reader(hint: Any, checked: bool, note: Any = None) -> Read:
+def _reader(hint: Any, checked: bool, note: Any = None) -> Check:
     """How values of ``hint`` are read; ``note``: its annotation."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -96,10 +95,10 @@ def _reader(hint: Any, checked: bool, note: Any = None) -> Read:
         return functools.partial(hint.from_json, checked=checked)
     if not checked:
         return _as_it_is
-    return cast(Read, note or PLAIN.get(hint, scalar))
+    return cast(Check, note or PLAIN.get(hint, scalar))
 
 
-def _list_reader(inner: Read, most: int) -> Read:
+def _list_reader(inner: Check, most: int) -> Check:
     def read(data: Any) -> tuple[Any, ...]:
         if not isinstance(data, (list, tuple)) or len(data) > most:
             raise Misfit(f"must be a list of at most {most:,}", data)
@@ -108,7 +107,7 @@ def _list_reader(inner: Read, most: int) -> Read:
     return read
 
 
-def _row_reader(inners: Sequence[Read], wanted: str) -> Read:
+def _row_reader(inners: Sequence[Check], wanted: str) -> Check:
     def read(data: Any) -> tuple[Any, ...]:
         if not isinstance(data, (list, tuple)) or len(data) != len(inners):
             raise Misfit(f"must be {wanted}", data)
@@ -117,7 +116,7 @@ def _row_reader(inners: Sequence[Read], wanted: str) -> Read:
     return read
 
 
-def _mapping_reader(read_key: Read, inner: Read) -> Read:
+def _mapping_reader(read_key: Check, inner: Check) -> Check:
     def read(data: Any) -> dict[str, Any]:
         if not isinstance(data, dict) or len(data) > _MOST_KEYS:
             raise Misfit(f"must be an object of at most {_MOST_KEYS:,} keys", data)
@@ -126,14 +125,14 @@ def _mapping_reader(read_key: Read, inner: Read) -> Read:
     return read
 
 
-def _key(read: Read, key: str) -> Any:
+def _key(read: Check, key: str) -> Any:
     try:
         return read(key)
     except Misfit as error:
         raise error.inside(" (a key)") from None
 
 
-def _inside(key: str | int, read: Read, data: Any) -> Any:
+def _inside(key: str | int, read: Check, data: Any) -> Any:
     try:
         return read(data)
     except Misfit as error:

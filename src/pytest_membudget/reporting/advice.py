@@ -19,24 +19,14 @@ def title_of(advice: Advice) -> str:
     return f"What reduces it from {gib_text(advice.figure_bytes)} (each change was run)"
 
 
-def saved_text(trial: Trial, advice: Advice) -> str:
-    """What ``trial`` saves, with a minus sign."""
-    return signed_size(trial.bytes - advice.figure_bytes)
-
-
 def trial_text(trial: Trial, advice: Advice, code: Code) -> str:
     """One trial in a line; ``code`` formats text from the user's code."""
-    figures = f"{gib_text(trial.bytes)} ({saved_text(trial, advice)})"
+    figures = f"{gib_text(trial.bytes)} ({signed_size(trial.bytes - advice.figure_bytes)})"
     return f"{code(trial.write)}: {figures}{_enough(trial, advice)}"
 
 
 def _enough(trial: Trial, advice: Advice) -> str:
     return ", within" if trial.bytes <= advice.limit_bytes else ""
-
-
-def untried_text(advice: Advice) -> str:
-    """The changes that were not tried; empty if all were."""
-    return f"Not tried, the time limit was reached: {', '.join(advice.untried)}" if advice.untried else ""
 
 
 def advice_lines(advice: Advice | None, width: int) -> list[str]:
@@ -45,10 +35,12 @@ def advice_lines(advice: Advice | None, width: int) -> list[str]:
         return []
     lines = folded((_line(trial, advice) for trial in advice.trials), width, _COLUMN)
     uses_steps = any("steps." in trial.write for trial in advice.trials)
-    notes = (_STEPS if uses_steps else "", untried_text(advice))
-    return ["", f"{title_of(advice)}:", *lines, *(f"  {note}" for note in notes if note)]
+    notes = [f"  {_STEPS}"] if uses_steps else []
+    if advice.untried:
+        notes.append(f"  Not tried, the time limit was reached: {', '.join(advice.untried)}")
+    return ["", f"{title_of(advice)}:", *lines, *notes]
 
 
 def _line(trial: Trial, advice: Advice) -> str:
-    saved = saved_text(trial, advice)
+    saved = signed_size(trial.bytes - advice.figure_bytes)
     return f"  {gib_text(trial.bytes):>12}  {saved:>10}  {trial.write}{_enough(trial, advice)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from ..budgets.verdict import OVER, UNSET, WITHIN
 from ..results.comparison import (
@@ -26,8 +27,9 @@ from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
 from .document.document import Document
-from .marks import SMALL
 
+#: The question at a test that takes under 1% of its budget.
+SMALL: Final = "is it what you train?"
 FAILURE, WARNING, NOTICE, FINE = "failure", "warning", "notice", "fine"
 #: The worst first.
 LEVELS = (FAILURE, WARNING, NOTICE, FINE)
@@ -253,3 +255,21 @@ def place_in(location: str | None) -> tuple[str, int] | None:
     if file.startswith("/") or "\\" in file or ".." in parts or ":" in parts[0]:
         return None
     return file, int(line)
+
+
+def legend(results: Iterable[TestResult]) -> Iterator[str]:
+    """The line below a table that explains its asterisks; empty if there are none."""
+    marked = [result for result in results if result.mark]
+    if not marked:
+        return
+    unchecked = sum(bool(result.unchecked_caveats) for result in marked)
+    failing = f"--membudget-strict fails {unchecked or 'none'} of these {len(marked)}"
+    yield f"* data assumed or memory not modelled; {failing}"
+
+
+def small_line(results: Iterable[TestResult]) -> Iterator[str]:
+    """The line on tests that take under 1% of their budgets; empty if there are none."""
+    small = [result.nodeid for result in results if result.is_small]
+    if small:
+        more = f" and {len(small) - 1} more" if len(small) > 1 else ""
+        yield f"under 1% of the budget, {SMALL}: {small[0]}{more}"

@@ -13,8 +13,17 @@ from ..advice import title_of, trial_text
 from ..causes import Cause, cause_text, signed_growth
 from ..document.document import Document
 from ..links import NO_LINKS, Links
-from ..marks import legend
-from ..status import FAILURE, ReportedTest, causes, counted, explained, headline, reported_tests, to_do
+from ..status import (
+    FAILURE,
+    ReportedTest,
+    causes,
+    counted,
+    explained,
+    headline,
+    legend,
+    reported_tests,
+    to_do,
+)
 from .escaping import html_code, markdown_block, markdown_code
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.

@@ -18,8 +18,7 @@ from ..advice import title_of, trial_text
 from ..causes import size_text
 from ..document.document import Document
 from ..links import NO_LINKS, Links
-from ..marks import legend
-from ..status import ReportedTest, causes, explained, headline, place_in, reported_tests, to_do
+from ..status import ReportedTest, causes, explained, headline, legend, place_in, reported_tests, to_do
 from .escaping import script_json
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"

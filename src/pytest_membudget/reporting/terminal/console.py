@@ -10,7 +10,7 @@ from ...results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, gr
 from ...results.lock import SHRUNK as LOCK_SHRUNK
 from ...results.test_result import TestResult
 from ..causes import change_lines
-from ..marks import legend, small_line
+from ..status import legend, small_line
 from .fitting import folded
 from .table import Paint, table_lines
 
