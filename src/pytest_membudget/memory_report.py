@@ -133,6 +133,11 @@ class MemoryReport(JsonObject):
         return int(getattr(self.peak, f"{self.metric}_bytes"))
 
     @property
+    def largest_component(self) -> tuple[str, int]:
+        """The component that holds most at the peak, and its bytes."""
+        return max(self.components.items(), key=lambda entry: entry[1], default=("", 0))
+
+    @property
     def bound_bytes(self) -> int:
         """An upper bound of memory that is not modelled and has a bound, in the budget's metric.
 

@@ -162,11 +162,11 @@ class Budget(JsonObject):
         return tuple(sorted(set(cast(Iterable[int], self.ranks))))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types only: the ranks as a list, and no scenario, which reports do not have."""
+        """Plain JSON types only, in the order of report.json, which has no scenario; the ranks as a list."""
         named = self.named_ranks
-        written: dict[str, Any] = JsonObject.to_json(self)
-        del written["scenario"]
-        return {**written, "ranks": list(named) if named is not None else None}
+        written = {**JsonObject.to_json(self), "ranks": list(named) if named is not None else None}
+        names = ["gib", "gpus", "ranks", "gpu", "metric", "host_gib", "components", "max_growth", "reason"]
+        return {name: written[name] for name in names}
 
 
 ARGUMENTS: Final[Table] = table_of(Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"})

@@ -48,13 +48,8 @@ def cause_text(cause: Cause, code: Code, line: Code | None = None) -> str:
 
     ``code`` escapes text that came from code; ``line`` does so for ``file:line``, if that becomes a link.
     """
-    return f"{size_text(cause)} {described(cause, code, line)}"
-
-
-def described(cause: Cause, code: Code, line: Code | None = None) -> str:
-    """The description of ``cause``, without its size."""
     place, operator = _place(cause, code, line or code), _operator(cause, code)
-    return f"{_subject(cause, code)}{place and f' {place}'}{operator and f' {operator}'}"
+    return " ".join(filter(None, (size_text(cause), _subject(cause, code), place, operator)))
 
 
 def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:

@@ -201,7 +201,7 @@ def _verdict(one: ReportedTest) -> str:
 def _largest(figure: MemoryReport | None) -> str:
     if figure is None or not figure.components:
         return "-"
-    name, size = max(figure.components.items(), key=lambda entry: entry[1])
+    name, size = figure.largest_component
     return f"{name} {gib_text(size)}"
 
 

@@ -14,6 +14,12 @@ from .escaping import metric_label
 
 #: The longest name of a benchmark and of a measure (bencher.dev/docs/reference/bencher-metric-format).
 _LONGEST_NAME = 1024
+#: The metrics of OpenMetrics, and what they are.
+_FAMILIES = {
+    "membudget_peak_bytes": "what the test takes",
+    "membudget_budget_bytes": "what it may take",
+    "membudget_component_bytes": "what of the peak is what",
+}
 
 
 def smaller_is_better(document: Document) -> str:
@@ -41,32 +47,25 @@ def bencher(document: Document) -> str:
 
 def open_metrics(document: Document) -> str:
     """OpenMetrics text: peak, budget and components of each test, bytes, in the order of the report."""
-    peaks, limits, parts = [], [], []
+    samples: dict[str, list[str]] = {name: [] for name in _FAMILIES}
     for row in document.tests:
         test = f'test="{metric_label(row.nodeid)}"'
         if row.figure is not None:
-            of_metric = f'{test},metric="{row.figure.metric}",kind="{row.figure.kind}"'
-            peaks.append(f"membudget_peak_bytes{{{of_metric}}} {row.figure.peak_bytes}")
-            parts += [
-                f'membudget_component_bytes{{{test},component="{name}"}} {size}'
+            labels = f'{test},metric="{row.figure.metric}",kind="{row.figure.kind}"'
+            samples["membudget_peak_bytes"].append(f"{{{labels}}} {row.figure.peak_bytes}")
+            samples["membudget_component_bytes"] += [
+                f'{{{test},component="{name}"}} {size}'
                 for name, size in row.figure.components.items()
                 if size
             ]
         if row.limit_bytes is not None:
-            limits.append(f"membudget_budget_bytes{{{test}}} {row.limit_bytes}")
-    lines = [
-        *_family("peak", "what the test takes", peaks),
-        *_family("budget", "what it may take", limits),
-        *_family("component", "what of the peak is what", parts),
-    ]
+            samples["membudget_budget_bytes"].append(f"{{{test}}} {row.limit_bytes}")
+    lines: list[str] = []
+    for name, about in _FAMILIES.items():
+        if samples[name]:
+            lines += [f"# TYPE {name} gauge", f"# UNIT {name} bytes", f"# HELP {name} GPU memory: {about}"]
+            lines += [f"{name}{sample}" for sample in samples[name]]
     return "".join(f"{line}\n" for line in [*lines, "# EOF"])
-
-
-def _family(name: str, about: str, samples: list[str]) -> list[str]:
-    if not samples:
-        return []
-    full = f"membudget_{name}_bytes"
-    return [f"# TYPE {full} gauge", f"# UNIT {full} bytes", f"# HELP {full} GPU memory: {about}", *samples]
 
 
 def _figures(document: Document) -> Iterator[tuple[TestResult, MemoryReport]]:

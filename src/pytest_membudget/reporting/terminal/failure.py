@@ -68,7 +68,11 @@ def _figures(row: TestResult, width: int) -> list[str]:
         lines += _holders(measurement or estimate, width)
     elif estimate.peak_bytes or estimate.host is not None:
         lines = ["", *_components(estimate, row.gpus, shows_host=_is_about_host(row))]
-        lines += [*_all_ranks(row.own_estimates, row.gpus), *_machine(row), *_holders(estimate, width)]
+        lines += _all_ranks(row.own_estimates, row.gpus)
+        if row.host_bytes is not None and row.gpus > 1:
+            held = gib_text(row.host_bytes)
+            lines += ["", f"Host memory of the machine that holds most of it, all its ranks: {held}"]
+        lines += _holders(estimate, width)
         if estimate.host is not None and _is_about_host(row):
             lines += _holders(estimate.host, width, "In host memory:")
     else:
@@ -139,15 +143,6 @@ def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
     if rest:
         lines.append(f"  and {len(rest)} more, {gib_text(rest[0].peak_bytes)} and less")
     return lines
-
-
-def _machine(row: TestResult) -> list[str]:
-    if row.host_bytes is None or row.gpus == 1:
-        return []
-    return [
-        "",
-        f"Host memory of the machine that holds most of it, all its ranks: {gib_text(row.host_bytes)}",
-    ]
 
 
 def _holders(estimate: MemoryReport, width: int, title: str = "What holds it:") -> list[str]:

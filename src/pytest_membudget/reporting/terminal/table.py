@@ -181,7 +181,7 @@ def _host(row: TestResult) -> str:
 
 
 def _largest(estimate: MemoryReport) -> str:
-    name, size = max(estimate.components.items(), key=lambda entry: entry[1])
+    name, size = estimate.largest_component
     return f"{name} {_gib(size)}"
 
 
