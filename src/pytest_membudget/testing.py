@@ -32,8 +32,7 @@ from .budgets.marked_test import MarkedTest
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
 from .errors import UsageMistake
-from .estimates.estimate import Estimate, without_figure
-from .estimates.estimator import Estimator, NotEstimated
+from .estimates import Estimate, Estimator, NotEstimated, without_figure
 from .memory_report import MemoryReport, PeakBytes
 from .units import bytes_of_gib
 from .worker.client.answers import read_answer

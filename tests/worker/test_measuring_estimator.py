@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.verdict import ERROR, WITHIN, Verdict
-from pytest_membudget.estimates.estimator import NotEstimated
+from pytest_membudget.estimates import NotEstimated
 from pytest_membudget.worker.client import measuring
 from pytest_membudget.worker.client.measuring import MeasuringEstimator
 from pytest_membudget.worker.client.order import Order

@@ -15,8 +15,7 @@ from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
 from ..devices.choice import choose_device
-from ..estimates.estimate import Estimate
-from ..estimates.estimator import Estimator
+from ..estimates import Estimate, Estimator
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
 from ..names import OFF

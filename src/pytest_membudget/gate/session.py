@@ -15,8 +15,7 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, NO_MEMORY, NOTHING_ALLOCATED, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
-from ..estimates.estimate import Estimate, without_figure
-from ..estimates.estimator import NotEstimated
+from ..estimates import Estimate, NotEstimated, without_figure
 from ..lock.locking import Locking
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded

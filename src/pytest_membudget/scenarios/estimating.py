@@ -15,8 +15,7 @@ from ..budgets.budget import Budget
 from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, OVER, Verdict, judge
 from ..errors import MembudgetError, UsageMistake
-from ..estimates.estimate import Estimate, without_figure
-from ..estimates.estimator import Estimator
+from ..estimates import Estimate, Estimator, without_figure
 from ..formulas.estimate import estimate
 from ..formulas.figures import report_of
 from ..formulas.job import Job

@@ -11,7 +11,7 @@ from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import name_of_rank
 from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
-from ...estimates.estimate import Estimate
+from ...estimates import Estimate
 from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
 from ...memory_report import MemoryReport
 

@@ -13,8 +13,7 @@ from ...budgets.verdict import ERROR, Verdict
 from ...devices.cuda_presence import why_no_cuda
 from ...devices.gpu_lock import lock_gpus, visible_names
 from ...errors import UsageMistake, WorkerFailure
-from ...estimates.estimate import Estimate, without_figure
-from ...estimates.estimator import Estimator, NotEstimated
+from ...estimates import Estimate, Estimator, NotEstimated, without_figure
 from ...hardware.gpus import find_gpu
 from ..ranks.launch_ranks import measure_ranks
 from .answers import Answer, read_answer, request_for

@@ -17,8 +17,7 @@ from ...budgets.verdict import OUT_OF_MEMORY
 from ...cache.estimates import EstimateCache
 from ...devices.choice import DeviceChoice
 from ...errors import WorkerFailure
-from ...estimates.estimate import Estimate, without_figure
-from ...estimates.estimator import Estimator
+from ...estimates import Estimate, Estimator, without_figure
 from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport

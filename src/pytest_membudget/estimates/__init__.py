@@ -1,1 +1,0 @@
-"""``Estimate``, and ``Estimator``: the contract of all ways to make one."""
