@@ -97,13 +97,8 @@ FORMULA: Final = CaveatKind(
 OTHER_MISSING: Final = CaveatKind("other-missing", UNCHECKED, is_missing=True)
 
 KINDS: Final[Mapping[str, CaveatKind]] = {
-    kind.name: kind
-    for kind in (
-        READ, SIZE_READ, WORST_CASE, GIVEN, DRAWN, FREE_MEMORY, OUT_OF_MEMORY, OTHER_RANKS, LEAST, HOW,
-        OPERATOR, LIBRARY, OTHER_PATH, HOST_PATH, PROCESS, TOOL, SKIPPED_PART, OTHER_CARD, NCCL, FORMULA,
-        OTHER_MISSING,
-    )
-}  # fmt: skip
+    kind.name: kind for kind in [*vars().values()] if isinstance(kind, CaveatKind)
+}
 
 
 @dataclass(frozen=True, slots=True)

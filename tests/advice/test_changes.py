@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget.advice.changes import CHANGES, worth_trying
-from pytest_membudget.advice.excess import Excess
+from pytest_membudget.advice.trial import Excess
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.worker.server.changes.table import APPLY
 

@@ -18,8 +18,7 @@ from ..components import (
     WORKSPACES,
 )
 from ..memory_report import MemoryReport
-from .excess import Excess
-from .trial import is_worth_it
+from .trial import Excess, is_worth_it
 
 #: What the allocator adds to requests: it changes with them.
 _AROUND: Final = frozenset({ROUNDING, CACHED})

@@ -93,10 +93,8 @@ def scalar(value: object) -> object:
     return visible(value) if isinstance(value, str) else value
 
 
-def step_to(key: str | int) -> str:
-    """The step to an element of a list or to a key; keys that are no identifiers are quoted."""
-    if isinstance(key, int):
-        return f"[{key}]"
+def step_to(key: str) -> str:
+    """The step to a key; one that is no identifier is quoted."""
     shown = _shortened(visible(key))
     return f".{shown}" if re.fullmatch(r"\w+", shown) else f'["{shown}"]'
 

@@ -50,9 +50,9 @@ class JsonObject:
         found = {}
         for name, (read, is_required) in _keys(cls, checked).items():  # type: ignore[arg-type]
             if name in data:
-                found[name] = _inside(name, read, data[name])
+                found[name] = _inside(f".{name}", read, data[name])
             elif is_required:
-                raise Misfit("must be there", MISSING, step_to(name))
+                raise Misfit("must be there", MISSING, f".{name}")
         return cls(**found)
 
 
@@ -120,23 +120,20 @@ def _mapping_reader(read_key: Check, inner: Check) -> Check:
     def read(data: Any) -> dict[str, Any]:
         if not isinstance(data, dict) or len(data) > _MOST_KEYS:
             raise Misfit(f"must be an object of at most {_MOST_KEYS:,} keys", data)
-        return {_key(read_key, key): _inside(key, inner, part) for key, part in data.items()}
+        return {
+            _inside(" (a key)", read_key, key): _inside(step_to(key), inner, part)
+            for key, part in data.items()
+        }
 
     return read
 
 
-def _key(read: Check, key: str) -> Any:
-    try:
-        return read(key)
-    except Misfit as error:
-        raise error.inside(" (a key)") from None
-
-
-def _inside(key: str | int, read: Check, data: Any) -> Any:
+def _inside(step: str | int, read: Check, data: Any) -> Any:
+    """What ``read`` makes of ``data``; ``step`` leads there."""
     try:
         return read(data)
     except Misfit as error:
-        raise error.inside(step_to(key)) from None
+        raise error.inside(f"[{step}]" if isinstance(step, int) else step) from None
 
 
 def _as_it_is(data: Any) -> Any:

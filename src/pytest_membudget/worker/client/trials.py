@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...advice.changes import Change, worth_trying
-from ...advice.excess import Excess, excess_of
-from ...advice.trial import Advice, Trial, savings_first
+from ...advice.trial import Advice, Excess, Trial, excess_of, savings_first
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
