@@ -79,28 +79,24 @@ def custom_gpus(pyproject: Path) -> str:
 def _tables(pyproject: Path, mistakes: Mistakes) -> Iterator[tuple[Node, str]]:
     """The tables of cards, none of them empty, with the prefix of a card's name in messages."""
     settings = settings_table(pyproject).value
+    found = [(settings["gpus"], "gpus", "gpus.")] if "gpus" in settings else []
     if "gpus_file" in settings:
         written = SETTINGS.by_name["gpus_file"].kind.read(settings["gpus_file"], "gpus_file", mistakes)
         if written is not UNREADABLE:
-            yield from _checked(_from_file(pyproject.parent / written, written), written, "", mistakes)
-    if "gpus" in settings:
-        yield from _checked(settings["gpus"], "gpus", "gpus.", mistakes)
+            found.insert(0, (_from_file(pyproject.parent / written, written), written, ""))
+    for node, name, prefix in found:
+        if isinstance(node.value, dict) and node.value:
+            yield node, prefix
+        else:
+            mistakes.refuse(node, name, "write a table of cards by their names")
 
 
 def _from_file(path: Path, shown: str) -> Node:
     node = read_yaml(path, shown)
     if node is None:
         raise UsageMistake(f"{shown}: the file is empty; write cards: {{MY-CARD: {{total_bytes: ...}}}}")
-    if isinstance(node.value, dict) and set(node.value) == {"cards"}:  # as in our gpus.yaml
-        node = node.value["cards"]
-    return node
-
-
-def _checked(node: Node, name: str, prefix: str, mistakes: Mistakes) -> Iterator[tuple[Node, str]]:
-    if isinstance(node.value, dict) and node.value:
-        yield node, prefix
-    else:
-        mistakes.refuse(node, name, "write a table of cards by their names")
+    # as in our gpus.yaml
+    return node.value["cards"] if isinstance(node.value, dict) and set(node.value) == {"cards"} else node
 
 
 def _entry(values: Mapping[str, Any], node: Node) -> Mapping[str, Any]:

@@ -107,26 +107,24 @@ def analytic_reports(
     computed or is for another number of GPUs.
     """
     assert budget.scenario is not None
+    place = f"mem_budget(scenario={budget.scenario!r})"
     written, _, name = budget.scenario.partition("::")
     path = test_file.parent / written
     try:
         changed = path.stat().st_mtime_ns
     except OSError as error:
-        raise UsageMistake(
-            f"mem_budget(scenario={budget.scenario!r}): {path} cannot be read ({error.strerror}); "
-            f"write the file's path from {test_file.parent}"
-        ) from None
+        what = f"cannot be read ({error.strerror}); write the file's path from {test_file.parent}"
+        raise UsageMistake(f"{place}: {path} {what}") from None
     points = _points(path, written, changed)
     if name not in points:
         near = nearest(name, tuple(points))
         hint = f"did you mean {near}?" if near else f"it has {', '.join(list(points)[:20])}"
-        raise UsageMistake(f"mem_budget(scenario={budget.scenario!r}): {written} has no {name}; {hint}")
+        raise UsageMistake(f"{place}: {written} has no {name}; {hint}")
     scenario = read_scenario(points[name], path.parent, defaults)
-    if scenario.budget.gpus != budget.gpus:
-        raise UsageMistake(
-            f"mem_budget(scenario={budget.scenario!r}) is for {scenario.budget.gpus} GPUs and the test for "
-            f"{budget.gpus}; write gpus={scenario.budget.gpus}, or a scenario of as many"
-        )
+    gpus = scenario.budget.gpus
+    if gpus != budget.gpus:
+        remedy = f"write gpus={gpus}, or a scenario of as many"
+        raise UsageMistake(f"{place} is for {gpus} GPUs and the test for {budget.gpus}; {remedy}")
     return _reports(scenario.job, budget.metric)
 
 

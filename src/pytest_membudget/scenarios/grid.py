@@ -20,7 +20,7 @@ _Axes = Mapping[tuple[str, ...], Sequence[tuple[Node, ...]]]
 
 
 def points_of(entry: Entry) -> list[Entry]:
-    """The entries, without a grid, that ``entry`` stands for; a grid with mistakes is one entry with them."""
+    """One entry without a grid for each point; a grid with mistakes is a single entry with them."""
     whole = replace(entry, fields={name: node for name, node in entry.fields.items() if name != GRID.name})
     grid = entry.fields.get(GRID.name)
     if grid is None or entry.mistakes:

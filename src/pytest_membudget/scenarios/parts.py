@@ -86,15 +86,16 @@ _MODEL_SOURCES: Final = (
         "vocab: 128256}`.",
     ),
 )
-_SOURCES: Final = tuple(source.name for source in _MODEL_SOURCES)
-_TEACHER_TYPE: Final = Field(
-    "type", choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type"
-)
 
 MODEL: Final = Table(
-    _MODEL_SOURCES, "config", _SOURCES, is_whole=True, also_called={"config": "config_json path hf"}
+    _MODEL_SOURCES,
+    main="config",
+    one_of=tuple(source.name for source in _MODEL_SOURCES),
+    is_whole=True,
+    also_called={"config": "config_json path hf"},
 )
-TEACHER: Final = replace(MODEL, fields=(*_MODEL_SOURCES, _TEACHER_TYPE))
+_OF_TEACHER: Final = Field("type", choice(NUMBER_TYPES), "Number type of its parameters.", "the compute type")
+TEACHER: Final = replace(MODEL, fields=(*_MODEL_SOURCES, _OF_TEACHER))
 
 _adapter = FieldsOf(Adapter)
 METHOD: Final = Table(

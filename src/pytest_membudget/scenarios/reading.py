@@ -15,9 +15,7 @@ from .parts import GRID
 from .schema import BUDGET, NOT_IN_DEFAULTS, SCENARIO
 from .scripts.fields import SCRIPT
 
-_DEFAULTS, _BUDGETS = "defaults", "budgets"
-_KEYS = (_DEFAULTS, _BUDGETS)
-_SCRIPT = "script"
+_KEYS = ("defaults", "budgets")
 _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {config: llama3-8b.json}}]"
 
 
@@ -65,12 +63,12 @@ def read_entries(path: Path, shown: str) -> list[Entry]:
     for key, node in written.items():
         if key not in _KEYS:
             raise UsageMistake(f"{node.place}: {_unknown(key)}")
-    budgets = written.get(_BUDGETS)
+    budgets = written.get("budgets")
     if budgets is None:
         raise UsageMistake(f"{shown}: there are no budgets in it; {_EXAMPLE}")
     if not isinstance(budgets.value, list) or not budgets.value:
         raise UsageMistake(f"{budgets.place}: budgets: {budgets.text}: {_EXAMPLE}")
-    return _entries(budgets.value, _defaults(written.get(_DEFAULTS)))
+    return _entries(budgets.value, _defaults(written.get("defaults")))
 
 
 def _unknown(key: str) -> str:
@@ -131,7 +129,7 @@ def _entry(number: int, node: Node, defaults: Mapping[str, Node]) -> Entry:
 def _is_script(fields: Mapping[str, Node]) -> bool:
     grid = fields[GRID.name].value if GRID.name in fields else None
     varied = [path.strip() for key in grid for path in key.split(",")] if isinstance(grid, dict) else []
-    return _SCRIPT in (*fields, *varied)
+    return "script" in (*fields, *varied)
 
 
 def merged(table: Table, below: Mapping[str, Node], above: Mapping[str, Node]) -> dict[str, Node]:

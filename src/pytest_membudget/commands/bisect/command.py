@@ -17,14 +17,13 @@ from ..terminal import Subcommands, print_lines
 from .points import (
     BAD,
     GOOD,
+    SKIP,
     Figures,
     Found,
     Points,
     figure_lines,
     figures_in,
     first_bad,
-    grown,
-    state,
     step_lines,
 )
 
@@ -94,11 +93,11 @@ class Bisection:
         print_lines([f"{last} {what}s after the good one, about {tries} to try between the ends"])
         good, bad = self._tried(0, GOOD), self._tried(last, BAD)
         both = [test for test in bad.compared if test in good.compared]
-        self._tests = grown(bad, good, self._tolerance, both)
+        self._tests = self._grown(bad, good, both)
         if not self._tests:
             print_lines([f"nothing to find: no test takes more at {names[last]}"])
             return _NOT_FOUND
-        found = first_bad(last + 1, self._state)
+        found = first_bad(last + 1, lambda number: self._state(self._tried(number)))
         print_lines(self._conclusion(found))
         return 0 if found.is_one_step else _NOT_FOUND
 
@@ -115,13 +114,21 @@ class Bisection:
         self._figures[number] = found
         tests, good = self._tests or [*found.compared, *found.missing], self._figures[0]
         lines = [f"      {line}" for line in figure_lines(found, good, tests)]
-        print_lines([f"{known or state(found, good, self._tolerance, tests):<5} {name}", *lines])
+        print_lines([f"{known or self._state(found):<5} {name}", *lines])
         if known and not found.compared:
             raise UsageMistake(f"{name}: no test has a figure there, see above")
         return found
 
-    def _state(self, number: int) -> str:
-        return state(self._tried(number), self._figures[0], self._tolerance, self._tests)
+    def _state(self, figures: Figures) -> str:
+        """``bad`` if a test has grown, ``skip`` if one has no figure, else ``good``."""
+        if self._grown(figures, self._figures[0], self._tests):
+            return BAD
+        return SKIP if any(test not in figures.compared for test in self._tests) else GOOD
+
+    def _grown(self, figures: Figures, before: Figures, tests: Collection[str]) -> list[str]:
+        known = (test for test in tests if test in figures.compared)
+        sizes = ((test, before.bytes_of(test), figures.bytes_of(test)) for test in known)
+        return [test for test, old, new in sizes if new - old > self._tolerance.allowed_bytes(old)]
 
     def _conclusion(self, found: Found) -> Iterator[str]:
         names, what = self._points.names, self._points.what
@@ -131,7 +138,7 @@ class Bisection:
         else:
             between = ", ".join(names[found.good + 1 : found.bad + 1])
             yield f"\nthe first {what} that takes more is one of: {between}"
-        tests = grown(after, before, self._tolerance, self._tests)
+        tests = self._grown(after, before, self._tests)
         for line in figure_lines(after, before, tests):
             yield f"  {line.replace('the good end', names[found.good])}"
         for test in tests:

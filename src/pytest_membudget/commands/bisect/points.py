@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
-from ...budgets.budget import Growth
 from ...reporting.causes import change_lines, signed_size
 from ...reporting.document.document import Document
 from ...results.comparison import Comparison, growth_text
@@ -52,21 +51,6 @@ def figures_in(document: Document) -> Figures:
         else:
             missing[result.nodeid] = comparison.reason if comparison is not None else result.reason
     return Figures(compared, missing)
-
-
-def grown(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> list[str]:
-    """Those of ``tests`` that take more than at the good end, by more than ``tolerance``."""
-    sizes = {
-        test: (good.bytes_of(test), figures.bytes_of(test)) for test in tests if test in figures.compared
-    }
-    return [test for test, (old, new) in sizes.items() if new - old > tolerance.allowed_bytes(old)]
-
-
-def state(figures: Figures, good: Figures, tolerance: Growth, tests: Collection[str]) -> str:
-    """``bad`` if a test has grown, ``skip`` if one has no figure, else ``good``."""
-    if grown(figures, good, tolerance, tests):
-        return BAD
-    return SKIP if any(test not in figures.compared for test in tests) else GOOD
 
 
 def figure_lines(figures: Figures, good: Figures, tests: Collection[str]) -> list[str]:

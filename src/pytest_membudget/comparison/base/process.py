@@ -38,7 +38,9 @@ def main(read_fd: int, write_fd: int) -> None:
         order = channel.receive()
         if order is not None:
             threading.Thread(target=_end_with_session, args=(channel, order), daemon=True).start()
-            status = _run(order)
+            os.chdir(order["dir"])
+            # without a result the session reports the output
+            status = int(pytest.main(order["args"], plugins=[BasePlugin(order)]))
     finally:
         leave(status)
 
@@ -52,11 +54,6 @@ def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
         remove_worktree(Path(order["top"]), Path(order["worktree"]))
     shutil.rmtree(order["folder"], ignore_errors=True)
     leave(1)
-
-
-def _run(order: Mapping[str, Any]) -> int:
-    os.chdir(order["dir"])
-    return int(pytest.main(order["args"], plugins=[BasePlugin(order)]))  # no result: the output says why
 
 
 class BasePlugin:
