@@ -19,6 +19,7 @@ from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Replacement
 from ...tracking.running_code.source import SourceFinder
 from ...tracking.tracker import NO_GRAPH_TASK, running_phase
+from ..fake.on_host import tensors_in
 from .backward_modules import BackwardModules
 from .compiled_calls import COMPILED_CALLS, Follower
 from .sightings import LateSightings, Line, State, StateLog, storage_address
@@ -102,7 +103,8 @@ class RunObserver:
         """Enters the backward's state in the engine's threads too, which do not share the caller's."""
         caller, self._caller = self._caller, self._users_line()
         self.log.renew()
-        handles = [node.register_prehook(self._backward_begins) for node in _nodes_of(outputs)]
+        nodes: list[Any] = [tensor.grad_fn for tensor in tensors_in(outputs) if tensor.grad_fn is not None]
+        handles = [node.register_prehook(self._backward_begins) for node in nodes]
         self.sightings.note_mark()
         try:
             yield
@@ -145,8 +147,3 @@ class RunObserver:
             module = self._node_module
         line = self._caller if phase is Phase.BACKWARD else None
         self.log.enter(State(phase, module, self.modules.root_call, line))
-
-
-def _nodes_of(outputs: Any) -> list[Any]:
-    tensors = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-    return [node for node in (getattr(tensor, "grad_fn", None) for tensor in tensors) if node is not None]

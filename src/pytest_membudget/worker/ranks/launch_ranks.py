@@ -9,7 +9,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +50,15 @@ def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[s
 def _shared_variables(gpus: int, port: int) -> dict[str, str]:
     """What torchrun sets for all ranks of a machine (``_start_workers`` of its agent, torch 2.15)."""
     sizes = ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE")
+    may_be_set = ("OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING")
     return {
+        **{name: os.environ.get(name, "1") for name in may_be_set},
         **dict.fromkeys(sizes, str(gpus)),
         "GROUP_RANK": "0",
         "GROUP_WORLD_SIZE": "1",
         "ROLE_NAME": "default",
         "MASTER_ADDR": "localhost",
         "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         "TORCHELASTIC_MAX_RESTARTS": "0",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_RUN_ID": uuid.uuid4().hex,
@@ -89,30 +89,26 @@ def _failures(ranks: Sequence[RankProcess]) -> dict[int, RankEnd]:
         time.sleep(_LAST_MOMENTS)
     died = [one for one in ranks if one.has_died()]
     if died:
-        ends = [
-            RankEnd(one.rank, None, DIED, reason=f"its process {end_text(one.exit_code)} before its test did")
-            for one in died
-        ]
-    elif raised:
+        reasons = [f"its process {end_text(one.exit_code)} before its test did" for one in died]
+        return {one.rank: _failure(n, one, DIED, reasons[n]) for n, one in enumerate(died)}
+    if raised:
         raised.sort(key=lambda one: (one.answer or {}).get("failed_at", 0.0))
-        ends = [RankEnd(one.rank, one.answer, RAISED) for one in raised]
-    else:
-        ends = _hangs([one for one in ranks if one.answer is None])
-    by_rank = {one.rank: one for one in ranks}
-    return {
-        end.rank: replace(end, number=number, output=by_rank[end.rank].last_lines())
-        for number, end in enumerate(ends)
-    }
+        return {one.rank: _failure(n, one, RAISED) for n, one in enumerate(raised)}
+    return _hangs([one for one in ranks if one.answer is None])
 
 
-def _hangs(silent: Sequence[RankProcess]) -> list[RankEnd]:
+def _hangs(silent: Sequence[RankProcess]) -> dict[int, RankEnd]:
     """All ranks without an answer, with their stacks, if one of them is over its time limit."""
     overrun = next(filter(None, (one.watch.look() for one in silent)), None)
     if overrun is None:
-        return []
-    ends = []
+        return {}
+    ends = {}
     stacks = stacks_of([(one.pid, one.stack_file) for one in silent])
-    for one, stack in zip(silent, stacks, strict=True):
+    for number, (one, stack) in enumerate(zip(silent, stacks, strict=True)):
         reason = hang_text(overrun, stack, "finish" if one.has_begun else "begin its test")
-        ends.append(RankEnd(one.rank, None, HUNG, waits=is_in_collective(stack), reason=reason))
+        ends[one.rank] = _failure(number, one, HUNG, reason, waits=is_in_collective(stack))
     return ends
+
+
+def _failure(number: int, one: RankProcess, how: str, reason: str = "", *, waits: bool = False) -> RankEnd:
+    return RankEnd(one.rank, one.answer, how, number, waits, reason, one.last_lines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ import pytest
 import torch.distributed as dist
 
 from ...devices.contract import Device
-from ..process_end import end_with_parent, flush_output, leave
+from ..process_end import flush_output, leave
 from ..protocol import Channel
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal
@@ -40,8 +41,8 @@ class RankPlugin(ServingPlugin):
         self._pid = os.getpid()
         #: when it failed; comparable among processes of one machine
         self._failed_at: float | None = None
-        end_with_parent()
-        dump_stack_on_signal(Path(order["stack_file"]))
+        self._stack_file = Path(order["stack_file"])
+        dump_stack_on_signal(self._stack_file)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record when it failed: its teardown may destroy the process group, and then others fail."""
@@ -75,6 +76,7 @@ class RankPlugin(ServingPlugin):
         with contextlib.suppress(OSError):  # the test has closed the pipe
             while self._channel.receive() is not None:
                 pass
+            shutil.rmtree(self._stack_file.parent, ignore_errors=True)  # of all ranks: the session was killed
             os.killpg(0, signal.SIGKILL)
 
     def _leave(self) -> NoReturn:

@@ -52,11 +52,7 @@ class ItemRun:
             report = self._measure()
         outcome = self._trouble or self._caught_refusal() or {"outcome": "traced"}
         properties = [(str(name), _plain(value)) for name, value in self._item.user_properties]
-        found = {
-            "report": report,
-            "device": self._device.name,
-            "properties": properties,
-        }
+        found = {"report": report, "device": self._device.name, "properties": properties}
         return {**found, **self._representatives(outcome), **self._snapshot, **outcome}
 
     def _representatives(self, outcome: dict[str, Any]) -> dict[str, Any]:
