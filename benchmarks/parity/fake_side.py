@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pytest_membudget.allocator import CachingAllocator
-from pytest_membudget.allocator.blocks import Block
 from pytest_membudget.devices.fake.device import VirtualDevice
 from pytest_membudget.hardware.gpus import Gpu
 
@@ -26,19 +22,20 @@ class FakeSide:
     def begin(self) -> None:
         """In a child: record from here on."""
         self._device.begin(self._gpu, limited=False)
-        self._allocator = _Logged.taking_over(self._device.ledger.allocator)
+        self._events: list[Event] = []
+        self._device.ledger.allocator.listen(self._note)
 
     def allocations(self) -> int:
         """How many requests the allocator has served since ``begin``."""
-        return self._allocator.allocations
+        return sum(event.action == "alloc" for event in self._events)
 
     def events(self) -> list[Event]:
         """What the allocator did since ``begin``."""
-        return self._allocator.events
+        return self._events
 
     def peaks(self) -> dict[str, int]:
         """The allocator's peaks, in bytes."""
-        model = self._allocator
+        model = self._device.ledger.allocator
         return {
             "requested": model.peak_requested_bytes,
             "allocated": model.peak_allocated_bytes,
@@ -57,28 +54,6 @@ class FakeSide:
         found = [*device._mode.charges.unmodelled.caveats("/"), *device._notes]
         return [one.text for one in found if one.kind.is_missing]
 
-
-class _Logged(CachingAllocator):
-    """The model with a list of what it did."""
-
-    allocations: int
-    events: list[Event]
-
-    @staticmethod
-    def taking_over(allocator: CachingAllocator) -> _Logged:
-        """``allocator`` itself, with a list from here on."""
-        logged: Any = allocator
-        logged.__class__ = _Logged
-        logged.allocations, logged.events = 0, []
-        return logged  # type: ignore[no-any-return]
-
-    def allocate(self, size_bytes: int, stream: int = 0) -> Block:
-        block = super().allocate(size_bytes, stream)
-        if block.size_bytes:
-            self.allocations += 1
-            self.events.append(Event("alloc", block.address, size_bytes))
-        return block
-
-    def _merge_in(self, block: Block) -> None:
-        self.events.append(Event("free_completed", block.address, block.requested_bytes))
-        super()._merge_in(block)
+    def _note(self, action: str, address: int, size_bytes: int, stream: int) -> None:
+        if action in ("alloc", "free_completed"):
+            self._events.append(Event(action, address, size_bytes))

@@ -6,82 +6,89 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutOfMemory
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.recording import NO_REQUEST, RecordingAllocator
+from pytest_membudget.allocator.history import NO_REQUEST, DeviceHistory, HistoryLog
 from pytest_membudget.allocator.replay import replay
+from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
 from pytest_membudget.units import MIB
 
 EXPANDABLE = AllocatorSettings(expandable_segments=True)
 
 
-def told(allocator):
+def recorded(settings=DEFAULT_SETTINGS, capacity_bytes=None):
+    """An allocator and its history."""
+    allocator, log = CachingAllocator(settings, capacity_bytes), HistoryLog()
+    allocator.listen(log.note)
+    return allocator, log
+
+
+def shown(log):
     """Action, size and request of each event."""
-    return [(event.action, event.size_bytes, event.request) for event in allocator.events()]
+    return [(event.action, event.size_bytes, event.request) for event in log.events()]
 
 
-def actions(allocator):
-    return [event.action for event in allocator.events()]
+def actions(log):
+    return [event.action for event in log.events()]
 
 
 def test_a_request_is_recorded_after_its_segment_and_with_the_requested_size():
-    allocator = RecordingAllocator()
-    allocator.request = 7
+    allocator, log = recorded()
+    log.request = 7
 
     block = allocator.allocate(1000)
 
-    assert told(allocator) == [("segment_alloc", 2 * MIB, 7), ("alloc", 1000, 7)]
-    assert {event.address for event in allocator.events()} == {block.address}
+    assert shown(log) == [("segment_alloc", 2 * MIB, 7), ("alloc", 1000, 7)]
+    assert {event.address for event in log.events()} == {block.address}
 
 
 def test_a_free_is_requested_and_completed_in_the_name_of_the_blocks_own_request():
-    allocator = RecordingAllocator()
-    allocator.request = 1
+    allocator, log = recorded()
+    log.request = 1
     block = allocator.allocate(1000)
-    allocator.request = 2
+    log.request = 2
     allocator.allocate(2000)
 
     allocator.free(block)
 
-    assert told(allocator)[-2:] == [("free_requested", 1000, 1), ("free_completed", 1000, 1)]
+    assert shown(log)[-2:] == [("free_requested", 1000, 1), ("free_completed", 1000, 1)]
 
 
 def test_a_free_that_another_stream_delays_is_completed_at_the_next_request():
-    allocator = RecordingAllocator()
+    allocator, log = recorded()
     block = allocator.allocate(1000)
     allocator.record_stream(block, 3)
 
     allocator.free(block)
-    assert actions(allocator) == ["segment_alloc", "alloc", "free_requested"]
+    assert actions(log) == ["segment_alloc", "alloc", "free_requested"]
     allocator.allocate(1000)
 
-    assert actions(allocator)[2:] == ["free_requested", "free_completed", "alloc"]
+    assert actions(log)[2:] == ["free_requested", "free_completed", "alloc"]
 
 
 def test_nothing_is_recorded_of_an_empty_request():
-    allocator = RecordingAllocator()
+    allocator, log = recorded()
 
     allocator.free(allocator.allocate(0))
 
-    assert actions(allocator) == []
+    assert actions(log) == []
 
 
 def test_segments_that_are_released_are_recorded():
-    allocator = RecordingAllocator()
+    allocator, log = recorded()
     allocator.free(allocator.allocate(30 * MIB))
 
     allocator.empty_cache()
 
-    assert told(allocator)[-1] == ("segment_free", 30 * MIB, NO_REQUEST)
+    assert shown(log)[-1] == ("segment_free", 30 * MIB, NO_REQUEST)
 
 
 def test_pages_of_an_expandable_segment_are_mapped_and_unmapped():
-    allocator = RecordingAllocator(EXPANDABLE)
+    allocator, log = recorded(EXPANDABLE)
     block = allocator.allocate(30 * MIB)
     address = block.address
     allocator.free(block)
     allocator.empty_cache()
 
-    events = [event for event in allocator.events() if event.action.startswith("segment")]
+    events = [event for event in log.events() if event.action.startswith("segment")]
 
     # pages of the large pool are 20 MiB: two of them for 30 MiB
     assert [(e.action, e.address, e.size_bytes) for e in events] == [
@@ -91,39 +98,39 @@ def test_pages_of_an_expandable_segment_are_mapped_and_unmapped():
 
 
 def test_out_of_memory_is_recorded_with_the_requested_block_and_what_the_device_had_left():
-    allocator = RecordingAllocator(capacity_bytes=100 * MIB)
+    allocator, log = recorded(capacity_bytes=100 * MIB)
     allocator.allocate(60 * MIB, 5)
-    allocator.request = 4
+    log.request = 4
 
     with pytest.raises(OutOfMemory):
         allocator.allocate(50 * MIB + 1, 5)
 
-    last = list(allocator.events())[-1]
+    last = list(log.events())[-1]
     # blocks are multiples of 512 bytes
     assert last[:5] == ("oom", 40 * MIB, 50 * MIB + 512, 5, 4)
 
 
 def test_a_request_beyond_any_device_is_refused_without_an_event():
-    allocator = RecordingAllocator(capacity_bytes=100 * MIB)
+    allocator, log = recorded(capacity_bytes=100 * MIB)
 
     with pytest.raises(OutOfMemory):
         allocator.allocate(2**60)
 
-    assert actions(allocator) == []
+    assert actions(log) == []
 
 
 def test_the_requests_of_active_blocks_and_of_segments_are_known():
-    allocator = RecordingAllocator()
-    allocator.request = 1
+    allocator, log = recorded()
+    log.request = 1
     first = allocator.allocate(1000)
-    allocator.request = 2
+    log.request = 2
     second = allocator.allocate(1000)
     address = second.address
 
-    assert (allocator.request_at(first.address), allocator.request_at(address)) == (1, 2)
-    assert allocator.segment_request_at(first.address) == 1
+    assert log.requests == {first.address: 1, address: 2}
+    assert log.segment_requests == {first.address: 1}
     allocator.free(second)
-    assert allocator.request_at(address) == NO_REQUEST
+    assert address not in log.requests
 
 
 def busy(allocator, seed):
@@ -163,7 +170,7 @@ CASES = pytest.mark.parametrize(
 @CASES
 def test_keeping_a_history_changes_nothing(settings, capacity_bytes):
     plain = busy(CachingAllocator(settings, capacity_bytes), 1)
-    recording = busy(RecordingAllocator(settings, capacity_bytes), 1)
+    recording = busy(recorded(settings, capacity_bytes)[0], 1)
 
     assert recording.segments() == plain.segments()
     assert [getattr(recording, name) for name in FIGURES] == [getattr(plain, name) for name in FIGURES]
@@ -173,9 +180,9 @@ def test_keeping_a_history_changes_nothing(settings, capacity_bytes):
 
 @CASES
 def test_the_history_played_again_gives_every_address_and_peak(settings, capacity_bytes):
-    allocator = busy(RecordingAllocator(settings, capacity_bytes), 2)
-    events = tuple(HistoryEvent(*event[:4]) for event in allocator.events())
-    history = DeviceHistory(0, events, tuple(allocator.segments()), replace(settings))
+    allocator, log = recorded(settings, capacity_bytes)
+    busy(allocator, 2)
+    history = DeviceHistory(0, tuple(log.events()), tuple(allocator.segments()), replace(settings))
 
     played = replay(history)
 

@@ -333,7 +333,7 @@ def test_nothing_is_recorded_without_a_report(session_of):
             from holding import hold
 
             held = hold(0.1)
-            assert "RecordingAllocator" not in {type(thing).__name__ for thing in gc.get_objects()}
+            assert "HistoryLog" not in {type(thing).__name__ for thing in gc.get_objects()}
         """
     }
 

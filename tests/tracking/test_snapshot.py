@@ -5,32 +5,40 @@ import sys
 
 import pytest
 
-from pytest_membudget.allocator import AllocatorSettings
+from pytest_membudget.allocator import AllocatorSettings, CachingAllocator
 from pytest_membudget.allocator.blocks import BlockState, SegmentState
-from pytest_membudget.allocator.recording import RecordedEvent, RecordingAllocator
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent, HistoryLog
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
-from pytest_membudget.tracking.snapshot import RequestDetails, RunHistory, shorter_addresses, snapshot_of
+from pytest_membudget.tracking.snapshot import RequestDetails, shorter_addresses, snapshot_of
 from pytest_membudget.units import GIB, MIB
 
 FRAMES = [[{"filename": f"file{number}.py", "line": number, "name": "f"}] for number in range(3)]
 
 
-def told(request):
-    return RequestDetails(FRAMES[request], f"request {request}") if request >= 0 else RequestDetails()
+def details(request):
+    return RequestDetails(FRAMES[request], f"request {request}")
+
+
+class Recorded(CachingAllocator):
+    """An allocator with its history."""
+
+    def __init__(self, settings=DEFAULT_SETTINGS, capacity_bytes=None):
+        super().__init__(settings, capacity_bytes)
+        self.log = HistoryLog()
+        self.listen(self.log.note)
 
 
 def snapshot(allocator, alloc_conf=""):
-    run = RunHistory(
-        tuple(allocator.events()), allocator.segments(), allocator.settings, alloc_conf, 1_000_000
-    )
-    return snapshot_of(run, told, allocator.request_at, allocator.segment_request_at)
+    events = tuple(allocator.log.events())
+    history = DeviceHistory(0, events, tuple(allocator.segments()), allocator.settings)
+    return snapshot_of(history, details, allocator.log, alloc_conf, 1_000_000)
 
 
 def two_blocks(settings=DEFAULT_SETTINGS):
-    allocator = RecordingAllocator(settings)
-    allocator.request = 0
+    allocator = Recorded(settings)
+    allocator.log.request = 0
     first = allocator.allocate(1000)
-    allocator.request = 1
+    allocator.log.request = 1
     allocator.allocate(5000)
     return allocator, first
 
@@ -98,8 +106,8 @@ def test_events_are_written_in_order_a_microsecond_apart_with_what_is_known_of_t
 
 
 def test_out_of_memory_has_no_address_but_what_the_device_had_left():
-    allocator = RecordingAllocator(capacity_bytes=10 * MIB)
-    allocator.request = 2
+    allocator = Recorded(capacity_bytes=10 * MIB)
+    allocator.log.request = 2
     with pytest.raises(Exception, match="out of memory"):
         allocator.allocate(20 * MIB)
 
@@ -141,8 +149,8 @@ def test_no_limit_on_splits_is_pytorchs_largest_number_as_it_is_signed():
 
 
 def test_each_stack_is_in_the_pickle_once():
-    allocator = RecordingAllocator()
-    allocator.request = 1
+    allocator = Recorded()
+    allocator.log.request = 1
     for _ in range(1000):
         allocator.free(allocator.allocate(1000))
 
@@ -174,21 +182,21 @@ def test_empty_space_shrinks_and_the_order_stays():
 def test_segments_from_before_the_first_event_have_addresses_of_their_own():
     """A block of 1 MiB of a segment that was there before is freed, and the whole of another segment."""
     older, gone, new = 2**60, 2**61, 2**62
-    events = [
-        RecordedEvent("segment_alloc", new, 2 * MIB, 0, 0),
-        RecordedEvent("alloc", new, 2 * MIB, 0, 0),
-        RecordedEvent("free_requested", older + MIB, MIB, 0, -1),
-        RecordedEvent("free_completed", older + MIB, MIB, 0, -1),
-        RecordedEvent("segment_free", gone, 4 * MIB, 0, -1),
-    ]
+    events = (
+        HistoryEvent("segment_alloc", new, 2 * MIB, 0, 0),
+        HistoryEvent("alloc", new, 2 * MIB, 0, 0),
+        HistoryEvent("free_requested", older + MIB, MIB, 0, -1),
+        HistoryEvent("free_completed", older + MIB, MIB, 0, -1),
+        HistoryEvent("segment_free", gone, 4 * MIB, 0, -1),
+    )
     blocks = (BlockState(older, 2 * MIB, 2 * MIB, "inactive"),)
-    states = [
+    states = (
         SegmentState(older, 2 * MIB, 0, True, False, blocks),
         SegmentState(new, 2 * MIB, 0, True, False, (BlockState(new, 2 * MIB, 2 * MIB, "active_allocated"),)),
-    ]
-    run = RunHistory(events, states, AllocatorSettings(), "", 0)
+    )
+    history = DeviceHistory(0, events, states, AllocatorSettings())
 
-    made = snapshot_of(run, lambda number: RequestDetails(), lambda at: 0, lambda at: 0)
+    made = snapshot_of(history, details, HistoryLog(), "", 0)
 
     (trace,) = made["device_traces"]
     first, second = (segment["address"] for segment in made["segments"])

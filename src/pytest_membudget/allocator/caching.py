@@ -9,7 +9,7 @@ the next request.
 from __future__ import annotations
 
 from .blocks import Block, FreeBlocks, SegmentState, split_off
-from .device_memory import DeviceMemory, OutOfMemory, SegmentAddress
+from .device_memory import DeviceMemory, Listener, OutOfMemory, SegmentAddress
 from .expandable import fit_with_room_to_grow
 from .rounding import MAX_REQUEST_BYTES, SMALL_BYTES, block_bytes
 from .segments import Segments
@@ -43,6 +43,7 @@ class CachingAllocator:
         # blocks of this size and more are never split; with expandable segments every block may be
         limit = None if settings.expandable_segments else settings.max_split_size_bytes
         self._split_below_bytes = MAX_REQUEST_BYTES if limit is None else limit
+        self._listener: Listener | None = None
         self._held: dict[Block, None] = {}  # freed, but used by another stream
         self.allocated_bytes = self.peak_allocated_bytes = 0
         self.active_bytes = self.peak_active_bytes = 0
@@ -88,6 +89,10 @@ class CachingAllocator:
         """Times memory was freed on the device (``cudaFree``, or pages unmapped)."""
         return self._device.num_released
 
+    def listen(self, listener: Listener) -> None:
+        """Call ``listener`` at each event from here on, as PyTorch's ``record_trace`` is called."""
+        self._listener = self._device.listener = listener
+
     def allocate(self, size_bytes: int, stream: int = 0) -> Block:
         """A block for ``size_bytes``; ``OutOfMemory`` if the device cannot serve it.
 
@@ -111,6 +116,8 @@ class CachingAllocator:
             home.add(split_off(block, rounded))
         block.requested_bytes = size_bytes
         self._count_in(block)
+        if self._listener is not None:
+            self._listener("alloc", block.address, size_bytes, stream)
         return block
 
     def free(self, block: Block, *, hold: bool = False) -> None:
@@ -123,6 +130,8 @@ class CachingAllocator:
             if block.size_bytes:
                 raise ValueError(f"{block} is not allocated: was it freed before?")
             return
+        if self._listener is not None:
+            self._listener("free_requested", block.address, block.requested_bytes, block.stream)
         block.allocated = False
         self.allocated_bytes -= block.size_bytes
         self.num_allocations -= 1
@@ -245,6 +254,10 @@ class CachingAllocator:
                 self.num_alloc_retries += 1
                 block = segments.grow(home, rounded_bytes)
         if block is None:
+            if self.capacity_bytes is not None:
+                self._device.notify(
+                    "oom", self.capacity_bytes - self.reserved_bytes, rounded_bytes, home.stream
+                )
             raise self._out_of_memory(size_bytes, self._device.limit_bytes)
         return block
 
@@ -269,6 +282,8 @@ class CachingAllocator:
 
     def _merge_in(self, block: Block) -> None:
         """Put a block that nobody uses back among the free ones (``free_block``)."""
+        if self._listener is not None:
+            self._listener("free_completed", block.address, block.requested_bytes, block.stream)
         self.num_active_blocks -= 1
         self.active_bytes -= block.size_bytes
         self.requested_bytes -= block.requested_bytes

@@ -11,8 +11,8 @@ from ..units import gib_text
 SegmentAddress = Callable[[int], int]
 """Size in bytes of a new segment -> the address that the device gives it."""
 
-SegmentListener = Callable[[str, int, int, int], None]
-"""Called with an action (``segment_alloc``, ...), and address, size in bytes and stream of the memory."""
+Listener = Callable[[str, int, int, int], None]
+"""Called with an event's action (``alloc``, ``segment_alloc``, ...), address, size in bytes and stream."""
 
 _MIDDLE_ADDRESS = 2**61  # only the order of addresses matters
 
@@ -95,7 +95,7 @@ class DeviceMemory:
         self.num_reserved = 0
         self.num_released = 0
         self._address = segment_address or segment_addresses(_OLDEST_SEGMENT_FIRST)
-        self.listener: SegmentListener | None = None
+        self.listener: Listener | None = None
 
     @property
     def allowed_bytes(self) -> int | None:
@@ -135,6 +135,6 @@ class DeviceMemory:
         self.num_released += 1
 
     def notify(self, action: str, address: int, size_bytes: int, stream: int) -> None:
-        """Pass an action of the history on a range of memory to the listener."""
+        """Pass an event of the history to the listener."""
         if self.listener is not None:
             self.listener(action, address, size_bytes, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -13,10 +14,10 @@ import _pytest.python
 import torch
 
 from .. import components
-from ..allocator.recording import RecordingAllocator
+from ..allocator.history import DeviceHistory, HistoryLog
 from .record import Record
 from .running_code.source import SourceFinder, is_own
-from .snapshot import Frames, RequestDetails, RunHistory, snapshot_of
+from .snapshot import Frames, RequestDetails, snapshot_of
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node
@@ -37,8 +38,8 @@ class Recording:
     too, so a test that leaves tensors in reference cycles may have another peak when it is recorded.
     """
 
-    def __init__(self, allocator: RecordingAllocator, tracker: Tracker, stacks: StackBook) -> None:
-        self._allocator = allocator
+    def __init__(self, tracker: Tracker, stacks: StackBook) -> None:
+        self.log = HistoryLog()
         self._ledger = tracker.ledger
         self._book = stacks
         self._began_us = time.time_ns() // 1000
@@ -49,11 +50,7 @@ class Recording:
         self._modules: list[str | None] = []
         tracker.on_request = self._requested
         tracker.ledger.on_death.append(self._ended)
-
-    @property
-    def event_count(self) -> int:
-        """How many events there are so far."""
-        return self._allocator.event_count
+        tracker.ledger.allocator.listen(self.log.note)
 
     def snapshot(self, alloc_conf: str = "", since: int = 0) -> dict[str, Any] | None:
         """The run so far as ``torch.cuda.memory._snapshot`` has it; None if nothing has happened.
@@ -62,45 +59,37 @@ class Recording:
         """
         for record in self._ledger.live.values():
             self._ended(record)
-        allocator = self._allocator
-        run = RunHistory(
-            tuple(allocator.events(since)),
-            allocator.segments(),
-            allocator.settings,
-            alloc_conf,
-            self._began_us,
-        )
-        if not run.events:
+        events, allocator = tuple(self.log.events(since)), self._ledger.allocator
+        if not events:
             return None
-        details = _Details(self)
-        return snapshot_of(run, details.of, allocator.request_at, allocator.segment_request_at)
+        history = DeviceHistory(0, events, tuple(allocator.segments()), allocator.settings)
+        return snapshot_of(history, self._details(), self.log, alloc_conf, self._began_us)
 
-    def note(self, text: str) -> None:
-        """Attach the user's text to the events from here on (``_set_memory_metadata``); empty: none."""
-        self._allocator.text = text
+    def _details(self) -> Callable[[int], RequestDetails]:
+        """The details of requests; equal lists and texts are one object, so that a pickle has each once."""
+        head, stack = functools.cache(named_frame), functools.cache(self._book.frames)
 
-    def names_of(self, request: int) -> tuple[str, ...]:
+        @functools.cache
+        def frames(number: int, names: tuple[str, ...]) -> Frames:
+            return [*map(head, names), *stack(number)]
+
+        @functools.cache
+        def details(number: int, names: tuple[str, ...], *purpose: str | None) -> RequestDetails:
+            return RequestDetails(frames(number, names), ", ".join(filter(None, purpose)))
+
+        return lambda request: details(
+            self._stacks[request], self._names_of(request), self._components[request], self._modules[request]
+        )
+
+    def _names_of(self, request: int) -> tuple[str, ...]:
         """What ran in C++, the innermost first: the operator, and in backward the node that called it."""
         operator, node = self._operators[request], self._nodes[request]
         if self._components[request] == components.WORKSPACES:
             operator = f"{operator} workspace"
         return (operator,) if node is None else (operator, node)
 
-    def stack_of(self, request: int) -> int:
-        """The number of the stack of a request."""
-        return self._stacks[request]
-
-    def frames_of_stack(self, stack: int) -> Frames:
-        """The frames of a stack by its number."""
-        return self._book.frames(stack)
-
-    def metadata_of(self, request: int) -> str:
-        """Component and module of a request, as far as they are known."""
-        parts = (self._components[request], self._modules[request])
-        return ", ".join(part for part in parts if part)
-
     def _requested(self, record: Record) -> None:
-        record.request = self._allocator.request = len(self._stacks)
+        record.request = self.log.request = len(self._stacks)
         self._stacks.append(self._book.capture())
         self._operators.append(record.operator)
         node = _node()
@@ -113,40 +102,6 @@ class Recording:
             return
         self._components[record.request] = self._ledger.component_of(record)
         self._modules[record.request] = record.name or record.module
-
-
-class _Details:
-    """Details of requests; equal lists and texts are one object, so that a pickle has each once."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._stacks: dict[int, Frames] = {}
-        self._names: dict[str, dict[str, Any]] = {}
-        self._frames: dict[tuple[int, tuple[str, ...]], Frames] = {}
-        self._details: dict[tuple[int, tuple[str, ...], str], RequestDetails] = {}
-
-    def of(self, request: int) -> RequestDetails:
-        """Stack and component of a request; empty for ``NO_REQUEST``."""
-        if request < 0:
-            return _NOTHING
-        recording = self._recording
-        key = (recording.stack_of(request), recording.names_of(request), recording.metadata_of(request))
-        details = self._details.get(key)
-        if details is None:
-            details = self._details[key] = RequestDetails(self._frames_of(key[0], key[1]), key[2])
-        return details
-
-    def _frames_of(self, stack: int, names: tuple[str, ...]) -> Frames:
-        frames = self._frames.get((stack, names))
-        if frames is None:
-            if stack not in self._stacks:
-                self._stacks[stack] = self._recording.frames_of_stack(stack)
-            heads = [self._names.setdefault(name, named_frame(name)) for name in names]
-            frames = self._frames[stack, names] = [*heads, *self._stacks[stack]]
-        return frames
-
-
-_NOTHING = RequestDetails()
 
 
 def named_frame(name: str) -> dict[str, Any]:

@@ -7,13 +7,12 @@ The keys are those of ``torch/csrc/cuda/memory_snapshot.cpp`` (read in 2.13), so
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 from ..allocator import AllocatorSettings, SegmentState
 from ..allocator.blocks import ACTIVE_ALLOCATED, INACTIVE
-from ..allocator.recording import RecordedEvent
+from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent, HistoryLog
 from ..allocator.rounding import ROUNDUP_INTERVALS
 from ..units import GIB
 
@@ -27,57 +26,50 @@ _DISTANCE_BYTES: Final = GIB
 """The gap between ranges of addresses that do not touch."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDetails:
+class RequestDetails(NamedTuple):
     """What a snapshot shows of one request."""
 
-    frames: Frames = field(default_factory=list)
-    metadata: str = ""
+    frames: Frames
+    metadata: str
     """A line of text (``user_metadata``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunHistory:
-    """The history of one device and its state at the end.
-
-    ``alloc_conf`` is PYTORCH_ALLOC_CONF as written; ``began_us`` the time of the first event in
-    microseconds: the others follow one microsecond apart, since a run on a virtual device has no clock.
-    """
-
-    events: Sequence[RecordedEvent]
-    segments: Sequence[SegmentState]
-    settings: AllocatorSettings
-    alloc_conf: str
-    began_us: int
-
-
 def snapshot_of(
-    run: RunHistory,
-    details: Callable[[int], RequestDetails],
-    request_at: Callable[[int], int],
-    segment_request_at: Callable[[int], int],
+    history: DeviceHistory,
+    details_of: Callable[[int], RequestDetails],
+    log: HistoryLog,
+    alloc_conf: str,
+    began_us: int,
 ) -> dict[str, Any]:
     """The dictionary of a snapshot.
 
-    ``details`` has those of a request's number; ``request_at`` and ``segment_request_at`` the
-    request for the active block and for the segment at an address.
+    ``details_of`` has those of a request's number; ``log`` the requests of active blocks and of segments.
+    ``alloc_conf`` is PYTORCH_ALLOC_CONF as written; ``began_us`` the time of the first event in
+    microseconds: the others follow one microsecond apart, since a run on a virtual device has no clock.
     """
+    unknown = RequestDetails([], "")
+
+    def details(request: int) -> RequestDetails:
+        return unknown if request == NO_REQUEST else details_of(request)
+
+    def frames_at(requests: dict[int, int]) -> Callable[[int], Frames]:
+        return lambda address: details(requests.get(address, NO_REQUEST)).frames
+
     # segments from before the first event are there at the end, or are given back by one of the events
-    seen = [(e.address, e.size_bytes) for e in run.events if e.action != "oom"]
-    moved = shorter_addresses([*seen, *((state.address, state.size_bytes) for state in run.segments)])
-    frames_at = lambda address: details(request_at(address)).frames  # noqa: E731 - an argument, named
-    segments = [
-        segment_dict(state, details(segment_request_at(state.address)).frames, frames_at, moved)
-        for state in run.segments
-    ]
-    trace = [
-        _entry(event, details(event.request), moved, run.began_us + number)
-        for number, event in enumerate(run.events)
-    ]
+    seen = [(e.address, e.size_bytes) for e in history.events if e.action != "oom"]
+    moved = shorter_addresses([*seen, *((state.address, state.size_bytes) for state in history.segments)])
+    of_segment, of_block = frames_at(log.segment_requests), frames_at(log.requests)
     return {
-        "segments": segments,
-        "device_traces": [trace],
-        "allocator_settings": _settings(run.settings, run.alloc_conf),
+        "segments": [
+            segment_dict(state, of_segment(state.address), of_block, moved) for state in history.segments
+        ],
+        "device_traces": [
+            [
+                _entry(event, details(event.request), moved, began_us + number)
+                for number, event in enumerate(history.events)
+            ]
+        ],
+        "allocator_settings": _settings(history.settings, alloc_conf),
         "external_annotations": [],
     }
 
@@ -144,7 +136,7 @@ def shorter_addresses(ranges: Iterable[tuple[int, int]]) -> Callable[[int], int]
 
 
 def _entry(
-    event: RecordedEvent, details: RequestDetails, moved: Callable[[int], int], time_us: int
+    event: HistoryEvent, details: RequestDetails, moved: Callable[[int], int], time_us: int
 ) -> dict[str, Any]:
     is_oom = event.action == "oom"
     return {

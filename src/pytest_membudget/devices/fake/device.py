@@ -12,7 +12,6 @@ import torch
 
 from ...allocator import AllocatorSettings, CachingAllocator
 from ...allocator.device_memory import segment_addresses
-from ...allocator.recording import RecordingAllocator
 from ...allocator.settings import VARIABLES
 from ...caveats import HOST_PATH, HOW, OPERATOR, OTHER_PATH, Caveat, CaveatKind, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
@@ -269,8 +268,7 @@ class VirtualDevice(Device):
     def _record(self) -> Recording:
         """Keep what a snapshot needs from here on."""
         if self._recording is None:
-            allocator = RecordingAllocator.taking_over(self.ledger.allocator)
-            self._recording = Recording(allocator, self._tracker, stack_book(self._tracker.source))
+            self._recording = Recording(self._tracker, stack_book(self._tracker.source))
         return self._recording
 
     def _start_tracker(self) -> None:

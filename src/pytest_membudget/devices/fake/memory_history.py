@@ -42,8 +42,8 @@ class MemoryHistory:
         if enabled not in _OFF:
             if self._recording is None:
                 self._recording = self._start()
-                self._since = self._recording.event_count
-            self._recording.note(self._text)
+                self._since = len(self._recording.log)
+            self._recording.log.text = self._text
 
     def _snapshot(self, *args: object, **kwargs: object) -> dict[str, Any]:
         recorded = self._recording.snapshot(since=self._since) if self._recording is not None else None
@@ -59,4 +59,4 @@ class MemoryHistory:
     def _set_text(self, metadata: str) -> None:
         self._text = metadata
         if self._recording is not None:
-            self._recording.note(metadata)
+            self._recording.log.text = metadata
