@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,95 +25,6 @@ _SCENARIOS = (".membudget.yaml", ".membudget.yml")
 _SKIP_REASON = "has a GPU-memory budget; run pytest with --membudget to check it"
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options, all of the group ``membudget``; each defaults to None, so that settings apply."""
-    group = parser.getgroup("membudget", "GPU memory budgets")
-    group.addoption(
-        "--membudget",
-        action="store_true",
-        default=None,
-        help="estimate the GPU memory of the tests marked mem_budget, and fail those over their budgets",
-    )
-    group.addoption(
-        "--membudget-all",
-        action="store_true",
-        default=None,
-        help="as --membudget, and estimate the test functions without a mark too; those that take no GPU "
-        "memory are skipped",
-    )
-    group.addoption(
-        "--membudget-gpu",
-        metavar="NAME",
-        default=None,
-        help="the card for budgets that name none, e.g. H100-80GB, RTX-4090",
-    )
-    group.addoption(
-        "--membudget-device",
-        choices=DEVICES,
-        default=None,
-        help="estimate by PyTorch's own CUDA code on a card that is not there (stand-in: needs a CUDA build "
-        "of torch, no GPU), by fake tensors (fake: any build), or by the first that can run (auto, the "
-        "default)",
-    )
-    group.addoption(
-        "--membudget-measure",
-        choices=MEASURES,
-        default=None,
-        help="measure on CUDA too: where it is (auto, the default), never (off), or fail without (require)",
-    )
-    group.addoption(
-        "--membudget-cache",
-        choices=CACHES,
-        default=None,
-        help="use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
-        "and keep them (refresh), or neither (off)",
-    )
-    group.addoption(
-        "--membudget-advice",
-        choices=ADVICES,
-        default=None,
-        help="run tests over their budgets again with changes that may reduce their memory, and list those "
-        "that do (on, the default); off: run none",
-    )
-    group.addoption(
-        "--membudget-timeout",
-        metavar="SECONDS",
-        type=_number,
-        default=None,
-        help="end a test that has used as much processor time, or has waited as long (default 300)",
-    )
-    group.addoption(
-        "--membudget-strict",
-        action="store_true",
-        default=None,
-        help="fail budgets that were not checked, or not all of them: skipped tests, memory that is not "
-        "modelled and has no bound, sizes that rest on unknown data",
-    )
-    group.addoption(
-        "--membudget-update",
-        metavar="raise",
-        nargs="?",
-        const=_UPDATE,
-        type=_update,
-        default=None,
-        help="write the figures of tests without gib to membudget.lock.yaml: new ones and lower ones; with "
-        "--membudget-update=raise higher ones too. Tests that there are no longer leave the file",
-    )
-    group.addoption(
-        "--membudget-compare",
-        metavar="BASE",
-        default=None,
-        help="compare with the merge base of a git reference, as origin/main, with a stored report.json, or "
-        "with the same tests in another environment: python:PATH, its interpreter",
-    )
-    group.addoption(
-        "--membudget-report",
-        metavar="DIR",
-        default=None,
-        help="write report.json to DIR, and for each test a snapshot that pytorch.org/memory_viz opens",
-    )
-
-
 def _update(written: str) -> str:
     if written not in (_UPDATE, _RAISE):  # argparse passes the constant too
         raise argparse.ArgumentTypeError(
@@ -129,9 +41,82 @@ def _number(written: str) -> float | str:
         return written
 
 
+_FLAG: Mapping[str, Any] = {"action": "store_true"}
+_OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "--membudget": (
+        _FLAG,
+        "estimate the GPU memory of the tests marked mem_budget, and fail those over their budgets",
+    ),
+    "--membudget-all": (
+        _FLAG,
+        "as --membudget, and estimate the test functions without a mark too; those that take no GPU "
+        "memory are skipped",
+    ),
+    "--membudget-gpu": (
+        {"metavar": "NAME"},
+        "the card for budgets that name none, e.g. H100-80GB, RTX-4090",
+    ),
+    "--membudget-device": (
+        {"choices": DEVICES},
+        "estimate by PyTorch's own CUDA code on a card that is not there (stand-in: needs a CUDA build "
+        "of torch, no GPU), by fake tensors (fake: any build), or by the first that can run (auto, the "
+        "default)",
+    ),
+    "--membudget-measure": (
+        {"choices": MEASURES},
+        "measure on CUDA too: where it is (auto, the default), never (off), or fail without (require)",
+    ),
+    "--membudget-cache": (
+        {"choices": CACHES},
+        "use estimates of earlier sessions where nothing has changed (on, the default), make all anew "
+        "and keep them (refresh), or neither (off)",
+    ),
+    "--membudget-advice": (
+        {"choices": ADVICES},
+        "run tests over their budgets again with changes that may reduce their memory, and list those "
+        "that do (on, the default); off: run none",
+    ),
+    "--membudget-timeout": (
+        {"metavar": "SECONDS", "type": _number},
+        "end a test that has used as much processor time, or has waited as long (default 300)",
+    ),
+    "--membudget-strict": (
+        _FLAG,
+        "fail budgets that were not checked, or not all of them: skipped tests, memory that is not "
+        "modelled and has no bound, sizes that rest on unknown data",
+    ),
+    "--membudget-update": (
+        {"metavar": "raise", "nargs": "?", "const": _UPDATE, "type": _update},
+        "write the figures of tests without gib to membudget.lock.yaml: new ones and lower ones; with "
+        "--membudget-update=raise higher ones too. Tests that there are no longer leave the file",
+    ),
+    "--membudget-compare": (
+        {"metavar": "BASE"},
+        "compare with the merge base of a git reference, as origin/main, with a stored report.json, or "
+        "with the same tests in another environment: python:PATH, its interpreter",
+    ),
+    "--membudget-report": (
+        {"metavar": "DIR"},
+        "write report.json to DIR, and for each test a snapshot that pytorch.org/memory_viz opens",
+    ),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options, all of the group ``membudget``; each defaults to None, so that settings apply."""
+    group = parser.getgroup("membudget", "GPU memory budgets")
+    for name, (attributes, text) in _OPTIONS.items():
+        group.addoption(name, default=None, help=text, **attributes)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker always; the gate with ``--membudget``, and without it the reason to skip."""
-    config.addinivalue_line("markers", _marker_help() if config.getoption("markers") else MARKER)
+    marker = MARKER
+    if config.getoption("markers"):
+        from .budgets.budget import HELP  # its imports take 10 ms, and only `pytest --markers` shows it
+
+        marker = HELP
+    config.addinivalue_line("markers", marker)
     if config.pluginmanager.hasplugin(WORKER):
         _register_selection(config, _settings_of(config))
         return
@@ -154,12 +139,6 @@ def _usage_error(text: str) -> pytest.UsageError:
     from .reporting.terminal.fitting import folded, terminal_width
 
     return pytest.UsageError("\n".join(folded([text], terminal_width() - len("ERROR: "))))
-
-
-def _marker_help() -> str:
-    from .budgets.budget import HELP  # its imports take 10 ms, and only `pytest --markers` shows it
-
-    return HELP
 
 
 def _refuse_launcher() -> None:
@@ -239,14 +218,9 @@ def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:
     from .budgets.custom_gpus import custom_gpus
     from .hardware.gpus import CUSTOM_GPUS
 
-    before = os.environ.pop(CUSTOM_GPUS, None)
-
-    def restore() -> None:
-        os.environ.pop(CUSTOM_GPUS, None)
-        if before is not None:
-            os.environ[CUSTOM_GPUS] = before
-
-    config.add_cleanup(restore)
+    environment = pytest.MonkeyPatch()
+    config.add_cleanup(environment.undo)
+    environment.delenv(CUSTOM_GPUS, raising=False)
     cards = custom_gpus(pyproject)
     if cards:
-        os.environ[CUSTOM_GPUS] = cards
+        environment.setenv(CUSTOM_GPUS, cards)
