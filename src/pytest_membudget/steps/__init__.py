@@ -14,11 +14,10 @@ function does what the loop in its docstring does, wherever the model is, and ke
 
 from __future__ import annotations
 
-from .chunked_losses import forward_kl
 from .distil import distillation_step
 from .in_backward import OptimizerInBackward, optimizer_in_backward
 from .infer import inference_step
-from .linear_loss import linear_cross_entropy
+from .losses import forward_kl, linear_cross_entropy
 from .train import train_step
 
 __all__ = [

@@ -9,10 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .chunked_losses import cross_entropy_in_chunks, forward_kl
-from .model_calls import Batch, call, refuse_training_mode
-from .model_outputs import logits_of
-from .update import backward, update
+from .losses import cross_entropy_in_chunks, forward_kl
+from .models import Batch, call, logits_of, refuse_training_mode
 
 
 def distillation_step(
@@ -67,9 +65,10 @@ def distillation_step(
         cross_entropy = cross_entropy_in_chunks(logits, labels, chunks, ignore_index)
         loss = kd_ratio * loss + (1.0 - kd_ratio) * cross_entropy
     del logits, teacher_logits  # the graph holds what backward needs of them
-    backward(loss)
+    loss.backward()
     if optimizer is not None:
-        update(student, optimizer)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
     return loss.detach()
 
 

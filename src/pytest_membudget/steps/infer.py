@@ -7,8 +7,7 @@ import inspect
 import torch
 from torch import Tensor, nn
 
-from .model_calls import refuse_training_mode
-from .model_outputs import field, logits_of
+from .models import field, logits_of, refuse_training_mode
 
 
 @torch.inference_mode()

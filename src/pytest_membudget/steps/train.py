@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .micro_batches import micro_batches
-from .model_calls import Batch, call
-from .model_outputs import Loss, loss_of
-from .update import backward, update
+from .models import Batch, Loss, call, loss_of
 
 
 def train_step(
@@ -54,14 +52,20 @@ def train_step(
             "accumulate, max_grad_norm and scaler need all gradients at once, and optimizer=None leaves each "
             "to the hook that frees it: give an optimizer, or none of the three"
         )
+    scaler = scaler or torch.amp.GradScaler(enabled=False)
     losses = []
-    for micro_batch in micro_batches(batch, accumulate):
+    for micro_batch in _micro_batches(batch, accumulate):
         with _autocast(micro_batch, autocast_dtype):
             micro_loss = loss_of(call(model, micro_batch), micro_batch, loss) / accumulate
-        backward(micro_loss if scaler is None else scaler.scale(micro_loss))
+        scaler.scale(micro_loss).backward()
         losses.append(micro_loss.detach())
     if optimizer is not None:
-        update(model, optimizer, max_grad_norm, scaler)
+        if max_grad_norm is not None:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad(set_to_none=True)
     return torch.stack(losses).sum()
 
 
@@ -74,3 +78,35 @@ def _autocast(batch: object, dtype: torch.dtype | None) -> contextlib.AbstractCo
         if isinstance(value, Tensor):
             return torch.autocast(value.device.type, dtype)
     raise ValueError(f"autocast_dtype={dtype} needs a tensor in the batch, to know the device")
+
+
+def _micro_batches(batch: Batch | Iterator[Batch], count: int) -> Iterator[object]:
+    """``count`` equal parts of ``batch``, or ``count`` batches drawn from an iterator, one at a time."""
+    if count < 1:
+        raise ValueError(f"accumulate={count!r}: give the number of micro-batches, at least 1")
+    if not isinstance(batch, Iterator):
+        yield from (_part(batch, index, count) for index in range(count))
+        return
+    drawn = 0
+    for micro_batch in islice(batch, count):
+        yield micro_batch
+        drawn += 1
+    if drawn < count:
+        raise ValueError(f"the iterator gave {drawn} micro-batches where accumulate={count} asks for {count}")
+
+
+def _part(batch: object, index: int, count: int) -> object:
+    if count == 1:
+        return batch
+    if isinstance(batch, Mapping):
+        return {name: _part(value, index, count) for name, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        return [_part(value, index, count) for value in batch]
+    if not isinstance(batch, Tensor) or batch.dim() == 0:
+        return batch  # an option such as use_cache=False is every micro-batch's
+    if batch.shape[0] % count:
+        raise ValueError(
+            f"a tensor of shape {tuple(batch.shape)} does not split into accumulate={count} equal "
+            f"micro-batches: give a first dimension that {count} divides, or an iterator of micro-batches"
+        )
+    return batch.chunk(count)[index]
