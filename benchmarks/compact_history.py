@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.history import DeviceHistory, Frames, HistoryEvent
 from pytest_membudget.histories.places import (
     BACKWARD,
     NOWHERE,
@@ -23,7 +23,6 @@ from pytest_membudget.histories.places import (
     operator_of,
     place_of,
 )
-from pytest_membudget.histories.reading import Frames, Snapshot
 
 _WORKSPACE = " workspace"
 _NO_FILE = "??"
@@ -91,23 +90,23 @@ def load_history(path: Path) -> list[DeviceHistory]:
     return histories
 
 
-def read_snapshot(path: Path) -> Snapshot:
-    """The history as a snapshot whose stacks say operator and place, and no more, to be compared."""
+def read_snapshot(path: Path) -> DeviceHistory:
+    """The history with stacks that say operator and place, and no more, to be compared."""
     history = load_history(path)[-1]
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         content = json.load(stream)
     distinct: dict[tuple[int, int], Frames] = {}
-    frames: list[Frames] = []
+    events: list[HistoryEvent] = []
     requests = iter(content["requests"])
     for event in history.events:
         if event.action != "alloc":
-            frames.append(())
+            events.append(event)
             continue
         operator, place = next(requests)
         if (operator, place) not in distinct:
             distinct[operator, place] = _frames(content["operators"][operator], content["places"][place])
-        frames.append(distinct[operator, place])
-    return Snapshot(history, tuple(frames), metadata=("",) * len(frames))
+        events.append(event._replace(frames=distinct[operator, place]))
+    return replace(history, events=tuple(events))
 
 
 def _operator(frames: Frames) -> str:

@@ -84,8 +84,8 @@ def test_the_compact_history_replays_to_the_stored_peaks(tiny, name):
 
 def test_the_compact_history_says_what_allocated_where(tiny):
     _, _, found = tiny
-    snapshot = read_snapshot(found["trained"].history)
-    told = {(operator_of(frames), place_of(frames)) for frames in snapshot.frames if frames}
+    events = read_snapshot(found["trained"].history).events
+    told = {(operator_of(event.frames), place_of(event.frames)) for event in events if event.frames}
 
     assert any(operator.startswith("aten::_foreach") for operator, _ in told)
     assert any(place.startswith("benchmarks/tiny_steps.py:") for _, place in told)

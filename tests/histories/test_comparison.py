@@ -6,7 +6,6 @@ from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.commands.main import main
 from pytest_membudget.histories.comparison import Allocation, differences, sides
-from pytest_membudget.histories.reading import Snapshot
 
 MIB = 2**20
 LINE = [{"filename": "/r/m/model.py", "line": 5, "name": "forward"}]
@@ -16,15 +15,13 @@ PLACE = "m/model.py:5"
 
 def snapshot(*requests):
     """Requests (MiB, frames, freed at once) from an empty allocator, each in a segment of its own."""
-    events, frames = [], []
+    events = []
     address = 0
     for mib, stack, freed in requests:
         address += 1024 * MIB
         made = ["segment_alloc", "alloc", *(["free_requested", "free_completed"] if freed else [])]
-        events += [HistoryEvent(action, address, mib * MIB, 0) for action in made]
-        frames += [stack] * len(made)
-    history = DeviceHistory(0, tuple(events), (), AllocatorSettings())
-    return Snapshot(history, tuple(frames), ("",) * len(events))
+        events += [HistoryEvent(action, address, mib * MIB, 0, frames=stack) for action in made]
+    return DeviceHistory(0, tuple(events), (), AllocatorSettings())
 
 
 def test_what_both_have_is_no_difference():

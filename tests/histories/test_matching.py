@@ -1,10 +1,18 @@
 """Which requests of two histories are the same: file and line first, then the function, then the size."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.histories.comparison import Allocation, sides
-from pytest_membudget.histories.matching import BY_FUNCTION, BY_SIZE, Match, matched
+from pytest_membudget.histories.comparison import (
+    BY_FUNCTION,
+    BY_SIZE,
+    Allocation,
+    Match,
+    matched,
+    sides,
+)
 from pytest_membudget.histories.reading import window_from
 from pytest_membudget.histories.text import comparison_lines
 from tests.histories.test_comparison import LINE, MIB, snapshot
@@ -19,14 +27,15 @@ def test_the_line_comes_before_the_order_and_the_size():
     """Both have a request of 20 bytes at line 5; that another of 20 bytes comes first changes nothing."""
     found = matched({ELSEWHERE: 1, HERE: 1}, {HERE: 1, MOVED: 1})
 
-    assert found.matches == (Match(ELSEWHERE, MOVED, 1, BY_SIZE),)
-    assert (found.first, found.second) == ({}, {})
+    assert found == ([Match(ELSEWHERE, MOVED, 1, BY_SIZE)], {}, {})
 
 
 def test_the_function_comes_before_the_size():
-    found = matched({ELSEWHERE: 1, HERE: 1}, {MOVED: 1, Allocation("m/other.py:1", 20, "m/other.py f"): 1})
+    found, _, _ = matched(
+        {ELSEWHERE: 1, HERE: 1}, {MOVED: 1, Allocation("m/other.py:1", 20, "m/other.py f"): 1}
+    )
 
-    assert [(match.first, match.how) for match in found.matches] == [
+    assert [(match.first, match.how) for match in found] == [
         (HERE, BY_FUNCTION),
         (ELSEWHERE, BY_SIZE),
     ]
@@ -35,9 +44,7 @@ def test_the_function_comes_before_the_size():
 def test_what_is_of_no_size_of_the_other_is_left():
     found = matched({HERE: 3, LARGER: 1}, {MOVED: 2})
 
-    assert found.matches == (Match(HERE, MOVED, 2, BY_FUNCTION),)
-    assert found.first == {HERE: 1, LARGER: 1}
-    assert found.second == {}
+    assert found == ([Match(HERE, MOVED, 2, BY_FUNCTION)], {HERE: 1, LARGER: 1}, {})
 
 
 def test_the_text_says_what_was_matched_by_size_alone():
@@ -69,9 +76,9 @@ def test_a_window_begins_with_an_event():
 
 def test_a_window_begins_with_a_text_of_the_users():
     whole = snapshot((20, LINE, False), (30, LINE, False))
-    named = type(whole)(whole.history, whole.frames, ("", "", "step 1", "step 1"))
+    events = (*whole.events[:2], *(event._replace(text="step 1") for event in whole.events[2:]))
 
-    assert window_from(named, "step 1", "a.pickle").history.events == whole.history.events[2:]
+    assert window_from(replace(whole, events=events), "step 1", "a.pickle").events == events[2:]
 
 
 @pytest.mark.parametrize("start", ["4", "step 2"])

@@ -43,9 +43,9 @@ def saved(tmp_path):
 def test_events_and_stacks_come_in_pairs(saved):
     read = read_snapshot(saved(snapshot()))
 
-    assert [event.action for event in read.history.events] == ["segment_alloc", "alloc"]
-    assert read.history.events[1].size_bytes == 1000
-    assert read.frames == (FRAMES, FRAMES)
+    assert [event.action for event in read.events] == ["segment_alloc", "alloc"]
+    assert read.events[1].size_bytes == 1000
+    assert [event.frames for event in read.events] == [FRAMES, FRAMES]
 
 
 @pytest.mark.parametrize(("more", "expected"), [({}, False), ({"pool_id": (0, 0)}, True)])
@@ -54,12 +54,12 @@ def test_pools_in_trace_entries_show_how_free_blocks_were_chosen(saved, more, ex
     content = snapshot()
     content["device_traces"][0] = [entry("segment_alloc", 4 * MIB, 2 * MIB, **more)]
 
-    assert read_snapshot(saved(content)).history.oldest_segment_first == expected
+    assert read_snapshot(saved(content)).oldest_segment_first == expected
 
 
 def test_blocks_without_addresses_lie_one_behind_the_other(saved):
     """Snapshots of older releases have none."""
-    (segment,) = read_snapshot(saved(snapshot())).history.segments
+    (segment,) = read_snapshot(saved(snapshot())).segments
 
     assert [block.address for block in segment.blocks] == [4 * MIB, 4 * MIB + 1024]
     assert [block.requested_bytes for block in segment.blocks] == [1000, 0]
@@ -71,7 +71,7 @@ def test_the_allocators_settings_are_those_of_the_recording(saved):
         "roundup_power2_divisions": {"1": 0, "2": 4},
     }  # fmt: skip
 
-    read = read_snapshot(saved(snapshot(allocator_settings=settings))).history.settings
+    read = read_snapshot(saved(snapshot(allocator_settings=settings))).settings
 
     assert (read.max_split_size_bytes, read.garbage_collection_threshold) == (40 * MIB, 0.5)
     assert (read.expandable_segments, read.roundup_power2_divisions) == (True, (0, 4))
@@ -80,7 +80,7 @@ def test_the_allocators_settings_are_those_of_the_recording(saved):
 def test_an_out_of_memory_event_says_what_was_free(saved):
     trace = [{"action": "oom", "device_free": 5 * MIB, "size": 9 * MIB, "stream": 0, "frames": []}]
 
-    (event,) = read_snapshot(saved(snapshot(device_traces=[trace]))).history.events
+    (event,) = read_snapshot(saved(snapshot(device_traces=[trace]))).events
 
     assert (event.action, event.address, event.size_bytes) == ("oom", 5 * MIB, 9 * MIB)
 

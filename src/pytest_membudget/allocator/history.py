@@ -7,9 +7,9 @@ from ``free_completed`` on (``record_trace`` in ``c10/cuda/CUDACachingAllocator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Final, NamedTuple
 
 from .blocks import SegmentState
@@ -17,6 +17,9 @@ from .settings import AllocatorSettings
 
 NO_REQUEST: Final = -1
 """The request of an event that none is known for."""
+
+Frames = Sequence[Mapping[str, Any]]
+"""A stack, the innermost frame first: ``{"filename", "line", "name"}``."""
 
 
 class HistoryEvent(NamedTuple):
@@ -32,6 +35,7 @@ class HistoryEvent(NamedTuple):
     stream: int
     request: int = NO_REQUEST
     text: str = ""
+    frames: Frames = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,10 @@ class DeviceHistory:
     oldest_segment_first: bool = False
     """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
     one with the lowest address was, or it is not known."""
+
+    def steps(self) -> Iterator[tuple[HistoryEvent, HistoryEvent | None]]:
+        """Each event with the one that follows."""
+        return zip_longest(self.events, self.events[1:])
 
 
 class HistoryLog:
@@ -75,10 +83,9 @@ class HistoryLog:
         self._fields += (action, address, size_bytes, stream, request, self.text)
 
     def __len__(self) -> int:
-        return len(self._fields) // len(HistoryEvent._fields)
+        return len(self._fields) // 6
 
     def events(self, since: int = 0) -> Iterator[HistoryEvent]:
         """The events from number ``since`` on, oldest first."""
-        count = len(HistoryEvent._fields)
-        fields = islice(self._fields, since * count, None)
-        return map(HistoryEvent._make, zip(*[fields] * count, strict=True))
+        fields = islice(self._fields, since * 6, None)
+        return map(HistoryEvent, fields, fields, fields, fields, fields, fields)

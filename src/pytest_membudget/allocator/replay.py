@@ -56,7 +56,7 @@ class Replay:
         if action == "alloc":
             self._allocate(event)
         elif action == "free_requested":
-            completed = following is not None and following == event._replace(action="free_completed")
+            completed = following is not None and following[:4] == ("free_completed", *event[1:4])
             self._free(event, hold=not completed)
         elif action == "free_completed":
             block = self._blocks.pop(event.address, None)
@@ -155,6 +155,6 @@ def replay(history: DeviceHistory, capacity_bytes: int | None = None) -> Replay:
     it says so; with it, the model finds out by itself.
     """
     played = Replay(history, capacity_bytes)
-    for event, following in zip(history.events, (*history.events[1:], None), strict=True):
+    for event, following in history.steps():
         played.play(event, following)
     return played

@@ -1,14 +1,22 @@
-"""Compares two histories: requests that only one of them has, and what each holds at its peak."""
+"""Compares two histories: what each holds at its peak, and the requests that only one of them has.
+
+Requests are matched by file and line, then by function, then by size.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from ..allocator.history import DeviceHistory, Frames
 from ..allocator.replay import Replay
 from .places import BACKWARD, NOWHERE, is_node, operator_of, place_of, users_function_of
-from .reading import Frames, Snapshot
+
+#: How requests were matched that are not at one line.
+BY_FUNCTION: Final = "equal by function"
+BY_SIZE: Final = "equal by size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +59,19 @@ class Difference:
         return (self.second_count - self.first_count) * self.allocation.size_bytes
 
 
-def side_of(snapshot: Snapshot, *, by_node: bool) -> Side:
-    """Play ``snapshot`` through the allocator's model; without ``by_node`` all of backward is one place."""
-    replay, peak_bytes, peak_at = _played(snapshot)
+def side_of(history: DeviceHistory, *, by_node: bool) -> Side:
+    """Play ``history`` through the allocator's model; without ``by_node`` all of backward is one place."""
+    replay, peak_bytes, peak_at = _played(history)
     requests: Counter[Allocation] = Counter()
     operators: dict[Allocation, str] = {}
     live: dict[int, Allocation] = {}
     held: Counter[Allocation] = Counter()
     freed_bytes = freed_before_bytes = 0
-    for number, (event, frames) in enumerate(zip(snapshot.history.events, snapshot.frames, strict=True)):
+    for number, event in enumerate(history.events):
         if event.action == "alloc":
-            place = _place(frames, by_node)
-            function = users_function_of(frames) if place not in (BACKWARD, NOWHERE) else ""
-            allocation = Allocation(place, event.size_bytes, function)
+            allocation = _allocation(event.frames, event.size_bytes, by_node)
             requests[allocation] += 1
-            operators.setdefault(allocation, operator_of(frames))
+            operators.setdefault(allocation, operator_of(event.frames))
             live[event.address] = allocation
         elif event.action == "free_requested" and live.pop(event.address, None) is None:
             freed_bytes += event.size_bytes
@@ -75,24 +81,26 @@ def side_of(snapshot: Snapshot, *, by_node: bool) -> Side:
     return Side(peak_bytes, reserved_bytes, requests, held, freed_before_bytes, operators)
 
 
-def _played(snapshot: Snapshot) -> tuple[Replay, int, int]:
+def _played(history: DeviceHistory) -> tuple[Replay, int, int]:
     """The replay, the peak of what was allocated, and the number of the event that reached it."""
-    events = snapshot.history.events
-    replay = Replay(snapshot.history, None)
+    replay = Replay(history, None)
     peak_bytes, peak_at = replay.allocator.allocated_bytes, -1
-    for number, (event, following) in enumerate(zip(events, (*events[1:], None), strict=True)):
+    for number, (event, following) in enumerate(history.steps()):
         replay.play(event, following)
         if replay.allocator.allocated_bytes > peak_bytes:
             peak_bytes, peak_at = replay.allocator.allocated_bytes, number
     return replay, peak_bytes, peak_at
 
 
-def _place(frames: Frames, by_node: bool) -> str:
+def _allocation(frames: Frames, size_bytes: int, by_node: bool) -> Allocation:
     place = place_of(frames)
-    return BACKWARD if not by_node and is_node(place) else place
+    if not by_node and is_node(place):
+        place = BACKWARD
+    function = users_function_of(frames) if place not in (BACKWARD, NOWHERE) else ""
+    return Allocation(place, size_bytes, function)
 
 
-def sides(first: Snapshot, second: Snapshot) -> tuple[Side, Side]:
+def sides(first: DeviceHistory, second: DeviceHistory) -> tuple[Side, Side]:
     """Both sides, with autograd's nodes as places where both histories name them."""
     by_node = _names_nodes(first) and _names_nodes(second)
     return side_of(first, by_node=by_node), side_of(second, by_node=by_node)
@@ -112,6 +120,51 @@ def differences(
     return sorted(found, key=lambda difference: -abs(difference.bytes))
 
 
-def _names_nodes(snapshot: Snapshot) -> bool:
-    distinct = {id(frames): frames for frames in snapshot.frames}
+def _names_nodes(history: DeviceHistory) -> bool:
+    distinct = {id(event.frames): event.frames for event in history.events}
     return any(is_node(place_of(frames)) for frames in distinct.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Requests of one size that are at one place in the first history and at another in the second."""
+
+    first: Allocation
+    second: Allocation
+    count: int
+    how: str
+
+
+def matched(
+    first: Mapping[Allocation, int], second: Mapping[Allocation, int]
+) -> tuple[list[Match], Mapping[Allocation, int], Mapping[Allocation, int]]:
+    """Requests of one size at two places, of one function first; and what is then left of each history."""
+    left, right = Counter(first), Counter(second)
+    same = left & right
+    left -= same
+    right -= same
+    matches = [
+        *_pairs(left, right, _function_and_size, BY_FUNCTION),
+        *_pairs(left, right, lambda one: one.size_bytes, BY_SIZE),
+    ]
+    return matches, +left, +right
+
+
+def _function_and_size(one: Allocation) -> object:
+    return (one.function, one.size_bytes) if one.function else None
+
+
+def _pairs(
+    left: Counter[Allocation], right: Counter[Allocation], key: Callable[[Allocation], object], how: str
+) -> Iterator[Match]:
+    """Take what has the same ``key``, not None, out of both."""
+    by_key: dict[object, list[Allocation]] = {}
+    for other in right:
+        by_key.setdefault(key(other), []).append(other)
+    for one in list(left):
+        for other in by_key.get(key(one), []) if key(one) is not None else []:
+            count = min(left[one], right[other])
+            if count:
+                left[one] -= count
+                right[other] -= count
+                yield Match(one, other, count, how)

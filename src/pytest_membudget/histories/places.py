@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .reading import Frames
+from ..allocator.history import Frames
 
 BACKWARD = "backward"
 """The place where no frame names one: backward runs in C++ on another thread."""

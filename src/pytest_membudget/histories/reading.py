@@ -8,45 +8,32 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..allocator import AllocatorSettings
 from ..allocator.blocks import BlockState, SegmentState
-from ..allocator.history import DeviceHistory, HistoryEvent
+from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent
 from ..errors import UsageMistake
 
-Frames = Sequence[Mapping[str, Any]]
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One device of a snapshot: its history, and for each event its stack, the innermost frame first."""
-
-    history: DeviceHistory
-    frames: tuple[Frames, ...]
-    metadata: tuple[str, ...]
-    """Of each event: the text that was set by ``torch.cuda.memory._set_memory_metadata``."""
-
-
-def window_from(snapshot: Snapshot, start: str, source: str) -> Snapshot:
-    """``snapshot`` from the event ``start`` on: its number, or the first with that text as its metadata.
+def window_from(history: DeviceHistory, start: str, source: str) -> DeviceHistory:
+    """``history`` from the event ``start`` on: its number, or the first with that text as its metadata.
 
     Raises ``UsageMistake`` where there is no such event in ``source``.
     """
-    events = snapshot.history.events
+    events = history.events
     if start.isdecimal():
         number = int(start)
     else:
-        number = next((at for at, text in enumerate(snapshot.metadata) if start in text), len(events))
+        number = next((at for at, event in enumerate(events) if start in event.text), len(events))
     if number >= len(events):
         raise UsageMistake(
             f"{source} has no event {start!r}: write a number from 0 to {len(events) - 1}, or a text that "
             "torch.cuda.memory._set_memory_metadata has set"
         )
-    history = replace(snapshot.history, events=events[number:])
-    return Snapshot(history, snapshot.frames[number:], snapshot.metadata[number:])
+    return replace(history, events=events[number:])
 
 
 class _DataOnly(pickle.Unpickler):
@@ -59,30 +46,26 @@ class _DataOnly(pickle.Unpickler):
         raise pickle.UnpicklingError("it refers to something outside itself")
 
 
-def read_snapshot(path: Path, device: int = 0) -> Snapshot:
+def read_snapshot(path: Path, device: int = 0) -> DeviceHistory:
     """The history of ``device`` in the snapshot at ``path``.
 
     Raises ``UsageMistake`` for a file that is none, for one without events, and for an unknown device.
     """
+    no_snapshot = f"{path} is no snapshot of torch.cuda.memory._dump_snapshot: "
     try:
         with path.open("rb") as stream:
             content = _DataOnly(stream).load()
     except OSError as error:
         raise UsageMistake(f"{path} cannot be read: {error}") from error
     except Exception as error:  # an invalid pickle may raise any exception
-        raise UsageMistake(
-            f"{path} is no snapshot of torch.cuda.memory._dump_snapshot: {type(error).__name__}: {error}"
-        ) from error
+        raise UsageMistake(f"{no_snapshot}{type(error).__name__}: {error}") from error
     try:
-        return snapshot_from(content, device, str(path))
+        return history_in(content, device, str(path))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageMistake(
-            f"{path} is no snapshot of torch.cuda.memory._dump_snapshot: "
-            f"{type(error).__name__} {error} in its content"
-        ) from error
+        raise UsageMistake(f"{no_snapshot}{type(error).__name__} {error} in its content") from error
 
 
-def snapshot_from(content: Any, device: int, source: str) -> Snapshot:
+def history_in(content: Any, device: int, source: str) -> DeviceHistory:
     """``device`` in what ``torch.cuda.memory._snapshot`` gave; errors name ``source``.
 
     Raises ``UsageMistake`` where there are no such events, and ``KeyError`` and its like for other content.
@@ -99,17 +82,21 @@ def snapshot_from(content: Any, device: int, source: str) -> Snapshot:
     segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
     # trace entries name their pool (pytorch/pytorch#177717) from the release on that has #178362
     oldest_first = "pool_id" in entries[0]
-    events, settings = tuple(map(_event, entries)), _settings(content, segments)
-    return Snapshot(
-        DeviceHistory(device, events, segments, settings, oldest_first),
-        frames=tuple(entry.get("frames") or () for entry in entries),
-        metadata=tuple(str(entry.get("user_metadata", "")) for entry in entries),
-    )
+    settings = _settings(content, segments)
+    return DeviceHistory(device, tuple(map(_event, entries)), segments, settings, oldest_first)
 
 
 def _event(entry: Mapping[str, Any]) -> HistoryEvent:
     address = entry["device_free"] if entry["action"] == "oom" else entry["addr"]
-    return HistoryEvent(str(entry["action"]), int(address), int(entry["size"]), int(entry["stream"]))
+    return HistoryEvent(
+        str(entry["action"]),
+        int(address),
+        int(entry["size"]),
+        int(entry["stream"]),
+        NO_REQUEST,
+        str(entry.get("user_metadata", "")),
+        entry.get("frames") or (),
+    )
 
 
 def _segment(entry: Mapping[str, Any]) -> SegmentState:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..units import MIB
-from .comparison import Allocation, Difference, Side, differences
-from .matching import Match, matched
+from .comparison import Allocation, Difference, Match, Side, differences, matched
 
 _ROWS = 30
 _HEADERS = ("request", "{first}", "{second}", "difference", "place and operator")
@@ -34,12 +33,12 @@ def _section(
     operators: Mapping[Allocation, str],
     names: tuple[str, str],
 ) -> Iterator[str]:
-    matching = matched(first, second)
-    found = differences(matching.first, matching.second, operators)
+    matches, first, second = matched(first, second)
+    found = differences(first, second, operators)
     yield ""
-    if matching.matches:
+    if matches:
         yield f"{title}, the same sizes at other places:"
-        yield from _matches(matching.matches, names)
+        yield from _matches(matches, names)
         yield ""
     if not found:
         yield f"{title}: the same in both."

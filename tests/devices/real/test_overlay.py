@@ -5,7 +5,6 @@ from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.devices.real.overlay import Seen, overlay
 from pytest_membudget.devices.real.sightings import Sighting, State, StateLog
-from pytest_membudget.histories.reading import Snapshot
 from pytest_membudget.tracking.record import Phase
 
 MIB = 2**20
@@ -18,14 +17,14 @@ LINE = [{"filename": "/r/model.py", "line": 5, "name": "forward"}]
 def born(address, state, mib=20, frames=LINE):
     """A request in a segment of its own."""
     return [
-        (HistoryEvent("segment_alloc", address * 1024 * MIB, mib * MIB, 0), frames, ""),
-        (HistoryEvent("alloc", address * 1024 * MIB, mib * MIB, 0), frames, str(state)),
+        HistoryEvent("segment_alloc", address * 1024 * MIB, mib * MIB, 0, frames=frames),
+        HistoryEvent("alloc", address * 1024 * MIB, mib * MIB, 0, text=str(state), frames=frames),
     ]
 
 
 def died(address, mib=20):
     actions = ("free_requested", "free_completed")
-    return [(HistoryEvent(action, address * 1024 * MIB, mib * MIB, 0), LINE, "") for action in actions]
+    return [HistoryEvent(action, address * 1024 * MIB, mib * MIB, 0, frames=LINE) for action in actions]
 
 
 def seen(after, what, address=0, **more):
@@ -33,13 +32,8 @@ def seen(after, what, address=0, **more):
 
 
 def ledger(events, states, sightings=(), first_nodes=()):
-    snapshot = Snapshot(
-        DeviceHistory(0, tuple(event for event, _, _ in events), (), AllocatorSettings()),
-        tuple(frames for _, frames, _ in events),
-        tuple(metadata for _, _, metadata in events),
-    )
     return overlay(
-        snapshot,
+        DeviceHistory(0, tuple(events), (), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
         users_line=lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
     )
@@ -151,13 +145,13 @@ def test_a_gradient_of_a_checkpoints_copy_of_its_input_is_none():
 
 
 def test_what_nobody_has_named_is_unattributed():
-    unknown = [(event, frames, "") for event, frames, _ in born(1, 0)]
+    unknown = [event._replace(text="") for event in born(1, 0)]
 
     assert component_at(ledger(unknown, [OUTSIDE]), 1) == components.UNATTRIBUTED
 
 
 def test_somebody_elses_metadata_names_nothing():
-    theirs = [(event, frames, "epoch 7") for event, frames, _ in born(1, 0)]
+    theirs = [event._replace(text="epoch 7") for event in born(1, 0)]
 
     assert component_at(ledger(theirs, [OUTSIDE]), 1) == components.UNATTRIBUTED
 
@@ -169,7 +163,7 @@ def test_memory_that_is_no_tensors_is_a_workspace():
 
 
 def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
-    events = [*born(1, 0, 64), *died(1, 64), (HistoryEvent("segment_free", 1024 * MIB, 64 * MIB, 0), [], "")]
+    events = [*born(1, 0, 64), *died(1, 64), HistoryEvent("segment_free", 1024 * MIB, 64 * MIB, 0)]
 
     made = ledger([*events, *born(2, 0, 30)], [OUTSIDE])
 

@@ -8,8 +8,8 @@ from functools import cache
 
 import torch
 
+from ...allocator.history import Frames
 from ...histories.places import function_of, is_workspace, makes_new_values, operator_of
-from ...histories.reading import Frames
 
 #: The user's line among an event's frames: file and line.
 UsersLine = Callable[[Frames], tuple[str, int] | None]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ... import components
 from ...allocator import CachingAllocator
 from ...allocator.device_memory import SegmentAddress
-from ...histories.reading import Frames, Snapshot
+from ...allocator.history import DeviceHistory, HistoryEvent
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record, has_gradient
 from .origins import Origins, UsersLine
@@ -30,33 +30,36 @@ class Seen:
 
 
 def overlay(
-    snapshot: Snapshot,
+    history: DeviceHistory,
     seen: Seen,
     users_line: UsersLine,
     *,
     watch: Callable[[Ledger], None] | None = None,
     segment_address: SegmentAddress | None = None,
 ) -> Ledger:
-    """The ledger of a run whose history is ``snapshot``, from its first event on.
+    """The ledger of a run with this ``history``, from its first event on.
 
     ``watch`` is called with it while it is empty. An event's metadata is the number of its state; without one
     its block is ``unattributed``. ``segment_address``: as of ``CachingAllocator``.
     """
-    played = _Played(snapshot, seen, users_line, segment_address)
+    played = _Played(history, seen, users_line, segment_address)
     if watch is not None:
         watch(played.ledger)
-    for number in range(len(snapshot.history.events)):
-        played.play(number)
+    for number, (event, following) in enumerate(history.steps()):
+        played.play(number, event, following)
     played.see_all()
     return played.ledger
 
 
 class _Played:
     def __init__(
-        self, snapshot: Snapshot, seen: Seen, users_line: UsersLine, segment_address: SegmentAddress | None
+        self,
+        history: DeviceHistory,
+        seen: Seen,
+        users_line: UsersLine,
+        segment_address: SegmentAddress | None,
     ) -> None:
-        self.ledger = Ledger(CachingAllocator(snapshot.history.settings, segment_address=segment_address))
-        self._snapshot = snapshot
+        self.ledger = Ledger(CachingAllocator(history.settings, segment_address=segment_address))
         self._seen = seen
         self._states = seen.states
         self._sightings = seen.sightings
@@ -67,19 +70,19 @@ class _Played:
         #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
 
-    def play(self, number: int) -> None:
+    def play(self, number: int, event: HistoryEvent, following: HistoryEvent | None) -> None:
         """Apply one event of the history, after the sightings before it."""
-        event = self._snapshot.history.events[number]
-        metadata = self._snapshot.metadata[number]
-        is_known = metadata.isdecimal() and int(metadata) < len(self._states)
+        is_known = event.text.isdecimal() and int(event.text) < len(self._states)
         if is_known:
-            self._move_to(int(metadata))
+            self._move_to(int(event.text))
         if event.action == "alloc":
-            self._born(number, self._snapshot.frames[number], is_known)
+            self._born(number, event, is_known)
         elif event.action == "free_completed":
             if event.address in self.ledger.live:
                 self.ledger.died(event.address)
-        elif event.action in ("segment_free", "segment_unmap") and self._is_last_of_its_kind(number):
+        elif event.action in ("segment_free", "segment_unmap") and (
+            following is None or following.action != event.action
+        ):
             self.ledger.allocator.empty_cache()
 
     def see_all(self) -> None:
@@ -128,10 +131,9 @@ class _Played:
                     leaf.trained = True
                 record.note_role(sighting.role, sighting.name)
 
-    def _born(self, number: int, frames: Frames, is_known: bool) -> None:
-        event = self._snapshot.history.events[number]
+    def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
         state = self._states[self._state]
-        origin = self._origins.of(frames)
+        origin = self._origins.of(event.frames)
         record = Record(event.size_bytes, origin.operator, state.phase)
         record.request = number
         record.module, record.root_call = state.module, state.root_call
@@ -156,10 +158,6 @@ class _Played:
         """
         of_update = self._for_update[self._state] or self._seen.records_a_graph(self._state)
         return self._before_model and not of_update
-
-    def _is_last_of_its_kind(self, number: int) -> bool:
-        events = self._snapshot.history.events
-        return number + 1 == len(events) or events[number + 1].action != events[number].action
 
 
 def _states_for_update(states: Sequence[State]) -> bytearray:

@@ -11,8 +11,9 @@ import torch
 
 from ...allocator import AllocatorSettings, CachingAllocator
 from ...allocator.device_memory import segment_addresses
+from ...allocator.history import Frames
 from ...errors import UsageMistake
-from ...histories.reading import Frames, snapshot_from
+from ...histories.reading import history_in
 from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
@@ -101,14 +102,14 @@ class RecordedRun:
 
     def _ledger(self, content: Any, device: int) -> Ledger:
         try:
-            snapshot = snapshot_from(content, device, "the run's history")
+            history = history_in(content, device, "the run's history")
         except UsageMistake:  # nothing was allocated
             return Ledger(CachingAllocator(AllocatorSettings()))
         log = self.observer.log
         seen = Seen(log.states, self.observer.sightings.seen, log.first_nodes)
         watch = self._watch if self._records else None
         addresses = segment_addresses(torch_release())
-        return overlay(snapshot, seen, self._users_line, watch=watch, segment_address=addresses)
+        return overlay(history, seen, self._users_line, watch=watch, segment_address=addresses)
 
     def _watch(self, ledger: Ledger) -> None:
         self._lives = Lives(ledger)

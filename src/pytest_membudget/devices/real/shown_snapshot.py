@@ -7,8 +7,8 @@ from typing import Any
 
 import _pytest.python
 
+from ...allocator.history import Frames
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
-from ...histories.reading import Frames
 from ...tracking.ledger import Ledger
 from ...tracking.record import Record
 from ...tracking.recording import named_frame
