@@ -21,7 +21,7 @@ from ..names import REFRESH
 from .environment import SAYS_NOTHING
 from .estimates import EstimateCache
 from .paths import Names
-from .states import CONTENT, States, digest, variables
+from .states import CONTENT, States, digest, entries, variables
 from .store import Store, cache_folder, most_bytes
 
 if sys.version_info >= (3, 11):
@@ -198,7 +198,7 @@ def distributions(search: Sequence[str], names: Names) -> str:
     """A digest of the distributions installed in ``search``: versions, hashes of files, links."""
     found: dict[str, str] = {}
     for folder in dict.fromkeys(search):
-        for entry in _entries(folder):
+        for entry in entries(folder):
             path = os.path.join(folder, entry)
             if entry.endswith(_LINKS):
                 found[names.name(path)] = _digest_of(path)
@@ -212,7 +212,7 @@ def edited_files(search: Sequence[str]) -> list[str]:
     """Code of installed packages that was changed after the last installation into its folder."""
     found: list[str] = []
     for folder in dict.fromkeys(search):
-        records = [os.path.join(folder, entry, "RECORD") for entry in _entries(folder)]
+        records = [os.path.join(folder, entry, "RECORD") for entry in entries(folder)]
         installed_ns = [_changed_ns(path) for path in records if path.endswith(f".dist-info{os.sep}RECORD")]
         if installed_ns:
             found += [path for path in _code_below(folder) if _changed_ns(path) > max(installed_ns)]
@@ -229,19 +229,12 @@ def _changed_ns(path: str) -> int:
 def _code_below(folder: str) -> Iterator[str]:
     folders = [folder]
     while folders:
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as found:
+            for entry in found:
                 if entry.name.endswith((".py", ".so")):
                     yield entry.path
                 elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
                     folders.append(entry.path)
-
-
-def _entries(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder or os.curdir)
-    except OSError:
-        return []
 
 
 def _digest_of(path: str) -> str:

@@ -178,14 +178,15 @@ def _changes(kept: Mapping[str, Any], world: CurrentStates) -> Iterator[str]:
     for kind in (MODULES, NAMESPACES):
         for name, found in kept[kind].items():
             folder = names.path(name)
-            there = {entry.partition(".")[0] for entry in _entries(folder)}
+            there = {entry.partition(".")[0] for entry in entries(folder)}
             for module, state in found.items():
                 if (state or module in there) and importable(kind, folder, module) != state:
                     yield f"module {module}"
 
 
-def _entries(folder: str) -> list[str]:
+def entries(folder: str) -> list[str]:
+    """The names in ``folder``; none where it cannot be read."""
     try:
-        return os.listdir(folder)
+        return os.listdir(folder or os.curdir)
     except OSError:
         return []

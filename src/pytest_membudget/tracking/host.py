@@ -61,26 +61,12 @@ class HostAllocator:
 
 
 class HostLedger(Ledger):
-    """The ledger of host storages, with the clock and the marks of the device's ledger."""
+    """The ledger of host storages, with the clock of the device's."""
 
     allocator: Any
 
     def __init__(self, device: Ledger) -> None:
-        self._device = device
-        now = device.clock
-        super().__init__(HostAllocator())  # type: ignore[arg-type] # as far as a ledger uses it
-        device.clock = now
-        self.marks = device.marks
-        self.root_call_ends = device.root_call_ends
-
-    @property
-    def clock(self) -> int:
-        """The number of births, deaths and marks so far, of the device and the host."""
-        return self._device.clock
-
-    @clock.setter
-    def clock(self, now: int) -> None:
-        self._device.clock = now
+        super().__init__(HostAllocator(), device.clock)  # type: ignore[arg-type] # as far as a ledger uses it
 
     def pinned(self, key: int) -> None:
         """Record that the storage under ``key`` has pinned memory."""

@@ -39,22 +39,30 @@ class Peak:
         self.died_since.clear()
 
 
+class Clock:
+    """Counts births, deaths and marks of a rank; the ledgers of its device and its host share one.
+
+    A mark is the begin of a backward, or of the part of one that follows a recomputation: what the forward
+    saved is used from there on.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.marks: list[int] = []
+        self.root_call_ends: dict[int, int] = {}
+
+
 class Ledger:
     """Allocates and frees in the allocator's model, and keeps the storages alive at the peaks.
-
-    ``clock`` counts births, deaths and marks. A mark is the begin of a backward, or of the part of one that
-    follows a recomputation: what the forward saved is used from there on.
 
     A storage may die at any line: in another thread, or as cyclic garbage is collected while a block is being
     allocated. Its block is freed when the allocator is not in use.
     """
 
-    def __init__(self, allocator: CachingAllocator) -> None:
+    def __init__(self, allocator: CachingAllocator, clock: Clock | None = None) -> None:
         self.allocator = allocator
-        self.clock = 0
+        self.clock = clock or Clock()
         self.live: dict[int, Record] = {}
-        self.marks: list[int] = []
-        self.root_call_ends: dict[int, int] = {}
         #: of allocated memory, the peak of each phase; recomputation belongs to its backward
         self.phase_peaks = {phase: Peak() for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)}
         self.reserved_peak = Peak()
@@ -91,18 +99,18 @@ class Ledger:
 
     def _bear(self, key: int, record: Record, stream: int) -> None:
         record.block = self.allocator.allocate(record.requested_bytes, stream)
-        self.clock += 1
+        self.clock.now += 1
         self.births += 1
-        record.birth = self.clock
+        record.birth = self.clock.now
         self.live[key] = record
         allocator = self.allocator
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
         peak = self.phase_peaks[phase]
         if allocator.allocated_bytes > peak.totals.allocated_bytes:
-            peak.move(self.clock, self._totals())
+            peak.move(self.clock.now, self._totals())
         self.peak_active_bytes = max(self.peak_active_bytes, allocator.active_bytes)
         if allocator.reserved_bytes > self.reserved_peak.totals.reserved_bytes:
-            self.reserved_peak.move(self.clock, self._totals())
+            self.reserved_peak.move(self.clock.now, self._totals())
 
     def died(self, key: int) -> None:
         """Record that the storage under ``key`` is gone."""
@@ -126,8 +134,8 @@ class Ledger:
 
     def _end(self, record: Record) -> None:
         self.allocator.free(record.block)
-        self.clock += 1
-        record.death = self.clock
+        self.clock.now += 1
+        record.death = self.clock.now
         record.block = None
         for peak in self._peaks:
             if record.birth <= peak.at:
@@ -137,13 +145,13 @@ class Ledger:
 
     def mark(self) -> None:
         """Record that the forward's saved tensors are used from here on."""
-        self.clock += 1
-        self.marks.append(self.clock)
+        self.clock.now += 1
+        self.clock.marks.append(self.clock.now)
 
     def end_root_call(self, number: int) -> None:
         """Record that the outermost module call ``number`` has returned."""
-        self.clock += 1
-        self.root_call_ends[number] = self.clock
+        self.clock.now += 1
+        self.clock.root_call_ends[number] = self.clock.now
 
     def alive_at(self, peak: Peak) -> Iterator[Record]:
         """The storages that were alive at ``peak``."""
@@ -163,7 +171,7 @@ class Ledger:
         buffer is one too, and has no gradient.
         """
         is_parameter = record.role == components.PARAMETERS
-        if is_parameter and not record.trained and _outlived_next_mark(record, self.marks[:1]):
+        if is_parameter and not record.trained and _outlived_next_mark(record, self.clock.marks[:1]):
             return components.FROZEN_PARAMETERS
         if record.role is not None:
             return record.role
@@ -171,7 +179,7 @@ class Ledger:
         if kept == components.BUFFERS:
             return kept
         if kept in (components.PARAMETERS, components.FROZEN_PARAMETERS):
-            return components.FROZEN_PARAMETERS if self.marks else components.PARAMETERS
+            return components.FROZEN_PARAMETERS if self.clock.marks else components.PARAMETERS
         if record.phase in (Phase.FORWARD, Phase.RECOMPUTE) and not record.for_update:
             if record.from_inputs:
                 return components.INPUTS
@@ -180,12 +188,12 @@ class Ledger:
         return components.COLLECTIVES if record.collective else components.TEMPORARIES
 
     def _outlived_its_forward(self, record: Record) -> bool:
-        if _outlived_next_mark(record, self.marks):
+        if _outlived_next_mark(record, self.clock.marks):
             return True
         if record.root_call is None:
             return False
         # a call without an end did not return: an error may have ended it
-        end = self.root_call_ends.get(record.root_call, self.clock)
+        end = self.clock.root_call_ends.get(record.root_call, self.clock.now)
         return record.death is None or record.death > end
 
     def _totals(self) -> Totals:

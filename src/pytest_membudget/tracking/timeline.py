@@ -47,7 +47,7 @@ class Lives:
         """The timeline so far, with ``peak_at`` among its points. None if nothing was allocated."""
         if peak_at < 0:
             return None
-        changes = _Changes(self._ledger.clock)
+        changes = _Changes(self._ledger.clock.now)
         for birth, death, size_bytes, kind in zip(
             self._births, self._deaths, self._sizes, self._kinds, strict=True
         ):
@@ -69,7 +69,7 @@ class Lives:
 
     def _phase_changes(self) -> tuple[tuple[int, str], ...]:
         """The beginnings of the phases; empty if they are too many to be shown."""
-        at = bytearray(self._ledger.clock + 1)
+        at = bytearray(self._ledger.clock.now + 1)
         for birth, phase in zip(self._births, self._phases, strict=True):
             at[birth] = phase
         for record in self._ledger.live.values():

@@ -87,7 +87,7 @@ class Tracker:
         elif phase is Phase.FORWARD:
             if self.phase is Phase.BACKWARD or self.phase is Phase.RECOMPUTE:
                 self.roles.see_gradients()
-                self._backward_end = self.ledger.clock
+                self._backward_end = self.ledger.clock.now
         else:
             is_new = self.phase is Phase.FORWARD or task != self._task
             if is_new or (self.phase is Phase.RECOMPUTE and phase is Phase.BACKWARD):
