@@ -15,7 +15,7 @@ import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-from tests.warm_python import WORKER, WarmPython
+from tests.warm_python import SESSIONS, WORKER, WarmPython
 
 pytest_plugins = ["pytester", "tests.report_fixtures"]
 
@@ -31,8 +31,8 @@ _OURS = (
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 #: Plugins that may be installed and have nothing to do in the sessions, but import much.
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
-#: Copies of it are the sessions' workers: see ``cold_python``.
-_WARM = WarmPython(WORKER)
+#: Copies of it are the sessions' processes: see ``cold_python``.
+_WARM = WarmPython(SESSIONS, (WORKER,))
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
     def hold(gib, device="cuda"):

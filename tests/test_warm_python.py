@@ -63,7 +63,7 @@ def variables():
 
 @pytest.fixture(scope="module")
 def launcher(variables):
-    warm = WarmPython("example_of_a_process")
+    warm = WarmPython(("example_of_a_process",))
     yield warm.launcher(variables)
     warm.close()
 
@@ -214,7 +214,7 @@ def test_a_copy_whose_channel_is_closed_ends(started):
 
 
 def test_the_end_of_the_warm_python_leaves_no_copy(variables, tmp_path, write_all, monkeypatch):
-    warm = WarmPython("example_of_a_process")
+    warm = WarmPython(("example_of_a_process",))
     monkeypatch.setattr(sys, "executable", str(warm.launcher(variables)))
     write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
     with open(tmp_path / "printed", "wb") as output:

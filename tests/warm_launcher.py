@@ -25,18 +25,28 @@ def main(script, *arguments):
 
 
 def _ask(folder, script, arguments):
-    """A connection to the warm Python and its copy's number; None if it has none for this."""
+    """A connection to a warm Python and its copy's number; None if none has one for this."""
     descriptors = [fd for fd in map(int, os.listdir("/proc/self/fd")) if _is_inherited(fd)]
     if len(descriptors) > _TOO_MANY:
         return None
+    for name in os.listdir(folder):
+        if name.startswith("socket"):
+            conversation = _ask_one(os.path.join(folder, name), descriptors, (script, *arguments))
+            if conversation is not None:
+                return conversation
+    return None
+
+
+def _ask_one(address, descriptors, arguments):
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        connection.connect(os.path.join(folder, "socket"))
-        _send(connection, descriptors, (script, *arguments))
+        connection.connect(address)
+        _send(connection, descriptors, arguments)
         answer = _line(connection)
     except OSError:
         return None
     if not answer.isdigit():
+        connection.close()
         return None
     for fd in descriptors:  # who waits for the end of what is written there waits for the copy alone
         os.close(fd)

@@ -1,8 +1,9 @@
-"""Sessions of tests whose workers need not import torch again: they are copies of a process that has.
+"""Sessions of tests that need not import torch again: their processes are copies of one that has.
 
-Importing torch and what the virtual device needs of it is most of what a small session costs. A session that
-``command`` starts is an ordinary Python process; what it takes for Python (``sys.executable``) is
-``warm_launcher``, which asks ``warm_template`` for a copy, and becomes an ordinary Python where it gets none.
+Importing torch, pytest and what the virtual device needs is most of what a small session costs. A session that
+``command`` starts takes ``warm_launcher`` for Python (``sys.executable``), which asks two processes
+(``warm_template``) for a copy: one has what a session and its pytest-xdist workers import, the other what the
+plugin's workers import. It becomes an ordinary Python where it gets none.
 """
 
 import os
@@ -17,11 +18,8 @@ from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 
 #: What runs in a session's workers.
 WORKER = "pytest_membudget.worker.__main__"
-#: As ``python -m pytest``, with another idea of what Python is.
-_BOOT = (
-    "import os, runpy, sys; sys.executable = sys.argv.pop(1); sys.path[0] = os.getcwd(); "
-    "runpy.run_module('pytest', run_name='__main__', alter_sys=True)"
-)
+#: A session, and one that runs a base.
+SESSIONS = ("pytest", "pytest_membudget.comparison.base.process")
 #: Bytes of a script's first line that every Linux reads.
 _LINE_BYTES = 120
 _HERE = Path(__file__).parent
@@ -30,13 +28,13 @@ _HERE = Path(__file__).parent
 class WarmPython:
     """The warm Python of one process that runs tests: started when it is first asked for."""
 
-    def __init__(self, *modules):
-        """``modules``: whose processes may be copies."""
-        self._modules = modules
+    def __init__(self, *groups):
+        """``groups``: of modules whose processes may be copies of one that has imported the same."""
+        self._groups = groups
         #: whether sessions are to have ordinary Python processes alone
         self.is_off = False
         self._folder = None
-        self._process = None
+        self._processes = []
 
     def launcher(self, environment):
         """The program that stands for Python; None where this machine has no use for it.
@@ -48,21 +46,21 @@ class WarmPython:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="membudget-warm-"))
             if self._write_launcher():
-                self._start(environment)
+                self._processes = [self._start(environment, modules) for modules in self._groups]
         return self._folder / "python" if (self._folder / "python").exists() else None
 
     def command(self, environment):
         """The beginning of a command that runs pytest."""
         launcher = self.launcher(environment)
-        return [sys.executable, "-m", "pytest"] if launcher is None else _with(launcher)
+        return [sys.executable if launcher is None else str(launcher), "-m", "pytest"]
 
     def close(self):
         """End it, and all copies that are left."""
-        if self._process is not None:
-            if self._process.poll() is not None:
-                print("The warm Python has ended:", (self._folder / "log").read_text(), file=sys.stderr)
-            self._process.stdin.close()
-            self._process.wait()
+        for process in self._processes:
+            if process.poll() is not None:
+                print("A warm Python has ended:", (self._folder / "log").read_text(), file=sys.stderr)
+            process.stdin.close()
+            process.wait()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -78,25 +76,21 @@ class WarmPython:
         launcher.chmod(0o700)
         return True
 
-    def _start(self, environment):
+    def _start(self, environment, modules):
         """It serves when it has imported all: who asks before that waits."""
         # as text: a file of ours below a copy's calls would be taken for code of the user's
         text = (_HERE / "warm_template.py").read_text(encoding="utf-8")
-        with socket.socket(socket.AF_UNIX) as listener, open(self._folder / "log", "wb") as log:
-            listener.bind(str(self._folder / "socket"))
+        with socket.socket(socket.AF_UNIX) as listener, open(self._folder / "log", "ab") as log:
+            listener.bind(str(self._folder / f"socket-{modules[0]}"))
             listener.listen(64)
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", text, self._folder, str(listener.fileno()), *self._modules],
+            return subprocess.Popen(
+                [sys.executable, "-c", text, self._folder, str(listener.fileno()), *modules],
                 env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 pass_fds=[listener.fileno()],
             )
-
-
-def _with(launcher):
-    return [sys.executable, "-c", _BOOT, str(launcher)]
 
 
 def is_possible():

@@ -1,19 +1,22 @@
-"""The warm Python: has torch and the virtual device's modules imported, and serves with copies of itself.
+"""The warm Python: has torch and more imported, and serves with copies of itself.
 
 Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
-modules whose processes (see ``process_start``) may be copies. What a copy runs is what the launcher was asked
-to run, with its descriptors, variables and folder. Where that might see that torch was imported before (other
+modules whose processes may be copies: those that ``process_start`` starts, and ``pytest`` for sessions of it
+and of pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its descriptors,
+variables and folder. Where that might see that torch was imported before (other
 variables, flags of Python, import paths with modules of those names, limits), it is refused: then the
 launcher becomes an ordinary Python.
 """
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import marshal
 import os
 import resource
+import runpy
 import selectors
 import signal
 import socket
@@ -34,9 +37,17 @@ IMPORTED = (
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.server.serving",
 )
-#: Variables that no module reads as it is imported (``JOB_``: of tests); what follows from the last is made
-#: anew in a copy.
-_MAY_DIFFER = ("PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES", "TMPDIR")
+#: What a session's process may have imported before pytest begins; pytest warns of plugins among it.
+SESSIONS_IMPORT = ("torch", "execnet.gateway_base", "email.parser", "importlib.metadata", "yaml", "tomllib")
+#: What pytest-xdist's processes are started with, by execnet.
+_EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
+#: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers, without threads);
+#: what follows from the last is made anew in a copy.
+_MAY_DIFFER = (
+    "PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES",
+    "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_",
+    "TMPDIR",
+)  # fmt: skip
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 _PR_SET_PDEATHSIG = 1
@@ -61,7 +72,9 @@ class Template:
         self._environment = dict(os.environ)
         self._path = list(sys.path)
         self._listener = listener
-        _import_all()
+        _import_all(SESSIONS_IMPORT if "pytest" in modules else IMPORTED)
+        gc.collect()
+        gc.freeze()  # a copy's collections look at what is its own
         self._names = {name.partition(".")[0] for name in sys.modules}
         #: torch sets a variable as it is imported, or later if it is not there: a folder below TMPDIR
         self._set = {name: os.environ[name] for name in os.environ.keys() - self._environment.keys()}
@@ -101,8 +114,9 @@ class Template:
             if copy.pid == 0:
                 connection.close()
                 self._forget()
+                is_session = "pytest" in self._modules  # where nobody has imported torch yet
                 has_same_folder = request["environment"].get("TMPDIR") == self._environment.get("TMPDIR")
-                _settle(request, descriptors, self._set if has_same_folder else {})
+                _settle(request, descriptors, self._set if has_same_folder and not is_session else {})
                 return request
             for fd in (connection.fileno(), copy.watched):
                 self._selector.register(fd, selectors.EVENT_READ, (copy,))
@@ -132,12 +146,16 @@ class Template:
         options = [*process_start.interpreter_options(), *process_start._against_defects()]
         wanted = [*options, "-c", process_start._BOOT]
         arguments = request["arguments"][1:]
-        if arguments[: len(wanted)] != wanted or len(arguments) != len(wanted) + 4:
+        if "pytest" in self._modules and (arguments[:2] == ["-m", "pytest"] or arguments == _EXECNET):
+            for folder, _, files in os.walk(request["folder"]):
+                self._check_names(folder, files)
+        elif arguments[: len(wanted)] == wanted and len(arguments) == len(wanted) + 4:
+            path, module = arguments[len(wanted) :][:2]
+            if module not in self._modules:
+                raise Refused("another module")
+            self._check_path(json.loads(path))
+        else:
             raise Refused("another program")
-        path, module = arguments[len(wanted) :][:2]
-        if module not in self._modules:
-            raise Refused("another module")
-        self._check_path(json.loads(path))
         told = _fixed(request["environment"]).items()
         differ = (told - self._set.items()) ^ _fixed(self._environment).items()
         if differ:
@@ -153,8 +171,11 @@ class Template:
             raise Refused("another import path")
         for entry in set(path) - set(self._path):
             with contextlib.suppress(FileNotFoundError):
-                if not self._names.isdisjoint(name.partition(".")[0] for name in os.listdir(entry)):
-                    raise Refused("modules of the same names")
+                self._check_names(entry, os.listdir(entry))
+
+    def _check_names(self, folder, files):
+        if not self._names.isdisjoint(name.partition(".")[0] for name in files):
+            raise Refused(f"modules of the same names in {folder}")
 
 
 class _Copy:
@@ -243,21 +264,30 @@ def _settle(request, descriptors, variables):
 
 
 def _run(request):
-    """Run the text after ``-c``, as Python does."""
+    """Run the text after ``-c``, or the module after ``-m``, as Python does."""
     sys.executable, *arguments = request["arguments"]
+    sys.orig_argv[:] = [sys.executable, *arguments]
+    if arguments[0] == "-m":
+        sys.argv[:] = arguments[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    if "-u" in arguments:
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(write_through=True)
     code = arguments.index("-c") + 1
     sys.argv[:] = ["-c", *arguments[code + 1 :]]
-    sys.orig_argv[:] = [sys.executable, *arguments]
     sys.path.insert(0, "")
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__builtins__ = __builtins__
     exec(compile(arguments[code], "<string>", "exec"), vars(main))
 
 
-def _import_all():
-    """As a worker would, and what pytest imports of itself whatever it is asked to do."""
-    for name in IMPORTED:
-        importlib.import_module(name)
+def _import_all(names):
+    """As the process would, and what pytest imports of itself whatever it is asked to do."""
+    for name in names:
+        with contextlib.suppress(ModuleNotFoundError):  # execnet comes with pytest-xdist
+            importlib.import_module(name)
     import _pytest.config
 
     for name in _pytest.config.default_plugins:
