@@ -1,7 +1,7 @@
 """Sessions of tests that need not import torch again: their processes are copies of one that has.
 
-Importing torch, pytest and what the virtual device needs is most of what a small session costs. A session that
-``command`` starts takes ``warm_launcher`` for Python (``sys.executable``), which asks two processes
+Importing torch, pytest and what the virtual device needs is most of what a small session costs. A session
+that ``command`` starts takes ``warm_launcher`` for Python (``sys.executable``), which asks two processes
 (``warm_template``) for a copy: one has what a session and its pytest-xdist workers import, the other what the
 plugin's workers import. It becomes an ordinary Python where it gets none.
 """

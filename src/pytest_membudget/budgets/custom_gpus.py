@@ -71,7 +71,8 @@ def custom_gpus(pyproject: Path) -> str:
             values = CARD.read(child, f"{prefix}{name}", mistakes)
             if isinstance(values, dict):
                 entries[name] = _entry(values, child)
-    _names_are_free(entries, places, mistakes)
+    if entries:
+        _names_are_free(entries, places, mistakes)
     mistakes.raise_all()
     return json.dumps(entries) if entries else ""
 

@@ -95,8 +95,9 @@ def load_gpus() -> Mapping[str, Gpu]:
 def _known_gpus(own: str) -> Mapping[str, Gpu]:
     import yaml  # imported only if a card is looked up
 
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
-    cards: Mapping[str, Any] = yaml.safe_load(text)["cards"]
+    cards: Mapping[str, Any] = yaml.load(text, loader)["cards"]
     added: Mapping[str, Any] = json.loads(own)
     replaced = {normalised_name(name) for name in added}
     kept = {name: entry for name, entry in cards.items() if normalised_name(name) not in replaced}

@@ -120,9 +120,10 @@ def installed_distributions() -> Mapping[str, str]:
     """The versions of installed distributions, by name; of two with one name, the one that is imported."""
     found: dict[str, str] = {}
     for one in metadata.distributions():
+        head = one.metadata  # read and parsed each time that it is asked for
         # an interrupted installation leaves one without a name
-        if one.name:
-            found.setdefault(one.name, one.version)
+        if head["Name"]:
+            found.setdefault(head["Name"], head["Version"])
     return dict(sorted(found.items()))
 
 
