@@ -54,7 +54,7 @@ class StepProcess:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.step_run", json.dumps(order)],
-                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=_environment(run),
+                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT, env=step_environment(run),
             )  # fmt: skip
 
     def answer(self, limit_seconds: float) -> dict[str, Any]:
@@ -122,7 +122,8 @@ class Clock:
         return expected_seconds * self.passed_seconds / self._done_seconds
 
 
-def _environment(run: Run) -> Mapping[str, str]:
+def step_environment(run: Run) -> Mapping[str, str]:
+    """The variables of the process of ``run``."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     paths = [str(ROOT), str(ROOT / "src"), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))

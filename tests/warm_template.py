@@ -1,8 +1,8 @@
 """The warm Python: has torch and more imported, and serves with copies of itself.
 
 Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
-modules whose processes may be copies: those that ``process_start`` starts, and ``pytest`` for sessions of it
-and of pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its descriptors,
+modules whose processes may be copies: those that ``process_start`` starts, and those of ``python -m``, with
+``pytest`` also pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its descriptors,
 variables and folder. Where that might see that torch was imported before (other
 variables, flags of Python, import paths with modules of those names, limits), it is refused: then the
 launcher becomes an ordinary Python.
@@ -149,6 +149,8 @@ class Template:
         if "pytest" in self._modules and (arguments[:2] == ["-m", "pytest"] or arguments == _EXECNET):
             for folder, _, files in os.walk(request["folder"]):
                 self._check_names(folder, files)
+        elif arguments[0] == "-m" and arguments[1] in self._modules:
+            self._check_names(request["folder"], os.listdir(request["folder"]))
         elif arguments[: len(wanted)] == wanted and len(arguments) == len(wanted) + 4:
             path, module = arguments[len(wanted) :][:2]
             if module not in self._modules:

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 
 import pytest
 
@@ -9,11 +10,12 @@ from benchmarks import accuracy, capture
 from benchmarks.captured import content_of, folder_of, history_path, read_captured
 from benchmarks.compact_history import compact, load_history, read_snapshot
 from benchmarks.comparison import Comparison, summarize
-from benchmarks.step_processes import Run, StepProcess
+from benchmarks.step_processes import Run, StepProcess, step_environment
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
 from pytest_membudget.allocator.replay import replay
 from pytest_membudget.histories.places import operator_of, place_of
+from tests.warm_python import WarmPython
 
 FAMILY = "tests.benchmarks.tiny_steps"
 MIB = 2**20
@@ -30,6 +32,17 @@ FAILING = (
 def captured_in(folder, steps):
     status = capture.main(["--device", "virtual", "--out", str(folder), "--ahead", "1"], steps)
     return status, {one.step.id: one for one in read_captured(folder)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _steps_run_in_copies():
+    """Of a process that has imported torch: which each step's process would do."""
+    warm = WarmPython(("benchmarks.step_run",))
+    launcher = warm.launcher(step_environment(Run(TINY[0], "bare", "virtual")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(launcher or sys.executable))
+        yield
+    warm.close()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import plain_llama
 import pytest
 import traced_bodies as bodies
 from traced_cases import compared, compared_backward, job_of, model_of
-from traced_models import MODELS, with_small_vocabulary
+from traced_models import MODELS, with_small_vocabulary, with_two_layers
 
 from pytest_membudget.components import ACTIVATIONS
 from pytest_membudget.devices.fake.private import torch_release
@@ -42,7 +42,7 @@ def fused(order):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_family_trains_in_bf16_as_traced(trace, name):
-    order = MODELS[name]
+    order = with_two_layers(MODELS[name])
 
     traced, analytic = compared(trace(bodies.training, order), job_of(order))
 
@@ -56,7 +56,7 @@ LAYERS = [name for name in MODELS if name not in ("vit", "qwen2", "gemma", "smol
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_alone_are_as_traced(trace, name):
     """With few logits the peak is among the layers: their activations and the backward of one."""
-    order = with_small_vocabulary(MODELS[name]) | ONE_BACKWARD
+    order = with_small_vocabulary(with_two_layers(MODELS[name])) | ONE_BACKWARD
 
     traced, analytic = compared_backward(trace(bodies.training, order), job_of(order))
 
@@ -67,19 +67,19 @@ def test_layers_alone_are_as_traced(trace, name):
     "name", ["llama", "mistral", "gemma3", "gpt2", "gpt_neox", "qwen2_moe", "deepseek_v3", "t5"]
 )
 def test_checkpointed_layers_are_as_traced(trace, name):
-    order = with_small_vocabulary(MODELS[name]) | ONE_BACKWARD | {"checkpointing": True}
+    order = with_small_vocabulary(with_two_layers(MODELS[name])) | ONE_BACKWARD | {"checkpointing": True}
 
     traced, analytic = compared_backward(trace(bodies.training, order), job_of(order))
 
-    # T5: 9.7 MB of rounding put the allocated peak at a moment with 8.65 MB (1.4%) less requested
-    assert analytic == EXACT(traced, rel=0.015 if name == "t5" else RELATIVE)
+    # T5: 9.7 MB of rounding put the allocated peak at a moment with 8.65 MB (2.4%) less requested
+    assert analytic == EXACT(traced, rel=0.025 if name == "t5" else RELATIVE)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "vit"])
 @pytest.mark.parametrize("mode", ["fp32", "autocast"])
 def test_other_precisions_are_as_traced(trace, name, mode):
     """fp32 with shared heads is left to the math path; autocast keeps a cast copy a product."""
-    order = with_small_vocabulary(MODELS[name]) | ONE_BACKWARD
+    order = with_small_vocabulary(with_two_layers(MODELS[name])) | ONE_BACKWARD
     order |= {"dtype": "float32", "autocast": mode == "autocast"}
 
     traced, analytic = compared_backward(trace(bodies.training, order), job_of(order))

@@ -1,4 +1,4 @@
-"""Small but real models of every family that is traced: some 4 layers of hidden 1,024."""
+"""Small but real models of every family that is traced: some 2 layers of hidden 1,024."""
 
 _DECODER = {
     "vocab_size": 32000,
@@ -138,3 +138,9 @@ def with_small_vocabulary(order):
     """The same with 512 rows, so that layers and not logits are its peak."""
     config = order["config"]
     return order | {"config": config | {"vocab_size": 512} if "vocab_size" in config else config}
+
+
+def with_two_layers(order):
+    """The same with two layers, which is what a layer's own figures need."""
+    names = {"num_hidden_layers", "n_layer", "num_layers"} & order["config"].keys()
+    return order | {"config": order["config"] | dict.fromkeys(names, 2)}

@@ -99,8 +99,8 @@ def _stack(setting: Setting, stack: Stack, *, is_decoder: bool, is_checkpointed:
             waiting.append(bias_and_gradient[1])
             shared.append(bias_and_gradient[0])
     blocks = []
-    for number, part in ((0, 1), (1, count - 2), (2, 1)):
-        if (number and count <= number) or not part:
+    for number, part in ((0, 1), (1, count - 2), (2, min(count - 1, 1))):
+        if part <= 0:
             continue
         tape = layer_tape(setting, layer, _Place(number == 0, is_decoder, is_checkpointed))
         is_last = number == 2 or count == 1
