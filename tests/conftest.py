@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import textwrap
 import xml.etree.ElementTree as ElementTree
@@ -77,13 +78,15 @@ def _own_cache(folder):
 class Run:
     """One session: its exit status, its output, its JUnit file and its report.json."""
 
-    def __init__(self, folder, args, env):
+    def __init__(self, folder, args, env, *, is_cold=False):
+        """``is_cold``: nobody has imported anything before the session."""
         self.folder = folder
         self.args = args
         self.report_path = folder / "membudget" / "report.json"
         shared = {**_outer(), **_NO_GPU, "COLUMNS": "1000"}  # where the table is whole and no line is folded
+        command = [sys.executable, "-m", "pytest"] if is_cold else _WARM.command(shared)
         done = subprocess.run(
-            [*_WARM.command(shared), *_NO_PLUGINS, "--junitxml=junit.xml", *args],
+            [*command, *_NO_PLUGINS, "--junitxml=junit.xml", *args],
             cwd=folder,
             env={**shared, **_own_cache(folder), **env},
             stdin=subprocess.DEVNULL,
@@ -189,11 +192,11 @@ def session_of(tmp_path_factory):
     The report goes to the folder ``membudget`` there unless ``report=False``.
     """
 
-    def run(files, *args, report=True, env=None):
+    def run(files, *args, report=True, env=None, is_cold=False):
         folder = tmp_path_factory.mktemp("session")
         write_files(folder, files)
         asked = ("--membudget-report=membudget",) if report else ()
-        return Run(folder, [*args, *asked], env or {})
+        return Run(folder, [*args, *asked], env or {}, is_cold=is_cold)
 
     return run
 

@@ -54,7 +54,7 @@ ASKED = ("--membudget", "-p", "pytest_membudget.testing")
 
 @pytest.fixture(scope="module")
 def run(session_of, both_ways):
-    return session_of(FILES, *ASKED, *both_ways)
+    return session_of(FILES, *ASKED, *both_ways, is_cold=True)
 
 
 def test_what_is_given_is_judged(run):

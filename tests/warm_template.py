@@ -2,10 +2,10 @@
 
 Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
 modules whose processes may be copies: those that ``process_start`` starts, and those of ``python -m``, with
-``pytest`` also pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its descriptors,
-variables and folder. Where that might see that torch was imported before (other
-variables, flags of Python, import paths with modules of those names, limits), it is refused: then the
-launcher becomes an ordinary Python.
+``pytest`` also pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its
+descriptors, variables and folder. Where that might see that torch was imported before (other variables, flags
+of Python, import paths with modules of those names, limits), it is refused: then the launcher becomes an
+ordinary Python.
 """
 
 import contextlib
@@ -46,6 +46,7 @@ _EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
 _MAY_DIFFER = (
     "PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES",
     "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_",
+    "CUDA_VISIBLE_DEVICES",  # which builds without CUDA have no use for
     "TMPDIR",
 )  # fmt: skip
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]

@@ -55,7 +55,8 @@ MARKED = ("test_marked", "test_malformed", "test_expected_to_fail", "test_method
 
 @pytest.fixture(scope="module")
 def run(session_of, both_ways):
-    return session_of(FILES, "-rs", "-s", "--strict-markers", "--strict-config", *both_ways, report=False)
+    asked = ("-rs", "-s", "--strict-markers", "--strict-config", *both_ways)
+    return session_of(FILES, *asked, report=False, is_cold=True)
 
 
 def test_marked_tests_are_skipped_however_they_are_marked(run):

@@ -125,7 +125,7 @@ def test_the_summary_counts_them(run):
 
 
 def test_nothing_heavy_is_imported_for_them(session_of):
-    run = session_of({**FILES, **LOOKOUT}, "--membudget", report=False)
+    run = session_of({**FILES, **LOOKOUT}, "--membudget", report=False, is_cold=True)
     imported = (run.folder / "imported").read_text().split()
 
     assert "pytest_membudget.formulas.estimate" in imported

@@ -36,13 +36,15 @@ class Overrun:
     def text(self, what: str = "finish", *, at: str = "") -> str:
         """The message that it did not ``what`` within the limit, and at which line it was."""
         place = at and f", at {at}"
-        within = f"it did not {what} within {self.limit:g} s"
         if self.processor_seconds is None:
-            return f"{within}{place} ({_LIMIT})"
+            return f"it did not {what} within {self.limit:g} s{place} ({_LIMIT})"
         if not self.is_waiting:
-            return f"{within} of processor time{place} ({_LIMIT})"
-        used = f"{self.processor_seconds:.1f} s of processor time"
-        return f"{within}, and used {used} in them: it waits{place} ({_LIMIT})"
+            return f"it did not {what} within {self.limit:g} s of processor time{place} ({_LIMIT})"
+        used = f"{self.processor_seconds:.1f} s"
+        return (
+            f"it did not {what} within {self.limit:g} s, and used {used} of processor time in them: "
+            f"it waits{place} ({_LIMIT})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

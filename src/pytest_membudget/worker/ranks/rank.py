@@ -63,7 +63,8 @@ class RankPlugin(ServingPlugin):
             reason = f"the process group could not be formed ({what})"
             return {"outcome": "error", "reason": reason, "is_last": True}
         flush_output()
-        self._channel.send({"event": "begun"})  # output from here on is the test's
+        # output from here on is the test's: it may print before the session reads this
+        self._channel.send({"event": "begun", "printed_bytes": os.fstat(1).st_size})
         answer = self._body(item, request)
         if os.getpid() != self._pid:  # in a process that the test has forked
             leave(0)

@@ -77,7 +77,7 @@ class RankProcess:
         elif message["event"] == "begun":
             self.has_begun = True
             self.watch = Watch(self.pid, self._timeout)
-            self._output.forget()
+            self._output.forget(message["printed_bytes"])
         elif message["event"] in ("result", "failed"):
             self.answer = {"outcome": "error", **message}
 

@@ -39,9 +39,9 @@ class OutputFile:
             os.ftruncate(fd, 0)
             os.write(fd, tail)
 
-    def forget(self) -> None:
-        """Report only what is written from here on."""
-        self._start = os.fstat(self.file.fileno()).st_size
+    def forget(self, end: int) -> None:
+        """Report only what was written after the first ``end`` bytes."""
+        self._start = end
 
     def last_lines(self) -> str:
         """The end of the output, without lines that mean nothing to users."""
