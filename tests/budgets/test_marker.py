@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
@@ -420,3 +420,4 @@ def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():
         "reason": "a tight card",
     }
     assert json.dumps(budget.to_json()) == json.dumps(expected)  # in this order
+    assert budget.to_json().keys() == {field.name for field in fields(Budget)} - {"scenario"}

@@ -94,6 +94,10 @@ _RANK_NUMBERS: Final = Value(
 )
 
 
+#: Of a budget in report.json; the others follow in the order of the arguments.
+_FIRST_KEYS: Final = ("gib", "gpus", "ranks", "gpu", "metric")
+
+
 @dataclass(frozen=True, slots=True)
 class Budget(JsonObject):
     """The limits of one test; without any the test is estimated, and counted as ``unset``."""
@@ -165,8 +169,8 @@ class Budget(JsonObject):
         """Plain JSON types only, in the order of report.json, which has no scenario; the ranks as a list."""
         named = self.named_ranks
         written = {**JsonObject.to_json(self), "ranks": list(named) if named is not None else None}
-        names = ["gib", "gpus", "ranks", "gpu", "metric", "host_gib", "components", "max_growth", "reason"]
-        return {name: written[name] for name in names}
+        del written["scenario"]
+        return {name: written[name] for name in (*_FIRST_KEYS, *written)}
 
 
 ARGUMENTS: Final[Table] = table_of(Budget, "argument", {"gib": "gb memory budget", "gpu": "card device"})
