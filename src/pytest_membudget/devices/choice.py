@@ -57,10 +57,11 @@ def _stand_in() -> tuple[Built | None, str]:
         return None, "torch is a build without CUDA; a CUDA build, which needs no GPU, gives exact figures"
     try:
         os.getcwd().encode()
-        return built_libraries(os.environ, say=_say), ""
     except UnicodeEncodeError:  # bytes without a character in the locale
         why_not = "PyTorch needs names of files in UTF-8, and this folder's is not"
         return None, f"{why_not}: rename it, or set PYTHONUTF8=1"
+    try:
+        return built_libraries(os.environ, say=_say), ""
     except CannotBuild as error:
         return None, str(error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import shutil
 import tempfile
@@ -22,6 +21,8 @@ from .process_start import WORKER_MODULE, end_process, start_process, with_tail
 _GRACE = 30.0
 #: The same for the start: importing a CUDA build of torch on a busy host takes long.
 _START_GRACE = 120.0
+#: The size of a pipe if the system does not report it (Linux's size for users with many pipes).
+_PIPE_BYTES = 4096
 #: Requests sent in addition to the running ones, so that a worker need not wait for the next.
 _QUEUED = 2
 
@@ -129,6 +130,7 @@ class PendingRequests:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._sent: dict[int, Request] = {}
+        self._sizes: dict[int, int] = {}  # of the messages, in bytes
         self._begun: set[int] = set()
         self._count = 0
 
@@ -145,8 +147,10 @@ class PendingRequests:
     def send(self, request: Request, **more: Any) -> None:
         """Send ``request`` with ``more`` and its number. ``BrokenPipeError`` if the worker is gone."""
         self._count += 1
+        message = {**request, **more, "number": self._count}
         self._sent[self._count] = request
-        self._channel.send({**request, **more, "number": self._count})
+        self._sizes[self._count] = len(json.dumps(message)) + 1
+        self._channel.send(message)
 
     def has_room(self) -> bool:
         """Whether a request of the largest size can be written without blocking.
@@ -154,9 +158,8 @@ class PendingRequests:
         The worker may be waiting for this side to read an answer: then both would block. A pipe consists of
         pages, of which a message may leave half unused (pipe_write in fs/pipe.c, Linux 6.12).
         """
-        sizes = [len(json.dumps(request)) for request in self]
-        capacity_bytes = fcntl.fcntl(self._channel.write_fd, fcntl.F_GETPIPE_SZ)
-        return 2 * (sum(sizes) + max(sizes, default=0)) <= capacity_bytes
+        sizes = [self._sizes[number] for number in self._sent]
+        return 2 * (sum(sizes) + max(sizes, default=0)) <= _capacity_bytes(self._channel.write_fd)
 
     def begin(self, message: Mapping[str, Any]) -> bool:
         """Record that the request of ``message`` runs; False if it is none of these."""
@@ -169,3 +172,12 @@ class PendingRequests:
         if request is None or message.get("key") != request["key"]:
             return None
         return self._sent.pop(message["number"])
+
+
+def _capacity_bytes(fd: int) -> int:
+    try:
+        import fcntl
+
+        return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
+    except (ImportError, AttributeError, OSError):  # not on Linux
+        return _PIPE_BYTES
