@@ -23,7 +23,7 @@ FLOORS = [
     ["__init__"],
     ["units", "components", "errors", "names", "outcomes", "atomic_files", "git_command"],
     ["user_input"],
-    ["encoding"],
+    ["json_object"],
     ["caveats"],
     ["memory_report"],
     ["hardware"],

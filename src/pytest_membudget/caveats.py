@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from .encoding.checks import Lines, read_word
-from .encoding.json_object import JsonObject
+from .json_object import JsonObject, Lines, read_word
 
 UNCHECKED: Final = "unchecked"
 """Nobody knows by how much the figure is off: a failure under ``--membudget-strict``, else a mark."""

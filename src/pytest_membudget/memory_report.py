@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar, Final
 
 from .caveats import Caveat, texts_of
 from .components import METRICS
-from .encoding.checks import Difference, Word, one_of
-from .encoding.json_object import JsonObject
+from .json_object import Difference, JsonObject, Word, one_of
 
 #: The phase of a step in which gradients are computed.
 BACKWARD: Final = "backward"

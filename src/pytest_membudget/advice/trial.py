@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..budgets.budget import Budget
-from ..encoding.checks import Word
-from ..encoding.json_object import JsonObject
+from ..json_object import JsonObject, Word
 from ..memory_report import MemoryReport
 from ..units import bytes_of_gib
 

@@ -9,9 +9,8 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, cast
 
 from ..components import COMPONENTS, METRICS
-from ..encoding.checks import Count, Lines, Word, of
-from ..encoding.json_object import JsonObject
 from ..hardware.gpus import find_gpu
+from ..json_object import Count, JsonObject, Lines, Word, of
 from ..names import MARKER
 from ..units import bytes_of_gib, parse_bytes
 from ..user_input.fields import Table, described, table_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..atomic_files import replacing
 from ..budgets.verdict import FIGURES
-from ..encoding.checks import Misfit
+from ..json_object import Misfit
 from ..memory_report import MemoryReport
 from .observer import SEEN
 from .paths import Names

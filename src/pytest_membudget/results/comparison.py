@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from ..encoding.checks import Count, Difference, Lines, Word, one_of
-from ..encoding.json_object import JsonObject
+from ..json_object import Count, Difference, JsonObject, Lines, Word, one_of
 from ..memory_report import Phase, Timeline
 from ..units import gib_text
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from ..components import COMPONENTS, METRICS
-from ..encoding.checks import Count, Difference, Lines, Word, one_of
-from ..encoding.json_object import JsonObject
+from ..json_object import Count, Difference, JsonObject, Lines, Word, one_of
 from ..user_input.fields import described
 from ..user_input.kinds import choice, number_table, text, whole
 

@@ -10,8 +10,7 @@ from ..advice.trial import Advice
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNSET, VERDICTS, WITHIN, Verdict, suggested_gib
 from ..caveats import METHOD, UNCHECKED, Caveat
-from ..encoding.checks import LineNumber, Lines, one_of
-from ..encoding.json_object import JsonObject
+from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax

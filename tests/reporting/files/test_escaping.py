@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_membudget.encoding.checks import visible
+from pytest_membudget.json_object import visible
 from pytest_membudget.reporting.files.escaping import (
     command_data,
     command_property,

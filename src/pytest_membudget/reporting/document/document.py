@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from ...encoding.json_object import JsonObject
+from ...json_object import JsonObject
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
 

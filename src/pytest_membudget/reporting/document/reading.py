@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...components import TENSOR_COMPONENTS
-from ...encoding.checks import Misfit
 from ...errors import UsageMistake
+from ...json_object import Misfit
 from ...memory_report import MemoryReport, Timeline
 from ...units import MIB
 from .document import SCHEMA_VERSION, Document

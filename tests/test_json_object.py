@@ -9,8 +9,7 @@ from typing import Annotated, ClassVar
 import pytest
 
 from pytest_membudget.caveats import OTHER_MISSING, Caveat
-from pytest_membudget.encoding.checks import Difference, Lines, Misfit, Word
-from pytest_membudget.encoding.json_object import JsonObject
+from pytest_membudget.json_object import Difference, JsonObject, Lines, Misfit, Word
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Frozen dataclasses in JSON: written, and read by their type hints."""
