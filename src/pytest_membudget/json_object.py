@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -215,11 +216,12 @@ def _reader(hint: Any, checked: bool, note: Any = None) -> Check:
         inner = _reader(next(arg for arg in args if arg is not NoneType), checked)
         return lambda data: None if data is None else inner(data)
     if origin is tuple and args[-1] is Ellipsis:
-        return _list_reader(_reader(args[0], checked), note or _MOST)
+        return _list_reader(_reader(args[0], checked), (note or _MOST) if checked else sys.maxsize)
     if origin is tuple:
         return _row_reader([_reader(arg, checked) for arg in args], note or f"a list of {len(args)}")
     if origin is Mapping:
-        return _mapping_reader(_reader(args[0], checked), _reader(args[1], checked))
+        most = _MOST_KEYS if checked else sys.maxsize
+        return _mapping_reader(_reader(args[0], checked), _reader(args[1], checked), most)
     if hasattr(hint, "from_json"):
         return functools.partial(hint.from_json, checked=checked)
     if not checked:
@@ -245,10 +247,10 @@ def _row_reader(inners: Sequence[Check], wanted: str) -> Check:
     return read
 
 
-def _mapping_reader(read_key: Check, inner: Check) -> Check:
+def _mapping_reader(read_key: Check, inner: Check, most: int) -> Check:
     def read(data: Any) -> dict[str, Any]:
-        if not isinstance(data, dict) or len(data) > _MOST_KEYS:
-            raise Misfit(f"must be an object of at most {_MOST_KEYS:,} keys", data)
+        if not isinstance(data, dict) or len(data) > most:
+            raise Misfit(f"must be an object of at most {most:,} keys", data)
         return {
             _inside(" (a key)", read_key, key): _inside(_step_to(key), inner, part)
             for key, part in data.items()

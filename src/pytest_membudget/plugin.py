@@ -172,7 +172,7 @@ class _Skip:
 
 
 def _gate_of(config: pytest.Config) -> Gate:
-    from .comparison.comparing import source_of
+    from .comparison.base.sources import source_of
     from .gate.hooks import Gate
 
     start = Path(config.invocation_params.dir)

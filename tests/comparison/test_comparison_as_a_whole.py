@@ -7,7 +7,8 @@ import pytest
 
 from pytest_membudget.budgets.settings import Waiver
 from pytest_membudget.comparison.base.base_results import Base, Facts
-from pytest_membudget.comparison.comparing import Comparing, StoredReport
+from pytest_membudget.comparison.base.sources import StoredReport
+from pytest_membudget.comparison.comparing import Comparing
 from pytest_membudget.reporting.files.json_file import installed_distributions
 from pytest_membudget.results.comparison import BaseName
 from pytest_membudget.results.test_result import TestResult

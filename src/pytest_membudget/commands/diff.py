@@ -27,7 +27,8 @@ def add_to(commands: Subcommands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ..comparison.comparing import Comparing, StoredReport  # imports pytest
+    from ..comparison.base.sources import StoredReport  # imports pytest
+    from ..comparison.comparing import Comparing
 
     before, now = (base_of_document(read_document(path)) for path in (options.base, options.head))
     comparing = Comparing(StoredReport(str(options.base), before), facts=lambda: now.facts)

@@ -5,71 +5,24 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
-from ..errors import UsageMistake
 from ..results.comparison import EXPIRED, WAIVED, BaseName, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
-from .base.base_results import Base, Facts, base_of_document, base_of_run, own_facts
-from .base.commit_source import CommitSource
-from .base.environment_source import PREFIX, EnvironmentSource, find_environment
-from .base.exchange import Exchange
-from .base.git import OPTION, find_base
-from .base.run import BaseRun, BaseSource
-from .base.source import Head, Invocation
+from .base.base_results import Base, Facts, base_without_figures, own_facts
+from .base.exchange import Exchange, Head, Invocation
+from .base.run import BaseRun
+from .base.sources import BaseSource, EnvironmentSource, Source, StoredReport
 from .places import import_roots
 from .strictness import strictly, unchecked_in
 from .verdicts import compared, with_waiver
 
-_SUFFIX = ".json"
 #: Seconds for the base's session in addition to the time limits of its tests.
 _START = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReport:
-    """A base that is a report.json."""
-
-    ref: str
-    """As it was asked for."""
-    base: Base
-    commit: None = None
-
-    @property
-    def shown(self) -> str:
-        """For people."""
-        return self.ref
-
-
-Source = BaseSource | StoredReport
-
-
-def source_of(text: str | None, start: Path, root: Path) -> Source | None:
-    """The base of ``--membudget-compare=text``; ``start``: the folder of the command line.
-
-    Raises ``UsageMistake`` with what to do: no such report or reference, or none that can be used.
-    """
-    if text is None:
-        return None
-    if not text.strip():
-        raise UsageMistake(
-            f"{OPTION}=: write a git reference, as in {OPTION}=origin/main, a report.json, or "
-            f"{PREFIX} and the interpreter of another environment"
-        )
-    if text.startswith(PREFIX):
-        return find_environment(text, start, root)
-    if not text.endswith(_SUFFIX):
-        return CommitSource(text, *find_base(root, text))
-    from ..reporting.document.reading import read_document
-
-    try:
-        return StoredReport(text, base_of_document(read_document(start / text)))
-    except UsageMistake as error:
-        raise UsageMistake(f"{OPTION}: {error}") from None
 
 
 class Comparing:
@@ -173,12 +126,13 @@ class Comparing:
     def _known(self, seconds: float = 0.0) -> Base:
         """The base's results, after waiting for at most so many ``seconds``."""
         if self._base is None and self._exchange is not None:
-            result = self._exchange.wait(seconds)
-            if result is not None:
-                self._base = base_of_run(result, is_environment=isinstance(self.source, EnvironmentSource))
+            found = self._exchange.wait(seconds)
+            if found is not None:
+                is_environment = isinstance(self.source, EnvironmentSource)
+                facts = replace(found.facts, is_environment=True) if is_environment else own_facts()
+                self._base = replace(found, facts=facts)
             elif seconds:
-                trouble = f"the base could not be estimated: {self._exchange.complaint()}"
-                self._base = Base(trouble=trouble)
+                self._base = base_without_figures(self._exchange.complaint())
         return self._base or Base()
 
 

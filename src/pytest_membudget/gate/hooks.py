@@ -12,7 +12,8 @@ import pytest
 from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, SKIPPED
-from ..comparison.comparing import Comparing, Source
+from ..comparison.base.sources import Source
+from ..comparison.comparing import Comparing
 from ..errors import UsageMistake
 from ..lock.locking import Locking
 from ..names import MARKER

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ..comparison.base.source import Invocation
+from ..comparison.base.exchange import Invocation
 
 #: Our key in ``workerinput`` and ``workeroutput``.
 _OURS = "membudget"

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from pytest_membudget.comparison.base.exchange import Exchange
-from pytest_membudget.comparison.base.source import Head
+from pytest_membudget.comparison.base.base_results import Base
+from pytest_membudget.comparison.base.exchange import Exchange, Head
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def test_what_is_written_is_read(exchange):
 
 
 def test_a_result_ends_the_waiting(exchange):
-    exchange.write_result({"rows": []})
-    assert exchange.wait(0) == {"rows": []}
+    exchange.write_base(Base(trouble="why"))
+    assert exchange.wait(0) == Base(trouble="why")
 
 
 def test_a_process_that_dies_ends_the_waiting(exchange):

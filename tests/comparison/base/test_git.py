@@ -4,7 +4,6 @@ import subprocess
 
 import pytest
 
-from pytest_membudget.comparison.base.commit_source import CommitSource
 from pytest_membudget.comparison.base.git import (
     add_worktree,
     find_base,
@@ -12,6 +11,7 @@ from pytest_membudget.comparison.base.git import (
     remove_worktree,
     submodules_in,
 )
+from pytest_membudget.comparison.base.sources import CommitSource
 from pytest_membudget.errors import UsageMistake
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from ...comparison.base.environment_source import PREFIX
+from ...comparison.base.sources import PREFIX
 from ...errors import UsageMistake
 from .points import Points
 

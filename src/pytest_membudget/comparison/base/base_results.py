@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ...budgets.verdict import SKIPPED
+from ...json_object import JsonObject
 from ...reporting.document.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
@@ -17,7 +18,7 @@ _OWN: Final = "pytest-membudget"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(JsonObject):
     """What figures were made with; None if the report does not say."""
 
     torch: str | None = None
@@ -47,7 +48,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class Base(JsonObject):
     """The base's results by node id, and what could not be collected."""
 
     results: Mapping[str, TestResult] = field(default_factory=dict)
@@ -76,22 +77,9 @@ class Base:
         return ""
 
 
-def base_of_run(result: Mapping[str, Any], *, is_environment: bool = False) -> Base:
-    """The base of a run's result. ``is_environment``: of another environment, with its distributions."""
-    if result.get("trouble"):
-        return Base(trouble=f"the base could not be estimated: {result['trouble']}")
-    if result["foreign"]:
-        name, file = next(iter(result["foreign"].items()))
-        return Base(
-            trouble=f"the base's run imported {name} from the head's checkout ({file}), so its figures "
-            "are not the base's own"
-        )
-    return Base(
-        results={row["nodeid"]: TestResult.from_json(row) for row in result["rows"]},
-        facts=Facts(**{**result["made_with"], "is_environment": True}) if is_environment else own_facts(),
-        errors=result["errors"],
-        removed=tuple(result["removed"]),
-    )
+def base_without_figures(why: str) -> Base:
+    """A base that could not be run."""
+    return Base(trouble=f"the base could not be estimated: {why}")
 
 
 def base_of_document(document: Document) -> Base:

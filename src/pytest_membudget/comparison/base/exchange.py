@@ -5,23 +5,51 @@ from __future__ import annotations
 import fcntl
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
 from ...atomic_files import write_json
-from .source import Head
+from ...json_object import JsonObject
+from .base_results import Base
 
-_HEAD, _RESULT, _OUTPUT, _ALIVE = "head.json", "result.json", "output", "alive"
+_HEAD, _BASE, _OUTPUT, _ALIVE = "head.json", "base.json", "output", "alive"
 #: Bytes of the output that ``complaint`` reads.
 _OUTPUT_BYTES = 100_000
 #: How pytest begins the lines on why a session cannot start.
 _COMPLAINTS = ("ERROR: ", "ERROR ", "INTERNALERROR> ", "ImportError while loading conftest", "E  ")
 #: Seconds between two looks for the result.
 _INTERVAL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How the head's session was started; pytest-xdist's controller sends it to its workers."""
+
+    args: list[str]
+    """pytest's command line."""
+    dir: str
+    """The folder in which pytest was started."""
+    rootdir: str
+    exchange: str | None = None
+    """The folder in which the base's results will be; None without a base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head(JsonObject):
+    """The tests of the head's session."""
+
+    selected: Sequence[str]
+    """Node ids of the tests with budgets that run."""
+    collected: Sequence[str]
+    """All tests with budgets that were collected."""
+    roots: Sequence[str]
+    """Folders of the checkout that its modules were imported from."""
+    files: Sequence[str] | None = None
+    """The files and folders to collect; None for those of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +60,21 @@ class Exchange:
 
     def write_head(self, head: Head) -> None:
         """Write what the head's session runs; every xdist worker writes the same."""
-        write_json(self.folder / _HEAD, asdict(head))
+        write_json(self.folder / _HEAD, head.to_json())
 
     def head(self) -> Head | None:
         """What ``write_head`` wrote; None if there is none yet."""
         written = self._read(_HEAD)
-        return Head(**written) if written is not None else None
+        return Head.from_json(written) if written is not None else None
 
-    def write_result(self, result: dict[str, Any]) -> None:
-        """Write the base's results."""
-        write_json(self.folder / _RESULT, result)
+    def write_base(self, base: Base) -> None:
+        """Write the base's results, or why there are none."""
+        write_json(self.folder / _BASE, base.to_json())
 
-    def result(self) -> dict[str, Any] | None:
-        """What ``write_result`` wrote; None if there is none yet."""
-        result: dict[str, Any] | None = self._read(_RESULT)
-        return result
+    def base(self) -> Base | None:
+        """What ``write_base`` wrote; None if there is none yet."""
+        written = self._read(_BASE)
+        return Base.from_json(written) if written is not None else None
 
     def output(self) -> IO[bytes]:
         """A new file for the output of the base's run."""
@@ -66,14 +94,14 @@ class Exchange:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield file
 
-    def wait(self, seconds: float) -> dict[str, Any] | None:
-        """The result; None if the base's process ended without one, or takes more than ``seconds``."""
+    def wait(self, seconds: float) -> Base | None:
+        """The base; None if its process ended without writing it, or takes more than ``seconds``."""
         deadline = time.monotonic() + seconds
-        while (result := self.result()) is None:
+        while (base := self.base()) is None:
             if self._has_ended() or time.monotonic() > deadline:
-                return self.result()  # it may have been written in between
+                return self.base()  # it may have been written in between
             time.sleep(_INTERVAL)
-        return result
+        return base
 
     def _has_ended(self) -> bool:
         if not self.folder.is_dir():

@@ -43,9 +43,12 @@ def write_imports() -> None:
         path.write_text(json.dumps(found), encoding="utf-8")
 
 
-def found_imports(folder: Path) -> dict[str, str]:
-    """All modules that the base's processes have reported to ``folder``: names with their files."""
-    found: dict[str, str] = {}
+def foreign_text(folder: Path) -> str:
+    """Which module its processes have reported to ``folder``, for a message; empty if none."""
     for path in sorted(folder.glob("foreign-*.json")):
-        found.update(json.loads(path.read_text(encoding="utf-8")))
-    return found
+        name, file = next(iter(json.loads(path.read_text(encoding="utf-8")).items()))
+        return (
+            f"the base's run imported {name} from the head's checkout ({file}), so its figures are not the "
+            "base's own"
+        )
+    return ""

@@ -9,7 +9,6 @@ import os
 import shutil
 import threading
 from collections.abc import Generator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,10 @@ from ...names import BASE, GATE, MARKER
 from ...worker.process_end import leave
 from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
-from .base_results import own_facts
-from .exchange import Exchange
-from .foreign_imports import found_imports, write_imports
+from .base_results import Base, own_facts
+from .exchange import Exchange, Head
+from .foreign_imports import foreign_text, write_imports
 from .git import remove_worktree
-from .source import Head
 
 #: Options that choose tests: repeated from the head's command line.
 _CHOICE = ("keyword", "markexpr", "deselect")
@@ -64,7 +62,7 @@ class BasePlugin:
 
     def __init__(self, order: Mapping[str, Any]) -> None:
         self._exchange = Exchange(Path(order["folder"]))
-        self._head = Head(**order["head"])
+        self._head = Head.from_json(order["head"])
         self._scratch = os.path.join(order["folder"], "scratch")
         os.mkdir(self._scratch)
         self._removed: list[str] = []
@@ -109,15 +107,10 @@ class BasePlugin:
         gate: Any = session.config.pluginmanager.getplugin(GATE)
         gate.end_workers()
         write_imports()
-        self._exchange.write_result(
-            {
-                "rows": [result.to_json() for result in gate.results.in_order()],
-                "errors": self._errors,
-                "removed": self._removed,
-                "foreign": found_imports(self._exchange.folder),
-                "made_with": asdict(own_facts()),
-            }
-        )
+        results = {result.nodeid: result for result in gate.results.in_order()}
+        trouble = foreign_text(self._exchange.folder)
+        own = Base(results, own_facts(), errors=self._errors, removed=tuple(self._removed))
+        self._exchange.write_base(Base(trouble=trouble) if trouble else own)
         threading.Event().wait()
         return True
 

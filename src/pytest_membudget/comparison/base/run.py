@@ -9,18 +9,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 from ...worker.client.process_start import start_process
 from ...worker.protocol import Channel
-from .commit_source import CommitSource
-from .environment_source import EnvironmentSource
-from .exchange import Exchange
-from .source import Head, Invocation, Start
-
-#: Where a base's code and its libraries come from.
-BaseSource = CommitSource | EnvironmentSource
+from .base_results import base_without_figures
+from .exchange import Exchange, Head, Invocation
+from .sources import BaseSource, Start
 
 _PROCESS = "pytest_membudget.comparison.base.process"
 
@@ -48,7 +43,7 @@ class BaseRun:
             start = self._source.prepare(self.folder, self._invocation, head)
             self._start(start)
         except OSError as error:
-            self.exchange.write_result({"trouble": str(error)})
+            self.exchange.write_base(base_without_figures(str(error)))
             return
         self.notes += start.notes
 
@@ -78,4 +73,4 @@ class BaseRun:
                 import_path=start.import_path,
                 keeps_open=[lock.fileno()],
             )
-            self._channel.send({**asdict(start), "folder": str(self.folder), "top": str(self._source.top)})
+            self._channel.send({**start.to_json(), "folder": str(self.folder), "top": str(self._source.top)})

@@ -1,7 +1,7 @@
-"""A base that is another environment: the head's own files, run by that environment's interpreter.
+"""Bases: a commit, another environment, or a stored report; and how the first two are run.
 
-This package is put on its import path, so that both sides are estimated by the same code, and it need not
-be installed there; what it imports has to be.
+In another environment this package is put on the import path, so that both sides are estimated by the same
+code, and it need not be installed there; what it imports has to be.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ...cache.states import digest
 from ...cache.store import cache_folder
+from ...json_object import JsonObject
 from ...errors import UsageMistake
-from ..places import checkout_path
-from .git import OPTION, checkout_of
-from .source import Head, Invocation, Start
+from ...reporting.document.reading import read_document
+from ..places import CheckoutPaths, checkout_path
+from .base_results import Base, base_of_document
+from .exchange import Head, Invocation
+from .foreign_imports import VARIABLE
+from .git import OPTION, add_worktree, checkout_of, find_base, remove_worktree, submodules_in
 
+_SUFFIX = ".json"
+#: A plugin for the processes that run a commit.
+_FOREIGN_IMPORTS = "pytest_membudget.comparison.base.foreign_imports"
 PREFIX: Final = "python:"
 #: What an estimate imports, by the distributions that have it: those of pyproject.toml.
 _NEEDED: Final = {
@@ -49,6 +56,91 @@ if sys.version_info >= (3, 10):
     answers["missing"] = [name for name in sys.argv[1:] if util.find_spec(name) is None]
 print(json.dumps(answers))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Start(JsonObject):
+    """What the base's process is started with."""
+
+    args: Sequence[str]
+    """pytest's arguments."""
+    dir: str
+    head: Head
+    """With the base's paths."""
+    import_path: Sequence[str]
+    environment: Mapping[str, str]
+    python: str
+    """The interpreter."""
+    worktree: str | None = None
+    """Of git: the process removes it where its session is killed."""
+    notes: Sequence[str] = ()
+    """For the session's summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A base that is a report.json."""
+
+    ref: str
+    """As it was asked for."""
+    base: Base
+    commit: None = None
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return self.ref
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSource:
+    """The files of a commit."""
+
+    ref: str
+    """The reference as the user wrote it."""
+    top: Path
+    """The folder of the head's checkout."""
+    commit: str
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        return f"{self.ref} (merge base {self.commit[:10]})"
+
+    def prepare(self, folder: Path, invocation: Invocation, head: Head) -> Start:
+        """Add a worktree in ``folder``. Raises ``OSError`` with what is wrong."""
+        worktree = self._worktree(folder)
+        add_worktree(self.top, self.commit, worktree)
+        missing = submodules_in(worktree)
+        places = CheckoutPaths(str(self.top), str(worktree))
+        start, rootdir = places.at_base(invocation.dir), places.at_base(invocation.rootdir)
+        files = [places.at_base(file) for file in head.files] if head.files is not None else None
+        return Start(
+            args=["-p", _FOREIGN_IMPORTS, f"--rootdir={rootdir}", *map(places.argument, invocation.args)],
+            dir=start if os.path.isdir(start) else str(worktree),
+            head=replace(head, files=files),
+            import_path=places.import_path(sys.path, head.roots),
+            environment=self._environment(places, folder),
+            python=sys.executable,
+            worktree=str(worktree),
+            notes=[f"the base's submodules are not checked out: {', '.join(missing)}"] if missing else (),
+        )
+
+    def remove(self, folder: Path) -> None:
+        """Remove the worktree, if there is one."""
+        remove_worktree(self.top, self._worktree(folder))
+
+    def _worktree(self, folder: Path) -> Path:
+        # named as the checkout: tools use the folder's name
+        return folder / "worktree" / self.top.name
+
+    def _environment(self, places: CheckoutPaths, folder: Path) -> dict[str, str]:
+        environment = {**os.environ, VARIABLE: json.dumps({"head": str(self.top), "folder": str(folder)})}
+        path = os.environ.get("PYTHONPATH")
+        if path:
+            entries = (places.at_base(os.path.abspath(entry)) for entry in path.split(os.pathsep) if entry)
+            environment["PYTHONPATH"] = os.pathsep.join(entries)
+        return environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +177,33 @@ class EnvironmentSource:
             environment=dict(os.environ),
             python=self.python,
         )
+
+
+#: Bases that a process estimates.
+BaseSource = CommitSource | EnvironmentSource
+Source = BaseSource | StoredReport
+
+
+def source_of(text: str | None, start: Path, root: Path) -> Source | None:
+    """The base of ``--membudget-compare=text``; ``start``: the folder of the command line.
+
+    Raises ``UsageMistake`` with what to do: no such report or reference, or none that can be used.
+    """
+    if text is None:
+        return None
+    if not text.strip():
+        raise UsageMistake(
+            f"{OPTION}=: write a git reference, as in {OPTION}=origin/main, a report.json, or "
+            f"{PREFIX} and the interpreter of another environment"
+        )
+    if text.startswith(PREFIX):
+        return find_environment(text, start, root)
+    if not text.endswith(_SUFFIX):
+        return CommitSource(text, *find_base(root, text))
+    try:
+        return StoredReport(text, base_of_document(read_document(start / text)))
+    except UsageMistake as error:
+        raise UsageMistake(f"{OPTION}: {error}") from None
 
 
 def find_environment(text: str, start: Path, root: Path) -> EnvironmentSource:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import pytest_membudget
-from pytest_membudget.comparison.base.environment_source import (
+from pytest_membudget.comparison.base.exchange import Head, Invocation
+from pytest_membudget.comparison.base.sources import (
     _NEEDED,
     EnvironmentSource,
     find_environment,
 )
-from pytest_membudget.comparison.base.source import Head, Invocation
 from pytest_membudget.errors import UsageMistake
 
 PROJECT = Path(__file__).parents[3] / "pyproject.toml"
