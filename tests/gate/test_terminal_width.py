@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_membudget.commands.fit.search import FAILS, FITS, TOO_LARGE, Tried
-from pytest_membudget.commands.fit.text import result_lines
+from pytest_membudget.commands.fit import result_lines
+from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried
 from pytest_membudget.commands.main import main
 from pytest_membudget.commands.terminal import print_lines
 from pytest_membudget.reporting.files.json_file import installed_version

@@ -11,9 +11,7 @@ from typing import Final
 from .. import __version__
 from ..errors import UsageMistake
 from ..reporting.terminal.fitting import folded, terminal_width
-from . import diff, histories, report, show
-from .bisect import command as bisect
-from .fit import command as fit
+from . import bisect, fit, histories, report, show
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2
@@ -53,6 +51,6 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="membudget", description="GPU-memory budgets for PyTorch tests.")
     found.add_argument("--version", action="version", version=f"pytest-membudget {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for subcommand in (show, diff, report, histories, bisect, fit):
+    for subcommand in (show, report, histories, bisect, fit):
         subcommand.add_to(commands)
     return found

@@ -1,32 +1,94 @@
-"""``membudget show``: a report.json in the terminal, as the session printed it."""
+"""``membudget show`` and ``membudget diff``: a report.json in the terminal, and what changed between two."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from ..comparison.base.base_results import base_of_document
 from ..reporting.document.reading import read_document
+from ..reporting.terminal.console import changed_lines, comparison_notices, summary_lines
 from ..reporting.terminal.failure import failure_text
 from ..reporting.terminal.fitting import terminal_width
-from .terminal import Subcommands, painted, print_table
+from ..results.comparison import ComparedSession
+from ..results.test_result import TestResult
+from .terminal import Subcommands, print_lines
+
+_COLOURS = {"red": 31, "green": 32, "yellow": 33}
 
 
 def add_to(commands: Subcommands) -> None:
-    """Add the subcommand ``show``."""
-    parser = commands.add_parser(
+    """Add the subcommands ``show`` and ``diff``."""
+    show = commands.add_parser(
         "show", help="print a report.json", description="The failures of a report.json, and its table."
     )
-    parser.set_defaults(run=_run)
-    parser.add_argument("report", type=Path, metavar="report.json", help="what --membudget-report wrote")
-    parser.add_argument("-v", "--verbose", action="store_true", help="list all tests, however many")
+    show.set_defaults(run=_show)
+    show.add_argument("report", type=Path, metavar="report.json", help="what --membudget-report wrote")
+    diff = commands.add_parser(
+        "diff",
+        help="compare two report.json",
+        description="What tests of HEAD take more or less than in BASE, and why.",
+    )
+    diff.set_defaults(run=_diff)
+    diff.add_argument("base", type=Path, metavar="BASE", help="a report.json")
+    diff.add_argument("head", type=Path, metavar="HEAD", help="a later report.json")
+    for parser in (show, diff):
+        parser.add_argument("-v", "--verbose", action="store_true", help="list all tests, however many")
 
 
-def _run(options: argparse.Namespace) -> int:
+def _show(options: argparse.Namespace) -> int:
     document = read_document(options.report)
     width = terminal_width()
     for result in document.tests:
         if result.fails:
-            print(painted(f" {result.nodeid} ".center(width, "_"), "red"))
+            print(_painted(f" {result.nodeid} ".center(width, "_"), "red"))
             print(failure_text(result, width), end="\n\n")
-    print_table(document.tests, document.comparison, is_verbose=options.verbose)
+    _print_table(document.tests, document.comparison, is_verbose=options.verbose)
     return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from ..comparison.base.sources import StoredReport  # imports pytest
+    from ..comparison.comparing import Comparing
+
+    before, now = (base_of_document(read_document(path)) for path in (options.base, options.head))
+    comparing = Comparing(StoredReport(str(options.base), before), facts=lambda: now.facts)
+    results = [comparing.compare(replace(result, comparison=None)) for result in now.results.values()]
+    session = comparing.session(results, is_whole=True, lists_removed=True)
+    print_lines(changed_lines(results, terminal_width()))
+    _print_table(results, session, is_verbose=options.verbose, lists_changes=False)
+    return 0
+
+
+def _print_table(
+    results: Sequence[TestResult],
+    compared: ComparedSession | None,
+    *,
+    is_verbose: bool,
+    lists_changes: bool = True,
+) -> None:
+    """Print the summary of ``results``; the options are those of ``summary_lines``."""
+    print_lines(comparison_notices(compared))
+    lines = summary_lines(
+        results,
+        {result.nodeid: result.reason for result in results if result.verdict == "skipped"},
+        {result.nodeid: "expected" for result in results if result.expected},
+        0,
+        width=terminal_width(),
+        paint=_painted,
+        is_verbose=is_verbose,
+        lists_changes=lists_changes,
+    )
+    for line in lines:
+        print(line)
+
+
+def _painted(text: str, colour: str) -> str:
+    """``text`` in a colour, on a terminal whose user has not switched colours off (no-color.org)."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"

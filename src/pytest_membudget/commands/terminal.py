@@ -1,21 +1,15 @@
-"""What several subcommands do in the terminal: parse numbers, print lines and a session's summary."""
+"""What several subcommands do in the terminal: parse numbers, and print lines."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeAlias
 
-from ..reporting.terminal.console import comparison_notices, summary_lines
 from ..reporting.terminal.fitting import folded, terminal_width
-from ..results.comparison import ComparedSession
-from ..results.test_result import TestResult
 
 #: What ``ArgumentParser.add_subparsers`` returns.
 Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_COLOURS = {"red": 31, "green": 32, "yellow": 33}
 
 
 def at_least_one(text: str) -> int:
@@ -25,40 +19,7 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
-def painted(text: str, colour: str) -> str:
-    """``text`` in a colour, on a terminal whose user has not switched colours off (no-color.org)."""
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return text
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
-
-
 def print_lines(lines: Iterable[str]) -> None:
     """Print ``lines`` as they come, folded to the width of the terminal."""
     for line in folded(lines, terminal_width()):
         print(line, flush=True)
-
-
-def print_table(
-    results: Sequence[TestResult],
-    compared: ComparedSession | None,
-    *,
-    is_verbose: bool,
-    lists_changes: bool = True,
-) -> None:
-    """Print the summary of ``results``; the options are those of ``summary_lines``."""
-    unchecked = {result.nodeid: result.reason for result in results if result.verdict == "skipped"}
-    notes = {result.nodeid: "expected" for result in results if result.expected}
-    width = terminal_width()
-    lines = summary_lines(
-        results,
-        unchecked,
-        notes,
-        0,
-        width=width,
-        paint=painted,
-        is_verbose=is_verbose,
-        lists_changes=lists_changes,
-    )
-    print_lines(comparison_notices(compared))
-    for line in lines:
-        print(line)

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from ...cache.states import digest
 from ...cache.store import cache_folder
-from ...json_object import JsonObject
 from ...errors import UsageMistake
+from ...json_object import JsonObject
 from ...reporting.document.reading import read_document
 from ..places import CheckoutPaths, checkout_path
 from .base_results import Base, base_of_document

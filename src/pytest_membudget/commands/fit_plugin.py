@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pytest
 
-from ...names import MARKER, WORKER
-from .variation import Variation, variation_in
+from ..names import MARKER, WORKER
+from .fit_search import Variation, variation_in
 
 #: The parameter that is added to the test.
 _POINT: Final = "membudget_point"
@@ -41,7 +41,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Give the test its value, and as its budget what the card can hold."""
     parameters = _parameters(item)
     if _POINT in parameters:
-        from ...budgets.budget import ARGUMENTS
+        from ..budgets.budget import ARGUMENTS
 
         point = parameters[_POINT]
         parameters[variation_in(os.environ).name] = point.value

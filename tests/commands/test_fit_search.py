@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_membudget.commands.fit.search import FAILS, FITS, TOO_LARGE, Tried, conclusion, next_values
+from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried, conclusion, next_values
 
 
 def searched(outcome_of, step=1, most=1000):

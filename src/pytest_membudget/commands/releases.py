@@ -1,4 +1,4 @@
-"""The releases of a package between two, as points of a bisection."""
+"""The releases of a package between two, and environments with one of them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from ...comparison.base.sources import PREFIX
-from ...errors import UsageMistake
-from .points import Points
+from ..comparison.base.sources import PREFIX
+from ..errors import UsageMistake
 
 #: As pip takes it: a name, ``==`` and a version.
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s=]+)")
 _AVAILABLE = "Available versions: "
 
 
-def releases_between(good: str, bad: str) -> Points:
+def releases_between(good: str, bad: str) -> list[str]:
     """The releases from ``good`` to ``bad``, each ``package==version``; ``bad`` may be the older one.
 
     They are those that pip finds for this interpreter. Raises ``UsageMistake``.
@@ -45,8 +44,7 @@ def releases_between(good: str, bad: str) -> Points:
             raise UsageMistake(f"{package}=={end}: there is no such release for this Python")
     between = sorted(version for version in found if min(ends) <= version <= max(ends))
     versions = between if ends[0] <= ends[1] else between[::-1]
-    names = [f"{package} {version}" for version in versions]
-    return Points("release", names, lambda number: _installed(f"{package}=={versions[number]}"))
+    return [f"{package}=={version}" for version in versions]
 
 
 def _version(match: re.Match[str]) -> Version:
@@ -57,8 +55,8 @@ def _version(match: re.Match[str]) -> Version:
 
 
 @contextmanager
-def _installed(requirement: str) -> Iterator[str]:
-    """A virtual environment over this one in which ``requirement`` is installed."""
+def installed(requirement: str) -> Iterator[str]:
+    """The ``--membudget-compare`` of a virtual environment over this one, with ``requirement``."""
     with tempfile.TemporaryDirectory(prefix="membudget-release-") as folder:
         python = _environment_over_this_one(Path(folder))
         done = _pip("--python", str(python), "install", "--quiet", requirement)

@@ -9,11 +9,10 @@ import pytest
 
 import pytest_membudget
 from pytest_membudget.budgets.budget import parse_growth
-from pytest_membudget.commands.bisect import command, releases
-from pytest_membudget.commands.bisect.command import Bisection
-from pytest_membudget.commands.bisect.points import Points
-from pytest_membudget.commands.bisect.releases import releases_between
+from pytest_membudget.commands import bisect, releases
+from pytest_membudget.commands.bisect import Bisection, Points
 from pytest_membudget.commands.main import main
+from pytest_membudget.commands.releases import releases_between
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document.document import Document
 from pytest_membudget.results.comparison import Change, Comparison
@@ -46,10 +45,10 @@ def bisected(monkeypatch):
             given = figures[name]
             return Document(tuple(_rows(given if isinstance(given, dict) else {"t": given})))
 
-        monkeypatch.setattr(command, "report_of_session", session)
+        monkeypatch.setattr(bisect, "report_of_session", session)
         names = [*figures]
         points = Points("commit", names, lambda number: base_of(names[number]))
-        monkeypatch.setattr(command, "print_lines", lines.extend)
+        monkeypatch.setattr(bisect, "print_lines", lines.extend)
         bisection = Bisection(points, ["t.py"], parse_growth(tolerance))
         return bisection.run(), lines, tried
 
@@ -146,8 +145,8 @@ def pip(monkeypatch):
 
 
 def test_releases_are_ordered_as_versions_are(pip):
-    assert list(releases_between("a==1.9", "a==2.0").names) == ["a 1.9", "a 1.10", "a 2.0"]
-    assert list(releases_between("a==2.0", "a==1.9").names) == ["a 2.0", "a 1.10", "a 1.9"]
+    assert releases_between("a==1.9", "a==2.0") == ["a==1.9", "a==1.10", "a==2.0"]
+    assert releases_between("a==2.0", "a==1.9") == ["a==2.0", "a==1.10", "a==1.9"]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_membudget.commands.fit.search import FAILS, FITS, TOO_LARGE, Tried
-from pytest_membudget.commands.fit.text import csv_text, result_lines
+from pytest_membudget.commands.fit import csv_text, result_lines
+from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried
 from pytest_membudget.commands.main import main
 
 GIB = 2**30

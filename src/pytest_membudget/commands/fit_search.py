@@ -1,10 +1,13 @@
-"""The search for the largest value that fits one card: which values to try, and the result of those tried."""
+"""The search of ``membudget fit``: which values to try, their outcomes, and the result."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from ..json_object import JsonObject
 
 FITS: Final = "fits"
 TOO_LARGE: Final = "too large"
@@ -15,6 +18,41 @@ FAILS: Final = "fails"
 #: much as a step or two.
 _DOUBLINGS = 4
 _BETWEEN = 3
+#: The environment variable with the ``Variation`` of a session and its workers, in JSON.
+VARIABLE: Final = "MEMBUDGET_FIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Point(JsonObject):
+    """A value on a card."""
+
+    value: int
+    gpu: str
+
+    @property
+    def id(self) -> str:
+        """The end of the test's node id."""
+        return f"{self.value}@{self.gpu}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variation(JsonObject):
+    """What is varied."""
+
+    name: str
+    """Of a parameter or fixture."""
+    variant: str
+    """What the test's node id has in brackets; empty without."""
+    points: tuple[Point, ...]
+
+    def variables(self) -> Mapping[str, str]:
+        """The environment of the session."""
+        return {VARIABLE: json.dumps(self.to_json())}
+
+
+def variation_in(environment: Mapping[str, str]) -> Variation:
+    """The inverse of ``Variation.variables``."""
+    return Variation.from_json(json.loads(environment[VARIABLE]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pytest_membudget.commands.bisect.points import Found, first_bad
+from pytest_membudget.commands.bisect import first_bad
 
 
 def searched(states):
@@ -22,27 +22,26 @@ def searched(states):
 def test_the_first_bad_point_is_found_in_as_many_tries_as_halving_takes(step):
     found, tried = searched("g" * step + "b" * (20 - step))
 
-    assert found == Found(step - 1, step)
-    assert found.is_one_step
+    assert found == (step - 1, step)
     assert len(tried) <= math.ceil(math.log2(19))
 
 
 def test_two_points_need_no_try():
-    assert searched("gb") == (Found(0, 1), [])
+    assert searched("gb") == ((0, 1), [])
 
 
 @pytest.mark.parametrize("states", ["ggsbb", "gsgsb", "gsssbsb", "gbsssb", "gssssb"])
 def test_a_point_that_is_skipped_is_neither_good_nor_bad(states):
-    found, tried = searched(states)
+    (good, bad), tried = searched(states)
 
-    assert states[found.good] == "g"
-    assert states[found.bad] == "b"
-    assert set(states[found.good + 1 : found.bad]) <= {"s"}
+    assert states[good] == "g"
+    assert states[bad] == "b"
+    assert set(states[good + 1 : bad]) <= {"s"}
     assert len(tried) == len(set(tried))
 
 
 def test_where_figures_go_up_and_down_the_result_is_a_step_up():
     states = "gbgggbgb"
-    found, _ = searched(states)
+    (good, bad), _ = searched(states)
 
-    assert (states[found.good], states[found.bad], found.is_one_step) == ("g", "b", True)
+    assert (states[good], states[bad], bad - good) == ("g", "b", 1)

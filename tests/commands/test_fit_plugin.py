@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_membudget.commands.fit import varying
-from pytest_membudget.commands.fit.variation import Point, Variation
+from pytest_membudget.commands import fit_plugin
+from pytest_membudget.commands.fit_search import Point, Variation
 
 TESTS = """
 import pytest
@@ -54,7 +54,7 @@ def session(pytester, monkeypatch):
             monkeypatch.setenv(key, text)
         pytester.makepyfile(test_it=TESTS)
         pytester.makeconftest(CARDS)
-        plugins = ("-p", "no:membudget", "-p", varying.__name__, "-p", "no:cacheprovider")
+        plugins = ("-p", "no:membudget", "-p", fit_plugin.__name__, "-p", "no:cacheprovider")
         return pytester.runpytest_subprocess(*plugins, "-s", "-v", f"test_it.py::{test}")
 
     return run

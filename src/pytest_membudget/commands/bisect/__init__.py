@@ -1,1 +1,0 @@
-"""``membudget bisect``: the first commit, or release of a package, with which tests take more memory."""
