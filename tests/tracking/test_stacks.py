@@ -10,7 +10,7 @@ from pytest_membudget.tracking.recording import StackBook
 HERE = __file__
 
 
-def book(end=None, hidden=(), users=lambda code: code.co_filename == HERE):
+def book(end=None, hidden=(), users=lambda filename: filename == HERE):
     return StackBook(end, lambda filename: filename in hidden, users)
 
 
@@ -85,7 +85,7 @@ def test_torchs_way_to_the_device_is_left_out_and_its_other_code_is_not():
     exec(compile("def relu(call, s):\n    return op(call, s)", "/lib/torch/nn/f.py", "exec"), scope)
     here = sys._getframe().f_code
     # this file stands for this package's own code: what the device's operator runs
-    stacks = book(end=here, hidden=(HERE,), users=lambda code: False)
+    stacks = book(end=here, hidden=(HERE,), users=lambda filename: False)
 
     frames = stacks.frames(scope["relu"](inner, stacks))
 
@@ -95,7 +95,7 @@ def test_torchs_way_to_the_device_is_left_out_and_its_other_code_is_not():
 def test_torchs_way_to_an_operator_stays_where_the_user_goes_it_to_other_code():
     scope = {}
     exec(compile("def op(call, s):\n    return call(s)", "/lib/torch/_ops.py", "exec"), scope)
-    stacks = book(end=sys._getframe().f_code, users=lambda code: False)
+    stacks = book(end=sys._getframe().f_code, users=lambda filename: False)
 
     frames = stacks.frames(scope["op"](inner, stacks))
 
@@ -103,7 +103,7 @@ def test_torchs_way_to_an_operator_stays_where_the_user_goes_it_to_other_code():
 
 
 def test_code_outside_of_any_user_keeps_its_stack():
-    stacks = book(end=sys._getframe().f_code, users=lambda code: False)
+    stacks = book(end=sys._getframe().f_code, users=lambda filename: False)
 
     assert [frame["name"] for frame in stacks.frames(outer(stacks))] == ["inner", "outer"]
 

@@ -28,7 +28,7 @@ class Story:
     def born(self, size_bytes, operator="aten::empty", phase=Phase.FORWARD, at=None, **known):
         record = Record(size_bytes, operator, phase)
         if at is not None:
-            record.code, record.line = compile("", at[0], "exec"), at[1]
+            record.file, record.line = at
         for name, value in known.items():
             setattr(record, name, value)
         self.ledger.born(id(record), record)

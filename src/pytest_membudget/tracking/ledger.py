@@ -1,41 +1,32 @@
-"""Ledger: the live storages over time, those alive at each metric's peak, and their components."""
+"""Ledgers of device and host: the live storages over time, those alive at each peak, and their components."""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from .. import components
 from ..allocator import CachingAllocator
 from .record import Phase, Record
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The allocator's totals at one moment, in bytes, as in ``torch.cuda.memory_stats``."""
-
-    requested_bytes: int
-    allocated_bytes: int
-    reserved_bytes: int
-
-
+@dataclass(slots=True, eq=False)
 class Peak:
     """The moment at which one total was largest, and the storages alive then that have died since."""
 
-    __slots__ = ("at", "died_since", "totals")
+    at: int = -1
+    allocated_bytes: int = 0
+    reserved_bytes: int = 0
+    died_since: list[Record] = field(default_factory=list)
 
-    def __init__(self) -> None:
-        self.at = -1
-        self.totals = Totals(0, 0, 0)
-        self.died_since: list[Record] = []
-
-    def move(self, at: int, totals: Totals) -> None:
+    def move(self, at: int, allocator: CachingAllocator) -> None:
         """A new peak: storages that died before it no longer count."""
         self.at = at
-        self.totals = totals
+        self.allocated_bytes, self.reserved_bytes = allocator.allocated_bytes, allocator.reserved_bytes
         self.died_since.clear()
 
 
@@ -80,7 +71,7 @@ class Ledger:
     @property
     def allocated_peak(self) -> Peak:
         """The moment at which most was allocated, the first of several."""
-        return max(self.phase_peaks.values(), key=lambda peak: (peak.totals.allocated_bytes, -peak.at))
+        return max(self.phase_peaks.values(), key=lambda peak: (peak.allocated_bytes, -peak.at))
 
     def born(self, key: int, record: Record, stream: int = 0) -> None:
         """Record a new storage of ``record.requested_bytes`` under ``key``.
@@ -106,11 +97,11 @@ class Ledger:
         allocator = self.allocator
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
         peak = self.phase_peaks[phase]
-        if allocator.allocated_bytes > peak.totals.allocated_bytes:
-            peak.move(self.clock.now, self._totals())
+        if allocator.allocated_bytes > peak.allocated_bytes:
+            peak.move(self.clock.now, allocator)
         self.peak_active_bytes = max(self.peak_active_bytes, allocator.active_bytes)
-        if allocator.reserved_bytes > self.reserved_peak.totals.reserved_bytes:
-            self.reserved_peak.move(self.clock.now, self._totals())
+        if allocator.reserved_bytes > self.reserved_peak.reserved_bytes:
+            self.reserved_peak.move(self.clock.now, allocator)
 
     def died(self, key: int) -> None:
         """Record that the storage under ``key`` is gone."""
@@ -196,11 +187,75 @@ class Ledger:
         end = self.clock.root_call_ends.get(record.root_call, self.clock.now)
         return record.death is None or record.death > end
 
-    def _totals(self) -> Totals:
-        allocator = self.allocator
-        return Totals(allocator.requested_bytes, allocator.allocated_bytes, allocator.reserved_bytes)
-
 
 def _outlived_next_mark(record: Record, marks: list[int]) -> bool:
     index = bisect_left(marks, record.birth)
     return index < len(marks) and (record.death is None or record.death > marks[index])
+
+
+@dataclass(slots=True, eq=False)
+class HostBlock:
+    """The host memory of one storage."""
+
+    size_bytes: int
+    is_pinned: bool
+
+
+class HostAllocator:
+    """Pageable memory as requested; pinned memory in powers of two, cached when it is freed.
+
+    ``CachingHostAllocatorImpl::allocate`` and ``free`` (aten/src/ATen/core/CachingHostAllocator.h, 2.13).
+    Pageable memory is allocated and freed by malloc, whose own cache is not modelled.
+    """
+
+    def __init__(self) -> None:
+        self.allocated_bytes = 0
+        self.reserved_bytes = 0
+        #: whether the next blocks are pinned
+        self.pins = False
+        self._kept: Counter[int] = Counter()
+
+    @property
+    def active_bytes(self) -> int:
+        """The same as allocated: nothing waits for a stream."""
+        return self.allocated_bytes
+
+    def allocate(self, size_bytes: int, stream: int = 0) -> HostBlock:
+        """A block for ``size_bytes``."""
+        size = 1 << (size_bytes - 1).bit_length() if self.pins else size_bytes
+        if self.pins and self._kept[size]:
+            self._kept[size] -= 1
+        else:
+            self.reserved_bytes += size
+        self.allocated_bytes += size
+        return HostBlock(size, self.pins)
+
+    def free(self, block: HostBlock) -> None:
+        """Free a block."""
+        self.allocated_bytes -= block.size_bytes
+        if block.is_pinned:
+            self._kept[block.size_bytes] += 1
+        else:
+            self.reserved_bytes -= block.size_bytes
+
+
+class HostLedger(Ledger):
+    """The ledger of host storages, with the clock of the device's."""
+
+    allocator: Any
+
+    def __init__(self, device: Ledger) -> None:
+        super().__init__(HostAllocator(), device.clock)  # type: ignore[arg-type] # as far as a ledger uses it
+
+    def pinned(self, key: int) -> None:
+        """Record that the storage under ``key`` has pinned memory."""
+        record = self.live.get(key)
+        if record is None or record.block.is_pinned:
+            return
+        self.allocator.free(record.block)
+        del self.live[key]
+        birth = record.birth
+        self.allocator.pins = True
+        self.born(key, record)
+        self.allocator.pins = False
+        record.birth = birth  # the same storage: without rounding, the peak keeps its time

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from .. import components
 
@@ -26,74 +27,44 @@ class Phase(Enum):
     OPTIMIZER = "optimizer"
 
 
-class HasFile(Protocol):
-    """A code object, or another object with its file."""
-
-    @property
-    def co_filename(self) -> str:
-        """The file's name."""
-        ...
-
-
+@dataclass(slots=True, eq=False)
 class Record:
     """One storage: its block, its lifetime, where it was allocated, and its role.
 
     Mutable: a storage's role is often known only after its birth, as a gradient's once it is accumulated.
     """
 
-    __slots__ = (
-        "birth",
-        "block",
-        "code",
-        "collective",
-        "copied",
-        "death",
-        "for_update",
-        "from_inputs",
-        "line",
-        "module",
-        "name",
-        "node",
-        "operator",
-        "phase",
-        "request",
-        "requested_bytes",
-        "role",
-        "root_call",
-        "trained",
-    )
-
-    def __init__(self, requested_bytes: int, operator: str, phase: Phase) -> None:
-        self.requested_bytes = requested_bytes
-        self.operator = operator
-        self.phase = phase
-        self.block: Any = None
-        self.birth = 0
-        self.death: int | None = None
-        #: the user's code that was running, and its line
-        self.code: HasFile | None = None
-        self.line = 0
-        #: path of the innermost running nn.Module
-        self.module: str | None = None
-        #: number of the outermost nn.Module call it was born in; None outside any
-        self.root_call: int | None = None
-        #: born outside modules from nothing on the device but other inputs: a batch, a mask
-        self.from_inputs = False
-        #: made outside modules between a backward and the optimizer's step: norms, clipped gradients
-        self.for_update = False
-        #: a component, once seen in that role, and the name of the parameter or buffer it belongs to
-        self.role: str | None = None
-        self.name: str | None = None
-        #: the storage whose values it was given, outside modules; of a copy's copy the first
-        self.copied: Record | None = None
-        #: a collective has used it
-        self.collective = False
-        #: a parameter that a gradient reached or that an optimizer holds
-        self.trained = False
-        #: sequence number of the autograd node that ran, in backward
-        self.node: int | None = None
-        #: number of the request in a recorded run
-        self.request = -1
+    requested_bytes: int
+    operator: str
+    phase: Phase
+    block: Any = None
+    birth: int = 0
+    death: int | None = None
+    file: str | None = None
+    """The file of the user's code that was running."""
+    line: int = 0
+    module: str | None = None
+    """Path of the innermost running nn.Module."""
+    root_call: int | None = None
+    """Number of the outermost nn.Module call it was born in; None outside any."""
+    from_inputs: bool = False
+    """Born outside modules from nothing on the device but other inputs: a batch, a mask."""
+    for_update: bool = False
+    """Made outside modules between a backward and the optimizer's step: norms, clipped gradients."""
+    role: str | None = None
+    """A component, once seen in that role."""
+    name: str | None = None
+    """The name of the parameter or buffer that it belongs to."""
+    copied: Record | None = None
+    """The storage whose values it was given, outside modules; of a copy's copy the first."""
+    collective: bool = False
+    """A collective has used it."""
+    trained: bool = False
+    """A parameter that a gradient reached or that an optimizer holds."""
+    node: int | None = None
+    """Sequence number of the autograd node that ran, in backward."""
+    request: int = -1
+    """Number of the request in a recorded run."""
 
     def note_role(self, role: str, name: str | None = None) -> None:
         """Set ``role``; of several names the longest, a whole path, is kept."""

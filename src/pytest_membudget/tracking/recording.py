@@ -121,12 +121,12 @@ class StackBook:
     """
 
     def __init__(
-        self, end: CodeType | None, is_hidden: Callable[[str], bool], is_users: Callable[[CodeType], bool]
+        self, end: CodeType | None, is_hidden: Callable[[str], bool], is_users: Callable[[str], bool]
     ) -> None:
         """``end``: code whose callers are left out; ``is_hidden``: files that no stack shows.
 
-        ``is_users``: whether code is the user's or one of their libraries'. Callers of the outermost such
-        code are left out.
+        ``is_users``: whether a file is the user's or one of their libraries'. Callers of the outermost code
+        in such a file are left out.
         """
         self._end = end
         self._is_hidden = is_hidden
@@ -162,7 +162,7 @@ class StackBook:
         Frames of this package and of pytest are left out; those of torch stay.
         """
         stack = [entry for entry in self._stacks[number] if not self._is_hidden(entry[0].co_filename)]
-        users = [place for place, (code, _) in enumerate(stack) if self._is_users(code)]
+        users = [place for place, (code, _) in enumerate(stack) if self._is_users(code.co_filename)]
         if users:
             del stack[users[-1] + 1 :]
         first = 0

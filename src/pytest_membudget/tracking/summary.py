@@ -11,8 +11,7 @@ from .. import components
 from ..caveats import HOW, Caveat
 from ..memory_report import Holder, MemoryReport, PeakBytes, PhasePeak, module_pattern
 from ..units import MIB
-from .host import HostLedger
-from .ledger import Ledger, Peak
+from .ledger import HostLedger, Ledger, Peak
 from .record import Record
 from .running_code.source import shown_path
 from .timeline import Lives
@@ -60,9 +59,14 @@ def memory_report(
     """
     peak = ledger.allocated_peak if metric == "allocated" else ledger.reserved_peak
     alive = _alive(ledger, peak)
-    outside = {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes}
-    own = _peaks(ledger, sum(outside.values()))
-    sums = _components(alive, peak, metric, outside)
+    reserved_bytes = ledger.reserved_peak.reserved_bytes
+    own = PeakBytes(
+        allocated_bytes=ledger.allocated_peak.allocated_bytes,
+        active_bytes=ledger.peak_active_bytes,
+        reserved_bytes=reserved_bytes,
+        device_bytes=reserved_bytes + context_bytes + nccl_bytes,
+    )
+    sums = _components(alive, peak, metric, {components.CONTEXT: context_bytes, components.NCCL: nccl_bytes})
     if peaks is not None:
         missing_bytes = int(getattr(peaks, f"{metric}_bytes") - getattr(own, f"{metric}_bytes"))
         sums[components.UNATTRIBUTED if missing_bytes > 0 else components.ROUNDING] += missing_bytes
@@ -85,7 +89,7 @@ def memory_report(
 
 def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport | None:
     """The rank's host memory at its own peak; None if it is less than ``OF_NOTE_BYTES``."""
-    if ledger.allocated_peak.totals.allocated_bytes < OF_NOTE_BYTES:
+    if ledger.allocated_peak.allocated_bytes < OF_NOTE_BYTES:
         return None
     return memory_report(
         ledger, metric="allocated", context_bytes=0, root=root, rank=rank, caveats=(_ONLY_TENSORS,)
@@ -95,24 +99,14 @@ def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport
 def _other_phases(ledger: Ledger, root: str, holders: int) -> Iterator[PhasePeak]:
     """The peaks of the phases in which something was allocated, without the largest."""
     for phase, peak in ledger.phase_peaks.items():
-        if peak is not ledger.allocated_peak and peak.totals.allocated_bytes:
+        if peak is not ledger.allocated_peak and peak.allocated_bytes:
             alive = _alive(ledger, peak)
             sums = _components(alive, peak, "allocated", {})
-            yield PhasePeak(phase.value, peak.totals.allocated_bytes, sums, _holders(alive, root, holders))
+            yield PhasePeak(phase.value, peak.allocated_bytes, sums, _holders(alive, root, holders))
 
 
 def _alive(ledger: Ledger, peak: Peak) -> list[tuple[Record, str]]:
     return [(record, ledger.component_of(record)) for record in ledger.alive_at(peak)]
-
-
-def _peaks(ledger: Ledger, outside_bytes: int) -> PeakBytes:
-    reserved_bytes = ledger.reserved_peak.totals.reserved_bytes
-    return PeakBytes(
-        allocated_bytes=ledger.allocated_peak.totals.allocated_bytes,
-        active_bytes=ledger.peak_active_bytes,
-        reserved_bytes=reserved_bytes,
-        device_bytes=reserved_bytes + outside_bytes,
-    )
 
 
 def _components(
@@ -121,53 +115,47 @@ def _components(
     sums: Counter[str] = Counter()
     for record, component in alive:
         sums[component] += record.requested_bytes
-    totals = peak.totals
-    sums[components.ROUNDING] = totals.allocated_bytes - sum(sums.values())
+    sums[components.ROUNDING] = peak.allocated_bytes - sum(sums.values())
     if metric != "allocated":
-        sums[components.CACHED] = totals.reserved_bytes - totals.allocated_bytes
+        sums[components.CACHED] = peak.reserved_bytes - peak.allocated_bytes
     if metric == "device":
         sums.update(outside)
     return {name: sums[name] for name in components.COMPONENTS}
 
 
 def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Holder, ...]:
-    sizes: dict[_Group, list[int]] = {}
-    modules: dict[_Group, set[str | None]] = {}
-    first: dict[_Group, Record] = {}
+    groups: dict[_Group, list[Record]] = {}
     for record, component in alive:
-        path = record.name or record.module
-        group = _Group(component, module_pattern(path), _location(record, root), record.operator)
-        sizes.setdefault(group, []).append(record.requested_bytes)
-        modules.setdefault(group, set()).add(path)
-        first.setdefault(group, record)
-    return tuple(
-        Holder(
-            bytes=sum(each),
-            count=len(each),
-            component=group.component,
-            module=_shown_module(modules[group], group.module),
-            location=group.location,
-            operator=group.operator,
-            source=_source_line(first[group]),
-            each_bytes=each[0] if len(each) > 1 and len(set(each)) == 1 else None,
-            phase=first[group].phase.value,
-        )
-        for group, each in sorted(sizes.items(), key=lambda entry: -sum(entry[1]))[:most]
+        place = f"{shown_path(record.file, root)}:{record.line}" if record.file is not None else None
+        group = _Group(component, module_pattern(record.name or record.module), place, record.operator)
+        groups.setdefault(group, []).append(record)
+    largest = sorted(groups.items(), key=lambda entry: -sum(_sizes(entry[1])))[:most]
+    return tuple(_holder(group, records) for group, records in largest)
+
+
+def _sizes(records: list[Record]) -> list[int]:
+    return [record.requested_bytes for record in records]
+
+
+def _holder(group: _Group, records: list[Record]) -> Holder:
+    sizes = _sizes(records)
+    paths = {record.name or record.module for record in records}
+    first = records[0]
+    return Holder(
+        bytes=sum(sizes),
+        count=len(sizes),
+        component=group.component,
+        module=paths.pop() if len(paths) == 1 else group.module,
+        location=group.location,
+        operator=group.operator,
+        source=_source_line(first),
+        each_bytes=sizes[0] if len(sizes) > 1 and len(set(sizes)) == 1 else None,
+        phase=first.phase.value,
     )
 
 
 def _source_line(record: Record) -> str | None:
     """The text of its line; None without a file."""
-    if record.code is None:
+    if record.file is None:
         return None
-    return linecache.getline(record.code.co_filename, record.line).strip()[:_LINE_LENGTH] or None
-
-
-def _shown_module(paths: set[str | None], pattern: str | None) -> str | None:
-    return next(iter(paths)) if len(paths) == 1 else pattern
-
-
-def _location(record: Record, root: str) -> str | None:
-    if record.code is None:
-        return None
-    return f"{shown_path(record.code.co_filename, root)}:{record.line}"
+    return linecache.getline(record.file, record.line).strip()[:_LINE_LENGTH] or None

@@ -29,78 +29,58 @@ _PHASE_NUMBERS[Phase.RECOMPUTE] = _PHASE_NUMBERS[Phase.BACKWARD]
 
 
 class Lives:
-    """Birth, death, size and component of every storage of ``ledger``, from here on.
+    """Births and deaths of the storages of ``ledger``, from here on: the change at each moment.
 
     Arrays of plain numbers: records kept for each would make the garbage collector run more often.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        ledger.on_death.append(self._ended)
-        self._births = array("q")
-        self._deaths = array("q")
-        self._sizes = array("q")
+        ledger.on_death.append(self._add)
+        #: by moment: the component's number, its change in bytes, and the phase of a birth
         self._kinds = bytearray()
+        self._bytes = array("q")
         self._phases = bytearray()
 
     def timeline(self, peak_at: int) -> Timeline | None:
-        """The timeline so far, with ``peak_at`` among its points. None if nothing was allocated."""
+        """The timeline so far, with ``peak_at`` among its points. None if nothing was allocated.
+
+        It has at most ``MOST_POINTS`` points, and is exact if so many are enough.
+        """
         if peak_at < 0:
             return None
-        changes = _Changes(self._ledger.clock.now)
-        for birth, death, size_bytes, kind in zip(
-            self._births, self._deaths, self._sizes, self._kinds, strict=True
-        ):
-            changes.add(birth, kind, size_bytes)
-            changes.add(death, kind, -size_bytes)
+        self._extend()
         for record in self._ledger.live.values():
-            kind = _NUMBER_OF[self._ledger.component_of(record)]
-            changes.add(record.birth, kind, record.requested_bytes)
-        return changes.timeline(peak_at, self._phase_changes())
-
-    def _ended(self, record: Record) -> None:
-        if record.death is None:
-            return
-        self._births.append(record.birth)
-        self._deaths.append(record.death)
-        self._sizes.append(record.requested_bytes)
-        self._kinds.append(_NUMBER_OF[self._ledger.component_of(record)])
-        self._phases.append(_PHASE_NUMBERS[record.phase])
-
-    def _phase_changes(self) -> tuple[tuple[int, str], ...]:
-        """The beginnings of the phases; empty if they are too many to be shown."""
-        at = bytearray(self._ledger.clock.now + 1)
-        for birth, phase in zip(self._births, self._phases, strict=True):
-            at[birth] = phase
-        for record in self._ledger.live.values():
-            at[record.birth] = _PHASE_NUMBERS[record.phase]
-        known = ((moment, phase) for moment, phase in enumerate(at) if phase)
-        changes = tuple(
-            (next(group)[0], _PHASES[phase]) for phase, group in groupby(known, key=lambda entry: entry[1])
-        )
-        return changes if len(changes) <= _MOST_PHASES else ()
-
-
-class _Changes:
-    """The change at each moment of a run: one birth or death."""
-
-    def __init__(self, last: int) -> None:
-        self._last = last
-        self._kinds = bytearray(last + 1)
-        self._bytes = array("q", bytes(8 * (last + 1)))
-
-    def add(self, moment: int, kind: int, change_bytes: int) -> None:
-        """Record that the component of number ``kind`` grew by ``change_bytes`` at ``moment``."""
-        self._kinds[moment] = kind
-        self._bytes[moment] = change_bytes
-
-    def timeline(self, peak_at: int, phases: tuple[tuple[int, str], ...]) -> Timeline:
-        """At most ``MOST_POINTS`` points; exact if so many are enough."""
+            self._add(record)
         starts, within_bytes = self._closest(peak_at)
         values = list(self._values_at(self._shown(starts, peak_at)))
         named = {name: tuple(row[number] for row in values) for name, number in _NUMBER_OF.items()}
         held = {name: sizes for name, sizes in named.items() if any(sizes)}
-        return Timeline(tuple(starts), held, peak_at, within_bytes, phases)
+        return Timeline(tuple(starts), held, peak_at, within_bytes, self._phase_changes())
+
+    def _add(self, record: Record) -> None:
+        """Note the birth of ``record``, and its death if it has died."""
+        self._extend()
+        kind = _NUMBER_OF[self._ledger.component_of(record)]
+        self._phases[record.birth] = _PHASE_NUMBERS[record.phase]
+        self._kinds[record.birth], self._bytes[record.birth] = kind, record.requested_bytes
+        if record.death is not None:
+            self._kinds[record.death], self._bytes[record.death] = kind, -record.requested_bytes
+
+    def _extend(self) -> None:
+        """Make room for the moments up to the present one."""
+        missing = self._ledger.clock.now + 1 - len(self._bytes)
+        self._kinds.extend(bytes(missing))
+        self._phases.extend(bytes(missing))
+        self._bytes.frombytes(bytes(self._bytes.itemsize * missing))
+
+    def _phase_changes(self) -> tuple[tuple[int, str], ...]:
+        """The beginnings of the phases; empty if they are too many to be shown."""
+        known = ((moment, phase) for moment, phase in enumerate(self._phases) if phase)
+        changes = tuple(
+            (next(group)[0], _PHASES[phase]) for phase, group in groupby(known, key=lambda entry: entry[1])
+        )
+        return changes if len(changes) <= _MOST_PHASES else ()
 
     def _closest(self, peak_at: int) -> tuple[list[int], int]:
         """The beginnings of stretches, and the tolerance inside of them, close to the smallest possible."""
@@ -142,15 +122,16 @@ class _Changes:
                 low, high = values[:], values[:]
                 if len(starts) >= MOST_POINTS:
                     return None
-        if starts[-1] != self._last:
-            starts.append(self._last)
+        last = len(self._bytes) - 1
+        if starts[-1] != last:
+            starts.append(last)
         return starts
 
     def _shown(self, starts: list[int], peak_at: int) -> list[int]:
         """The moment of each stretch with the largest total; the peak for its stretch."""
         shown = []
         total = 0
-        for start, end in zip(starts, [*starts[1:], self._last + 1], strict=True):
+        for start, end in zip(starts, [*starts[1:], len(self._bytes)], strict=True):
             best, most = start, -1
             for moment in range(start, end):
                 total += self._bytes[moment]

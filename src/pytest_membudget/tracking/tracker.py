@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from .. import components
-from .host import HostLedger
-from .ledger import Ledger
+from .ledger import HostLedger, Ledger
 from .record import Phase, Record
 from .roles.live_sightings import LiveSightings
 from .roles.role_book import RoleBook
@@ -228,7 +227,7 @@ class Tracker:
         return record
 
     def _placed(self, record: Record) -> Record:
-        record.code, record.line = self.source.find(4)
+        record.file, record.line = self.source.find(4)
         record.module = self.modules.path
         record.root_call = self.modules.root_call
         return record

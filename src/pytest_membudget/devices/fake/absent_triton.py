@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import NamedTuple
 
 from ...tracking.running_code.source import shown_path
@@ -54,13 +54,12 @@ class AbsentTriton(importlib.abc.MetaPathFinder):
             if asker is not None:
                 self._askers.setdefault(asker.package, asker)
 
-    def texts(self, ran: Iterable[CodeType], root: str) -> list[str]:
-        """A sentence for each library that looked for it, and whose code is among what ``ran``."""
-        files = {code.co_filename for code in ran}
+    def texts(self, ran: Iterable[str], root: str) -> list[str]:
+        """A sentence for each library that looked for it, and of which a file is among those that ``ran``."""
         return [
             ABSENT.format(package=one.package, place=f"{shown_path(one.file, root)}:{one.line}")
             for one in self._askers.values()
-            if any(file.startswith(one.home) for file in files)
+            if any(file.startswith(one.home) for file in ran)
         ]
 
 

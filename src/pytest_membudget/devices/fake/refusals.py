@@ -42,8 +42,8 @@ def refusal(text: str) -> NotAvailable:
 
 def note_refusal(text: str) -> None:
     """Remember that an error with ``text`` is raised, and for which line of the user's."""
-    code, line = _source().find()
-    _refused.append(text if code is None else f"{code.co_filename}:{line}: {text}")
+    file, line = _source().find()
+    _refused.append(text if file is None else f"{file}:{line}: {text}")
 
 
 def note_untraceable(operator: object) -> None:

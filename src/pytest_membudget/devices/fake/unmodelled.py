@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any, Final
 
 import torch
@@ -49,7 +48,7 @@ class _Tally:
     calls: int = 0
     most_bytes: int = 0
     is_bounded: bool = True
-    code: CodeType | None = None
+    file: str | None = None
     line: int = 0
 
 
@@ -65,7 +64,7 @@ class UnmodelledRuns:
         name: str,
         hidden: Unmodelled,
         call: tuple[Args, Mapping[str, Any], Any, Gpu],
-        place: Callable[[], tuple[CodeType | None, int]],
+        place: Callable[[], tuple[str | None, int]],
     ) -> None:
         """The operator ``name`` ran with ``call``'s arguments, result and card; ``place`` says where."""
         if call[-1].backend != "cuda":
@@ -80,7 +79,7 @@ class UnmodelledRuns:
         tally.is_bounded = tally.is_bounded and bound is not None
         if tally.calls == 1 or (bound or 0) > tally.most_bytes:
             tally.most_bytes = bound or 0
-            tally.code, tally.line = place()
+            tally.file, tally.line = place()
 
     def saw_elsewhere(self, name: str) -> None:
         """An operator whose kernel allocates ran on a card that the table of hidden bytes says nothing of."""
@@ -100,7 +99,7 @@ class UnmodelledRuns:
 
 
 def _sentence(operator: str, tally: _Tally, root: str) -> str:
-    place = f"{shown_path(tally.code.co_filename, root)}:{tally.line}" if tally.code else "in torch"
+    place = f"{shown_path(tally.file, root)}:{tally.line}" if tally.file else "in torch"
     if tally.calls == 1:
         calls = f"once ({place})"
     else:

@@ -117,8 +117,8 @@ class RunObserver:
 
     def _users_line(self) -> Line | None:
         """The running line; in a backward's threads the line that called the outer backward."""
-        code, line = self._source.find(2) if self._source is not None else (None, 0)
-        return (code.co_filename, line) if code is not None else self._caller
+        file, line = self._source.find(2) if self._source is not None else (None, 0)
+        return (file, line) if file is not None else self._caller
 
     def _backward_begins(self, gradients: object) -> None:
         self._node_module = None

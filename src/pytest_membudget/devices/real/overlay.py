@@ -146,7 +146,7 @@ class _Played:
             record.role = components.UNATTRIBUTED
         line = origin.line or state.line
         if line is not None:
-            record.code, record.line = _Place(line[0]), line[1]
+            record.file, record.line = line
         if event.address in self.ledger.live:  # its end is missing
             self.ledger.died(event.address)
         self.ledger.born(event.address, record, event.stream)
@@ -179,12 +179,3 @@ def _states_for_update(states: Sequence[State]) -> bytearray:
 
 def _is_outside(state: State) -> bool:
     return state.phase is Phase.FORWARD and state.module is None and state.root_call is None
-
-
-class _Place:
-    """The file of a recorded frame, in place of its code object."""
-
-    __slots__ = ("co_filename",)
-
-    def __init__(self, filename: str) -> None:
-        self.co_filename = filename

@@ -124,7 +124,7 @@ class RecordedRun:
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
         for frame in frames:
             filename = str(frame["filename"])
-            if filename.endswith(".py") and self.source.shows_file(filename):
+            if filename.endswith(".py") and self.source.shows(filename):
                 return filename, int(frame["line"])
         return None
 

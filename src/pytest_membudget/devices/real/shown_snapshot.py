@@ -114,7 +114,7 @@ class _Frames:
     def _calls(self, frames: Frames) -> list[Mapping[str, Any]]:
         ends = (n for n, frame in enumerate(frames) if _is_call_of_test(frame))
         calls = [frame for frame in frames[: next(ends, None)] if _is_shown(str(frame["filename"]))]
-        users = [n for n, frame in enumerate(calls) if self._source.shows_file(str(frame["filename"]))]
+        users = [n for n, frame in enumerate(calls) if self._source.shows(str(frame["filename"]))]
         return calls[: users[-1] + 1] if users else []
 
     def _caller(self, metadata: str) -> list[Mapping[str, Any]]:

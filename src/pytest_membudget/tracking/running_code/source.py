@@ -26,19 +26,19 @@ def is_own(filename: str) -> bool:
 class Place(NamedTuple):
     """A line that runs; and where that is a library's, the line of the user's own that led to it."""
 
-    code: CodeType | None
+    file: str | None
     line: int
-    own_code: CodeType | None = None
+    own_file: str | None = None
     own_line: int = 0
 
     def shown(self, root: str) -> str:
         """As in ``test_a.py:14 (transformers/masking_utils.py:812)``; paths are relative to ``root``."""
-        if self.code is None:
+        if self.file is None:
             return "torch"
-        text = f"{shown_path(self.code.co_filename, root)}:{self.line}"
-        if self.own_code is None:
+        text = f"{shown_path(self.file, root)}:{self.line}"
+        if self.own_file is None:
             return text
-        return f"{shown_path(self.own_code.co_filename, root)}:{self.own_line} ({text})"
+        return f"{shown_path(self.own_file, root)}:{self.own_line} ({text})"
 
 
 class SourceFinder:
@@ -52,18 +52,18 @@ class SourceFinder:
         folders = (os.path.join(os.path.abspath(folder), "") for folder in hidden_folders)
         self._hidden = ("<", *folders)  # <string>, <frozen importlib._bootstrap>: code without a file
         self._standard_library = os.path.join(os.path.abspath(standard_library), "")
-        #: by a code's id, which is unique while the entry holds it: the code, and the code to show
-        self._known: dict[int, tuple[CodeType, CodeType | None]] = {}
+        #: by a code's id, which is unique while the entry holds it: the code, and its file if that is shown
+        self._known: dict[int, tuple[CodeType, str | None]] = {}
 
-    def find(self, depth: int = 1) -> tuple[CodeType | None, int]:
-        """The code and line ``depth`` frames up or further; ``(None, 0)`` if no frame is the user's."""
+    def find(self, depth: int = 1) -> tuple[str | None, int]:
+        """The file and line ``depth`` frames up or further; ``(None, 0)`` if no frame is the user's."""
         frame: FrameType | None = sys._getframe(depth)
         known = self._known
         while frame is not None:
             code = frame.f_code
             entry = known.get(id(code))
             if entry is None:
-                entry = known[id(code)] = (code, _hashable(code) if self.shows(code) else None)
+                entry = known[id(code)] = (code, code.co_filename if self.shows(code.co_filename) else None)
             if entry[1] is not None:
                 return entry[1], frame.f_lineno
             frame = frame.f_back
@@ -71,23 +71,19 @@ class SourceFinder:
 
     def place(self, depth: int = 1) -> Place:
         """As ``find``, with the user's own line."""
-        code, line = self.find(depth + 1)
-        if code is None or self.is_users(code.co_filename):
-            return Place(code, line)
+        file, line = self.find(depth + 1)
+        if file is None or self.is_users(file):
+            return Place(file, line)
         frame: FrameType | None = sys._getframe(depth)
         while frame is not None and not self.is_users(frame.f_code.co_filename):
             frame = frame.f_back
-        return Place(code, line, *((_hashable(frame.f_code), frame.f_lineno) if frame is not None else ()))
+        return Place(file, line, *((frame.f_code.co_filename, frame.f_lineno) if frame is not None else ()))
 
-    def found(self) -> list[CodeType]:
-        """The code of every line found so far."""
-        return [shown for _, shown in self._known.values() if shown is not None]
+    def found(self) -> set[str]:
+        """The files of the lines found so far."""
+        return {file for _, file in self._known.values() if file is not None}
 
-    def shows(self, code: CodeType) -> bool:
-        """Whether ``code`` is the user's or that of a library they use."""
-        return self.shows_file(code.co_filename)
-
-    def shows_file(self, name: str) -> bool:
+    def shows(self, name: str) -> bool:
         """Whether the file of that name is the user's or that of a library they use."""
         if name.startswith(self._hidden):
             return False
@@ -96,7 +92,7 @@ class SourceFinder:
     def is_users(self, name: str) -> bool:
         """Whether the file of that name is the user's: not a library's and not this package's."""
         is_installed = any(part in name for part in PACKAGE_FOLDERS)
-        return self.shows_file(name) and not is_installed and not name.startswith(_PACKAGE)
+        return self.shows(name) and not is_installed and not name.startswith(_PACKAGE)
 
 
 def users_source() -> SourceFinder:
@@ -108,15 +104,6 @@ def users_source() -> SourceFinder:
     own = [os.path.join(_PACKAGE, name) for name in _HIDDEN_OWN]
     others = [os.path.dirname(str(module.__file__)) for module in (torch, _pytest, pluggy)]
     return SourceFinder([*others, *own], sysconfig.get_paths()["stdlib"])
-
-
-def _hashable(code: CodeType) -> CodeType:
-    """``code`` for tables by code: dynamo leaves constants in it that cannot be hashed."""
-    try:
-        hash(code)
-    except TypeError:
-        return code.replace(co_consts=())
-    return code
 
 
 def shown_path(filename: str, root: str) -> str:

@@ -65,7 +65,7 @@ def place_of(stack: str, root: str) -> StackPlace:
         frame = _FRAME.search(text)
         if frame is None or is_internal(text):
             continue
-        if not source.shows_file(frame["file"]):
+        if not source.shows(frame["file"]):
             hidden += 1
             continue
         if hidden:

@@ -22,7 +22,7 @@ def is_keepers(frame: FrameType | None, source: SourceFinder) -> bool:
     """Whether such code asked for the collective that ``frame`` runs: FSDP, DDP in Python or C++."""
     if called_by_engine(frame):
         return True
-    while frame is not None and not source.shows(frame.f_code):
+    while frame is not None and not source.shows(frame.f_code.co_filename):
         if any(part in frame.f_code.co_filename for part in _KEEPERS):
             return True
         frame = frame.f_back

@@ -65,7 +65,7 @@ class RankReads:
     def _asked(self, frame: FrameType | None, *, is_local: bool = False) -> None:
         while frame is not None and os.path.basename(frame.f_code.co_filename) in _PASSED:
             frame = frame.f_back
-        if frame is None or not self._source.shows(frame.f_code):
+        if frame is None or not self._source.shows(frame.f_code.co_filename):
             return
         place = (frame.f_code.co_filename, frame.f_lineno)
         if place not in self.lines and not (is_local and _names_device_only(frame.f_code, frame.f_lineno)):

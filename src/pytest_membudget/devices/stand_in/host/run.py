@@ -13,8 +13,7 @@ import torch
 
 from ....allocator import AllocatorSettings, CachingAllocator
 from ....memory_report import MemoryReport
-from ....tracking.host import HostLedger
-from ....tracking.ledger import Ledger
+from ....tracking.ledger import HostLedger, Ledger
 from ....tracking.record import Record
 from ....tracking.roles.live_sightings import LiveSightings
 from ....tracking.roles.role_book import RoleBook
@@ -96,7 +95,7 @@ class HostRun:
                 if record.requested_bytes >= LARGE_BYTES:
                     self._on_large()
                 with contextlib.suppress(ValueError):  # a thread of autograd's, where no Python runs
-                    record.code, record.line = self._tracker.source.find(_DEPTH)
+                    record.file, record.line = self._tracker.source.find(_DEPTH)
 
     def _record_of(self, tensor: torch.Tensor) -> Record | None:
         if not tensor.is_cpu or not owns_storage(tensor):

@@ -99,8 +99,8 @@ class Caveats:
         self._found[Caveat(TOOL if command in _TOOLS else PROCESS, text)] = None
 
     def _place(self) -> str:
-        code, line = self._source.find(2)
-        return "torch" if code is None else f"{shown_path(code.co_filename, self._root)}:{line}"
+        file, line = self._source.find(2)
+        return "torch" if file is None else f"{shown_path(file, self._root)}:{line}"
 
 
 def _is_harmless() -> bool:
