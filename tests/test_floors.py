@@ -29,7 +29,7 @@ FLOORS = [
     ["hardware"],
     ["budgets"],
     ["advice"],
-    ["results", "estimates"],
+    ["results"],
     ["kernels"],
     ["allocator"],
     ["formulas"],

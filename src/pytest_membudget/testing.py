@@ -32,8 +32,9 @@ from .budgets.marked_test import MarkedTest
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
 from .errors import UsageMistake
-from .estimates import Estimate, Estimator, NotEstimated, without_figure
 from .memory_report import MemoryReport, PeakBytes
+from .results.estimator import Estimator, NotEstimated, without_figure
+from .results.test_result import TestResult
 from .units import bytes_of_gib
 from .worker.client.answers import read_answer
 from .worker.client.order import CUDA_GROUP
@@ -154,14 +155,14 @@ class GivenEstimates(Estimator):
         self._estimates = estimates
         self.measurer: Estimator = _GivenMeasurements(measured or {}, card)
 
-    def estimate(self, test: MarkedTest) -> Estimate:
-        """The given estimate of ``test``."""
+    def estimate(self, test: MarkedTest) -> TestResult:
+        """The result of ``test`` with the given estimate."""
         assert test.budget is not None
         given = self._estimates.get(test.nodeid)
         if given is None:
-            return without_figure(f"{MODULE} was given no estimate of {test.nodeid}", test.budget)
-        estimate = read_answer(test.budget, given.answer(test.budget, "traced"))
-        return replace(estimate, properties=(("membudget.testing", _NOT_CHECKED),))
+            return without_figure(test, f"{MODULE} was given no estimate of {test.nodeid}")
+        result = read_answer(test, given.answer(test.budget, "traced"))
+        return replace(result, properties=(("membudget.testing", _NOT_CHECKED),))
 
     def advise(self, test: MarkedTest, estimate: MemoryReport, say: Callable[[str], None]) -> Advice | None:
         """The given trials of ``test``."""
@@ -181,13 +182,14 @@ class _GivenMeasurements(Estimator):
         self._measured = measured
         self._card = card
 
-    def estimate(self, test: MarkedTest) -> Estimate:
+    def estimate(self, test: MarkedTest) -> TestResult:
         assert test.budget is not None
         given = self._measured.get(test.nodeid)
         if given is None:
             raise NotEstimated(f"{MODULE} was given no measurement of {test.nodeid}")
         budget = replace(test.budget, host_gib=None)
-        return replace(read_answer(budget, given.answer(budget, "measured")), measured_on=self._card)
+        result = read_answer(replace(test, budget=budget), given.answer(budget, "measured"))
+        return replace(result, measured_on=self._card)
 
 
 @dataclass(frozen=True, slots=True)

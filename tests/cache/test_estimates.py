@@ -114,9 +114,9 @@ def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, work
     third = worker.estimated(cache_of(), Budget(components={"parameters": 1.5}))
 
     assert worker.started == 1
-    assert [found.verdict.name for found in (first, second, third)] == ["within", "over", "over"]
+    assert [found.verdict for found in (first, second, third)] == ["within", "over", "over"]
     assert [found.cached for found in (first, second, third)] == [False, True, True]
-    assert second.verdict.reason == "1.00 GiB over its budget of 1 GiB"
+    assert second.reason == "1.00 GiB over its budget of 1 GiB"
 
 
 def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker):
@@ -133,7 +133,7 @@ def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker
         cache = cache_of()
         estimator = estimator_of(cache, Halving)
         estimate = estimator.estimate(marked(Budget(gib=1)))
-        found.append(estimator.advise(marked(Budget(gib=1)), estimate.reports[0], lambda name: None))
+        found.append(estimator.advise(marked(Budget(gib=1)), estimate.estimates[0], lambda name: None))
         estimator.close()
         cache.close()
 
@@ -251,7 +251,7 @@ def test_an_entry_of_another_form_is_not_used(cache_of, worker, tmp_path, change
     assert worker.estimated(cache_of(), Budget(gib=3)).cached
 
     rewrite(tmp_path, change)
-    assert worker.estimated(cache_of(), Budget(gib=3)).verdict.name == "within"
+    assert worker.estimated(cache_of(), Budget(gib=3)).verdict == "within"
     assert worker.asked == 2
 
 
@@ -262,7 +262,7 @@ def test_no_space_is_reported_once_and_fails_nothing(cache_of, worker, monkeypat
     monkeypatch.setattr(Store, "keep", full)
     cache = cache_of()
 
-    assert worker.estimated(cache, Budget(gib=3)).verdict.name == "within"
+    assert worker.estimated(cache, Budget(gib=3)).verdict == "within"
     assert cache.trouble == f"No space left on device: {cache._store.folder}"
 
 
@@ -342,10 +342,10 @@ def test_where_no_worker_can_start_what_is_kept_is_still_there(cache_of, worker)
 
     estimator = estimator_of(cache_of(), refuse)
     other = marked(Budget(gib=3), "other")
-    assert estimator.estimate(other).verdict.reason == "there is no worker"
+    assert estimator.estimate(other).reason == "there is no worker"
     assert not estimator.estimate(other).cached
-    assert estimator.estimate(marked(Budget(gib=3))).verdict.name == "within"
-    assert estimator.estimate(other).verdict.reason == "there is no worker"
+    assert estimator.estimate(marked(Budget(gib=3))).verdict == "within"
+    assert estimator.estimate(other).reason == "there is no worker"
 
 
 def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):

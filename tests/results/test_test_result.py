@@ -5,7 +5,6 @@ import json
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.budgets.verdict import Verdict
 from pytest_membudget.caveats import OPERATOR, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
 from pytest_membudget.results.comparison import Change, Comparison, VersionChange, versions_text
@@ -54,16 +53,18 @@ def test_growth_is_the_reason_where_it_is_why_a_test_fails():
 
 
 def test_a_measured_verdict_replaces_the_estimates_where_it_is_another():
-    over = Verdict("over", "1 B over", 2)
-    measured = with_measurement(result(estimates=(figure(1),)), over, "", [figure(3, "measured", 2)], "H100")
+    over = TestResult(
+        "a::b", "a", 1, "over", "1 B over", rank=2, estimates=(figure(3, "measured", 2),), measured_on="H100"
+    )
+    measured = with_measurement(result(estimates=(figure(1),)), over)
 
     assert (measured.verdict, measured.reason) == ("over", "measured on CUDA: 1 B over")
     assert (measured.rank, measured.ratio, measured.measured_on) == (2, 1 / 3, "H100")
 
 
 def test_the_same_verdict_keeps_the_estimates_reason():
-    within = Verdict("within", "50% of it")
-    measured = with_measurement(result(estimates=(figure(1),)), within, "", [figure(2, "measured")], None)
+    within = TestResult("a::b", "a", 1, "within", "50% of it", estimates=(figure(2, "measured"),))
+    measured = with_measurement(result(estimates=(figure(1),)), within)
 
     assert (measured.verdict, measured.reason) == ("within", "why")
     assert measured.measurements == (figure(2, "measured"),)

@@ -1,7 +1,8 @@
 """Analytic, traced and measured of one test, side by side."""
 
+from dataclasses import replace
+
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.budgets.verdict import Verdict
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.reporting.agreement import disagreements, figures_table
 from pytest_membudget.reporting.terminal.failure import failure_text
@@ -22,7 +23,7 @@ def row_of(*estimates, measured=None, gpus=1, rank=None):
     )
     if measured is None:
         return row
-    return with_measurement(row, Verdict("over", "over"), "", [measured], None)
+    return with_measurement(row, replace(row, estimates=(measured,)))
 
 
 def test_the_analytic_figure_is_shown_and_does_not_decide():

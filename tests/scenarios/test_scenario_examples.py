@@ -10,6 +10,7 @@ from pytest_membudget.scenarios.estimating import AnalyticEstimator
 from pytest_membudget.scenarios.grid import points_of
 from pytest_membudget.scenarios.jobs import read_scenario
 from pytest_membudget.scenarios.reading import read_entries
+from tests.scenarios.conftest import scenario_test
 
 FILE = Path(__file__).parents[2] / "examples" / "budgets.membudget.yaml"
 POINTS = {point.name: point for entry in read_entries(FILE, FILE.name) for point in points_of(entry)}
@@ -26,9 +27,9 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("point", POINTS.values(), ids=list(POINTS))
 def test_each_budget_holds(point):
-    estimate = AnalyticEstimator(SETTINGS).estimate_entry(point, FILE.parent)
+    estimate = AnalyticEstimator(SETTINGS).estimate(scenario_test(point, FILE))
 
-    assert estimate.verdict.name == WITHIN, estimate.verdict.reason
+    assert estimate.verdict == WITHIN, estimate.reason
     assert estimate.budget is not None
 
 
@@ -41,8 +42,8 @@ def test_the_configurations_are_the_published_models(point):
 
 
 def components_of(name):
-    estimate = AnalyticEstimator(SETTINGS).estimate_entry(POINTS[name], FILE.parent)
-    return estimate.reports[0].components
+    estimate = AnalyticEstimator(SETTINGS).estimate(scenario_test(POINTS[name], FILE))
+    return estimate.estimates[0].components
 
 
 def test_fsdp_shares_out_adams_states():

@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 from pytest_membudget.scenarios.estimating import AnalyticEstimator
+from tests.scenarios.conftest import scenario_test
 
 LLAMA = (
     "{config: {model_type: llama, hidden_size: 1024, intermediate_size: 4096, num_hidden_layers: 8, "
@@ -20,8 +21,8 @@ def told(folder):
         body = textwrap.indent(textwrap.dedent(fields).strip("\n"), "    ")
         text = f"budgets:\n  - name: one\n    model: {LLAMA}\n    sequence: 1024\n{body}\n"
         defaults = {"gpu": None, "metric": "allocated"}
-        found = AnalyticEstimator(defaults).estimate_entry(folder.points(text)["one"], folder.path)
-        return found.verdict.name, found.details
+        found = AnalyticEstimator(defaults).estimate(scenario_test(folder.points(text)["one"], folder.file))
+        return found.verdict, found.details
 
     return estimate
 
@@ -62,7 +63,7 @@ def test_of_a_file_with_many_too_large_ones_the_first_get_advice(folder):
         f"budgets:\n  - {{name: one, gib: 0.1, model: {LLAMA}, grid: {{sequence: {list(range(64, 94))}}}}}\n"
     )
     estimator = AnalyticEstimator({"gpu": None, "metric": "allocated"})
-    found = [estimator.estimate_entry(point, folder.path) for point in folder.points(text).values()]
+    found = [estimator.estimate(scenario_test(point, folder.file)) for point in folder.points(text).values()]
 
-    assert {estimate.verdict.name for estimate in found} == {"over"}
+    assert {estimate.verdict for estimate in found} == {"over"}
     assert [bool(estimate.details) for estimate in found] == [True] * 20 + [False] * 10

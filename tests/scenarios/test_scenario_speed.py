@@ -4,6 +4,7 @@ import time
 
 from pytest_membudget.scenarios import estimating
 from pytest_membudget.scenarios.jobs import read_scenario
+from tests.scenarios.conftest import scenario_test
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
 MODEL = (
@@ -47,10 +48,10 @@ def test_thousands_of_scenarios_are_read_in_a_fraction_of_a_second_each_thousand
 
 def test_a_job_is_computed_once_for_all_of_its_budgets(folder):
     points = list(folder.points(SINGLE).values())
-    estimate = estimating.AnalyticEstimator(SETTINGS).estimate_entry
+    estimate = estimating.AnalyticEstimator(SETTINGS).estimate
     estimating._reports.cache_clear()
 
-    seconds = seconds_of(lambda: [estimate(point, folder.path) for point in points])
+    seconds = seconds_of(lambda: [estimate(scenario_test(point, folder.file)) for point in points])
 
     assert estimating._reports.cache_info().misses == 2
     assert seconds < 5
@@ -58,10 +59,10 @@ def test_a_job_is_computed_once_for_all_of_its_budgets(folder):
 
 def test_jobs_that_differ_take_milliseconds_each(folder):
     points = list(folder.points(GRID.replace("[10, 20, 40, 60, 80]", "[1000]")).values())[::4]
-    estimate = estimating.AnalyticEstimator(SETTINGS).estimate_entry
+    estimate = estimating.AnalyticEstimator(SETTINGS).estimate
     estimating._reports.cache_clear()
 
-    seconds = seconds_of(lambda: [estimate(point, folder.path) for point in points])
+    seconds = seconds_of(lambda: [estimate(scenario_test(point, folder.file)) for point in points])
 
     assert estimating._reports.cache_info().misses == len(points) == 100
     assert seconds < 3  # 6 ms each on a slow core

@@ -22,63 +22,67 @@ def traced(*reports):
     return {"outcome": "traced", "reports": [one.to_json() for one in reports]}
 
 
+def answered(budget, answer, snapshot=None):
+    return read_answer(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, budget), answer, snapshot)
+
+
 def test_a_figure_is_held_to_the_budget():
-    assert read_answer(Budget(gib=2), traced(report(1))).verdict.name == WITHIN
-    assert read_answer(Budget(gib=2), traced(report(3))).verdict.name == OVER
+    assert answered(Budget(gib=2), traced(report(1))).verdict == WITHIN
+    assert answered(Budget(gib=2), traced(report(3))).verdict == OVER
 
 
 def test_ranks_that_the_budget_does_not_name_neither_count_nor_are_reported():
     answer = traced(report(3, rank=0), report(1, rank=1), report(3, rank=2))
 
-    found = read_answer(Budget(gib=2, gpus=3, ranks=[1]), answer)
+    found = answered(Budget(gib=2, gpus=3, ranks=[1]), answer)
 
-    assert found.verdict.name == WITHIN
-    assert [one.rank for one in found.reports] == [1]
+    assert found.verdict == WITHIN
+    assert [one.rank for one in found.estimates] == [1]
 
 
 def test_any_rank_counts_where_none_is_named():
-    found = read_answer(Budget(gib=2, gpus=2), traced(report(1, rank=0), report(3, rank=1)))
+    found = answered(Budget(gib=2, gpus=2), traced(report(1, rank=0), report(3, rank=1)))
 
-    assert (found.verdict.name, found.verdict.rank) == (OVER, 1)
+    assert (found.verdict, found.rank) == (OVER, 1)
 
 
 @pytest.mark.parametrize("budget", [Budget(gib=2), Budget(gpu="RTX-4090")])
 def test_who_runs_out_of_memory_is_over_with_operator_and_place(budget):
     answer = {"outcome": "out_of_memory", "reason": "aten::mm asked for 4.00 GiB", "where": "test_a.py:7"}
 
-    found = read_answer(budget, answer)
+    found = answered(budget, answer)
 
-    assert found.verdict.name == OVER
-    assert found.verdict.reason.endswith("aten::mm asked for 4.00 GiB, at test_a.py:7")
+    assert found.verdict == OVER
+    assert found.reason.endswith("aten::mm asked for 4.00 GiB, at test_a.py:7")
 
 
 def test_a_body_that_raised_is_an_error_with_its_details():
     answer = {"outcome": "error", "reason": "ValueError: no\nsecond line", "details": "more", "raised": True}
 
-    found = read_answer(Budget(gib=2), answer)
+    found = answered(Budget(gib=2), answer)
 
-    assert (found.verdict.name, found.verdict.reason) == (ERROR, "ValueError: no")
+    assert (found.verdict, found.reason) == (ERROR, "ValueError: no")
     assert (found.details, found.raised) == ("second line\nmore", True)
 
 
 def test_a_skip_on_the_device_is_no_figure():
-    found = read_answer(Budget(gib=2), {"outcome": "skipped", "reason": "too slow"})
+    found = answered(Budget(gib=2), {"outcome": "skipped", "reason": "too slow"})
 
-    assert (found.verdict.name, found.verdict.reason) == (SKIPPED, "skipped on the virtual device: too slow")
+    assert (found.verdict, found.reason) == (SKIPPED, "skipped on the virtual device: too slow")
 
 
 def test_a_snapshot_is_named_if_it_was_written_and_by_its_rank():
     answer = traced(report(1, rank=0), report(1, rank=1))
 
-    assert read_answer(Budget(gib=2, gpus=2), answer, "a.pickle").snapshot is None
+    assert answered(Budget(gib=2, gpus=2), answer, "a.pickle").snapshot is None
     written = {**answer, "has_snapshot": True}
-    assert read_answer(Budget(gib=2), written, "a.pickle").snapshot == "a.pickle"
+    assert answered(Budget(gib=2), written, "a.pickle").snapshot == "a.pickle"
     of_rank = {**written, "snapshot_rank": 1}
-    assert read_answer(Budget(gib=2, gpus=2), of_rank, "a.pickle").snapshot == "a-rank1.pickle"
+    assert answered(Budget(gib=2, gpus=2), of_rank, "a.pickle").snapshot == "a-rank1.pickle"
 
 
 def test_an_answer_without_a_report_is_an_error():
-    assert read_answer(Budget(gib=2), {"outcome": "traced"}).verdict.name == ERROR
+    assert answered(Budget(gib=2), {"outcome": "traced"}).verdict == ERROR
 
 
 # What a worker is asked for

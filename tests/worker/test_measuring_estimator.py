@@ -6,8 +6,8 @@ import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
-from pytest_membudget.budgets.verdict import ERROR, WITHIN, Verdict
-from pytest_membudget.estimates import NotEstimated
+from pytest_membudget.budgets.verdict import ERROR, WITHIN
+from pytest_membudget.results.estimator import NotEstimated
 from pytest_membudget.worker.client import measuring
 from pytest_membudget.worker.client.measuring import MeasuringEstimator
 from pytest_membudget.worker.client.order import Order
@@ -62,7 +62,7 @@ def test_the_reason_is_reported(locked, card, budget, said):
 def test_the_card_that_was_named_measures(locked, budget):
     found = measured(measurer_of(ScriptedWorkers(card=H100)), budget)
 
-    assert (found.verdict.name, found.measured_on) == (WITHIN, "NVIDIA H100 80GB HBM3")
+    assert (found.verdict, found.measured_on) == (WITHIN, "NVIDIA H100 80GB HBM3")
 
 
 # Who waits for which card
@@ -73,7 +73,7 @@ def test_each_test_has_the_card_alone_and_one_worker_measures_them(locked):
     measurer = measurer_of(workers)
     found = [measured(measurer, Budget(gib=10)) for _ in range(2)]
 
-    assert [estimate.verdict.name for estimate in found] == [WITHIN, WITHIN]
+    assert [estimate.verdict for estimate in found] == [WITHIN, WITHIN]
     assert locked == [["0"], ["0"]]
     assert [worker.is_closed for worker in workers.workers] == [False]
 
@@ -85,7 +85,7 @@ def test_a_worker_that_was_asked_for_the_card_alone_leaves_it(locked):
         why_not(measurer, Budget(gpu="H200"))
 
     assert [worker.is_closed for worker in workers.workers] == [True]
-    assert measured(measurer, Budget(gib=10)).verdict.name == WITHIN
+    assert measured(measurer, Budget(gib=10)).verdict == WITHIN
 
 
 def test_host_memory_alone_is_not_measured(locked):
@@ -125,7 +125,7 @@ def test_several_gpus_are_all_taken(locked, ranks):
     budget = Budget(gib=10, gpus=2, host_gib=5)
     found = measured(measurer_of(ScriptedWorkers(card=TWO), environment), budget)
 
-    assert found.verdict == Verdict(ERROR, "rank 1 of 2: it left", 1)
+    assert (found.verdict, found.reason, found.rank) == (ERROR, "rank 1 of 2: it left", 1)
     assert locked == [["3"], ["3", "1"]]
     ((order, gpus, request),) = ranks.orders
     assert (gpus, order.device) == (2, "a:stand_in")

@@ -34,7 +34,7 @@ def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
     test = MarkedTest("t", "t", "t.py", "t.py", 1, budget or Budget(gib=1), fixtures=fixtures)
     estimate = estimator.estimate(test)
     said = []
-    advice = estimator.advise(test, estimate.reports[0], said.append)
+    advice = estimator.advise(test, estimate.estimates[0], said.append)
     estimator.close()
     sent = [request for worker in workers.workers for request in worker.sent]
     assert said == [] or said == [request["change"] for request in sent if "change" in request]
@@ -45,8 +45,8 @@ def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
 def test_those_that_save_are_listed_and_the_estimate_is_as_it_was(processes):
     estimate, advice, sent = advised(processes=processes)
 
-    assert estimate.verdict.name == "over"
-    assert estimate.reports[0].peak_bytes == advice.figure_bytes == 4 * GIB
+    assert estimate.verdict == "over"
+    assert estimate.estimates[0].peak_bytes == advice.figure_bytes == 4 * GIB
     assert [(trial.change, trial.bytes) for trial in advice.trials] == [
         ("chunked_cross_entropy", 2 * GIB),
         ("checkpointing", 3.5 * GIB),

@@ -26,7 +26,7 @@ def estimates(workers, tests, processes=2):
 
 
 def verdicts(workers, tests, processes=2):
-    return [estimate.verdict.name for estimate in estimates(workers, tests, processes)]
+    return [estimate.verdict for estimate in estimates(workers, tests, processes)]
 
 
 def named(*keys, file="t.py"):
@@ -102,7 +102,7 @@ def test_a_worker_that_is_lost_gives_an_error_with_its_last_words():
     lost = WorkerFailure("the worker was killed\nits last words")
     [found] = estimates(ScriptedWorkers(lambda request: lost), named("a"))
 
-    assert (found.verdict.name, found.verdict.reason) == ("error", "the worker was killed")
+    assert (found.verdict, found.reason) == ("error", "the worker was killed")
     assert found.details == "its last words"
 
 

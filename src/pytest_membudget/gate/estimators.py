@@ -15,10 +15,11 @@ from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
 from ..devices.choice import choose_device
-from ..estimates import Estimate, Estimator
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
 from ..names import OFF
+from ..results.estimator import Estimator
+from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.measuring import MeasuringEstimator
 from ..worker.client.order import CUDA, Collected, Order
@@ -36,8 +37,8 @@ class Estimators:
         self.measurer = measurer
         self._defaults = settings.marker_defaults()
 
-    def estimate(self, test: MarkedTest) -> Estimate:
-        """The estimate of ``test``, with the report of the scenario that its budget names."""
+    def estimate(self, test: MarkedTest) -> TestResult:
+        """The result of ``test``, with the report of the scenario that its budget names."""
         if not test.has_body:
             return self._formulas.estimate(test)
         analytic: tuple[MemoryReport, ...] = ()
@@ -45,8 +46,8 @@ class Estimators:
             from ..scenarios.estimating import analytic_reports
 
             analytic = analytic_reports(test.budget, Path(test.path), self._defaults)
-        estimate = self.bodies.estimate(test)
-        return replace(estimate, reports=(*estimate.reports, *analytic)) if estimate.reports else estimate
+        result = self.bodies.estimate(test)
+        return replace(result, estimates=(*result.estimates, *analytic)) if result.estimates else result
 
     @cached_property
     def _formulas(self) -> Estimator:

@@ -9,16 +9,15 @@ from functools import partial
 
 import pytest
 
-from ..budgets.marked_test import MarkedTest
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, NO_MEMORY, NOTHING_ALLOCATED, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
-from ..estimates import Estimate, NotEstimated, without_figure
 from ..lock.locking import Locking
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
+from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.lock import GROWN as LOCK_GROWN
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Begin, Estimators
@@ -139,7 +138,7 @@ class BudgetSession:
             if self._settings.measure != REQUIRE:
                 return missing
             return replace(missing, verdict=ERROR, reason=f"not measured: {reason}; it was required")
-        return with_measurement(result, found.verdict, found.details, found.reports, found.measured_on)
+        return with_measurement(result, found)
 
     def _advised(
         self, item: pytest.Item, result: TestResult, trying: Callable[[str], None] = lambda text: None
@@ -172,7 +171,7 @@ class BudgetSession:
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
         """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""
         test = marked_test(item, self._settings)
-        return _result(test, Estimate(Verdict(verdict, reason), test.budget))
+        return result_of(test, Verdict(verdict, reason))
 
     def _expect(self, items: Sequence[pytest.Item]) -> None:
         for item in items:
@@ -207,37 +206,14 @@ class BudgetSession:
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)
         if test.mistake:
-            return _result(test, without_figure(test.mistake))
+            return without_figure(test, test.mistake)
         try:
-            estimate = self._known.estimate(test)
-            if test.is_selected and estimate.verdict.reason == NOTHING_ALLOCATED:
-                estimate = replace(estimate, verdict=Verdict(NO_MEMORY, "takes no GPU memory"))
-            return _result(test, estimate)
+            result = self._known.estimate(test)
+            if test.is_selected and result.reason == NOTHING_ALLOCATED:
+                return replace(result, verdict=NO_MEMORY, reason="takes no GPU memory")
+            return result
         except MembudgetError as error:
             reason = f"{test.file}:{test.line}: {error}"
         except Exception as error:  # a value that cannot be compared (an array); it must not end the session
             reason = unreadable(test.file, test.line, error)
-        return _result(test, Estimate(Verdict(ERROR, reason)))
-
-
-def _result(test: MarkedTest, estimate: Estimate) -> TestResult:
-    """The result of ``test``: its estimate, or why there is none."""
-    return TestResult(
-        nodeid=test.nodeid,
-        file=test.file,
-        line=test.line,
-        budget=estimate.budget,
-        limit_bytes=estimate.budget.limit_bytes if estimate.budget is not None else None,
-        verdict=estimate.verdict.name,
-        reason=estimate.verdict.reason,
-        details=estimate.details,
-        raised=estimate.raised,
-        estimates=estimate.reports,
-        properties=estimate.properties,
-        snapshot=estimate.snapshot,
-        snapshot_error=estimate.snapshot_error,
-        rank=estimate.verdict.rank,
-        host_bytes=estimate.host_bytes,
-        cached=estimate.cached,
-        selected=test.is_selected,
-    )
+        return result_of(replace(test, budget=None), Verdict(ERROR, reason))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from ..advice.trial import Advice
 from ..budgets.budget import Budget
-from ..budgets.verdict import ERROR, OVER, UNSET, VERDICTS, WITHIN, Verdict, suggested_gib
+from ..budgets.verdict import ERROR, OVER, UNSET, VERDICTS, WITHIN, suggested_gib
 from ..caveats import METHOD, UNCHECKED, Caveat
 from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
@@ -222,15 +222,14 @@ class TestResult(JsonObject):
         return both[0].peak_bytes / both[1].peak_bytes if both and both[1].peak_bytes else None
 
 
-def with_measurement(
-    result: TestResult, verdict: Verdict, details: str, reports: Sequence[MemoryReport], card: str | None
-) -> TestResult:
-    """``result`` with what was measured on ``card``; its verdict replaces another one."""
-    measured = replace(result, measurements=tuple(reports), measured_on=card)
-    if verdict.name == result.verdict != UNSET:
-        return measured
-    reason = f"measured on CUDA: {verdict.reason}"
-    return replace(measured, verdict=verdict.name, reason=reason, details=details, rank=verdict.rank)
+def with_measurement(result: TestResult, measured: TestResult) -> TestResult:
+    """``result`` with the figures of ``measured``, whose verdict replaces another one."""
+    both = replace(result, measurements=measured.estimates, measured_on=measured.measured_on)
+    if measured.verdict == result.verdict != UNSET:
+        return both
+    reason = f"measured on CUDA: {measured.reason}"
+    details, rank = measured.details, measured.rank
+    return replace(both, verdict=measured.verdict, reason=reason, details=details, rank=rank)
 
 
 def with_lock(result: TestResult, check: LockCheck) -> TestResult:

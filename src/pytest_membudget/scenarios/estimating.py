@@ -7,6 +7,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from ..budgets.budget import Budget
 from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, OVER, Verdict, judge
 from ..errors import MembudgetError, UsageMistake
-from ..estimates import Estimate, Estimator, without_figure
 from ..formulas.estimate import estimate
 from ..formulas.figures import report_of
 from ..formulas.job import Job
 from ..formulas.knobs import knobs_for, largest_micro_batch, lines_of
 from ..hardware.machines import GPUS_A_MACHINE, fullest_machine
 from ..memory_report import MemoryReport
+from ..results.estimator import Estimator, result_of, without_figure
+from ..results.test_result import TestResult
 from ..units import gib_text
 from ..user_input.nodes import nearest
 from .grid import points_of
@@ -44,31 +46,30 @@ class AnalyticEstimator(Estimator):
         #: failures that have listed what reduces memory, by file
         self._advised = Counter[str]()
 
-    def estimate(self, test: MarkedTest) -> Estimate:
-        """The estimate of a ``ScenarioTest``; a scenario that cannot be computed is an error."""
+    def estimate(self, test: MarkedTest) -> TestResult:
+        """The result of a ``ScenarioTest``; a scenario that cannot be computed is an error."""
         assert isinstance(test, ScenarioTest)
-        return self.estimate_entry(test.entry, Path(test.path).parent)
-
-    def estimate_entry(self, entry: Entry, folder: Path) -> Estimate:
-        """The estimate of ``entry``, whose paths begin at ``folder``."""
+        entry = test.entry
         try:
-            scenario = read_scenario(entry, folder, self._defaults)
+            scenario = read_scenario(entry, Path(test.path).parent, self._defaults)
         except UsageMistake as error:
-            return without_figure(str(error))
+            return without_figure(test, str(error))
         budget = scenario.budget
+        known = replace(test, budget=budget)
         try:
             reports = _reports(scenario.job, budget.metric)
         except MembudgetError as error:
-            return Estimate(Verdict(ERROR, f"{entry.node.place}: {error}"), budget)
+            return result_of(known, Verdict(ERROR, f"{entry.node.place}: {error}"))
         except Exception as error:  # a defect of a formula fails one test, not the session
             what = f"{entry.node.place}: the formulas failed: {type(error).__name__}: {error}"
-            return Estimate(Verdict(ERROR, what), details=traceback.format_exc())
+            return result_of(test, Verdict(ERROR, what), details=traceback.format_exc())
         machine = fullest_machine(reports, budget.gpus, min(budget.gpus, GPUS_A_MACHINE))
         verdict = judge(budget, reports, machine)
         held = machine.host_bytes if machine is not None and machine.host_bytes else None
         is_advised = verdict.name == OVER and self._advised[entry.node.file] < _ADVISED
         self._advised[entry.node.file] += is_advised
-        return Estimate(verdict, budget, reports, _what_now(scenario) if is_advised else "", host_bytes=held)
+        details = _what_now(scenario) if is_advised else ""
+        return result_of(known, verdict, estimates=reports, details=details, host_bytes=held)
 
 
 def _what_now(scenario: Scenario) -> str:

@@ -11,9 +11,10 @@ from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import name_of_rank
 from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
-from ...estimates import Estimate
 from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
 from ...memory_report import MemoryReport
+from ...results.estimator import result_of
+from ...results.test_result import TestResult
 
 Request = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -55,11 +56,13 @@ def first_requests(request: Request, budget: Budget) -> list[Request]:
     return [of_rank(request, rank, budget.gpus) for rank in ranks]
 
 
-def read_answer(budget: Budget, answer: Answer, snapshot: str | None = None) -> Estimate:
-    """A worker's answer as an estimate, or the answer of several ranks with the reports that count.
+def read_answer(test: MarkedTest, answer: Answer, snapshot: str | None = None) -> TestResult:
+    """The result of ``test`` by a worker's answer; by that of several ranks, with the reports that count.
 
     ``snapshot``: the path of the snapshot, relative to the report's folder.
     """
+    budget = test.budget
+    assert budget is not None
     found = answer.get("reports") or [answer[name] for name in ("report",) if name in answer]
     named = budget.named_ranks
     reports = sorted(map(MemoryReport.from_json, found), key=lambda report: report.rank)
@@ -68,10 +71,13 @@ def read_answer(budget: Budget, answer: Answer, snapshot: str | None = None) -> 
     rank = answer.get("snapshot_rank")
     if snapshot is not None and rank is not None:
         snapshot = name_of_rank(snapshot, rank)
-    return replace(
-        _judged(budget, answer, counted, machine),
-        budget=budget,
-        reports=counted,
+    verdict, details = _judged(budget, answer, counted, machine)
+    return result_of(
+        test,
+        verdict,
+        details=details,
+        raised=answer["outcome"] == "error" and answer.get("raised", False),
+        estimates=counted,
         properties=tuple((name, value) for name, value in answer.get("properties", ())),
         snapshot=snapshot if answer.get("has_snapshot", False) else None,
         snapshot_error=answer.get("snapshot_error", ""),
@@ -81,20 +87,20 @@ def read_answer(budget: Budget, answer: Answer, snapshot: str | None = None) -> 
 
 def _judged(
     budget: Budget, answer: Answer, reports: tuple[MemoryReport, ...], machine: Machine | None
-) -> Estimate:
+) -> tuple[Verdict, str]:
+    """The verdict, and further lines on its reason."""
     outcome, reason, rank = answer["outcome"], answer.get("reason", ""), answer.get("failed_rank")
     details = answer.get("details", "")
     if outcome == "skipped":
         device = answer.get("device") or "the virtual device"
         verdict = judge(budget, reports, machine)
         if verdict.name == OVER:
-            return Estimate(replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"))
-        return Estimate(Verdict(SKIPPED, f"skipped on {device}: {reason}"))
+            return replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"), ""
+        return Verdict(SKIPPED, f"skipped on {device}: {reason}"), ""
     if outcome == "error":
         first, _, rest = reason.partition("\n")
-        details = "\n".join(part for part in (rest, details) if part)
-        return Estimate(Verdict(ERROR, first, rank), details=details, raised=answer.get("raised", False))
+        return Verdict(ERROR, first, rank), "\n".join(filter(None, (rest, details)))
     if outcome == "out_of_memory":
         card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
-        return Estimate(Verdict(OVER, f"{card}: {reason}, at {answer['where']}", rank), details=details)
-    return Estimate(judge(budget, reports, machine))
+        return Verdict(OVER, f"{card}: {reason}, at {answer['where']}", rank), details
+    return judge(budget, reports, machine), ""

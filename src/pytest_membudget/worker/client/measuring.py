@@ -13,8 +13,9 @@ from ...budgets.verdict import ERROR, Verdict
 from ...devices.cuda_presence import why_no_cuda
 from ...devices.gpu_lock import lock_gpus, visible_names
 from ...errors import UsageMistake, WorkerFailure
-from ...estimates import Estimate, Estimator, NotEstimated, without_figure
 from ...hardware.gpus import find_gpu
+from ...results.estimator import Estimator, NotEstimated, result_of, without_figure
+from ...results.test_result import TestResult
 from ..ranks.launch_ranks import measure_ranks
 from .answers import Answer, read_answer, request_for
 from .client import Worker
@@ -46,7 +47,7 @@ class MeasuringEstimator(Estimator):
         self._workers = Workers(self._order, start=start)
         self._card: Mapping[str, Any] | None = None
 
-    def estimate(self, test: MarkedTest) -> Estimate:
+    def estimate(self, test: MarkedTest) -> TestResult:
         """The measurement of ``test`` on a card; host memory is not measured."""
         assert test.budget is not None
         if self._why_not is not None:
@@ -54,14 +55,15 @@ class MeasuringEstimator(Estimator):
         if not test.budget.is_of_card:
             raise NotEstimated("its budget is of host memory alone")
         budget = replace(test.budget, host_gib=None)
+        test = replace(test, budget=budget)
         try:
-            estimate = read_answer(budget, self._answer(test, budget))
+            result = read_answer(test, self._answer(test, budget))
         except WorkerFailure as error:
-            estimate = without_figure(str(error), budget)
+            result = without_figure(test, str(error))
         except UsageMistake as error:
-            estimate = Estimate(Verdict(ERROR, str(error)), budget)
+            result = result_of(test, Verdict(ERROR, str(error)))
         name = (self._card or {}).get("name")
-        return replace(estimate, measured_on=str(name) if name is not None else None)
+        return replace(result, measured_on=str(name) if name is not None else None)
 
     def close(self) -> None:
         """End the worker."""

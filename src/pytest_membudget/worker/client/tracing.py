@@ -17,11 +17,12 @@ from ...budgets.verdict import OUT_OF_MEMORY
 from ...cache.estimates import EstimateCache
 from ...devices.choice import DeviceChoice
 from ...errors import WorkerFailure
-from ...estimates import Estimate, Estimator, without_figure
 from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
 from ...names import STAND_IN
+from ...results.estimator import Estimator, without_figure
+from ...results.test_result import TestResult
 from ..ranks.rank_estimates import answer_of_ranks
 from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
 from .client import Worker
@@ -70,8 +71,8 @@ class TracingEstimator(Estimator):
                 first_requests(self._request(test, test.budget), test.budget)
             )
 
-    def estimate(self, test: MarkedTest) -> Estimate:
-        """The estimate of ``test``, with a report of each rank that decides its verdict."""
+    def estimate(self, test: MarkedTest) -> TestResult:
+        """The result of ``test``, with a report of each rank that decides its verdict."""
         budget = test.budget
         assert budget is not None
         workers = self._workers_for(test, budget)
@@ -80,10 +81,10 @@ class TracingEstimator(Estimator):
         try:
             answer = workers.ask(request) if budget.gpus == 1 else _answer_of_ranks(workers, request, budget)
         except WorkerFailure as error:
-            return without_figure(str(error), budget)
+            return without_figure(test, str(error))
         if answer["outcome"] == OUT_OF_MEMORY:
             self._out_of_memory.add(test.key)
-        return replace(read_answer(budget, answer, _snapshot_of(test)), cached=workers.asked == asked)
+        return replace(read_answer(test, answer, _snapshot_of(test)), cached=workers.asked == asked)
 
     def advise(self, test: MarkedTest, estimate: MemoryReport, say: Say) -> Advice | None:
         """Try changes that may reduce the memory of ``test``; None for tests on several GPUs."""

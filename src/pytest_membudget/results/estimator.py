@@ -1,50 +1,34 @@
-"""Estimate: the reports of one test's ranks and the verdict of its budget; Estimator: a way to make it."""
+"""Estimator: the one contract of the ways to estimate a test, and the results that they make."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .advice.trial import Advice
-from .budgets.budget import Budget
-from .budgets.marked_test import MarkedTest
-from .budgets.verdict import ERROR, Verdict
-from .errors import MembudgetError
-from .memory_report import MemoryReport
+from ..advice.trial import Advice
+from ..budgets.marked_test import MarkedTest
+from ..budgets.verdict import ERROR, Verdict
+from ..errors import MembudgetError
+from ..memory_report import MemoryReport
+from .test_result import TestResult
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The memory that one test takes, judged by its budget; or why there is no figure."""
-
-    verdict: Verdict
-    budget: Budget | None = None
-    """None if it cannot be read."""
-    reports: tuple[MemoryReport, ...] = ()
-    """One a rank."""
-    details: str = ""
-    """Further lines on why there is no figure."""
-    raised: bool = False
-    """The test's own code raised."""
-    properties: tuple[tuple[str, Any], ...] = ()
-    """Properties that the test recorded with ``record_property``."""
-    snapshot: str | None = None
-    """The path of its memory snapshot, relative to the report's folder."""
-    snapshot_error: str = ""
-    """Why its snapshot could not be written."""
-    host_bytes: int | None = None
-    """Host memory of the machine whose ranks hold most of it; None if it is not known."""
-    cached: bool = False
-    """Whether all of it comes from the cache."""
-    measured_on: str | None = None
-    """The name of the card, if it was measured."""
+def result_of(test: MarkedTest, verdict: Verdict, **more: Any) -> TestResult:
+    """The result of ``test`` with the verdict of its budget; ``more``: further fields."""
+    budget = test.budget
+    return TestResult(
+        *(test.nodeid, test.file, test.line, verdict.name, verdict.reason, budget),
+        limit_bytes=budget.limit_bytes if budget is not None else None,
+        rank=verdict.rank,
+        selected=test.is_selected,
+        **more,
+    )
 
 
-def without_figure(reason: str, budget: Budget | None = None) -> Estimate:
-    """The estimate of a test that could not be estimated; the first line of ``reason`` is the verdict's."""
+def without_figure(test: MarkedTest, reason: str) -> TestResult:
+    """The result of a test that could not be estimated; the first line of ``reason`` is the verdict's."""
     first, _, rest = reason.partition("\n")
-    return Estimate(Verdict(ERROR, first), budget, details=rest)
+    return result_of(test, Verdict(ERROR, first), details=rest)
 
 
 class NotEstimated(MembudgetError):  # noqa: N818 - nothing is wrong
@@ -63,8 +47,8 @@ class Estimator(Protocol):
         """Begin with ``test`` if there is room. ``estimate`` is called later, in the same order."""
         return
 
-    def estimate(self, test: MarkedTest) -> Estimate:
-        """The estimate of ``test``, with the verdict of its budget.
+    def estimate(self, test: MarkedTest) -> TestResult:
+        """The result of ``test``: its reports, and the verdict of its budget.
 
         Raises ``NotEstimated`` where this way is not for it, and ``MembudgetError`` for a budget that cannot
         be checked as it is written.
