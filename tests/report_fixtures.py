@@ -155,7 +155,7 @@ def raw():
 @pytest.fixture
 def document(raw):
     """``document(row(), row())`` is such a report, read."""
-    from pytest_membudget.reporting.document.reading import checked_document
+    from pytest_membudget.reporting.document import checked_document
 
     return lambda *rows, **changes: checked_document(raw(*rows, **changes))
 

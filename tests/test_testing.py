@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.reporting.document.reading import read_document
+from pytest_membudget.reporting.document import read_document
 from pytest_membudget.testing import takes
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"

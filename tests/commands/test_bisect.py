@@ -14,7 +14,7 @@ from pytest_membudget.commands.bisect import Bisection, Points
 from pytest_membudget.commands.main import main
 from pytest_membudget.commands.releases import releases_between
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.reporting.document.document import Document
+from pytest_membudget.reporting.document import Document
 from pytest_membudget.results.comparison import Change, Comparison
 from pytest_membudget.results.test_result import TestResult
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
-from pytest_membudget.reporting.document.document import Document
+from pytest_membudget.reporting.document import Document
 from pytest_membudget.reporting.status import explained, legend, reported_tests, small_line
 from pytest_membudget.results.test_result import TestResult
 

@@ -105,7 +105,7 @@ def test_a_test_without_any_limit_stays_so_whatever_the_comparison_finds():
 
 def test_a_report_of_host_memory_has_no_host_of_its_own():
     written = figure(7).to_json()
-    del written["host"]  # as report.json is read: see ``reporting.document.reading``
+    del written["host"]  # as report.json is read: see ``reporting.document``
 
     assert MemoryReport.from_json(written) == figure(7)
 

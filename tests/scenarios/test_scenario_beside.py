@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
-from pytest_membudget.reporting.agreement import disagreements, figures_table
-from pytest_membudget.reporting.terminal.failure import failure_text
+from pytest_membudget.reporting.terminal.console import disagreements
+from pytest_membudget.reporting.terminal.failure import failure_text, figures_table
 from pytest_membudget.results.test_result import TestResult, with_measurement
 from pytest_membudget.units import GIB
 

@@ -14,7 +14,7 @@ from ..budgets.budget import Growth, parse_growth
 from ..comparison.base.git import history_between
 from ..errors import UsageMistake
 from ..reporting.causes import change_lines, signed_size
-from ..reporting.document.document import Document
+from ..reporting.document import Document
 from ..reporting.terminal.fitting import terminal_width
 from ..results.comparison import Comparison, growth_text
 from ..units import gib_text

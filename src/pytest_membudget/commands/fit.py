@@ -11,7 +11,7 @@ from pathlib import Path
 from ..budgets.verdict import OVER, WITHIN
 from ..errors import UsageMistake
 from ..hardware.gpus import find_gpu
-from ..reporting.document.document import Document
+from ..reporting.document import Document
 from ..reporting.terminal.fitting import folded, terminal_width
 from ..results.test_result import TestResult
 from ..units import GIB, gib_text

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import UsageMistake
-from ..reporting.document.document import Document
-from ..reporting.document.reading import MOST_FILE_BYTES, read_document
+from ..reporting.document import MOST_FILE_BYTES, Document, read_document
 from ..reporting.files import junit, markdown, metrics
 from ..reporting.files.annotations import code_quality, workflow_commands
 from ..reporting.links import links_of

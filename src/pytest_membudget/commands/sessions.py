@@ -12,8 +12,7 @@ from typing import Final
 
 from ..comparison.base.exchange import complaint_in
 from ..errors import UsageMistake
-from ..reporting.document.document import Document
-from ..reporting.document.reading import read_document
+from ..reporting.document import Document, read_document
 
 #: Only figures are read: changes that would reduce them need not be run.
 _PYTEST: Final = (sys.executable, "-m", "pytest", "--membudget", "--membudget-advice=off")

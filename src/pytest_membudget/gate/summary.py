@@ -71,8 +71,7 @@ class Summary:
 
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table; where no test runs, also the failures."""
-        from ..reporting.agreement import disagreements
-        from ..reporting.terminal.console import summary_lines
+        from ..reporting.terminal.console import disagreements, summary_lines
         from ..reporting.terminal.fitting import folded
 
         known = self._results

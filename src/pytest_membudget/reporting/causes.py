@@ -1,10 +1,11 @@
-"""Text for causes of a figure or a change: a holder, or a finding of the comparison with the base."""
+"""Text for causes of a figure or a change (holders, findings of the comparison), and for what reduces it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from ..advice.trial import Advice, Trial
 from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
 from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison, MovedPeak
@@ -162,3 +163,19 @@ def _factor_text(comparison: Comparison) -> str:
         f"Inputs are {factor:.3g} times as large, and what is computed from them {grew} with them: "
         f"a {kind} sequence."
     )
+
+
+def title_of(advice: Advice) -> str:
+    """The heading of a list of trials."""
+    return f"What reduces it from {gib_text(advice.figure_bytes)} (each change was run)"
+
+
+def trial_text(trial: Trial, advice: Advice, code: Code) -> str:
+    """One trial in a line; ``code`` formats text from the user's code."""
+    figures = f"{gib_text(trial.bytes)} ({signed_size(trial.bytes - advice.figure_bytes)})"
+    return f"{code(trial.write)}: {figures}{enough(trial, advice)}"
+
+
+def enough(trial: Trial, advice: Advice) -> str:
+    """What a trial says that would bring the test within its budget."""
+    return ", within" if trial.bytes <= advice.limit_bytes else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote
 
-from .document.document import Document
+from .document import Document
 from .status import place_in
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

@@ -26,7 +26,7 @@ from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
-from .document.document import Document
+from .document import Document
 
 #: The question at a test that takes under 1% of its budget.
 SMALL: Final = "is it what you train?"

@@ -1,7 +1,7 @@
 """The base as it is known: rows, and why some are missing."""
 
 from pytest_membudget.comparison.base.base_results import Base, Facts, base_of_document
-from pytest_membudget.reporting.document.document import Document, Torch
+from pytest_membudget.reporting.document import Document, Torch
 
 
 def test_a_file_that_could_not_be_collected_is_reported_for_its_own_tests():

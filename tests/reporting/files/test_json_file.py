@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from pytest_membudget.reporting.document.document import Git
+from pytest_membudget.reporting.document import Git
 from pytest_membudget.reporting.files.json_file import git_of
 
 

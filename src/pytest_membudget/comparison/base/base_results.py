@@ -9,7 +9,7 @@ from typing import Final
 
 from ...budgets.verdict import SKIPPED
 from ...json_object import JsonObject
-from ...reporting.document.document import Document
+from ...reporting.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
 from ...results.test_result import TestResult

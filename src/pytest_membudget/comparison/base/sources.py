@@ -20,7 +20,7 @@ from ...cache.states import digest
 from ...cache.store import cache_folder
 from ...errors import UsageMistake
 from ...json_object import JsonObject
-from ...reporting.document.reading import read_document
+from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
 from .base_results import Base, base_of_document
 from .exchange import Head, Invocation

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...results.comparison import SHRUNK
 from ..causes import cause_text
-from ..document.document import Document
+from ..document import Document
 from ..status import (
     FAILURE,
     NOTICE,

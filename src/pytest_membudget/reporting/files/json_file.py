@@ -17,7 +17,7 @@ from ...atomic_files import replacing
 from ...git_command import run_git
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
-from ..document.document import Document, Git, Tool, Torch
+from ..document import Document, Git, Tool, Torch
 
 #: Paths that git is asked for: its command line has a limit.
 _MOST_PATHS = 1000

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from ...results.test_result import TestResult
 from ..causes import cause_text, change_lines
-from ..document.document import Document
+from ..document import Document
 from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
 
 #: The prefix of all names of properties; tests record properties of the same files.

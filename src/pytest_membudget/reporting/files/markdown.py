@@ -9,9 +9,8 @@ from ...errors import UsageMistake
 from ...memory_report import MemoryReport
 from ...results.comparison import ComparedSession, versions_text
 from ...units import gib_text
-from ..advice import title_of, trial_text
-from ..causes import Cause, cause_text, signed_growth
-from ..document.document import Document
+from ..causes import Cause, cause_text, signed_growth, title_of, trial_text
+from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import (
     FAILURE,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...memory_report import MemoryReport
 from ...results.test_result import TestResult
-from ..document.document import Document
+from ..document import Document
 from .escaping import metric_label
 
 #: The longest name of a benchmark and of a measure (bencher.dev/docs/reference/bencher-metric-format).

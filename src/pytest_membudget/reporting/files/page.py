@@ -14,9 +14,8 @@ from ...errors import UsageMistake
 from ...memory_report import Timeline
 from ...results.comparison import ELSEWHERE
 from ...units import gib_text
-from ..advice import title_of, trial_text
-from ..causes import size_text
-from ..document.document import Document
+from ..causes import size_text, title_of, trial_text
+from ..document import Document
 from ..links import NO_LINKS, Links
 from ..status import ReportedTest, causes, explained, headline, legend, place_in, reported_tests, to_do
 from .escaping import script_json

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...budgets.verdict import UNSET
+from ...memory_report import MemoryReport
 from ...results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, growth_text, versions_text
 from ...results.lock import SHRUNK as LOCK_SHRUNK
 from ...results.test_result import TestResult
+from ...units import gib_text
 from ..causes import change_lines
 from ..status import legend, small_line
 from .fitting import folded
@@ -20,6 +22,8 @@ _CHANGED = 10
 _UNSET = 20
 #: Distributions with other versions than at the base: most that the summary names.
 _VERSIONS = 20
+#: Components that the line of a disagreement names.
+_COMPONENTS = 3
 #: Reasons of tests that could not be measured anywhere, or need not be.
 _NEVER_MEASURED = ("analytic scenario", "over budget already")
 
@@ -140,6 +144,35 @@ def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: i
 
 def _counted(pairs: Sequence[tuple[int, str]]) -> list[str]:
     return [f"{count} {what}" for count, what in pairs if count]
+
+
+def disagreements(row: TestResult, most: float) -> list[str]:
+    """A line for each two figures of ``row`` that differ by more than the fraction ``most``."""
+    both, analytic, traced = row.estimate_and_measurement, row.scenario_figure, row.estimate_of_verdict
+    pairs = [("estimate", "measured", "the estimate", *both)] if both is not None else []
+    if analytic is not None and traced is not None:
+        pairs.append(("analytic", traced.kind, "the analytic figure", analytic, traced))
+    found = []
+    for name, other_name, subject, one, other in pairs:
+        ratio = one.peak_bytes / other.peak_bytes if other.peak_bytes else 1.0
+        if abs(ratio - 1) > most:
+            found.append(
+                f"{row.nodeid}: {name} {gib_text(one.peak_bytes)}, {other_name} "
+                f"{gib_text(other.peak_bytes)}, ratio {ratio:.3f}; {subject} has {_differences(one, other)}"
+            )
+    return found
+
+
+def _differences(one: MemoryReport, other: MemoryReport) -> str:
+    """The components in which ``one`` and ``other`` differ most."""
+    differences = {
+        name: one.components.get(name, 0) - other.components.get(name, 0)
+        for name in {**one.components, **other.components}
+    }
+    worst = sorted(differences.items(), key=lambda entry: -abs(entry[1]))[:_COMPONENTS]
+    return ", ".join(
+        f"{gib_text(abs(size))} {'more' if size > 0 else 'less'} {name}" for name, size in worst if size
+    )
 
 
 def comparison_notices(compared: ComparedSession | None) -> list[str]:

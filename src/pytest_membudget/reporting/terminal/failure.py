@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
+from ...advice.trial import Advice
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
 from ...memory_report import Holder, MemoryReport
 from ...names import MARKER
@@ -12,14 +14,14 @@ from ...results.comparison import versions_text
 from ...results.test_result import TestResult
 from ...units import gib_text
 from ...user_input.nodes import PYTHON
-from ..advice import advice_lines
-from ..agreement import figures_table, peak_title, total_name
-from ..causes import cause_lines, change_lines, signed_size
+from ..causes import cause_lines, change_lines, enough, signed_size, title_of
 from .fitting import folded
 
 #: Most holders that a failure lists; report.json has more.
 _TOP = 10
 _WIDTH = 20
+#: Where what to write begins in the list of trials, right of two sizes.
+_COLUMN = 26
 #: Most ranks whose totals are listed, the largest first.
 _RANKS = 16
 _ANALYTIC, _TRACED = "analytic", "traced"
@@ -79,7 +81,24 @@ def _figures(row: TestResult, width: int) -> list[str]:
         return []
     lines += _listed("Taken for granted", _caveat_lines(estimate.assumptions))
     lines += _listed("Not modelled", _caveat_lines(estimate.not_modelled))
-    return [*lines, *advice_lines(row.advice, width)]
+    return [*lines, *_advice(row.advice, width)]
+
+
+def _advice(advice: Advice | None, width: int) -> list[str]:
+    """The trials, the largest saving first; empty if there are none."""
+    if advice is None or not (advice.trials or advice.untried):
+        return []
+    trials = [
+        f"  {gib_text(trial.bytes):>12}  {signed_size(trial.bytes - advice.figure_bytes):>10}  "
+        f"{trial.write}{enough(trial, advice)}"
+        for trial in advice.trials
+    ]
+    lines = [*folded(trials, width, _COLUMN)]
+    if any("steps." in trial.write for trial in advice.trials):
+        lines.append("  steps is pytest_membudget.steps")
+    if advice.untried:
+        lines.append(f"  Not tried, the time limit was reached: {', '.join(advice.untried)}")
+    return ["", f"{title_of(advice)}:", *lines]
 
 
 def _since_base(row: TestResult, width: int) -> list[str]:
@@ -110,22 +129,64 @@ def _is_about_host(row: TestResult) -> bool:
     return row.budget is not None and row.budget.host_gib is not None
 
 
+def figures_table(row: TestResult) -> list[str]:
+    """A table of ``row``'s figures by component, at least two, and the ratio of each two neighbours."""
+    analytic, both = row.scenario_figure, row.estimate_and_measurement
+    estimate, measured = both if both is not None else (row.estimate_of_verdict, None)
+    figures = [one for one in (analytic, estimate, measured) if one is not None]
+    last = figures[-1]
+    is_other = estimate is not None and estimate.rank != last.rank
+    other = f", estimated on rank {estimate.rank}" if estimate is not None and is_other else ""
+    heads = [figure.kind for figure in figures] if analytic is not None else ["estimate", "measured"]
+    names = dict.fromkeys(name for figure in reversed(figures) for name in figure.components)
+    sizes = {name: [figure.components.get(name, 0) for figure in figures] for name in names}
+    sizes[f"= {_total_name(last)}"] = [figure.peak_bytes for figure in figures]
+    return [
+        _peak_title(last.rank, row.gpus, other),
+        _line("", f"{heads[0]:>12}", *(f" {head:>12}{'ratio':>7}" for head in heads[1:])),
+        *(_sizes_line(name, of_name) for name, of_name in sizes.items() if any(of_name)),
+    ]
+
+
+def _sizes_line(name: str, sizes: Sequence[int]) -> str:
+    ratios = [f"{one / other:.3f}" if other else "" for one, other in pairwise(sizes)]
+    pairs = zip(sizes[1:], ratios, strict=True)
+    cells = (f" {gib_text(size):>12}{ratio:>7}" for size, ratio in pairs)
+    return _line(name, f"{gib_text(sizes[0]):>12}", *cells)
+
+
 def _components(estimate: MemoryReport, gpus: int, *, shows_host: bool) -> list[str]:
     """The components of one rank; with ``shows_host``, those of its host memory in a second column."""
     total, host = estimate.peak_bytes, estimate.host if shows_host else None
-    head = peak_title(estimate.rank, gpus, "" if estimate.kind == _TRACED else f" ({estimate.kind})")
+    head = _peak_title(estimate.rank, gpus, "" if estimate.kind == _TRACED else f" ({estimate.kind})")
     lines = [f"{head:<{_WIDTH + 25}}{'host memory':>12}" if host is not None else head]
     held_by_host = host.components if host is not None else {}
     for name, size in estimate.components.items():
         if size or held_by_host.get(name):
-            share = f"{size / total:6.1%}" if total else " " * 6
-            held = f"  {gib_text(held_by_host.get(name, 0)):>12}" if host is not None else ""
-            lines.append(f"  {name:<{_WIDTH}} {gib_text(size):>12}  {share}{held}")
-    held = f"{'':8}  {gib_text(host.peak_bytes):>12}" if host is not None else ""
-    lines.append(f"  {'= ' + total_name(estimate):<{_WIDTH}} {gib_text(total):>12}{held}")
+            share = f"{size / total:8.1%}" if total else " " * 8
+            held = f"{gib_text(held_by_host.get(name, 0)):>14}" if host is not None else ""
+            lines.append(_line(name, f"{gib_text(size):>12}", share, held))
+    held = f"{gib_text(host.peak_bytes):>22}" if host is not None else ""
+    lines.append(_line(f"= {_total_name(estimate)}", f"{gib_text(total):>12}", held))
     if estimate.host is not None and not shows_host:
         lines.append(f"  and on the host, at its own peak {gib_text(estimate.host.peak_bytes):>4}")
     return lines
+
+
+def _line(name: str, *cells: str) -> str:
+    """A line of a table: a component or a rank, and its ``cells`` as wide as their columns."""
+    return f"  {name:<{_WIDTH}} {''.join(cells)}".rstrip()
+
+
+def _peak_title(rank: int, gpus: int, more: str) -> str:
+    """The heading of a table of components: the rank, where there are several, and ``more``."""
+    of_rank = f" of rank {rank} of {gpus}" if gpus > 1 else ""
+    return f"Peak memory{of_rank}{more}:"
+
+
+def _total_name(report: MemoryReport) -> str:
+    """The name of the sum of all components: the metric, where it is not that of most tests."""
+    return "total" if report.metric == "allocated" else report.metric
 
 
 def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
@@ -137,8 +198,7 @@ def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
     for report in largest[:_RANKS]:
         host = report.host
         held = f"  host {gib_text(host.peak_bytes)}" if host is not None else ""
-        name = f"rank {report.rank}"
-        lines.append(f"  {name:<{_WIDTH}} {gib_text(report.peak_bytes):>12}{held}")
+        lines.append(_line(f"rank {report.rank}", f"{gib_text(report.peak_bytes):>12}", held))
     rest = largest[_RANKS:]
     if rest:
         lines.append(f"  and {len(rest)} more, {gib_text(rest[0].peak_bytes)} and less")

@@ -1,1 +1,0 @@
-"""Reads report.json as untrusted data."""
