@@ -20,8 +20,15 @@ from pytest_membudget.comparison.base.base_results import Base
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting.files import json_file, junit
-from pytest_membudget.results.comparison import GROWN, STATUSES, Change, Comparison
-from pytest_membudget.results.lock import LOCK_STATUSES, LockCheck, LockEntry
+from pytest_membudget.results.comparison import (
+    GROWN,
+    LOCK_STATUSES,
+    STATUSES,
+    Change,
+    Comparison,
+    LockCheck,
+    LockEntry,
+)
 from pytest_membudget.results.test_result import TestResult
 from pytest_membudget.scenarios import schema
 from pytest_membudget.user_input.fields import Table

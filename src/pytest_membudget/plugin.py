@@ -203,8 +203,7 @@ def _register_selection(config: pytest.Config, settings: Settings) -> Selection:
 
 def _locking_of(config: pytest.Config, settings: Settings) -> Locking:
     from .budgets.budget import parse_growth
-    from .lock.judging import Rules
-    from .lock.locking import Locking
+    from .lock.locking import Locking, Rules
     from .reporting.files.json_file import installed_version
 
     # the base of a comparison is a checkout that nothing is written to

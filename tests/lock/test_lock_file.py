@@ -8,7 +8,7 @@ import pytest
 
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.lock.file import change_lock, lock_text, read_lock
-from pytest_membudget.results.lock import LOCK_FILE, LockEntry
+from pytest_membudget.results.comparison import LOCK_FILE, LockEntry
 
 ENTRY = LockEntry(
     2**30, "allocated", {"parameters": 2**30 - 512, "rounding": 512}, 1, "H100-80GB", "fake", "2.13.0"

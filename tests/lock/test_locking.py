@@ -6,10 +6,9 @@ import pytest
 
 from pytest_membudget.budgets.budget import parse_growth
 from pytest_membudget.lock.file import read_lock
-from pytest_membudget.lock.judging import UPDATE, Rules
-from pytest_membudget.lock.locking import Locking
-from pytest_membudget.results.lock import LOCK_FILE
-from tests.lock.test_judging import result
+from pytest_membudget.lock.locking import UPDATE, Locking, Rules
+from pytest_membudget.results.comparison import LOCK_FILE
+from tests.lock.test_lock_check import result
 
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 ASKED = (

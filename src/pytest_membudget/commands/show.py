@@ -75,9 +75,6 @@ def _print_table(
     print_lines(comparison_notices(compared))
     lines = summary_lines(
         results,
-        {result.nodeid: result.reason for result in results if result.verdict == "skipped"},
-        {result.nodeid: "expected" for result in results if result.expected},
-        0,
         width=terminal_width(),
         paint=_painted,
         is_verbose=is_verbose,

@@ -9,8 +9,15 @@ from typing import Final, NamedTuple
 
 from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, SKIPPED, UNSET, WITHIN
-from ..results.comparison import NOT_COMPARABLE, STILL_OVER, UNCHANGED, WAIVED, Comparison
-from ..results.lock import OUTDATED, UPDATE_COMMAND
+from ..results.comparison import (
+    NOT_COMPARABLE,
+    OUTDATED,
+    STILL_OVER,
+    UNCHANGED,
+    UPDATE_COMMAND,
+    WAIVED,
+    Comparison,
+)
 from ..results.test_result import TestResult
 
 #: Most reasons that one test's message has; report.json has the rest.

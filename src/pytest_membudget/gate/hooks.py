@@ -11,10 +11,9 @@ import pytest
 
 from ..budgets.node_ids import nodeid_of
 from ..budgets.settings import Settings
-from ..budgets.verdict import ERROR, SKIPPED
+from ..budgets.verdict import ERROR
 from ..comparison.base.sources import Source
 from ..comparison.comparing import Comparing
-from ..errors import UsageMistake
 from ..lock.locking import Locking
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
@@ -22,11 +21,10 @@ from ..reporting.terminal.console import comparison_notices
 from ..reporting.terminal.fitting import folded
 from ..results.test_result import TestResult
 from . import test_reports as reports
-from .command_line import is_whole, lists_removed, requested_files
 from .estimators import choose_estimators
 from .marks import is_marked
 from .progress import progress_line
-from .selection import Selection
+from .selection import Selection, is_whole, lists_removed, requested_files
 from .session import BudgetSession
 from .summary import Summary
 from .xdist import End, end_of, is_first, is_worker, send_end, send_start, start_of
@@ -110,13 +108,7 @@ class Gate:
         if report.passed and path.suffix == ".py":
             self._may_hide.append(str(path))
         if report.skipped and not self._is_worker:
-            reason = reports.skip_text(report)
-            why = (
-                f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
-                "tests with budgets run on a virtual one: guard the others, not the file"
-            )
-            skipped = TestResult(report.nodeid, report.nodeid, 1, SKIPPED, why)
-            self.results.module_skipped(self._session.strict(skipped))
+            self._session.skip_file(report.nodeid, reports.skip_text(report))
 
     # before pytest-xdist reports to its controller that this is known
     @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
@@ -203,7 +195,7 @@ class Gate:
         if is_marked(item) and report.when in ("setup", "call"):
             result = item.stash.get(_RESULT, None)
             if result is None and not report.passed:
-                result = self._result_of_an_end(item, report)
+                result = self._session.ended(item, report)
             if result is not None and (report.when == "call" or not report.passed or self._nothing_runs):
                 reports.finish_report(item, call, report, result)
                 reports.attach_result(report, result)
@@ -221,13 +213,6 @@ class Gate:
             item.stash[_RESULT] = result
             call.excinfo = reports.excinfo_of(BudgetUnchecked(reports.failure_text(result)))
             call.when = "call"
-
-    def _result_of_an_end(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
-        """The result of a test that was skipped, or failed, before it could be estimated."""
-        if report.skipped:
-            return self._session.skipped(item, reports.skip_text(report))
-        reason = f"it failed before it could be estimated: {reports.failure_line(report)}"
-        return self._session.without_estimate(item, ERROR, reason)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
@@ -273,28 +258,17 @@ class Gate:
             self._collected.update(dict.fromkeys(end.collected))
             self._summary.add_not_cached(end.cache_trouble, end.not_cached)
         self._refuse_forgotten(session, ends)
+        has_run_all = is_whole(self._config) and not self.results.not_run()
         compared = self._comparing.session(
-            self.results.in_order(),
-            is_whole=is_whole(self._config) and not self.results.not_run(),
-            lists_removed=lists_removed(self._config),
+            self.results.in_order(), is_whole=has_run_all, lists_removed=lists_removed(self._config)
         )
         self._comparing.close()
         self._summary.add(*comparison_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
             self._summary.write_report(self._report_folder, compared, is_given=self._choice.is_given)
-        self._update_lock(session)
+        knows_all = has_run_all and not self._is_incomplete
+        self._summary.update_lock(session, self._locking, self._collected if knows_all else None)
         self._summary.print_without_terminal()
-
-    def _update_lock(self, session: pytest.Session) -> None:
-        """Write the lock file with ``--membudget-update``; the session fails if that is not possible."""
-        is_all = is_whole(self._config) and not self._is_incomplete and not self.results.not_run()
-        without_memory = set(self.results.without_memory())
-        collected = [one for one in self._collected if one not in without_memory] if is_all else None
-        try:
-            self._summary.add(*self._locking.finish(self.results.in_order(), collected))
-        except UsageMistake as error:
-            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-            self._summary.add(str(error), is_bad=True)
 
     def end_workers(self) -> None:
         """End the processes that estimate and measure."""

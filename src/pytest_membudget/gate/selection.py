@@ -1,4 +1,4 @@
-"""Marks the tests that ``--membudget-all`` or ``[tool.membudget] tests`` selects; in the worker too."""
+"""Which tests a session selects: by its command line, and without a mark, which the worker selects too."""
 
 from __future__ import annotations
 
@@ -58,3 +58,31 @@ class Selection:
 def is_selected(item: pytest.Item) -> bool:
     """Whether ``item`` has a budget by selection alone."""
     return all(mark is _MARK.mark for mark in item.iter_markers(MARKER))
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether the session runs all tests, so that a test without a result does not exist."""
+    option = config.option
+    chosen = any(
+        getattr(option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    )
+    paths = config.args_source == config.ArgsSource.ARGS
+    return not chosen and not paths and not option.maxfail
+
+
+def requested_files(config: pytest.Config) -> list[str] | None:
+    """The files and folders on the command line; None where it names none."""
+    if config.args_source != config.ArgsSource.ARGS:
+        return None
+    start = str(config.invocation_params.dir)
+    paths = [os.path.join(start, arg.partition("::")[0]) for arg in config.args]
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))
+
+
+def lists_removed(config: pytest.Config) -> bool:
+    """Whether a test of the base that this session has not collected has been removed.
+
+    False if only single tests were requested, or those that failed last.
+    """
+    names_single_tests = any("::" in arg for arg in config.args)
+    return not names_single_tests and not getattr(config.option, "lf", False)

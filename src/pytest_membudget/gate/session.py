@@ -18,13 +18,12 @@ from ..lock.locking import Locking
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.estimator import NotEstimated, result_of, without_figure
-from ..results.lock import GROWN as LOCK_GROWN
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Begin, Estimators
 from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
 from .progress import Progress
 from .session_results import SessionResults
-from .test_reports import error_for, may_be_expected
+from .test_reports import error_for, failure_line, may_be_expected, skip_text
 from .xdist import End
 
 #: Why a scenario is not measured: it has no body that could run.
@@ -76,7 +75,12 @@ class BudgetSession:
 
     def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
         """Estimate ``items`` in order, several at once if the machine has room."""
-        self._expect(items)
+        for item in items:
+            if _RESULT not in item.stash and has_body(item):
+                test = marked_test(item, self._settings)
+                with suppress(Exception):  # its result has the reason
+                    if test.budget is not None:
+                        self._known.bodies.expect(test)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
             result = self.result_of(item)
@@ -148,8 +152,7 @@ class BudgetSession:
         ``trying`` is called with the test and the name of each change before it is tried.
         """
         is_done = self._settings.advice == OFF or result.advice is not None
-        has_grown = result.comparison is not None and result.comparison.growth_bytes > 0
-        has_grown |= result.lock is not None and result.lock.status == LOCK_GROWN
+        has_grown = result.growth_bytes > 0 or result.has_outgrown_lock
         if is_done or result.verdict != OVER or not result.exceeds or has_grown:
             return result
         estimate = result.estimate_of_verdict
@@ -168,19 +171,25 @@ class BudgetSession:
         """The result of a test that pytest skips for ``reason``."""
         return self.strict(self.without_estimate(item, SKIPPED, unchecked_text(item, reason)))
 
+    def ended(self, item: pytest.Item, report: pytest.TestReport) -> TestResult:
+        """The result of a test that was skipped, or failed, before it could be estimated."""
+        if report.skipped:
+            return self.skipped(item, skip_text(report))
+        reason = f"it failed before it could be estimated: {failure_line(report)}"
+        return self.without_estimate(item, ERROR, reason)
+
+    def skip_file(self, file: str, reason: str) -> None:
+        """Record a file with budgets that skips itself on import."""
+        why = (
+            f"skipped when it was imported ({reason}), so its budgets were not checked; without a GPU "
+            "tests with budgets run on a virtual one: guard the others, not the file"
+        )
+        self.results.file_skipped(self.strict(TestResult(file, file, 1, SKIPPED, why)))
+
     def without_estimate(self, item: pytest.Item, verdict: str, reason: str) -> TestResult:
         """The result of a test that is not estimated: ``error`` or ``skipped``, with the reason."""
         test = marked_test(item, self._settings)
         return result_of(test, Verdict(verdict, reason))
-
-    def _expect(self, items: Sequence[pytest.Item]) -> None:
-        for item in items:
-            if _RESULT in item.stash or not has_body(item):
-                continue
-            test = marked_test(item, self._settings)
-            with suppress(Exception):  # its result has the reason
-                if test.budget is not None:
-                    self._known.bodies.expect(test)
 
     @property
     def _known(self) -> Estimators:
@@ -189,13 +198,11 @@ class BudgetSession:
 
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
-        end = End(self.results.planned(), collected, unmatched)
+        planned = self.results.planned()
         if self._estimators is None:
-            return end
+            return End(planned, collected, unmatched)
         bodies = self._estimators.bodies
-        return replace(
-            end, cache_trouble=bodies.trouble, not_cached=bodies.not_cached, uncollected=bodies.uncollected
-        )
+        return End(planned, collected, unmatched, bodies.trouble, bodies.not_cached, bodies.uncollected)
 
     def close(self) -> None:
         """End the workers."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
+from ..budgets.verdict import ERROR, NO_MEMORY
 from ..results.test_result import TestResult
 from .xdist import End
-
-EXPECTED = "expected"
-NOT_RUN = "not run"
 
 
 class SessionResults:
@@ -20,7 +17,8 @@ class SessionResults:
         self._results: dict[str, TestResult] = {}
         self._planned: dict[str, None] = {}
         self._settled: set[str] = set()
-        self._modules: dict[str, str] = {}
+        #: why files with budgets skipped themselves on import
+        self.skipped_files: dict[str, str] = {}
 
     def plan(self, nodeids: Iterable[str]) -> None:
         """Record tests with budgets that will run."""
@@ -43,15 +41,15 @@ class SessionResults:
         known = {nodeid: one for nodeid, one in self._results.items() if one.verdict != NO_MEMORY}
         return [known[nodeid] for nodeid in {**self._planned, **known} if nodeid in known]
 
-    def module_skipped(self, result: TestResult) -> None:
+    def file_skipped(self, result: TestResult) -> None:
         """Record a file with budgets that skips itself on import; ``result`` says whether that fails."""
-        self._modules[result.nodeid] = result.reason
+        self.skipped_files[result.nodeid] = result.reason
         if result.verdict == ERROR:
             self.settled(result, expected=False)
 
     def forgotten(self, ends: Sequence[End], *, is_whole: bool) -> list[str]:
         """Messages on budgets without a result. ``is_whole``: the session collects all tests."""
-        modules = [f"{path}: {why}" for path, why in self._modules.items() if path in self._results]
+        modules = [f"{path}: {why}" for path, why in self.skipped_files.items() if path in self._results]
         not_run = [
             f"{nodeid}: its budget was not checked: the session ended without a report of the test"
             for nodeid in self.not_run()
@@ -83,15 +81,3 @@ class SessionResults:
     def not_run(self) -> list[str]:
         """Node ids of the tests that were to run and have neither passed, failed nor been skipped."""
         return [nodeid for nodeid in self._planned if nodeid not in self._settled]
-
-    def unchecked(self) -> dict[str, str]:
-        """Why a budget was not checked although nothing failed, by node id or file."""
-        skipped = {
-            nodeid: result.reason for nodeid, result in self._results.items() if result.verdict == SKIPPED
-        }
-        return {**skipped, **self._modules}
-
-    def notes(self) -> dict[str, str]:
-        """Notes on verdicts, by node id."""
-        expected = [nodeid for nodeid, result in self._results.items() if result.expected]
-        return {**dict.fromkeys(self.not_run(), NOT_RUN), **dict.fromkeys(expected, EXPECTED)}

@@ -1,15 +1,17 @@
-"""The end of a session: report.json, the budgets' section of the terminal summary, and notices."""
+"""The end of a session: report.json, the lock file, the budgets' section of the terminal, and notices."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from ..budgets.settings import Settings
+from ..errors import UsageMistake
+from ..lock.locking import Locking
 from ..results.comparison import ComparedSession
 from .session_results import SessionResults
 from .test_reports import failure_text
@@ -69,53 +71,61 @@ class Summary:
             text = f"membudget: {count} of the snapshots could not be written: {reason}"
             self.add(text, is_bad=True)
 
+    def update_lock(
+        self, session: pytest.Session, locking: Locking, collected: Collection[str] | None
+    ) -> None:
+        """Write the lock file with ``--membudget-update``; the session fails if that is not possible.
+
+        ``collected``: all tests with budgets; None if the session has not collected all.
+        """
+        if collected is not None:
+            collected = {*collected} - {*self._results.without_memory()}
+        try:
+            self.add(*locking.finish(self._results.in_order(), collected))
+        except UsageMistake as error:
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+            self.add(str(error), is_bad=True)
+
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
-        """The table; where no test runs, also the failures."""
-        from ..reporting.terminal.console import disagreements, summary_lines
+        """The table, and what is below it; where no test runs, also the failures."""
+        from ..reporting.terminal.console import summary_lines
         from ..reporting.terminal.fitting import folded
 
         known = self._results
-        results, unchecked, not_run = known.in_order(), known.unchecked(), known.not_run()
-        without_memory = len(known.without_memory())
-        if not (results or unchecked or not_run or without_memory or self._notices):
+        results, not_run, below = known.in_order(), known.not_run(), [*self._below()]
+        if not (results or known.skipped_files or not_run or below):
             return
         reporter.section("membudget: GPU memory budgets")
         if self._is_listing:
             for result in known.failing():
                 reporter.line(f"{result.nodeid}\n{failure_text(result)}\n", red=True)
         terminal = self._config.get_terminal_writer()
-        width = terminal.fullwidth
         for line in summary_lines(
             results,
-            unchecked,
-            known.notes(),
-            len(not_run),
-            width=width,
+            skipped_files=known.skipped_files,
+            not_run=not_run,
+            width=terminal.fullwidth,
             paint=lambda text, colour: terminal.markup(text, **{colour: True}),
             is_verbose=self._config.get_verbosity() > 0,
         ):
             reporter.line(line)
-        below = []
+        for text, markup in below:
+            for line in folded([text], terminal.fullwidth):
+                reporter.line(line, **markup)
+
+    def _below(self) -> Iterator[tuple[str, dict[str, bool]]]:
+        """The lines below the counts, and their colours."""
+        from ..reporting.terminal.console import disagreements
+
+        without_memory = len(self._results.without_memory())
         if without_memory:
-            tests = (
-                "1 test without a mark takes"
-                if without_memory == 1
-                else (f"{without_memory} tests without a mark take")
-            )
-            below.append((f"{tests} no GPU memory: skipped", ""))
-        for result in results:
-            found = disagreements(result, self._settings.most_disagreement)
-            below += [(f"disagreement: {text}", "yellow") for text in found]
-        below += [(line, "") for line in _not_cached_lines(self._not_cached)]
-        below += [(text, "red" if is_bad else "") for text, is_bad in self._notices]
-        for text, colour in below:
-            for line in folded([text], width):
-                reporter.line(line, **{colour: True} if colour else {})
-
-
-def _not_cached_lines(reasons: Mapping[str, str]) -> Iterator[str]:
-    """One line for each reason, with the first of its tests."""
-    for reason, count in sorted(Counter(reasons.values()).items()):
-        first = min(test for test, why in reasons.items() if why == reason)
-        more = f" and {count - 1} more" if count > 1 else ""
-        yield f"estimated in every session ({reason}): {first}{more}"
+            tests = "test without a mark takes" if without_memory == 1 else "tests without a mark take"
+            yield f"{without_memory} {tests} no GPU memory: skipped", {}
+        for result in self._results.in_order():
+            for text in disagreements(result, self._settings.most_disagreement):
+                yield f"disagreement: {text}", {"yellow": True}
+        for reason, count in sorted(Counter(self._not_cached.values()).items()):
+            first = min(test for test, why in self._not_cached.items() if why == reason)
+            more = f" and {count - 1} more" if count > 1 else ""
+            yield f"estimated in every session ({reason}): {first}{more}", {}
+        yield from ((text, {"red": True} if is_bad else {}) for text, is_bad in self._notices)

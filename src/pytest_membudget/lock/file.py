@@ -12,7 +12,7 @@ from typing import Final
 
 from ..atomic_files import replacing
 from ..errors import UsageMistake
-from ..results.lock import LOCK_FILE, UPDATE_COMMAND, LockEntry
+from ..results.comparison import LOCK_FILE, UPDATE_COMMAND, LockEntry
 from ..units import KIB, gib_text
 from ..user_input.fields import table_of
 from ..user_input.nodes import UNREADABLE, Mistakes, Node, no_such

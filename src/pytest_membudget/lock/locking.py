@@ -1,18 +1,49 @@
-"""Reads the lock file when a session begins, compares results with it, and updates it at the end."""
+"""Compares results with the lock file of a project, and collects what changes in it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from ..budgets.budget import Growth
+from ..budgets.settings import DEFAULT_GPU
+from ..budgets.verdict import UNSET, WITHIN
 from ..errors import UsageMistake
-from ..results.lock import LOCK_FILE, RECORDED, UPDATE_COMMAND
+from ..results.comparison import (
+    GROWN,
+    KEPT,
+    LOCK_FILE,
+    NEW,
+    NOT_COMPARABLE,
+    RAISE_COMMAND,
+    RECORDED,
+    SHRUNK,
+    UPDATE_COMMAND,
+    LockCheck,
+    LockEntry,
+)
 from ..results.test_result import TestResult, with_lock
+from ..units import gib_text
 from .file import change_lock, read_lock
-from .judging import Rules, is_lockable, lock_check
 
+#: What ``--membudget-update`` may do: ``UPDATE`` writes new and lower figures, ``RAISE`` higher ones too.
+UPDATE, RAISE = "update", "raise"
 #: Most node ids that a line names.
 _NAMED = 3
+#: Facts that make two figures incomparable, as messages name them.
+_FACTS = ("metric", "gpus", "gpu", "device", "torch")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How a session compares with the lock file."""
+
+    tolerance: Growth
+    torch: str
+    """The version of torch of this session."""
+    mode: str | None = None
+    """``UPDATE``, ``RAISE``, or None where the file is only read."""
 
 
 class Locking:
@@ -64,3 +95,92 @@ def _lines_of(stale: Collection[str]) -> list[str]:
     names = ", ".join(sorted(stale)[:_NAMED])
     more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
     return [f"{LOCK_FILE}: no test with a budget for {names}{more}; run {UPDATE_COMMAND}"]
+
+
+def is_lockable(result: TestResult) -> bool:
+    """Whether ``result`` is compared with the lock file: it has a figure, and its budget has no ``gib``."""
+    figure, budget = result.worst_estimate, result.budget
+    has_figure = figure is not None and figure.peak_bytes > 0 and result.verdict in (WITHIN, UNSET)
+    return has_figure and budget is not None and budget.gib is None
+
+
+def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck:
+    """Compare ``result``, which is lockable, with ``entry``; if that is not possible, say why."""
+    now = _entry_of(result, rules)
+    if entry is None:
+        if rules.mode is None:
+            return LockCheck(NEW, f"no entry in {LOCK_FILE}; run {UPDATE_COMMAND}")
+        return _recorded(now, "new", rules)
+    difference = _difference(entry, now)
+    if difference and rules.mode is None:
+        reason = f"not compared with {LOCK_FILE}: {difference}; run {UPDATE_COMMAND}"
+        return LockCheck(NOT_COMPARABLE, reason, entry)
+    allowed_bytes = rules.tolerance.allowed_bytes(entry.bytes)
+    limit_bytes = entry.bytes + allowed_bytes
+    if now.bytes > limit_bytes and rules.mode != RAISE:
+        reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
+        return LockCheck(GROWN, reason, entry, limit_bytes, _changes(entry, now))
+    if rules.mode is not None and now != entry and (difference or now.bytes <= entry.bytes):
+        return _recorded(now, f"was {gib_text(entry.bytes)}", rules)
+    if rules.mode == RAISE and now.bytes > entry.bytes:
+        return _recorded(now, f"raised from {gib_text(entry.bytes)}", rules)
+    if entry.bytes - now.bytes > allowed_bytes:
+        reason = f"takes {_share_text(entry, now)} less than its entry in {LOCK_FILE}; run {UPDATE_COMMAND}"
+        return LockCheck(SHRUNK, reason, entry, limit_bytes)
+    return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
+
+
+def _entry_of(result: TestResult, rules: Rules) -> LockEntry:
+    figure, budget = result.worst_estimate, result.budget
+    assert figure is not None
+    assert budget is not None
+    return LockEntry(
+        bytes=figure.peak_bytes,
+        metric=figure.metric,
+        components={name: size for name, size in figure.components.items() if size},
+        gpus=budget.gpus,
+        gpu=budget.gpu or DEFAULT_GPU,
+        device=figure.device or figure.kind,
+        torch=rules.torch,
+    )
+
+
+def _recorded(now: LockEntry, how: str, rules: Rules) -> LockCheck:
+    limit_bytes = now.bytes + rules.tolerance.allowed_bytes(now.bytes)
+    return LockCheck(RECORDED, f"recorded in {LOCK_FILE}: {how}", now, limit_bytes)
+
+
+def _difference(entry: LockEntry, now: LockEntry) -> str:
+    """The differences in what the two figures were made with; empty if they can be compared."""
+    pairs = [(name, getattr(entry, name), getattr(now, name)) for name in _FACTS]
+    return ", ".join(f"its {name} is {was}, now {is_}" for name, was, is_ in pairs if was != is_)
+
+
+def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
+    figure = result.worst_estimate
+    rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and now.gpus > 1 else ""
+    grew = [(name, size) for name, size in _component_changes(entry, now).items() if size > 0]
+    most = ", ".join(f"{name} +{gib_text(size)}" for name, size in grew[:2])
+    return (
+        f"{rank}takes {_share_text(entry, now)} more than its entry in {LOCK_FILE}: {most}; "
+        f"if it may, run {RAISE_COMMAND}"
+    )
+
+
+def _share_text(entry: LockEntry, now: LockEntry) -> str:
+    growth_bytes = abs(now.bytes - entry.bytes)
+    return gib_text(growth_bytes) + (f" ({growth_bytes / entry.bytes:.1%})" if entry.bytes else "")
+
+
+def _component_changes(entry: LockEntry, now: LockEntry) -> dict[str, int]:
+    """Components that have changed and by how many bytes, the largest change first."""
+    names = {**entry.components, **now.components}
+    sizes = {name: now.components.get(name, 0) - entry.components.get(name, 0) for name in names}
+    return {name: sizes[name] for name in sorted(names, key=lambda name: -abs(sizes[name])) if sizes[name]}
+
+
+def _changes(entry: LockEntry, now: LockEntry) -> tuple[str, ...]:
+    return tuple(
+        f"{'+' if size > 0 else ''}{gib_text(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
+        for name, size in _component_changes(entry, now).items()
+    )

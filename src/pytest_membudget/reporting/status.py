@@ -13,16 +13,17 @@ from ..results.comparison import (
     NEW,
     NEW_OVER,
     NOT_COMPARABLE,
+    OUTDATED,
+    RAISE_COMMAND,
     REMOVED,
     SHRUNK,
     STILL_OVER,
     UNCHANGED,
+    UPDATE_COMMAND,
     WAIVED,
     ComparedSession,
     versions_text,
 )
-from ..results.lock import OUTDATED, RAISE_COMMAND, UPDATE_COMMAND
-from ..results.lock import SHRUNK as LOCK_SHRUNK
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .causes import Cause, Code, changes_text
@@ -130,7 +131,7 @@ def _reported(result: TestResult) -> ReportedTest:
         level, word = _BY_STATUS[status]
         if status == UNCHANGED and result.growth_bytes > 0:
             level, word = NOTICE, "grown, and allowed"
-    if level == FINE and result.lock is not None and result.lock.status == LOCK_SHRUNK:
+    if level == FINE and result.lock is not None and result.lock.status == SHRUNK:
         level, word = NOTICE, "shrunk"
     elif level == FAILURE and result.has_outgrown_lock:
         level, word = _BY_STATUS[GROWN]

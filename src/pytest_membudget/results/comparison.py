@@ -1,14 +1,17 @@
-"""Comparison: one test compared with the base; ComparedSession: what a whole session compared."""
+"""Comparison: one test compared with the base, or with its entry in membudget.lock.yaml (LockCheck)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
+from ..components import COMPONENTS, METRICS
 from ..json_object import Count, Difference, JsonObject, Lines, Word, one_of
 from ..memory_report import Phase, Timeline
 from ..units import gib_text
+from ..user_input.fields import described
+from ..user_input.kinds import choice, number_table, text, whole
 
 NEW_OVER: Final = "new-over"
 STILL_OVER: Final = "still-over"
@@ -20,6 +23,8 @@ UNCHANGED: Final = "unchanged"
 NOT_COMPARABLE: Final = "not-comparable"
 WAIVED: Final = "waived"
 EXPIRED: Final = "expired-waiver"
+KEPT: Final = "kept"
+RECORDED: Final = "recorded"
 
 STATUSES: Final = (
     NEW_OVER,
@@ -37,7 +42,16 @@ FAILING: Final = (GROWN, EXPIRED)
 """Statuses that fail a test within its budget."""
 EXCUSING: Final = (STILL_OVER, WAIVED)
 """Statuses that pass a test over its budget."""
+LOCK_STATUSES: Final = (KEPT, GROWN, SHRUNK, NEW, NOT_COMPARABLE, RECORDED)
+HELD: Final = (KEPT, SHRUNK, RECORDED)
+"""With these the test takes no more than its entry allows."""
+OUTDATED: Final = (SHRUNK, NEW, NOT_COMPARABLE)
+"""With these the file needs an update."""
 
+LOCK_FILE: Final = "membudget.lock.yaml"
+"""In pytest's root folder, next to pyproject.toml."""
+UPDATE_COMMAND: Final = "pytest --membudget --membudget-update"
+RAISE_COMMAND: Final = f"{UPDATE_COMMAND}=raise"
 
 ELSEWHERE: Final = "elsewhere"
 """The module of a change that no holder of the reports accounts for."""
@@ -160,6 +174,40 @@ class ComparedSession(JsonObject):
     unused_waivers: tuple[UnusedWaiver, ...] = ()
     distributions: tuple[VersionChange, ...] = ()
     """Distributions with other versions than at the base; empty also if the base does not name its own."""
+
+
+_SIZE: Final = whole(0, example=1073741824)
+
+
+@dataclass(frozen=True, slots=True)
+class LockEntry(JsonObject):
+    """What one test took, and what the figure was made with."""
+
+    bytes: int = described(_SIZE, "The peak of `metric`, of the rank that takes most.")
+    metric: Word = described(choice(METRICS), "Which total it is.")
+    components: Mapping[Word, Difference] = described(
+        number_table(COMPONENTS, whole(-(2**63), example=1073741824), "component"), "They add up to `bytes`."
+    )
+    gpus: Count = described(whole(example=2), "How many ranks the test ran as.")
+    gpu: str = described(text("H100-80GB"), "The card that was modelled.")
+    device: str = described(text("fake"), "What it ran on.")
+    torch: str = described(text("2.13.0+cpu"), "The version of torch.")
+
+
+@dataclass(frozen=True, slots=True)
+class LockCheck(JsonObject):
+    """One test compared with its entry."""
+
+    required: ClassVar[tuple[str, ...]] = ("reason",)
+
+    status: Annotated[str, one_of(LOCK_STATUSES)]
+    reason: Lines = ""
+    entry: LockEntry | None = None
+    """Of the file; if the session records the figure, the new one. None for ``new``."""
+    limit_bytes: int | None = None
+    """What the entry allows; None if nothing was compared."""
+    changes: tuple[str, ...] = ()
+    """Of a test that has grown a line for each component that has changed, the largest change first."""
 
 
 def growth_text(growth_bytes: int, base_bytes: int) -> str:

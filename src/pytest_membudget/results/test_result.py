@@ -14,9 +14,7 @@ from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
-from .comparison import EXCUSING, FAILING, GROWN, Change, Comparison, versions_text
-from .lock import GROWN as GROWN_LOCK
-from .lock import HELD, LockCheck
+from .comparison import EXCUSING, FAILING, GROWN, HELD, Change, Comparison, LockCheck, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
@@ -101,7 +99,7 @@ class TestResult(JsonObject):
     @property
     def has_outgrown_lock(self) -> bool:
         """Whether it takes more than its entry in the lock file."""
-        return self.lock is not None and self.lock.status == GROWN_LOCK
+        return self.lock is not None and self.lock.status == GROWN
 
     @property
     def exceeds(self) -> bool:
@@ -235,7 +233,7 @@ def with_measurement(result: TestResult, measured: TestResult) -> TestResult:
 def with_lock(result: TestResult, check: LockCheck) -> TestResult:
     """``result`` with its entry in the lock file, which limits what it may take."""
     locked = replace(result, lock=check)
-    if check.status == GROWN_LOCK:
+    if check.status == GROWN:
         changes = [f"  {change}" for change in check.changes]
         details = "\n".join(["What has changed since the lock file:", *changes])
         return replace(

@@ -15,9 +15,9 @@ GIB = 2**30
 def lines():
     """``lines(row, ...)`` is the summary of these rows."""
 
-    def made(*rows, notes=None, **given):
+    def made(*rows, **given):
         results = [TestResult.from_json(row) for row in rows]
-        return list(summary_lines(results, {}, notes or {}, 0, **{"width": 200, **given}))
+        return list(summary_lines(results, **{"width": 200, **given}))
 
     return made
 
@@ -134,10 +134,10 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
 
 
 def test_a_short_name_below_a_long_prefix_fits_too(lines, over):
-    row = over("train.membudget.yaml::gpt2")
+    row = over("train.membudget.yaml::gpt2", lock={"status": "grown", "reason": ""})
 
     for width in range(60, 100):
-        table = lines(row, notes={row["nodeid"]: "lock: grown"}, width=width)[:3]
+        table = lines(row, width=width)[:3]
         assert max(map(len, table)) <= width
 
 
@@ -182,14 +182,14 @@ def names(lines):
 
 
 def test_of_many_tests_those_that_fail_are_listed_alone(lines, many):
-    found = lines(*many, width=80)
+    found = lines(*many, width=90)
 
     assert names(found) == ["test_04", "test_00", "test_02"]
     assert "others within their budgets: 22 (-v lists them)" in found
 
 
 def test_verbose_lists_all_with_the_failures_last(lines, many):
-    found = names(lines(*many, width=80, is_verbose=True))
+    found = names(lines(*many, width=90, is_verbose=True))
 
     assert len(found) == 25
     assert found[-3:] == ["test_04", "test_00", "test_02"]
@@ -216,7 +216,7 @@ def test_verdicts_have_the_colours_of_pytest(lines, row, over):
         row("a"), row("b", verdict="error"), over("c"), over("d", expected=True), row("e", verdict="skipped"),
         row("f"),
     )  # fmt: skip
-    found = lines(*rows, notes={"f": "not run"}, paint=lambda text, colour: f"<{colour} {text}>")
+    found = lines(*rows, not_run=["f"], paint=lambda text, colour: f"<{colour} {text}>")
 
     assert [re.search(r"<\w+", line)[0] for line in found[2:8]] == [
         "<green", "<yellow", "<yellow", "<yellow", "<red", "<red",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ...budgets.verdict import UNSET
+from ...budgets.verdict import SKIPPED, UNSET
 from ...memory_report import MemoryReport
 from ...results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, growth_text, versions_text
-from ...results.lock import SHRUNK as LOCK_SHRUNK
 from ...results.test_result import TestResult
 from ...units import gib_text
 from ..causes import change_lines
@@ -30,10 +29,9 @@ _NEVER_MEASURED = ("analytic scenario", "over budget already")
 
 def summary_lines(
     rows: Sequence[TestResult],
-    unchecked: Mapping[str, str],
-    notes: Mapping[str, str],
-    not_run: int,
     *,
+    skipped_files: Mapping[str, str] | None = None,
+    not_run: Collection[str] = (),
     width: int = 80,
     paint: Paint = lambda text, colour: text,
     is_verbose: bool = False,
@@ -41,24 +39,26 @@ def summary_lines(
 ) -> Iterator[str]:
     """The table of ``rows``, what changed in tests that pass, those not checked and why, then the counts.
 
-    ``notes``: additions to single verdicts. ``not_run``: how many tests were to run and did not. ``width`` of
-    the terminal. ``is_verbose``: list all tests, and why tests were not measured. ``lists_changes``:
-    without it, what changed is left out.
+    ``skipped_files``: why files with budgets were not collected. ``not_run``: node ids of the tests that were
+    to run and did not. ``width`` of the terminal. ``is_verbose``: list all tests, and why tests were not
+    measured. ``lists_changes``: without it, what changed is left out.
     """
+    skipped = {row.nodeid: row.reason for row in rows if row.verdict == SKIPPED}
+    unchecked = {**skipped, **(skipped_files or {})}
     if rows:
-        yield from table_lines(rows, notes, width, paint, shows_all=is_verbose)
+        yield from table_lines(rows, not_run, width, paint, shows_all=is_verbose)
     changed = [row for row in rows if row.status in (WAIVED, SHRUNK) or _is_allowed(row)]
     notable = [*legend(rows), *small_line(rows), *changed_lines(changed if lists_changes else [], width)]
     below = _lines_below(rows, unchecked, is_verbose=is_verbose)
-    yield from folded([*notable, *below, _counts(rows, unchecked, not_run)], width)
+    yield from folded([*notable, *below, _counts(rows, len(unchecked), len(not_run))], width)
 
 
 def _lines_below(
     rows: Sequence[TestResult], unchecked: Mapping[str, str], *, is_verbose: bool
 ) -> Iterator[str]:
     for row in rows:
-        if row.lock is not None and row.lock.status == LOCK_SHRUNK:
-            yield f"{LOCK_SHRUNK}: {row.nodeid} {row.lock.reason}"
+        if row.lock is not None and row.lock.status == SHRUNK:
+            yield f"{SHRUNK}: {row.nodeid} {row.lock.reason}"
     unset = [row for row in rows if row.verdict == UNSET]
     for row in unset[:_UNSET]:
         remedy = f"{';' if row.lock is None else ', or'} write {row.limit_to_write}"
@@ -125,7 +125,7 @@ def _status_word(row: TestResult) -> str | None:
     return "grown and allowed" if _is_allowed(row) else row.status
 
 
-def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: int) -> str:
+def _counts(rows: Sequence[TestResult], unchecked: int, not_run: int) -> str:
     verdicts = [row.verdict for row in rows]
     within, over, unset, failed = (verdicts.count(word) for word in ("within", "over", "unset", "error"))
     inside = [(unset, "unset"), (sum(row.cached for row in rows), "from cache")]
@@ -137,7 +137,7 @@ def _counts(rows: Sequence[TestResult], unchecked: Mapping[str, str], not_run: i
             *_lock_parts(rows),
             *_compared_parts(rows),
             *_measured_parts(rows),
-            *_counted([(len(unchecked), "unchecked"), (not_run, "not run")]),
+            *_counted([(unchecked, "unchecked"), (not_run, "not run")]),
         ]
     )
 

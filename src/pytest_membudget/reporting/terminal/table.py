@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ...budgets.verdict import WITHIN
 from ...memory_report import MemoryReport
-from ...results.comparison import UNCHANGED
-from ...results.lock import KEPT
+from ...results.comparison import KEPT, UNCHANGED
 from ...results.test_result import TestResult
 from ...units import GIB, gib_text
 from ..causes import signed_growth
@@ -41,12 +40,17 @@ _GAP = "  "
 
 
 def table_lines(
-    rows: Sequence[TestResult], notes: Mapping[str, str], width: int, paint: Paint, *, shows_all: bool
+    rows: Sequence[TestResult], not_run: Collection[str], width: int, paint: Paint, *, shows_all: bool
 ) -> Iterator[str]:
     """The table in lines of at most ``width`` characters, failures last.
 
-    ``notes`` say more of the verdicts of single tests. ``shows_all``: however many there are.
+    ``not_run``: node ids of tests that have an estimate, and did not run. ``shows_all``: however many there
+    are.
     """
+    notes = {
+        **dict.fromkeys(not_run, "not run"),
+        **{row.nodeid: "expected" for row in rows if row.expected},
+    }
     ordered = sorted(rows, key=lambda row: _attention(row, notes))
     listed = ordered
     if len(rows) > MOST_ROWS and not shows_all:

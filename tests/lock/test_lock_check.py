@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget, parse_growth
-from pytest_membudget.lock.judging import RAISE, UPDATE, Rules, is_lockable, lock_check
+from pytest_membudget.lock.locking import RAISE, UPDATE, Rules, is_lockable, lock_check
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
-from pytest_membudget.results.lock import LockCheck, LockEntry
+from pytest_membudget.results.comparison import LockCheck, LockEntry
 from pytest_membudget.results.test_result import TestResult, with_lock
 
 MIB = 2**20
