@@ -36,9 +36,24 @@ IMPORTED = (
     "pytest_membudget.devices.fake.device",
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.server.serving",
+    "pytest_membudget.worker.server.self_checks",
+    "packaging.version",
+    "platformdirs",
+    "tomllib",
+    "yaml",
 )
-#: What a session's process may have imported before pytest begins; pytest warns of plugins among it.
-SESSIONS_IMPORT = ("torch", "execnet.gateway_base", "email.parser", "importlib.metadata", "yaml", "tomllib")
+#: What a session's process may have imported before pytest begins; pytest warns of other plugins among it.
+SESSIONS_IMPORT = (
+    "torch",
+    "execnet.gateway_base",
+    "email.parser",
+    "importlib.metadata",
+    "packaging.version",
+    "platformdirs",
+    "tomllib",
+    "yaml",
+    "pytest_membudget.gate.hooks",
+)
 #: What pytest-xdist's processes are started with, by execnet.
 _EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
 #: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers, without threads);
