@@ -4,13 +4,10 @@ import pytest
 
 from pytest_membudget.reporting.causes import cause_text
 from pytest_membudget.reporting.status import (
-    causes,
-    explained,
     headline,
     is_notable,
     place_in,
     reported_tests,
-    to_do,
 )
 
 GIB = 2**30
@@ -29,39 +26,37 @@ def quoted(text):
 def test_a_test_within_its_budget_is_fine(reported, row):
     one = reported(row())
     assert (one.level, one.word, one.is_listed) == ("fine", "within budget", False)
-    assert explained(one, quoted) == "Takes 4.00 GiB of its budget of 5.00 GiB."
-    assert to_do(one, quoted) == ""
+    assert one.explained(quoted) == "Takes 4.00 GiB of its budget of 5.00 GiB."
+    assert one.to_do(quoted) == ""
 
 
 def test_a_test_over_its_budget_says_by_how_much_and_what_would_be_enough(reported, over):
     one = reported(over())
     assert (one.level, one.word) == ("failure", "over budget")
-    assert explained(one, quoted) == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
-    assert (
-        to_do(one, quoted) == "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
-    )
+    assert one.explained(quoted) == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."
+    assert one.to_do(quoted) == "Take 1.00 GiB off, first at <src/model.py:41>, or write gib=4 with a reason."
 
 
 def test_a_budget_that_is_suggested_is_enough(reported, over, figure):
     odd = figure({"components.rounding": 513, "peak.allocated_bytes": 4 * GIB + 1})
-    assert "or write gib=4.1 with" in to_do(reported(over(estimates=[odd])), quoted)
+    assert "or write gib=4.1 with" in reported(over(estimates=[odd])).to_do(quoted)
 
 
 def test_a_budget_of_a_card_gets_the_advice_to_name_a_larger_card(reported, over):
     one = reported(over(budget={"gpu": "A100-40GB"}))
-    assert to_do(one, quoted).endswith("or name a larger card.")
+    assert one.to_do(quoted).endswith("or name a larger card.")
 
 
 def test_a_component_over_its_budget_is_reported_in_the_words_of_the_verdict(reported, row):
     one = reported(row(verdict="over", reason="activations 0.5 GiB over their budget of 0.5 GiB"))
-    assert explained(one, quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
+    assert one.explained(quoted) == "Takes 4.00 GiB: <activations 0.5 GiB over their budget of 0.5 GiB>."
 
 
 def test_a_test_without_a_limit_is_no_green_one_and_says_what_to_write(reported, row):
     one = reported(row(verdict="unset", limit_bytes=None))
     assert (one.level, one.word, one.is_listed) == ("warning", "unset", True)
-    assert explained(one, quoted) == "Takes 4.00 GiB. It has no limit."
-    assert to_do(one, quoted) == "Set a limit: write gib=4."
+    assert one.explained(quoted) == "Takes 4.00 GiB. It has no limit."
+    assert one.to_do(quoted) == "Set a limit: write gib=4."
 
 
 def locked(status, reason):
@@ -71,10 +66,8 @@ def locked(status, reason):
 def test_growth_since_the_lock_file_says_how_to_allow_it(reported, over):
     one = reported(over(reason="takes 2.00 GiB more", lock=locked("grown", "takes 2.00 GiB more")))
     assert (one.level, one.word) == ("failure", "grown too much")
-    assert explained(one, quoted) == "Takes 4.00 GiB: <takes 2.00 GiB more>."
-    assert to_do(one, quoted) == (
-        "Undo the growth, or allow it: pytest --membudget --membudget-update=raise."
-    )
+    assert one.explained(quoted) == "Takes 4.00 GiB: <takes 2.00 GiB more>."
+    assert one.to_do(quoted) == ("Undo the growth, or allow it: pytest --membudget --membudget-update=raise.")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +82,7 @@ def test_an_entry_that_is_out_of_date_asks_for_an_update(reported, row, status, 
     one = reported(row(verdict=verdict, lock=locked(status, "why")))
     assert (one.level, one.word) == (level, word)
     asked = "Update the lock file: pytest --membudget --membudget-update."
-    assert to_do(one, quoted) == ("" if status == "kept" else asked)
+    assert one.to_do(quoted) == ("" if status == "kept" else asked)
 
 
 def test_a_failure_that_is_expected_is_none(reported, over):
@@ -100,7 +93,7 @@ def test_a_failure_that_is_expected_is_none(reported, over):
 def test_a_budget_that_was_not_checked_fails(reported, row):
     one = reported(row(verdict="error", reason="nothing on cuda", estimates=[]))
     assert (one.level, one.word) == ("failure", "not checked")
-    assert explained(one, quoted) == "Its budget was not checked: <nothing on cuda>."
+    assert one.explained(quoted) == "Its budget was not checked: <nothing on cuda>."
 
 
 @pytest.mark.parametrize(
@@ -139,11 +132,11 @@ def test_growth_that_is_allowed_is_listed(reported, row, comparison):
 
 def test_growth_is_reported_with_its_line(reported, row, comparison):
     one = reported(row(comparison=comparison()))
-    assert explained(one, quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
-    assert to_do(one, quoted) == (
+    assert one.explained(quoted).endswith("That is 1.00 GiB more than at the base (3.00 GiB).")
+    assert one.to_do(quoted) == (
         "Undo the growth, first at <src/model.py:57>, or allow it: max_growth, or a waiver with a reason."
     )
-    [cause] = causes(one, 5)
+    [cause] = one.causes(5)
     assert cause_text(cause, quoted) == (
         "+1.00 GiB activations of <layers.*.mlp> at <src/model.py:57> (was <src/model.py:55>) (<aten::gelu>)"
     )
@@ -152,12 +145,12 @@ def test_growth_is_reported_with_its_line(reported, row, comparison):
 def test_what_has_shrunk_can_be_tightened(reported, row, comparison):
     shrunk = comparison(status="shrunk", growth_bytes=-GIB, base_bytes=5 * GIB, suggested_gib=4.2)
     one = reported(row(comparison=shrunk))
-    assert "1.00 GiB less than at the base (5.00 GiB)" in explained(one, quoted)
-    assert to_do(one, quoted) == "The budget can be tightened to gib=4.2."
+    assert "1.00 GiB less than at the base (5.00 GiB)" in one.explained(quoted)
+    assert one.to_do(quoted) == "The budget can be tightened to gib=4.2."
 
 
 def test_without_findings_the_holders_explain(reported, over):
-    [cause] = causes(reported(over()), 1)
+    [cause] = reported(over()).causes(1)
     assert cause_text(cause, quoted) == (
         "3.00 GiB parameters of <layers.*.weight> x2 at <src/model.py:41> (<aten::empty>)"
     )
@@ -174,7 +167,7 @@ def test_a_measurement_is_the_figure_where_there_is_one(reported, row, figure):
 def test_of_several_ranks_the_worst_is_reported(reported, over, figure):
     second = figure({"rank": 3, "peak.allocated_bytes": 5 * GIB, "components.rounding": 512 + GIB})
     one = reported(over(estimates=[figure(), second]))
-    assert explained(one, quoted) == "Takes 5.00 GiB on rank 3, 2.00 GiB over its budget of 3.00 GiB."
+    assert one.explained(quoted) == "Takes 5.00 GiB on rank 3, 2.00 GiB over its budget of 3.00 GiB."
 
 
 def test_the_worst_comes_first(document, row, over, comparison):

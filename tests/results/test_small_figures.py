@@ -4,7 +4,7 @@ import pytest
 
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.reporting.document import Document
-from pytest_membudget.reporting.status import explained, legend, reported_tests, small_line
+from pytest_membudget.reporting.status import legend, reported_tests, small_line
 from pytest_membudget.results.test_result import TestResult
 
 
@@ -34,4 +34,4 @@ def test_the_summary_has_one_line_for_all():
 def test_the_other_reports_say_so_at_the_test():
     [one] = reported_tests(Document((result(1),)))
 
-    assert explained(one, str).endswith("That is under 1%: is it what you train?")
+    assert one.explained().endswith("That is under 1%: is it what you train?")

@@ -99,6 +99,88 @@ class ReportedTest:
         """Whether it is shown unfolded: it fails or has changed."""
         return self.level != FINE
 
+    def explained(self, code: Code = str) -> str:
+        """Its status in sentences; ``code`` escapes text that came from code."""
+        result, status = self.result, self.status
+        said = [text for text in (self._budget_text(code), self._growth_text(code)) if text]
+        reason = result.comparison.reason if result.comparison is not None else ""
+        if result.verdict == "error":
+            said = [f"Its budget was not checked: {code(result.reason)}."]
+        elif result.verdict == "skipped":
+            said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
+        elif result.verdict == UNSET:
+            said.append(f"It has no limit{f': {code(result.lock.reason)}' if result.lock else ''}.")
+        elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
+            said.append(f"{self.word.capitalize()}: {code(reason)}.")
+        return " ".join(said)
+
+    def _budget_text(self, code: Code) -> str:
+        figure, limit = self.result.figure, self.result.limit_bytes
+        if figure is None:
+            return ""
+        on_rank = f" on rank {figure.rank}" if len(self.result.own_estimates) > 1 else ""
+        takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
+        if self.excess_bytes and limit is not None and not self.result.has_outgrown_lock:
+            return f"{takes}, {gib_text(self.excess_bytes)} over its budget of {gib_text(limit)}."
+        if self.result.verdict == "over":  # over by a component, by host memory or by another figure
+            return f"{takes}: {code(self.result.reason)}."
+        small = f" That is under 1%: {SMALL}" if self.result.is_small else ""
+        return f"{takes} of its budget of {gib_text(limit)}.{small}" if limit is not None else f"{takes}."
+
+    def _growth_text(self, code: Code) -> str:
+        since = self.result.since_base
+        if since is None or not since.growth_bytes:
+            return ""
+        word = "more" if since.growth_bytes > 0 else "less"
+        versions = versions_text(since.distributions, code)
+        text = (
+            f"That is {gib_text(abs(since.growth_bytes))} {word} than at the base "
+            f"({gib_text(since.base_bytes or 0)}){versions and f', with {versions}'}."
+        )
+        return " ".join(filter(None, (text, changes_text(since, code))))
+
+    def to_do(self, code: Code = str) -> str:
+        """What to do about it; empty if nothing has to be done."""
+        result, status = self.result, self.status
+        if self.level == FINE:
+            return ""
+        if result.without_strict is not None:
+            return " ".join(line.strip() for line in result.details.splitlines()[1:])
+        if result.verdict == "error":
+            return "Make its budget one that can be checked: a budget that was not is a failure."
+        if result.has_outgrown_lock:
+            return f"Undo the growth, or allow it: {RAISE_COMMAND}."
+        if result.lock is not None and result.lock.status in OUTDATED and self.level in (NOTICE, WARNING):
+            return f"Update the lock file: {UPDATE_COMMAND}."
+        if self.word == "unset":
+            return f"Set a limit: write {result.limit_to_write}."
+        if status == SHRUNK:
+            suggested = result.comparison and result.comparison.suggested_gib
+            pair = result.syntax.pair.format("gib", f"{suggested or 0:g}")
+            return f"The budget can be tightened to {pair}." if suggested is not None else ""
+        if status == EXPIRED:
+            return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
+        if status == GROWN:
+            return f"Undo the growth{self._place(code)}, or allow it: max_growth, or a waiver with a reason."
+        if self.excess_bytes and self.level == FAILURE:
+            return f"Take {gib_text(self.excess_bytes)} off{self._place(code)}, or {self._larger_budget()}."
+        return ""
+
+    def _larger_budget(self) -> str:
+        if self.result.budget is None or self.result.budget.gib is None:
+            return "name a larger card"
+        return f"write {self.result.limit_to_write} with a reason"
+
+    def _place(self, code: Code) -> str:
+        location = next((cause.location for cause in self.causes(1)), None)
+        return f", first at {code(location)}" if location else ""
+
+    def causes(self, most: int) -> list[Cause]:
+        """The causes, the largest first: changes since the base, else the holders of the peak."""
+        figure = self.result.figure
+        found = self.result.findings or (figure.holders if figure is not None else ())
+        return list(found[:most])
+
 
 def reported_tests(document: Document) -> list[ReportedTest]:
     """The tests of ``document``: failing ones, then changed ones, then the others; each the worst first."""
@@ -156,95 +238,6 @@ def counted(some: Sequence[ReportedTest]) -> str:
     """How many of ``some`` have each status."""
     words = dict.fromkeys(one.word for one in some)
     return ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
-
-
-def explained(one: ReportedTest, code: Code) -> str:
-    """The status of one test in sentences; ``code`` escapes text that came from code."""
-    result, status = one.result, one.status
-    said = [text for text in (_budget_text(one, code), _growth_text(one, code)) if text]
-    reason = result.comparison.reason if result.comparison is not None else ""
-    if result.verdict == "error":
-        said = [f"Its budget was not checked: {code(result.reason)}."]
-    elif result.verdict == "skipped":
-        said = [f"Its budget was not checked, the test is skipped: {code(result.reason)}."]
-    elif result.verdict == UNSET:
-        said.append(f"It has no limit{f': {code(result.lock.reason)}' if result.lock else ''}.")
-    elif status in (NOT_COMPARABLE, WAIVED, EXPIRED) and reason:
-        said.append(f"{one.word.capitalize()}: {code(reason)}.")
-    return " ".join(said)
-
-
-def _budget_text(one: ReportedTest, code: Code) -> str:
-    figure, limit = one.result.figure, one.result.limit_bytes
-    if figure is None:
-        return ""
-    on_rank = f" on rank {figure.rank}" if len(one.result.own_estimates) > 1 else ""
-    takes = f"Takes {gib_text(figure.peak_bytes)}{on_rank}"
-    if one.excess_bytes and limit is not None and not one.result.has_outgrown_lock:
-        return f"{takes}, {gib_text(one.excess_bytes)} over its budget of {gib_text(limit)}."
-    if one.result.verdict == "over":  # over by a component, by host memory or by another figure
-        return f"{takes}: {code(one.result.reason)}."
-    small = f" That is under 1%: {SMALL}" if one.result.is_small else ""
-    return f"{takes} of its budget of {gib_text(limit)}.{small}" if limit is not None else f"{takes}."
-
-
-def _growth_text(one: ReportedTest, code: Code) -> str:
-    since = one.result.since_base
-    if since is None or not since.growth_bytes:
-        return ""
-    word = "more" if since.growth_bytes > 0 else "less"
-    versions = versions_text(since.distributions, code)
-    text = (
-        f"That is {gib_text(abs(since.growth_bytes))} {word} than at the base "
-        f"({gib_text(since.base_bytes or 0)}){versions and f', with {versions}'}."
-    )
-    return " ".join(filter(None, (text, changes_text(since, code))))
-
-
-def to_do(one: ReportedTest, code: Code) -> str:
-    """What to do about one test; empty if nothing has to be done."""
-    result, status = one.result, one.status
-    if one.level == FINE:
-        return ""
-    if result.without_strict is not None:
-        return " ".join(line.strip() for line in result.details.splitlines()[1:])
-    if result.verdict == "error":
-        return "Make its budget one that can be checked: a budget that was not is a failure."
-    if result.has_outgrown_lock:
-        return f"Undo the growth, or allow it: {RAISE_COMMAND}."
-    if result.lock is not None and result.lock.status in OUTDATED and one.level in (NOTICE, WARNING):
-        return f"Update the lock file: {UPDATE_COMMAND}."
-    if one.word == "unset":
-        return f"Set a limit: write {result.limit_to_write}."
-    if status == SHRUNK:
-        suggested = result.comparison and result.comparison.suggested_gib
-        pair = result.syntax.pair.format("gib", f"{suggested or 0:g}")
-        return f"The budget can be tightened to {pair}." if suggested is not None else ""
-    if status == EXPIRED:
-        return "Renew the waiver in [tool.membudget] with a reason, or take the memory off."
-    if status == GROWN:
-        return f"Undo the growth{_place_of(one, code)}, or allow it: max_growth, or a waiver with a reason."
-    if one.excess_bytes and one.level == FAILURE:
-        return f"Take {gib_text(one.excess_bytes)} off{_place_of(one, code)}, or {_larger_budget(one)}."
-    return ""
-
-
-def _larger_budget(one: ReportedTest) -> str:
-    if one.result.budget is None or one.result.budget.gib is None:
-        return "name a larger card"
-    return f"write {one.result.limit_to_write} with a reason"
-
-
-def _place_of(one: ReportedTest, code: Code) -> str:
-    location = next((cause.location for cause in causes(one, 1)), None)
-    return f", first at {code(location)}" if location else ""
-
-
-def causes(one: ReportedTest, most: int) -> list[Cause]:
-    """The causes, the largest first: changes since the base, else the holders of the peak."""
-    figure = one.result.figure
-    found = one.result.findings or (figure.holders if figure is not None else ())
-    return list(found[:most])
 
 
 def place_in(location: str | None) -> tuple[str, int] | None:

@@ -11,17 +11,7 @@ from typing import Any
 from ...results.comparison import SHRUNK
 from ..causes import cause_text
 from ..document import Document
-from ..status import (
-    FAILURE,
-    NOTICE,
-    WARNING,
-    ReportedTest,
-    causes,
-    explained,
-    place_in,
-    reported_tests,
-    to_do,
-)
+from ..status import FAILURE, NOTICE, WARNING, ReportedTest, place_in, reported_tests
 from .escaping import command_data, command_property
 
 #: GitHub shows this many annotations of a level for a step, and hides the rest silently.
@@ -52,7 +42,7 @@ def _commands(one: ReportedTest, root: Path, prefix: str) -> Iterator[str]:
         return
     place = place_in(f"{one.result.file}:{one.result.line}")
     yield _command(one.level, f"GPU memory: {one.word}", _text(one), place, prefix)
-    for cause in causes(one, 1) if one.level == FAILURE and one.result.growth_bytes > 0 else ():
+    for cause in one.causes(1) if one.level == FAILURE and one.result.growth_bytes > 0 else ():
         place = place_in(cause.location)
         if place is not None and cause.bytes > 0 and (root / place[0]).is_file():
             text = f"{cause_text(cause, str)}, in {one.result.nodeid}"
@@ -70,7 +60,7 @@ def _command(
 
 
 def _text(one: ReportedTest) -> str:
-    return " ".join(filter(None, [f"{one.result.nodeid}:", explained(one, str), to_do(one, str)]))
+    return " ".join(filter(None, [f"{one.result.nodeid}:", one.explained(), one.to_do()]))
 
 
 def code_quality(document: Document) -> str:

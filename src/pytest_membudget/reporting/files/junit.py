@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from ...results.test_result import TestResult
 from ..causes import cause_text, change_lines
 from ..document import Document
-from ..status import FAILURE, ReportedTest, causes, explained, reported_tests, to_do
+from ..status import FAILURE, ReportedTest, reported_tests
 
 #: The prefix of all names of properties; tests record properties of the same files.
 PREFIX = "membudget."
@@ -48,7 +48,7 @@ def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
     properties = ElementTree.SubElement(case, "properties")
     for key, value in _properties(one):
         ElementTree.SubElement(properties, "property", name=key, value=str(value))
-    text = explained(one, str)
+    text = one.explained()
     if one.level == FAILURE:
         failure = ElementTree.SubElement(case, "failure", message=text, type=one.word)
         failure.text = "\n".join(_full(one, text))
@@ -82,9 +82,9 @@ def figures(result: TestResult) -> Iterator[tuple[str, int | str]]:
 
 def _full(one: ReportedTest, text: str) -> Iterator[str]:
     yield text
-    if to_do(one, str):
-        yield to_do(one, str)
-    for cause in causes(one, _CAUSES):
+    if one.to_do():
+        yield one.to_do()
+    for cause in one.causes(_CAUSES):
         yield f"  {cause_text(cause, str)}"
     if one.result.details:
         yield one.result.details

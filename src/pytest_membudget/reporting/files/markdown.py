@@ -12,17 +12,7 @@ from ...units import gib_text
 from ..causes import Cause, cause_text, signed_growth, title_of, trial_text
 from ..document import Document
 from ..links import NO_LINKS, Links
-from ..status import (
-    FAILURE,
-    ReportedTest,
-    causes,
-    counted,
-    explained,
-    headline,
-    legend,
-    reported_tests,
-    to_do,
-)
+from ..status import FAILURE, ReportedTest, counted, headline, legend, reported_tests
 from .escaping import html_code, markdown_block, markdown_code
 
 #: The longest body of a comment on GitHub, in characters. A job summary may have 1,024 KiB a step.
@@ -129,13 +119,13 @@ def _short(commit: str) -> str:
 def _first_aid(one: ReportedTest, links: Links) -> str:
     lines = [
         f"**{one.word.capitalize()}:** {markdown_code(one.result.nodeid)}",
-        explained(one, markdown_code),
+        one.explained(markdown_code),
     ]
-    found = causes(one, 1)
+    found = one.causes(1)
     if found:
         title = "What grew most" if one.result.findings else "Most is held by"
         lines.append(f"{title}: {_cause(found[0], links)}")
-    lines.append(f"**What to do:** {to_do(one, markdown_code)}")
+    lines.append(f"**What to do:** {one.to_do(markdown_code)}")
     return "  \n".join(line for line in lines if line)
 
 
@@ -206,7 +196,7 @@ def _largest(figure: MemoryReport | None) -> str:
 
 def _why(one: ReportedTest, links: Links) -> str:
     """The folded section of one test: its changes or holders, and the text of an error."""
-    found = causes(one, _CAUSES)
+    found = one.causes(_CAUSES)
     listed = [f"- {_cause(cause, links)}" for cause in found]
     body = ["\n".join(listed)] if listed else []
     advice = one.result.advice
@@ -219,7 +209,7 @@ def _why(one: ReportedTest, links: Links) -> str:
         return ""
     title = "What changed" if one.result.findings else "What holds it"
     summary = f"{title if listed else 'What happened'}: {html_code(one.result.nodeid)}"
-    inside = "\n\n".join([explained(one, markdown_code), *body])
+    inside = "\n\n".join([one.explained(markdown_code), *body])
     return f"<details><summary>{summary}</summary>\n\n{inside}\n\n</details>"
 
 

@@ -17,7 +17,7 @@ from ...units import gib_text
 from ..causes import size_text, title_of, trial_text
 from ..document import Document
 from ..links import NO_LINKS, Links
-from ..status import ReportedTest, causes, explained, headline, legend, place_in, reported_tests, to_do
+from ..status import ReportedTest, headline, legend, place_in, reported_tests
 from .escaping import script_json
 
 _NEEDED = "the HTML report needs plotly and jinja2: pip install 'pytest-membudget[html]'"
@@ -71,9 +71,6 @@ def page(document: Document, links: Links = NO_LINKS) -> str:
 def _functions(links: Links) -> dict[str, Any]:
     """What the template calls, which escapes all texts itself; and constants."""
     return {
-        "explained": partial(explained, code=str),
-        "to_do": partial(to_do, code=str),
-        "causes": partial(causes, most=_CAUSES),
         "trial_text": partial(trial_text, code=str),
         "title_of": title_of,
         "place_in": place_in,
