@@ -28,7 +28,6 @@ FLOORS = [
     ["memory_report"],
     ["hardware"],
     ["budgets"],
-    ["advice"],
     ["results"],
     ["kernels"],
     ["allocator"],

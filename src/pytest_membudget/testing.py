@@ -26,13 +26,13 @@ from typing import Any, Final
 
 import pytest
 
-from .advice.trial import Advice, Trial, savings_first
 from .budgets.budget import Budget
 from .budgets.marked_test import MarkedTest
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
 from .errors import UsageMistake
 from .memory_report import MemoryReport, PeakBytes
+from .results.advice import Advice, Trial, savings_first
 from .results.estimator import Estimator, NotEstimated, without_figure
 from .results.test_result import TestResult
 from .units import bytes_of_gib

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from ..advice.trial import Advice, Trial
 from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
+from ..results.advice import Advice, Trial
 from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison, MovedPeak
 from ..units import gib_text
 from .terminal.fitting import cut_end, cut_middle

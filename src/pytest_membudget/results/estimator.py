@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from ..advice.trial import Advice
 from ..budgets.marked_test import MarkedTest
 from ..budgets.verdict import ERROR, Verdict
 from ..errors import MembudgetError
 from ..memory_report import MemoryReport
+from .advice import Advice
 from .test_result import TestResult
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final
 
-from ..advice.trial import Advice
 from ..budgets.budget import Budget
 from ..budgets.verdict import ERROR, OVER, UNSET, VERDICTS, WITHIN, suggested_gib
 from ..caveats import METHOD, UNCHECKED, Caveat
@@ -14,6 +13,7 @@ from ..json_object import JsonObject, LineNumber, Lines, one_of
 from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
+from .advice import Advice
 from .comparison import EXCUSING, FAILING, GROWN, HELD, Change, Comparison, LockCheck, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from ...advice.trial import Advice
 from ...caveats import DRAWN, GIVEN, READ, SIZE_READ, WORST_CASE
 from ...memory_report import Holder, MemoryReport
 from ...names import MARKER
+from ...results.advice import Advice
 from ...results.comparison import versions_text
 from ...results.test_result import TestResult
 from ...units import gib_text

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from ...advice.changes import EXPANDABLE_SEGMENTS, Change
-from ...advice.trial import Advice
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import file_name_of
@@ -21,6 +19,7 @@ from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
 from ...names import STAND_IN
+from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
 from ..ranks.rank_estimates import answer_of_ranks

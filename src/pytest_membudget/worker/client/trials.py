@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ...advice.changes import Change, worth_trying
-from ...advice.trial import Advice, Excess, Trial, excess_of, savings_first
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
+from ...results.advice import Advice, Change, Excess, Trial, excess_of, savings_first, worth_trying
 from .answers import Request
 from .workers import Workers
 

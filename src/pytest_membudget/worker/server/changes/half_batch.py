@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ....advice.changes import BATCH_SIZES
+from ....results.advice import BATCH_SIZES
 from . import Note
 
 

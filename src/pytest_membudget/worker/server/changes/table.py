@@ -25,7 +25,7 @@ def use_expandable_segments(item: pytest.Item, note: Note) -> None:
             note(f"{name}={os.environ[name]}")
 
 
-#: The names are those of ``advice.changes.CHANGES``.
+#: The names are those of ``results.advice.CHANGES``.
 APPLY: Final[Mapping[str, Apply]] = {
     "checkpointing": checkpoint_blocks,
     "chunked_cross_entropy": chunk_cross_entropy,

@@ -1,18 +1,36 @@
-"""What of a test is over its budget, a run of its body with one change, and the runs that reduced it."""
+"""Advice: the changes that are tried for a test over its budget, and the runs that reduced its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ..budgets.budget import Budget
+from ..components import (
+    ACTIVATIONS,
+    CACHED,
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER_STATES,
+    PARAMETERS,
+    ROUNDING,
+    TEMPORARIES,
+    WORKSPACES,
+)
 from ..json_object import JsonObject, Word
 from ..memory_report import MemoryReport
 from ..units import bytes_of_gib
 
 #: Trials that save less than this share of the excess over the budget are not listed.
 _LEAST_SHARE: Final = 0.01
+#: What the allocator adds to requests: it changes with them.
+_AROUND: Final = frozenset({ROUNDING, CACHED})
+#: Names of fixtures and parameters that are a batch size.
+BATCH_SIZES: Final = frozenset({
+    "batch", "batch_size", "bs", "local_batch_size", "mbs", "micro_batch", "micro_batch_size", "microbatch",
+    "per_device_batch_size", "per_device_train_batch_size", "train_batch_size",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +72,7 @@ class Trial(JsonObject):
     """One run of the body with one change."""
 
     change: Word
-    """Its name in ``changes.CHANGES``."""
+    """Its name in ``CHANGES``."""
     write: str
     """What to write, as code where possible."""
     bytes: int
@@ -86,3 +104,61 @@ def savings_first(trials: Iterable[Trial], figure_bytes: int, missing_bytes: int
     """The ``trials`` that save enough, the largest saving first; ``figure_bytes`` is without a change."""
     worth = [trial for trial in trials if is_worth_it(figure_bytes - trial.bytes, missing_bytes)]
     return tuple(sorted(worth, key=lambda trial: trial.bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change to a test's body."""
+
+    name: str
+    lowers: frozenset[str]
+    """The components that it can lower."""
+    write: str
+    """What to write; ``{}`` is replaced by what the run has changed."""
+    needs: str | None = PARAMETERS
+    """A component that must be there, or the change is not tried."""
+
+    def most_saved_bytes(self, report: MemoryReport, component: str | None) -> int:
+        """The most that it can save at the peak, of ``component`` or of the total."""
+        if self.needs is not None and not report.components.get(self.needs):
+            return 0
+        held = {name: size for name, size in report.components.items() if name in self.lowers | _AROUND}
+        return sum(held.values()) if component is None else held.get(component, 0)
+
+
+HALF_BATCH: Final = Change(
+    "half_batch", frozenset({ACTIVATIONS, INPUTS, TEMPORARIES, WORKSPACES}), "{}", needs=None
+)
+EXPANDABLE_SEGMENTS: Final = Change("expandable_segments", frozenset({CACHED}), "{}", needs=CACHED)
+CHANGES: Final = (
+    Change(
+        "chunked_cross_entropy",
+        frozenset({ACTIVATIONS, TEMPORARIES}),
+        "steps.linear_cross_entropy for {}",
+    ),
+    Change("checkpointing", frozenset({ACTIVATIONS}), "{}"),
+    HALF_BATCH,
+    Change("fused", frozenset({TEMPORARIES}), "{}(..., fused=True)", needs=OPTIMIZER_STATES),
+    Change("single_tensor", frozenset({TEMPORARIES}), "{}(..., foreach=False)", needs=OPTIMIZER_STATES),
+    Change(
+        "step_in_backward",
+        frozenset({GRADIENTS, TEMPORARIES}),
+        "steps.optimizer_in_backward(model, {}), no clipping",
+        needs=GRADIENTS,
+    ),
+    Change("eight_bit_states", frozenset({OPTIMIZER_STATES}), "{}", needs=OPTIMIZER_STATES),
+    EXPANDABLE_SEGMENTS,
+)
+
+
+def worth_trying(report: MemoryReport, excess: Excess, fixtures: Collection[str]) -> Iterator[Change]:
+    """The changes that can save enough of what ``report`` is over its budget.
+
+    ``fixtures``: the fixtures and parameters of the test, by name.
+    """
+    missing_bytes = excess.missing_bytes(report)
+    for change in CHANGES:
+        if change is HALF_BATCH and BATCH_SIZES.isdisjoint(fixtures):
+            continue
+        if is_worth_it(change.most_saved_bytes(report, excess.component), missing_bytes):
+            yield change

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pytest_membudget.advice.trial import Advice, Excess, Trial, excess_of, savings_first
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.results.advice import Advice, Excess, Trial, excess_of, savings_first
 
 GIB = 2**30
 CARD = "T4"

@@ -2,9 +2,8 @@
 
 import pytest
 
-from pytest_membudget.advice.changes import CHANGES, worth_trying
-from pytest_membudget.advice.trial import Excess
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.results.advice import CHANGES, Excess, worth_trying
 from pytest_membudget.worker.server.changes.table import APPLY
 
 
