@@ -12,8 +12,7 @@ from pytest_membudget.budgets.budget import ARGUMENTS
 from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.parts import NUMBER_TYPES, OPTIMIZERS
-from pytest_membudget.scenarios.schema import scenario_schema, schema_text
-from pytest_membudget.scenarios.scripts.fields import SCRIPT
+from pytest_membudget.scenarios.schema import SCRIPT, scenario_schema, schema_text
 from tests.scenarios.field_tables import field_tables
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.marked_test import Program
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.scenarios.schema import scenario_schema
-from pytest_membudget.scenarios.scripts.reading import read_limits, read_program
+from pytest_membudget.scenarios.scripts import read_limits, read_program
 
 SETTINGS = {"gpu": None, "metric": "allocated"}
 

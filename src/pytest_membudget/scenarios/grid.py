@@ -31,15 +31,19 @@ def points_of(entry: Entry) -> list[Entry]:
     _check_files(paths, whole.fields, grid, mistakes)
     if len(mistakes):
         return [replace(whole, mistakes=tuple(mistakes.lines))]
-    names = _short_names(paths)
+    lasts = [path.rpartition(".")[2] for path in paths]
+    names = [last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)]
     points: dict[str, Entry] = {}
     for values in product(*axes.values()):
-        chosen = list(zip(paths, (node for nodes in values for node in nodes), strict=True))
-        words = "-".join(f"{names[path]}={_word(node)}" for path, node in chosen)
+        nodes = [node for some in values for node in some]
+        words = "-".join(f"{name}={_word(node)}" for name, node in zip(names, nodes, strict=True))
         name = f"{entry.name}[{words}]"
         while name in points:  # values that are written the same
             name = f"{name[:-1]}'" + "]"
-        points[name] = replace(whole, name=name, fields=_with(whole.fields, chosen, entry.table))
+        fields = Node(dict(whole.fields), grid.file, grid.line)
+        for path, node in zip(paths, nodes, strict=True):
+            fields = _put(entry.table, fields, path.split("."), node)
+        points[name] = replace(whole, name=name, fields=entry.table.opened(fields) or {})
     return list(points.values())
 
 
@@ -108,18 +112,6 @@ def _points(key: str, paths: Sequence[str], node: Node, mistakes: Mistakes) -> I
             mistakes.refuse(child, f"grid: {key}", f"write a list of {len(paths)} values, one a field")
 
 
-def _with(fields: Mapping[str, Node], chosen: Sequence[tuple[str, Node]], table: Table) -> dict[str, Node]:
-    result = dict(fields)
-    for path, node in chosen:
-        name, *rest = path.split(".")
-        value = _put(table.by_name[name].kind, result.get(name), rest, node)
-        if value.value is None:
-            result.pop(name, None)
-        else:
-            result[name] = value
-    return result
-
-
 def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> Node:
     """``below``, of ``kind``, with ``node`` at the end of the path ``names``."""
     if not names:
@@ -137,12 +129,6 @@ def _put(kind: object, below: Node | None, names: Sequence[str], node: Node) -> 
         )
     opened[name] = _put(inner, opened.get(name), rest, node)
     return Node(opened, node.file, node.line)
-
-
-def _short_names(paths: Sequence[str]) -> dict[str, str]:
-    """The last name of each path; the whole path if two have the same last name."""
-    lasts = [path.rpartition(".")[2] for path in paths]
-    return {path: last if lasts.count(last) == 1 else path for path, last in zip(paths, lasts, strict=True)}
 
 
 def _word(node: Node) -> str:

@@ -32,7 +32,7 @@ class ScenarioFile(pytest.File):
         """Its tests. A file that is not YAML or has no budgets fails here; a bad budget fails its test."""
         from .grid import points_of
         from .reading import read_entries
-        from .scripts.fields import SCRIPT
+        from .schema import SCRIPT
 
         try:
             entries = read_entries(self.path, self.shown)
@@ -91,13 +91,13 @@ class ScriptItem(EntryItem):
         """Run the program; outside of a worker nothing runs."""
         if not self.config.pluginmanager.hasplugin(WORKER):
             pytest.skip("is a script with a budget; run pytest with --membudget to check it")
-        from .scripts.running import run_program
+        from .scripts import run_program
 
         run_program(self._program())
 
     def marked_test(self, defaults: Mapping[str, Any]) -> MarkedTest:
         """See ``EntryItem``."""
-        from .scripts.reading import read_limits
+        from .scripts import read_limits
 
         try:
             program, budget = self._program(), read_limits(self.entry, defaults)
@@ -106,6 +106,6 @@ class ScriptItem(EntryItem):
         return MarkedTest(**self._ids, budget=budget, program=program)
 
     def _program(self) -> Program:
-        from .scripts.reading import read_program
+        from .scripts import read_program
 
         return read_program(self.entry, self.path.parent)

@@ -12,8 +12,7 @@ from ..user_input.fields import Table, unknown_field
 from ..user_input.nodes import Mistakes, Node, nearest
 from ..user_input.yaml_nodes import read_yaml
 from .parts import GRID
-from .schema import BUDGET, NOT_IN_DEFAULTS, SCENARIO
-from .scripts.fields import SCRIPT
+from .schema import BUDGET, NOT_IN_DEFAULTS, SCENARIO, SCRIPT
 
 _KEYS = ("defaults", "budgets")
 _EXAMPLE = "write a list, as in budgets: [{name: llama3-8b, gib: 70, model: {config: llama3-8b.json}}]"

@@ -1,4 +1,4 @@
-"""The fields of a scenario, each with its type, default and meaning.
+"""The fields of a scenario and of a script, each with its type, default and meaning.
 
 The checks, the JSON Schema that editors read (``membudget.schema.json``) and the tables of
 ``docs/scenarios.md`` are generated from it. ``python -m
@@ -8,6 +8,7 @@ pytest_membudget.scenarios.schema`` writes the JSON Schema.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -15,10 +16,9 @@ from typing import Any, Final, get_args
 from ..budgets.budget import ARGUMENTS
 from ..formulas.job import Compiled, Degrees, Job, Offload
 from ..user_input.fields import Field, Table
-from ..user_input.kinds import TABLE, choice, list_of, whole
+from ..user_input.kinds import TABLE, choice, is_text, list_of, parsed, text, whole
 from . import parts
 from .parts import GRID, NAME, FieldsOf
-from .scripts.fields import SCRIPT
 
 _job = FieldsOf(Job)
 _degree = FieldsOf(Degrees, example=8)
@@ -155,6 +155,67 @@ SCENARIO: Final = Table(_ALL, also_called={**ARGUMENTS.also_called, **_ALSO_CALL
 """One test: a budget whose grid is expanded."""
 BUDGET: Final = replace(SCENARIO, fields=(*_ALL, GRID))
 """One entry of ``budgets:``."""
+
+_SCRIPT_EXAMPLE: Final = "as in script: train.py --batch_size=12"
+#: What starts a script in a shell.
+_STARTERS: Final = ("python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun", "srun")
+
+
+def _command(written: Any) -> tuple[str, ...]:
+    if not is_text(written):
+        raise ValueError(f"write a script and its arguments, {_SCRIPT_EXAMPLE}")
+    try:
+        words = tuple(shlex.split(written))
+    except ValueError as error:
+        raise ValueError(f"{error}; write it as for a shell, {_SCRIPT_EXAMPLE}") from None
+    if words[0] in _STARTERS:
+        ranks = "" if words[0].startswith("python") else "; how many ranks there are is gpus:"
+        raise ValueError(f"write the script without {words[0]}, {_SCRIPT_EXAMPLE}{ranks}")
+    if words == ("-m",):
+        raise ValueError("write a module, as in script: -m package.train --batch_size=12")
+    return words
+
+
+def _variables(written: Any) -> tuple[tuple[str, str], ...]:
+    example = "as in environment: {WANDB_MODE: disabled}"
+    if not isinstance(written, dict):
+        raise ValueError(f"write a table of variables, {example}")
+    for name, value in written.items():
+        if type(value) not in (str, int, float):
+            raise ValueError(f"{name} is no text; write its value in quotes, {example}")
+    return tuple(sorted((name, str(value)) for name, value in written.items()))
+
+
+SCRIPT: Final = Table(
+    (
+        NAME,
+        Field(
+            "script",
+            parsed("command line", _command),
+            "A Python script and its arguments, split as a shell does, or `-m` and a module. It runs as it "
+            "is, as `__main__`.",
+            required=True,
+        ),
+        Field(
+            "cwd",
+            text("nanoGPT"),
+            "The folder that it runs in, from this file. The script's path begins there.",
+            "this file's folder",
+        ),
+        Field(
+            "environment",
+            parsed("table of texts", _variables, {"type": "object"}),
+            "Environment variables, added to the session's: `{WANDB_MODE: disabled}`.",
+        ),
+        *ARGUMENTS.fields,
+    ),
+    also_called={
+        **ARGUMENTS.also_called,
+        "cwd": "folder directory working_dir workdir",
+        "environment": "env variables",
+    },
+)
+"""One test: an entry with ``script:`` whose grid is expanded."""
 
 JSON_SCHEMA: Final = Path(__file__).with_name("membudget.schema.json")
 

@@ -1,0 +1,97 @@
+"""The script of an entry: its program and budget, and how the program runs, as ``python`` runs it."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..budgets.budget import ARGUMENTS, Budget
+from ..budgets.marked_test import Program
+from ..budgets.marker import check_budget
+from ..errors import UsageMistake
+from ..user_input.fields import read_fields
+from ..user_input.nodes import Mistakes
+from .reading import Entry
+from .schema import SCRIPT
+
+
+def read_program(entry: Entry, folder: Path) -> Program:
+    """The program of ``entry``, whose paths begin at ``folder``.
+
+    Raises ``UsageMistake`` with a line for each mistake: file, line and what to write.
+    """
+    mistakes = Mistakes()
+    values = _values(entry)
+    words, cwd = values["script"], os.path.normpath(folder / values.get("cwd", ""))
+    if not os.path.isdir(cwd):
+        mistakes.refuse(entry.fields["cwd"], "cwd", f"there is no folder {cwd}; write its path from {folder}")
+    elif words[0] != "-m" and not os.path.exists(os.path.join(cwd, words[0])):
+        what = f"there is no {os.path.join(cwd, words[0])}; write the script's path from {cwd}, or set cwd"
+        mistakes.refuse(entry.fields["script"], "script", what)
+    mistakes.raise_all()
+    return Program(words, cwd, values.get("environment", ()))
+
+
+def read_limits(entry: Entry, defaults: Mapping[str, Any]) -> Budget:
+    """The budget of ``entry``; ``defaults`` are those of the settings. Raises ``UsageMistake``."""
+    mistakes = Mistakes()
+    written = {name: value for name, value in _values(entry).items() if name in ARGUMENTS.by_name}
+    budget = Budget(**{**defaults, **written})
+    check_budget(budget, {name: entry.fields[name] for name in written}, entry.node, mistakes)
+    mistakes.raise_all()
+    return budget
+
+
+def _values(entry: Entry) -> dict[str, Any]:
+    mistakes = Mistakes()
+    values = read_fields(SCRIPT, entry.fields, entry.node, "", mistakes)
+    if entry.mistakes or mistakes:
+        raise UsageMistake("\n".join([*entry.mistakes, *mistakes.lines]))
+    assert values is not None
+    return values
+
+
+class ScriptExit(Exception):  # noqa: N818 - named as SystemExit is
+    """The program has ended itself with an exit status that is not 0."""
+
+
+def run_program(program: Program) -> None:
+    """Run ``program`` in this process, next to its own modules; its environment is the process's already.
+
+    ``sys.exit(0)`` is a good end. Raises ``ScriptExit`` after another status, and what the program raises.
+    """
+    os.chdir(program.cwd)
+    is_module = program.words[0] == "-m"
+    name, *arguments = program.words[1:] if is_module else program.words
+    path = os.path.abspath(name)
+    folder = program.cwd if is_module else os.path.dirname(path)
+    _forget_namesakes(folder)
+    sys.path.insert(0, folder)
+    sys.argv = [name if is_module else path, *arguments]
+    try:
+        if is_module:
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            status = end.code if isinstance(end.code, int) else f"1: {end.code}"
+            raise ScriptExit(f"exit status {status}").with_traceback(end.__traceback__) from None
+
+
+def _forget_namesakes(folder: str) -> None:
+    """Test files may have imported another ``model`` than the ``model.py`` next to the script."""
+    from ..tracking.running_code.source import users_source
+
+    source = users_source()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        own = os.path.join(folder, name.partition(".")[0])
+        if file is None or name == "__main__" or not source.is_users(file):
+            continue
+        if os.path.exists(f"{own}.py") or os.path.isdir(own):
+            del sys.modules[name]

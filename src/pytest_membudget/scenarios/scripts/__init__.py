@@ -1,1 +1,0 @@
-"""Entries of ``*.membudget.yaml`` with ``script:``: a program that is run as it is."""
