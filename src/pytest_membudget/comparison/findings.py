@@ -20,7 +20,7 @@ from ..components import (
 )
 from ..memory_report import BACKWARD, Holder, module_pattern
 from ..results.comparison import ELSEWHERE, OTHERS, Change
-from .matching import Held, Pair, cancelling, matching_of
+from .matching import Held, Pair, cancelling, matched
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
 #: small for a row. All three are choices of presentation.
@@ -49,9 +49,9 @@ def findings(head: Held, base: Held) -> tuple[Change, ...]:
     growth_bytes = head.peak_bytes - base.peak_bytes
     if not growth_bytes:
         return ()
-    matching = matching_of(head, base)
-    changes = [_change(pair) for pair in matching.pairs if pair.bytes]
-    changes += [Change(rest, name, ELSEWHERE) for name, rest in matching.rest.items() if rest]
+    pairs, rests = matched(head, base)
+    changes = [_change(pair) for pair in pairs if pair.bytes]
+    changes += [Change(rest, name, ELSEWHERE) for name, rest in rests.items() if rest]
     # workspaces without the line: cuBLAS allocates its own at the first product of a stream
     one_each = _grouped(changes, lambda one: WORKSPACES if one.component == WORKSPACES else id(one))
     changes = [change for change in one_each if change.bytes]
@@ -116,7 +116,7 @@ def activation_factor(head: Held, base: Held) -> float | None:
 
 
 def _in_both(head: Held, base: Held) -> list[tuple[Holder, Holder]]:
-    pairs = ((pair.head, pair.base) for pair in matching_of(head, base).pairs)
+    pairs = ((pair.head, pair.base) for pair in matched(head, base)[0])
     return [(one, other) for one, other in pairs if one is not None and other is not None and other.bytes]
 
 
@@ -124,7 +124,7 @@ def resized(head: Held, base: Held) -> tuple[Change, ...]:
     """Parameters and buffers with the same name and another size, the largest change first."""
     changes = [
         _change(pair)
-        for pair in matching_of(head, base).pairs
+        for pair in matched(head, base)[0]
         if pair.head and pair.base and pair.bytes and pair.head.module == pair.base.module
     ]
     kept = (change for change in changes if change.component in _OF_MODELS)

@@ -64,18 +64,12 @@ class Pair:
 _Sized = TypeVar("_Sized", Pair, Change)
 
 
-@dataclass(frozen=True, slots=True)
-class HolderMatching:
-    """The holders of two reports, matched."""
+def matched(head: Held, base: Held) -> tuple[list[Pair], Mapping[str, int]]:
+    """The holders of ``head`` and ``base``, matched by the surest keys first, and what they leave.
 
-    pairs: tuple[Pair, ...]
-    """Without pairs that cancel each other."""
-    rest: Mapping[str, int]
-    """Head minus base of each component, in bytes, that no pair accounts for."""
-
-
-def matching_of(head: Held, base: Held) -> HolderMatching:
-    """The holders of ``head`` and ``base``, matched by the surest keys first."""
+    Without pairs that cancel each other. The rest is head minus base of each component, in bytes, that no
+    pair accounts for.
+    """
     pairs = [*(Pair(one, None) for one in head.holders), *(Pair(None, one) for one in base.holders)]
     for key in _SAME:
         pairs = _joined(pairs, key, _line)
@@ -84,14 +78,14 @@ def matching_of(head: Held, base: Held) -> HolderMatching:
         unequal, _ = cancelling(unequal, partial(_name_of, key=key))
     uncertain = [pair for pair in unequal if _may_be_unlisted(pair, head, base)]
     left = [pair for pair in unequal if pair not in uncertain]
-    left = _joined(left, _REWRITTEN, _size)
+    left = _joined(left, _REWRITTEN, lambda pair: -pair.holder.bytes)
     rest = Counter(head.components)
     rest.subtract(base.components)
     for pair in pairs:
         if pair not in uncertain:
             rest.subtract({pair.head.component: pair.head.bytes} if pair.head else {})
             rest.update({pair.base.component: pair.base.bytes} if pair.base else {})
-    return HolderMatching(tuple(left), rest)
+    return left, rest
 
 
 def _may_be_unlisted(pair: Pair, head: Held, base: Held) -> bool:
@@ -202,7 +196,3 @@ def _name_of(pair: Pair, key: _Key) -> Hashable | None:
 def _line(pair: Pair) -> int:
     number = (pair.holder.location or "").rpartition(":")[2]
     return int(number) if number.isdecimal() else 0
-
-
-def _size(pair: Pair) -> int:
-    return -pair.holder.bytes

@@ -123,12 +123,14 @@ TABLE: Final = Value(
 
 def text_or_table(example: str) -> Value:
     """A text, or a table that another module checks: the path of a configuration, or its content."""
-
-    def takes(value: Any) -> bool:
-        return isinstance(value, (str, dict)) and bool(value)
-
-    schema = {"anyOf": [_A_TEXT, TABLE.schema]}
-    return Value("text, or a table", takes, schema, "a text, or a table", example, is_node=True)
+    return Value(
+        "text, or a table",
+        lambda value: isinstance(value, (str, dict)) and bool(value),
+        {"anyOf": [_A_TEXT, TABLE.schema]},
+        "a text, or a table",
+        example,
+        is_node=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,9 @@ def list_of(kind: Kind) -> Composed:
         values = tuple(kind.read(child, name, mistakes) for child in nodes)
         if UNREADABLE in values:
             return UNREADABLE
-        return (
-            values
-            if len(set(values)) == len(values)
-            else mistakes.refuse(node, name, "write each value once")
-        )
+        if len(set(values)) < len(values):
+            return mistakes.refuse(node, name, "write each value once")
+        return values
 
     several = {"type": "array", "items": kind.schema, "minItems": 1, "uniqueItems": True}
     return Composed(f"one or a list of: {kind.words}", {"anyOf": [kind.schema, several]}, read)

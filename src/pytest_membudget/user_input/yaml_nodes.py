@@ -30,7 +30,7 @@ def read_yaml(path: Path, shown: str) -> Node | None:
         root = loader.get_single_node()
         return None if root is None else _Maker(loader, shown).node(root, root.start_mark.line + 1)
     except yaml.YAMLError as error:
-        raise UsageMistake(f"{shown}{_place_in(error)}: this is no YAML: {_problem_in(error)}") from error
+        raise UsageMistake(f"{shown}{_place_and_problem(error)}") from error
     except RecursionError as error:
         raise UsageMistake(f"{shown}: nested too deeply") from error
     finally:
@@ -38,14 +38,11 @@ def read_yaml(path: Path, shown: str) -> Node | None:
             loader.dispose()
 
 
-def _place_in(error: Exception) -> str:
+def _place_and_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    return f":{mark.line + 1}" if mark is not None else ""
-
-
-def _problem_in(error: Exception) -> str:
     parts = (getattr(error, "context", None), getattr(error, "problem", None))
-    return ", ".join(part for part in parts if part) or " ".join(str(error).split())
+    problem = ", ".join(part for part in parts if part) or " ".join(str(error).split())
+    return f"{f':{mark.line + 1}' if mark is not None else ''}: this is no YAML: {problem}"
 
 
 class _Maker:
