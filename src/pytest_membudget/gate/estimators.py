@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -28,14 +28,27 @@ from ..worker.client.tracing import TracingEstimator
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
 
 
+#: Makes the estimator of tests with a body, and what measures them, from their files and what was collected.
+Begin = Callable[[Sequence[str], Collected], tuple[Estimator, Estimator]]
+
+
 class Estimators:
     """The estimators of one session."""
 
-    def __init__(self, bodies: Estimator, measurer: Estimator, settings: Settings) -> None:
-        """``bodies``: estimates tests with a body."""
-        self.bodies = bodies
-        self.measurer = measurer
+    def __init__(self, header: str, begin: Begin, settings: Settings, *, is_given: bool = False) -> None:
+        """``header``: the line in the session's header.
+
+        ``is_given``: figures come from ``pytest_membudget.testing``, so nothing is checked.
+        """
+        self.header = header
+        self.is_given = is_given
+        self._begin = begin
         self._defaults = settings.marker_defaults()
+        self.plan((), {})
+
+    def plan(self, files: Sequence[str], collected: Collected) -> None:
+        """Begin with ``files``, those of the tests with a body that will run."""
+        self.bodies, self.measurer = self._begin(files, collected)
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The result of ``test``, with the report of the scenario that its budget names."""
@@ -56,25 +69,9 @@ class Estimators:
         return AnalyticEstimator(self._defaults)
 
 
-#: Makes the estimators of tests with a body, from their files and what the session has collected.
-Begin = Callable[[Sequence[str], Collected], Estimators]
-
-
-@dataclass(frozen=True, slots=True)
-class EstimatorChoice:
-    """How a session estimates its tests; decided before they are collected."""
-
-    header: str
-    """The line in the session's header."""
-    begin: Begin
-    """The estimators of the session."""
-    is_given: bool = False
-    """Estimates come from ``pytest_membudget.testing``, so nothing is checked."""
-
-
 def choose_estimators(
     config: pytest.Config, settings: Settings, args: Sequence[str], start_dir: str, report_folder: Path | None
-) -> EstimatorChoice:
+) -> Estimators:
     """How the session of ``config`` estimates. ``args``: its command line, given in ``start_dir``.
 
     ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` if the
@@ -82,8 +79,8 @@ def choose_estimators(
     """
     given = given_to(config, args)
     if isinstance(given, GivenEstimates):
-        estimators = Estimators(given, given.measurer, settings)
-        return EstimatorChoice(_GIVEN, lambda files, collected: estimators, is_given=True)
+        both = (given, given.measurer)
+        return Estimators(_GIVEN, lambda files, collected: both, settings, is_given=True)
     order = Order(
         args=args,
         dir=start_dir,
@@ -98,15 +95,15 @@ def choose_estimators(
     def cache_for(order: Order) -> EstimateCache | None:
         return cache_of(config, settings, order) if settings.cache != OFF else None
 
-    def begin(files: Sequence[str], collected: Collected) -> Estimators:
+    def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected)
         bodies = TracingEstimator(ordered, device, cache_for, report_folder)
         measurer = MeasuringEstimator(ordered, os.environ, card.device, card.backend)
-        return Estimators(bodies, measurer, settings)
+        return bodies, measurer
 
     name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
     measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"
     header = f"estimates on a {device.name} {name} ({device.why}); {measuring}"
     if given is not None:
-        return EstimatorChoice(f"CHECKS NOTHING: measures on {card.device}; {header}", begin, is_given=True)
-    return EstimatorChoice(header, begin)
+        header = f"CHECKS NOTHING: measures on {card.device}; {header}"
+    return Estimators(header, begin, settings, is_given=given is not None)

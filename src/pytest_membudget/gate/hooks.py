@@ -67,23 +67,23 @@ class Gate:
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
-        self._choice = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
+        self._estimators = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
         self._comparing = Comparing(
             source, settings.waivers, start, settings.timeout, is_owner=not self._is_worker
         )
-        self._session = BudgetSession(settings, self._choice.begin, self._comparing, locking)
+        self._session = BudgetSession(settings, self._estimators, self._comparing, locking)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
         #: results of the marked tests, from this process or from xdist workers
         self.results = self._session.results
         self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
-        if self._choice.is_given:
-            self._summary.add(f"membudget: {self._choice.header}", is_bad=True)
+        if self._estimators.is_given:
+            self._summary.add(f"membudget: {self._estimators.header}", is_bad=True)
 
     def pytest_report_header(self) -> list[str]:
         """The lines in the header: device, card and options."""
-        header = f"membudget: {self._choice.header}"
+        header = f"membudget: {self._estimators.header}"
         if self._settings.strict:
             header += "; strict: what is not checked fails"
         if self._comparing.source is not None:
@@ -265,7 +265,7 @@ class Gate:
         self._comparing.close()
         self._summary.add(*comparison_notices(compared), *self._comparing.notes)
         if self._report_folder is not None and not self._only_asks:
-            self._summary.write_report(self._report_folder, compared, is_given=self._choice.is_given)
+            self._summary.write_report(self._report_folder, compared, is_given=self._estimators.is_given)
         knows_all = has_run_all and not self._is_incomplete
         self._summary.update_lock(session, self._locking, self._collected if knows_all else None)
         self._summary.print_without_terminal()

@@ -19,7 +19,7 @@ from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
-from .estimators import Begin, Estimators
+from .estimators import Estimators
 from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
 from .progress import Progress
 from .session_results import SessionResults
@@ -36,13 +36,13 @@ _RESULT = pytest.StashKey[TestResult]()
 class BudgetSession:
     """The marked tests of one session and their results."""
 
-    def __init__(self, settings: Settings, begin: Begin, comparing: Comparing, locking: Locking) -> None:
-        """``begin``: makes the estimators."""
+    def __init__(
+        self, settings: Settings, estimators: Estimators, comparing: Comparing, locking: Locking
+    ) -> None:
         self._settings = settings
-        self._begin = begin
+        self._estimators = estimators
         self._comparing = comparing
         self._locking = locking
-        self._estimators: Estimators | None = None
         #: files that contain marks, and no test with a budget
         self._hiding: list[str] = []
         #: results of the marked tests, from this process or from xdist workers
@@ -64,14 +64,14 @@ class BudgetSession:
         for item in collected:
             if (file := str(item.path)) in files:
                 keys.setdefault(file, set()).add(key_of(item))
-        self._estimators = self._begin(list(files), {file: frozenset(own) for file, own in keys.items()})
+        self._estimators.plan(list(files), {file: frozenset(own) for file, own in keys.items()})
         self.results.plan(nodeid_of(item) for item in marked)
         return marked
 
     def look_for_hidden(self) -> None:
         """Let a worker, which has CUDA, collect files that name the marker and have no marked test here."""
         if self._hiding:
-            self._known.bodies.collect(self._hiding)
+            self._estimators.bodies.collect(self._hiding)
 
     def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
         """Estimate ``items`` in order, several at once if the machine has room."""
@@ -80,7 +80,7 @@ class BudgetSession:
                 test = marked_test(item, self._settings)
                 with suppress(Exception):  # its result has the reason
                     if test.budget is not None:
-                        self._known.bodies.expect(test)
+                        self._estimators.bodies.expect(test)
         for number, item in enumerate(items, start=1):
             progress(number, len(items), item.nodeid)
             result = self.result_of(item)
@@ -136,7 +136,7 @@ class BudgetSession:
         if self._settings.measure == OFF:
             return replace(result, not_measured="switched off")
         try:
-            found = self._known.measurer.estimate(test)
+            found = self._estimators.measurer.estimate(test)
         except NotEstimated as reason:
             missing = replace(result, not_measured=str(reason))
             if self._settings.measure != REQUIRE:
@@ -162,7 +162,7 @@ class BudgetSession:
         if not test.has_body:
             return result
         with suppress(MembudgetError):  # the failure says what it is without advice
-            bodies = self._known.bodies
+            bodies = self._estimators.bodies
             advice = bodies.advise(test, estimate, lambda name: trying(f"{item.nodeid} ({name})"))
             return replace(result, advice=advice)
         return result
@@ -191,31 +191,22 @@ class BudgetSession:
         test = marked_test(item, self._settings)
         return result_of(test, Verdict(verdict, reason))
 
-    @property
-    def _known(self) -> Estimators:
-        assert self._estimators is not None  # tests are planned before any is estimated
-        return self._estimators
-
     def end(self, collected: list[str], unmatched: list[str]) -> End:
         """What this process reports when it ends."""
-        planned = self.results.planned()
-        if self._estimators is None:
-            return End(planned, collected, unmatched)
-        bodies = self._estimators.bodies
+        planned, bodies = self.results.planned(), self._estimators.bodies
         return End(planned, collected, unmatched, bodies.trouble, bodies.not_cached, bodies.uncollected)
 
     def close(self) -> None:
         """End the workers."""
-        if self._estimators is not None:
-            self._estimators.bodies.close()
-            self._estimators.measurer.close()
+        self._estimators.bodies.close()
+        self._estimators.measurer.close()
 
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)
         if test.mistake:
             return without_figure(test, test.mistake)
         try:
-            result = self._known.estimate(test)
+            result = self._estimators.estimate(test)
             if test.is_selected and result.reason == NOTHING_ALLOCATED:
                 return replace(result, verdict=NO_MEMORY, reason="takes no GPU memory")
             return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
@@ -23,11 +23,11 @@ class End:
     """All tests with budgets, deselected ones included."""
     unmatched: list[str]
     """Patterns of ``[tool.membudget] tests`` that match no test."""
-    cache_trouble: str = ""
+    cache_trouble: str
     """Why estimates could not be kept; empty if they could."""
-    not_cached: dict[str, str] = field(default_factory=dict)
+    not_cached: dict[str, str]
     """Why single estimates cannot be cached, by node id."""
-    uncollected: list[str] = field(default_factory=list)
+    uncollected: list[str]
     """Tests with budgets that are collected only where CUDA is available."""
 
 

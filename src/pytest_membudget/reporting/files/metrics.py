@@ -24,10 +24,13 @@ _FAMILIES = {
 
 def smaller_is_better(document: Document) -> str:
     """github-action-benchmark's ``customSmallerIsBetter``: the peak of each test, bytes."""
-    entries = [
-        {"name": _name(row.nodeid), "unit": "bytes", "value": figure.peak_bytes, "extra": _extra(row, figure)}
-        for row, figure in _figures(document)
-    ]
+    entries = []
+    for row, figure in _figures(document):
+        limit = row.limit_bytes
+        budget = f"budget: {limit} bytes" if limit is not None else "no budget of the whole"
+        extra = f"{figure.kind} {figure.metric}; {budget}"
+        known = {"name": _name(row.nodeid), "unit": "bytes", "value": figure.peak_bytes, "extra": extra}
+        entries.append(known)
     return json.dumps(entries, indent=1) + "\n"
 
 
@@ -80,9 +83,3 @@ def _name(nodeid: str) -> str:
         return nodeid
     digest = hashlib.sha256(nodeid.encode()).hexdigest()[:16]
     return f"{nodeid[: _LONGEST_NAME - 17]}-{digest}"
-
-
-def _extra(row: TestResult, figure: MemoryReport) -> str:
-    limit = row.limit_bytes
-    budget = f"budget: {limit} bytes" if limit is not None else "no budget of the whole"
-    return f"{figure.kind} {figure.metric}; {budget}"

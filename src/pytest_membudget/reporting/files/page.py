@@ -55,7 +55,6 @@ def page(document: Document, links: Links = NO_LINKS) -> str:
     found = reported_tests(document)
     scripts = [get_plotlyjs(), _asset("report.js")]
     return environment.from_string(_asset("report.html.j2")).render(
-        _functions(links),
         headline=headline(found),
         document=document,
         comparison=document.comparison,
@@ -65,23 +64,18 @@ def page(document: Document, links: Links = NO_LINKS) -> str:
         scripts=scripts,
         script_hashes=[_hash(script) for script in scripts],
         style=_asset("report.css"),
+        # what the template calls, which escapes all texts itself
+        trial_text=partial(trial_text, code=str),
+        title_of=title_of,
+        place_in=place_in,
+        timeline_of=_timeline,
+        components_of=_components,
+        url=links.url,
+        gib=gib_text,
+        size=size_text,
+        most=_CAUSES,
+        elsewhere=ELSEWHERE,
     )
-
-
-def _functions(links: Links) -> dict[str, Any]:
-    """What the template calls, which escapes all texts itself; and constants."""
-    return {
-        "trial_text": partial(trial_text, code=str),
-        "title_of": title_of,
-        "place_in": place_in,
-        "timeline_of": _timeline,
-        "components_of": _components,
-        "url": links.url,
-        "gib": gib_text,
-        "size": size_text,
-        "most": _CAUSES,
-        "elsewhere": ELSEWHERE,
-    }
 
 
 def _asset(name: str) -> str:

@@ -50,7 +50,8 @@ def summary_lines(
     changed = [row for row in rows if row.status in (WAIVED, SHRUNK) or _is_allowed(row)]
     notable = [*legend(rows), *small_line(rows), *changed_lines(changed if lists_changes else [], width)]
     below = _lines_below(rows, unchecked, is_verbose=is_verbose)
-    yield from folded([*notable, *below, _counts(rows, len(unchecked), len(not_run))], width)
+    counts = _counts(rows, len(unchecked), len(not_run))
+    yield from folded([*notable, *below, ", ".join(counts)], width)
 
 
 def _lines_below(
@@ -89,32 +90,6 @@ def _not_measured(rows: Sequence[TestResult]) -> Counter[str]:
     return Counter(row.not_measured for row in rows if row.not_measured)
 
 
-def _measured_parts(rows: Sequence[TestResult]) -> list[str]:
-    """How many tests were measured and not measured; if none was, the most frequent reason."""
-    measured = sum(bool(row.measurements) for row in rows)
-    reasons = _not_measured(rows)
-    if measured and reasons:
-        return [f"{measured} measured", f"{reasons.total()} not measured"]
-    usual = max((why for why in reasons if why not in _NEVER_MEASURED), key=reasons.__getitem__, default="")
-    return [f"{measured} measured" + (usual and f" ({usual.partition(':')[0]})")]
-
-
-def _lock_parts(rows: Sequence[TestResult]) -> list[str]:
-    """Counts of what the comparison with the lock file has found."""
-    statuses = Counter(row.lock.status for row in rows if row.lock is not None)
-    found = ", ".join(f"{count} {status}" for status, count in statuses.items())
-    return [f"{sum(statuses.values())} in the lock file ({found})"] if found else []
-
-
-def _compared_parts(rows: Sequence[TestResult]) -> list[str]:
-    """Counts by comparison status, and how many tests with ``max_growth`` were not compared."""
-    statuses = Counter(_status_word(row) for row in rows if row.status is not None)
-    known = [row for row in rows if row.verdict in ("within", "over") and row.status is None]
-    idle = sum(row.budget is not None and row.budget.max_growth is not None for row in known)
-    parts = [f"{count} {status}" for status, count in statuses.items()]
-    return [*parts, f"{idle} not compared (max_growth needs --membudget-compare)"] if idle else parts
-
-
 def _is_allowed(row: TestResult) -> bool:
     """Whether it has grown by no more than its mark allows."""
     return row.status == UNCHANGED and row.growth_bytes > 0
@@ -125,24 +100,41 @@ def _status_word(row: TestResult) -> str | None:
     return "grown and allowed" if _is_allowed(row) else row.status
 
 
-def _counts(rows: Sequence[TestResult], unchecked: int, not_run: int) -> str:
-    verdicts = [row.verdict for row in rows]
-    within, over, unset, failed = (verdicts.count(word) for word in ("within", "over", "unset", "error"))
-    inside = [(unset, "unset"), (sum(row.cached for row in rows), "from cache")]
-    counts = ", ".join([f"{within} within", f"{over} over", *_counted(inside)])
-    return ", ".join(
-        [
-            f"{within + over + unset} estimated ({counts})",
-            *_counted([(failed, "without an estimate")]),
-            *_lock_parts(rows),
-            *_compared_parts(rows),
-            *_measured_parts(rows),
-            *_counted([(unchecked, "unchecked"), (not_run, "not run")]),
-        ]
-    )
+def _counts(rows: Sequence[TestResult], unchecked: int, not_run: int) -> Iterator[str]:
+    """The parts of the last line: verdicts, the lock file, the base, measurements, and what did not run."""
+    verdicts = Counter(row.verdict for row in rows)
+    within, over, unset, failed = (verdicts[word] for word in ("within", "over", "unset", "error"))
+    cached = sum(row.cached for row in rows)
+    counts = [f"{within} within", f"{over} over", *_counted((unset, "unset"), (cached, "from cache"))]
+    yield f"{within + over + unset} estimated ({', '.join(counts)})"
+    yield from _counted((failed, "without an estimate"))
+    locked = Counter(row.lock.status for row in rows if row.lock is not None)
+    if locked:
+        found = ", ".join(f"{count} {status}" for status, count in locked.items())
+        yield f"{sum(locked.values())} in the lock file ({found})"
+    compared = Counter(_status_word(row) for row in rows if row.status is not None)
+    yield from (f"{count} {status}" for status, count in compared.items())
+    known = [row for row in rows if row.verdict in ("within", "over") and row.status is None]
+    idle = sum(row.budget is not None and row.budget.max_growth is not None for row in known)
+    yield from _counted((idle, "not compared (max_growth needs --membudget-compare)"))
+    yield from _measured(rows)
+    yield from _counted((unchecked, "unchecked"), (not_run, "not run"))
 
 
-def _counted(pairs: Sequence[tuple[int, str]]) -> list[str]:
+def _measured(rows: Sequence[TestResult]) -> Iterator[str]:
+    """How many tests were measured and not measured; if none was, the most frequent reason."""
+    measured = sum(bool(row.measurements) for row in rows)
+    reasons = _not_measured(rows)
+    if measured and reasons:
+        yield from (f"{measured} measured", f"{reasons.total()} not measured")
+    else:
+        usual = max(
+            (why for why in reasons if why not in _NEVER_MEASURED), key=reasons.__getitem__, default=""
+        )
+        yield f"{measured} measured" + (usual and f" ({usual.partition(':')[0]})")
+
+
+def _counted(*pairs: tuple[int, str]) -> list[str]:
     return [f"{count} {what}" for count, what in pairs if count]
 
 
