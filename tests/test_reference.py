@@ -16,7 +16,7 @@ from pytest_membudget.caveats import KINDS
 from pytest_membudget.commands import report
 from pytest_membudget.commands.main import parser
 from pytest_membudget.comparison import comparing
-from pytest_membudget.comparison.base.base_results import Base
+from pytest_membudget.comparison.base.exchange import Base
 from pytest_membudget.gate import hooks as gate
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes
 from pytest_membudget.reporting.files import json_file, junit

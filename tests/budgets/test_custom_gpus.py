@@ -6,7 +6,7 @@ from pytest_membudget.budgets.custom_gpus import CARD, custom_gpus
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.hardware.gpus import CUSTOM_GPUS, find_gpu, load_gpus
 from pytest_membudget.units import GIB, MIB
-from pytest_membudget.user_input.yaml_nodes import read_yaml
+from pytest_membudget.user_input.files import read_yaml
 
 #: A card that nobody sells.
 CARD_FILE = """

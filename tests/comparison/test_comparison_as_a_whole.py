@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.base.base_results import Base, Facts
+from pytest_membudget.comparison.base.exchange import Base, Facts
 from pytest_membudget.comparison.base.sources import StoredReport
 from pytest_membudget.comparison.comparing import Comparing
 from pytest_membudget.reporting.files.json_file import installed_distributions

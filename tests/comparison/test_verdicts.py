@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.settings import Waiver
-from pytest_membudget.comparison.base.base_results import Facts
+from pytest_membudget.comparison.base.exchange import Facts
 from pytest_membudget.comparison.verdicts import compared, with_waiver
 from pytest_membudget.memory_report import PhasePeak
 from pytest_membudget.results.comparison import Comparison, MovedPeak, growth_text

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_membudget.user_input.fields import Field, Table, described, table_of
+from pytest_membudget.user_input.files import read_yaml
 from pytest_membudget.user_input.kinds import (
     FLAG,
     choice,
@@ -23,7 +24,6 @@ from pytest_membudget.user_input.kinds import (
     TABLE as ANY_TABLE,
 )
 from pytest_membudget.user_input.nodes import UNREADABLE, Mistakes, nearest
-from pytest_membudget.user_input.yaml_nodes import read_yaml
 
 TABLE = Table(
     (

@@ -11,9 +11,9 @@ from ..errors import UsageMistake
 from ..hardware.gpus import load_gpus, normalised_name
 from ..units import MIB
 from ..user_input.fields import Field, Table
+from ..user_input.files import read_yaml
 from ..user_input.kinds import choice, list_of, several, text, texts, whole
 from ..user_input.nodes import UNREADABLE, Mistakes, Node
-from ..user_input.yaml_nodes import read_yaml
 from .settings import SETTINGS, settings_table
 
 _CONTEXT: Final = Table(

@@ -16,10 +16,10 @@ from ..errors import UsageMistake
 from ..names import ADVICES, AUTO, CACHES, DEVICES, MEASURES, ON
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
+from ..user_input.files import toml_nodes
 from ..user_input.kinds import FLAG, choice, list_of, number, parsed, several, text, whole
 from ..user_input.kinds import TABLE as ANY_TABLE
 from ..user_input.nodes import TOML, Mistakes, Node, Syntax
-from ..user_input.toml_nodes import toml_nodes
 from .budget import CARD_NAME, GIB, GROWTH
 
 if sys.version_info >= (3, 11):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..comparison.base.base_results import base_of_document
+from ..comparison.base.exchange import base_of_document
 from ..reporting.document import read_document
 from ..reporting.terminal.console import changed_lines, comparison_notices, summary_lines
 from ..reporting.terminal.failure import failure_text

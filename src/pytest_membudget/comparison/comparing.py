@@ -13,8 +13,7 @@ from ..budgets.verdict import ERROR, NO_MEMORY, SKIPPED
 from ..results.comparison import EXPIRED, WAIVED, BaseName, ComparedSession, UnusedWaiver
 from ..results.test_result import TestResult, with_comparison
 from ..worker.time_limit import LONGEST
-from .base.base_results import Base, Facts, base_without_figures, own_facts
-from .base.exchange import Exchange, Head, Invocation
+from .base.exchange import Base, Exchange, Facts, Head, Invocation, base_without_figures, own_facts
 from .base.run import BaseRun
 from .base.sources import BaseSource, EnvironmentSource, Source, StoredReport
 from .places import import_roots

@@ -30,7 +30,7 @@ from ..results.comparison import (
 )
 from ..results.test_result import TestResult
 from ..units import gib_text
-from .base.base_results import Facts
+from .base.exchange import Facts
 from .findings import activation_factor, findings, input_factor, resized
 from .matching import moved_peak, same_phase
 

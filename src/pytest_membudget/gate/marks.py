@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ..budgets.marked_test import MarkedTest
-from ..budgets.marker import read_budget
-from ..budgets.marker_line import find_marker_line
+from ..budgets.marker import find_marker_line, read_budget
 from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..errors import MembudgetError

@@ -15,8 +15,8 @@ from ..errors import UsageMistake
 from ..results.comparison import LOCK_FILE, UPDATE_COMMAND, LockEntry
 from ..units import KIB, gib_text
 from ..user_input.fields import table_of
+from ..user_input.files import read_yaml
 from ..user_input.nodes import UNREADABLE, Mistakes, Node, no_such
-from ..user_input.yaml_nodes import read_yaml
 
 VERSION: Final = 1
 _KEYS: Final = ("version", "tests")

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..errors import UsageMistake
 from ..user_input.fields import Table, unknown_field
+from ..user_input.files import read_yaml
 from ..user_input.nodes import Mistakes, Node, nearest
-from ..user_input.yaml_nodes import read_yaml
 from .parts import GRID
 from .schema import BUDGET, NOT_IN_DEFAULTS, SCENARIO, SCRIPT
 

@@ -108,10 +108,10 @@ class Node:
 
 
 #: The keys and numbers that lead to a value in its table.
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
-def nodes_of(value: Any, above: Node, path: Path = (), lines: Mapping[Path, int] | None = None) -> Node:
+def nodes_of(value: Any, above: Node, path: KeyPath = (), lines: Mapping[KeyPath, int] | None = None) -> Node:
     """A plain ``value`` at ``path`` of a source; what ``lines`` does not have is at the line of ``above``."""
     line = (lines or {}).get(path, above.line)
     node = replace(above, line=line)

@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from pytest_membudget.comparison.base.base_results import Base
-from pytest_membudget.comparison.base.exchange import Exchange, Head
+from pytest_membudget.comparison.base.exchange import Base, Exchange, Head
 
 
 @pytest.fixture

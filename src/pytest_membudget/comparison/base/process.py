@@ -19,8 +19,7 @@ from ...names import BASE, GATE, MARKER
 from ...worker.process_end import leave
 from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
-from .base_results import Base, own_facts
-from .exchange import Exchange, Head
+from .exchange import Base, Exchange, Head, own_facts
 from .foreign_imports import foreign_text, write_imports
 from .git import remove_worktree
 

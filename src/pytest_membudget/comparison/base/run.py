@@ -13,8 +13,7 @@ from pathlib import Path
 
 from ...worker.client.process_start import start_process
 from ...worker.protocol import Channel
-from .base_results import base_without_figures
-from .exchange import Exchange, Head, Invocation
+from .exchange import Exchange, Head, Invocation, base_without_figures
 from .sources import BaseSource, Start
 
 _PROCESS = "pytest_membudget.comparison.base.process"

@@ -22,8 +22,7 @@ from ...errors import UsageMistake
 from ...json_object import JsonObject
 from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
-from .base_results import Base, base_of_document
-from .exchange import Head, Invocation
+from .exchange import Base, Head, Invocation, base_of_document
 from .foreign_imports import VARIABLE
 from .git import OPTION, add_worktree, checkout_of, find_base, remove_worktree, submodules_in
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.user_input.yaml_nodes import read_yaml
+from pytest_membudget.user_input.files import read_yaml
 
 
 @pytest.fixture

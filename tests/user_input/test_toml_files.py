@@ -4,8 +4,8 @@ import datetime
 
 import pytest
 
+from pytest_membudget.user_input.files import toml_nodes
 from pytest_membudget.user_input.nodes import PYTHON, TOML, YAML, Node
-from pytest_membudget.user_input.toml_nodes import toml_nodes
 
 tomllib = pytest.importorskip("tomllib")
 

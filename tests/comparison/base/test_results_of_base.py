@@ -1,6 +1,6 @@
 """The base as it is known: rows, and why some are missing."""
 
-from pytest_membudget.comparison.base.base_results import Base, Facts, base_of_document
+from pytest_membudget.comparison.base.exchange import Base, Facts, base_of_document
 from pytest_membudget.reporting.document import Document, Torch
 
 
