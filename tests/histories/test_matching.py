@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_membudget.commands.histories import comparison_lines
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.histories.comparison import (
     BY_FUNCTION,
@@ -14,7 +15,6 @@ from pytest_membudget.histories.comparison import (
     sides,
 )
 from pytest_membudget.histories.reading import window_from
-from pytest_membudget.histories.text import comparison_lines
 from tests.histories.test_comparison import LINE, MIB, snapshot
 
 HERE = Allocation("m/model.py:5", 20, "m/model.py forward")

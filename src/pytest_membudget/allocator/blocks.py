@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ..units import round_up
-
 ACTIVE_ALLOCATED: Final = "active_allocated"
 """In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
 
@@ -130,30 +128,20 @@ class SegmentState:
     stream: int
     is_small: bool
     is_expandable: bool
-    blocks: tuple[BlockState, ...]
+    blocks: tuple[BlockState, ...] = ()
 
     @property
-    def pool(self) -> str:
-        """``"small"`` or ``"large"``, as a snapshot's ``segment_type``."""
-        return "small" if self.is_small else "large"
+    def end(self) -> int:
+        """The address behind it."""
+        return self.address + self.size_bytes
 
 
 @dataclass(slots=True, eq=False)
 class VirtualSegment:
-    """One stretch of address space, cut into pages; ``head`` is its first block."""
+    """One stretch of address space, cut into pages of its pool; ``head`` is its first block."""
 
     address: int
-    size_bytes: int
-    page_bytes: int
     head: Block
-
-    def page_at_or_after(self, address: int) -> int:
-        """The first page boundary from ``address`` on."""
-        return self.address + round_up(address - self.address, self.page_bytes)
-
-    def page_at_or_before(self, address: int) -> int:
-        """The last page boundary up to ``address``."""
-        return self.address + (address - self.address) // self.page_bytes * self.page_bytes
 
 
 # One integer sorts by size, then address: integers are faster to compare than tuples.
@@ -232,11 +220,12 @@ class FreeBlocks:
 class Pool:
     """The small or the large pool: a list of free blocks for every stream that allocated."""
 
-    __slots__ = ("by_stream", "is_small", "min_rest_bytes", "searches")
+    __slots__ = ("by_stream", "is_small", "min_rest_bytes", "page_bytes", "searches")
 
-    def __init__(self, is_small: bool, min_rest_bytes: int) -> None:
+    def __init__(self, is_small: bool, min_rest_bytes: int, page_bytes: int) -> None:
         self.is_small = is_small
         self.min_rest_bytes = min_rest_bytes  # what is left of a fit is split off from this size on
+        self.page_bytes = page_bytes  # of expandable segments
         self.by_stream: dict[int, FreeBlocks] = {}
         self.searches = 0  # counted only where garbage collection needs a block's age
 

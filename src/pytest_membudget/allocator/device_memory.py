@@ -28,10 +28,7 @@ def segment_addresses(torch_release: tuple[int, int]) -> SegmentAddress:
     They rise where the oldest segment is chosen, and fall where the lowest is: in recorded histories CUDA
     on Linux mostly puts the next large segment below the one before.
     """
-    return _addresses(1 if torch_release >= _OLDEST_SEGMENT_FIRST else -1)
-
-
-def _addresses(step: int) -> SegmentAddress:
+    step = 1 if torch_release >= _OLDEST_SEGMENT_FIRST else -1
     end = _MIDDLE_ADDRESS
 
     def next_address(size_bytes: int) -> int:
@@ -74,17 +71,6 @@ class DeviceMemory:
     ``c10/cuda/CUDACachingAllocator.cpp``, 2.11).
     """
 
-    __slots__ = (
-        "_address",
-        "capacity_bytes",
-        "fraction",
-        "listener",
-        "num_released",
-        "num_reserved",
-        "peak_reserved_bytes",
-        "reserved_bytes",
-    )
-
     def __init__(
         self, capacity_bytes: int | None, fraction: float, segment_address: SegmentAddress | None
     ) -> None:
@@ -94,7 +80,8 @@ class DeviceMemory:
         self.peak_reserved_bytes = 0
         self.num_reserved = 0
         self.num_released = 0
-        self._address = segment_address or segment_addresses(_OLDEST_SEGMENT_FIRST)
+        #: address space for so many bytes, with no memory behind it yet
+        self.new_address = segment_address or segment_addresses(_OLDEST_SEGMENT_FIRST)
         self.listener: Listener | None = None
 
     @property
@@ -114,10 +101,6 @@ class DeviceMemory:
         """Whether the process allows itself ``size_bytes`` more."""
         allowed = self.allowed_bytes
         return allowed is None or self.reserved_bytes + size_bytes <= allowed
-
-    def new_address(self, size_bytes: int) -> int:
-        """Address space for ``size_bytes``, with no memory behind it yet."""
-        return self._address(size_bytes)
 
     def reserve(self, size_bytes: int) -> bool:
         """Reserve ``size_bytes``; False, and nothing changes, if the device has no such memory."""

@@ -14,7 +14,6 @@ from typing import Final
 from ..units import round_up
 from .blocks import Block, FreeBlocks, VirtualSegment, absorb_next, split_off
 from .device_memory import DeviceMemory
-from .rounding import SMALL_SEGMENT_BYTES
 
 UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
 """A segment's address space where the device's capacity is not known: more than any device's."""
@@ -23,9 +22,8 @@ UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
 class ExpandableSegments:
     """All the expandable segments of one allocator."""
 
-    def __init__(self, device: DeviceMemory, large_page_bytes: int) -> None:
+    def __init__(self, device: DeviceMemory) -> None:
         self._device = device
-        self._large_page_bytes = large_page_bytes
         self.segments: list[VirtualSegment] = []
 
     def extend(self, home: FreeBlocks, size_bytes: int) -> Block | None:
@@ -56,8 +54,9 @@ class ExpandableSegments:
         segment, home = block.virtual_segment, block.home
         assert segment is not None
         assert home is not None
-        begin = segment.page_at_or_after(block.address)
-        end = segment.page_at_or_before(block.address + block.size_bytes)
+        page_bytes, offset = home.pool.page_bytes, block.address - segment.address
+        begin = segment.address + round_up(offset, page_bytes)
+        end = segment.address + (offset + block.size_bytes) // page_bytes * page_bytes
         if begin >= end:
             return
         home.remove(block)
@@ -78,7 +77,7 @@ class ExpandableSegments:
         Address space reaches up from the lowest block adopted, so adopt in the order of addresses.
         """
         around = [b for b in home.unmapped if b.address <= address < b.address + b.size_bytes]
-        block = around[0] if around else self.new_segment(home, address).head
+        block = around[0] if around else self._reserved_space(home, address)
         home.unmapped.remove(block)
         if block.address < address:
             insort(home.unmapped, block, key=_address)
@@ -88,28 +87,23 @@ class ExpandableSegments:
         block.mapped = True
         return block
 
-    def new_segment(self, home: FreeBlocks, address: int | None = None) -> VirtualSegment:
-        """Reserve address space: one unmapped block."""
-        page_bytes = self._page_bytes(home)
-        size_bytes = self._address_space_bytes(page_bytes)
+    def _reserved_space(self, home: FreeBlocks, address: int | None = None) -> Block:
+        """The unmapped block that is all of a new segment."""
+        size_bytes = self._address_space_bytes(home)
         if address is None:
             address = self._device.new_address(size_bytes)
         block = Block(address, size_bytes, home.stream, home)
         block.mapped = False
-        segment = VirtualSegment(address, size_bytes, page_bytes, block)
-        block.virtual_segment = segment
+        segment = block.virtual_segment = VirtualSegment(address, block)
         insort(home.unmapped, block, key=_address)
         self.segments.append(segment)
-        return segment
+        return block
 
-    def _page_bytes(self, home: FreeBlocks) -> int:
-        return SMALL_SEGMENT_BYTES if home.pool.is_small else self._large_page_bytes
-
-    def _address_space_bytes(self, page_bytes: int) -> int:
+    def _address_space_bytes(self, home: FreeBlocks) -> int:
         """One and an eighth of the device, in whole pages."""
         capacity = self._device.capacity_bytes
         wanted = UNLIMITED_ADDRESS_SPACE_BYTES if capacity is None else capacity + capacity // 8
-        return round_up(wanted, page_bytes)
+        return round_up(wanted, home.pool.page_bytes)
 
     def _roomy_block(self, home: FreeBlocks, size_bytes: int) -> Block | None:
         """The lowest free or unmapped block from which ``size_bytes`` in a row are free or unmapped."""
@@ -119,15 +113,14 @@ class ExpandableSegments:
             if _room_from(first, size_bytes):
                 return first
         # no block spans two segments
-        fits = size_bytes <= self._address_space_bytes(self._page_bytes(home))
-        return self.new_segment(home).head if fits else None
+        fits = size_bytes <= self._address_space_bytes(home)
+        return self._reserved_space(home) if fits else None
 
     def _map(self, block: Block, size_bytes: int) -> Block | None:
         """Map memory to the first pages of an unmapped block; the free block that results."""
-        segment, home = block.virtual_segment, block.home
-        assert segment is not None
+        home = block.home
         assert home is not None
-        mapped_bytes = round_up(size_bytes, segment.page_bytes)
+        mapped_bytes = round_up(size_bytes, home.pool.page_bytes)
         if not self._device.reserve(mapped_bytes):
             return None
         self._device.notify("segment_map", block.address, mapped_bytes, home.stream)

@@ -21,7 +21,7 @@ from .blocks import (
 )
 from .device_memory import DeviceMemory
 from .expandable import ExpandableSegments
-from .rounding import MIN_BLOCK_BYTES, SMALL_BYTES, segment_bytes
+from .rounding import MIN_BLOCK_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES, segment_bytes
 from .settings import AllocatorSettings
 
 
@@ -33,10 +33,10 @@ class Segments:
         self._settings = settings
         # the smallest rest that is worth a separate block (should_split): strictly over 1 MiB if large
         large_rest = MIN_BLOCK_BYTES if settings.expandable_segments else SMALL_BYTES + 1
-        self.small = Pool(is_small=True, min_rest_bytes=MIN_BLOCK_BYTES)
-        self.large = Pool(is_small=False, min_rest_bytes=large_rest)
+        self.small = Pool(True, MIN_BLOCK_BYTES, SMALL_SEGMENT_BYTES)
+        self.large = Pool(False, large_rest, settings.large_segment_size_bytes)
         self.heads: dict[int, Block] = {}  # first blocks by address; expandable segments keep their own
-        self.expandable = ExpandableSegments(device, settings.large_segment_size_bytes)
+        self.expandable = ExpandableSegments(device)
 
     def grow(self, home: FreeBlocks, rounded_bytes: int) -> Block | None:
         """A block of at least ``rounded_bytes`` of new memory, in no list; None if there is none."""

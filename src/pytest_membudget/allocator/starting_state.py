@@ -7,15 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .blocks import (
-    ACTIVE_ALLOCATED,
-    ACTIVE_PENDING_FREE,
-    INACTIVE,
-    BlockState,
-    SegmentState,
-)
+from .blocks import ACTIVE_ALLOCATED, ACTIVE_PENDING_FREE, INACTIVE, BlockState, SegmentState
 from .history import DeviceHistory, HistoryEvent
 from .rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, block_bytes
 from .settings import AllocatorSettings
@@ -31,17 +25,6 @@ class _Live:
     size_bytes: int = 0
     end: int = 0  # where the block ends if nothing is left over behind the rounded request
     room_end: int = 0  # where the next active block or the end of the segment is
-
-
-@dataclass(slots=True)
-class _Range:
-    """Memory that is held of the device."""
-
-    address: int
-    end: int
-    stream: int
-    is_small: bool
-    is_expandable: bool
 
 
 def starting_segments(history: DeviceHistory) -> list[SegmentState]:
@@ -69,33 +52,33 @@ def starting_segments(history: DeviceHistory) -> list[SegmentState]:
         else:
             ranges.undo(event)
     placed = _place(ranges.held(), live.values())
-    for range_, blocks in placed:
-        _settle_sizes(range_, blocks, history.settings)
+    for segment, blocks in placed:
+        _settle_sizes(segment, blocks, history.settings)
     unsettled = [block for _, blocks in placed for block in blocks if not block.size_bytes]
     _settle_rests(unsettled, history.events)
-    return [_segment_state(range_, blocks) for range_, blocks in placed]
+    return [replace(segment, blocks=tuple(_states(segment, blocks))) for segment, blocks in placed]
 
 
-def _place(held: Iterable[_Range], live: Iterable[_Live]) -> list[tuple[_Range, list[_Live]]]:
-    """The ranges with their live blocks, both by address."""
+def _place(held: Iterable[SegmentState], live: Iterable[_Live]) -> list[tuple[SegmentState, list[_Live]]]:
+    """The segments with their live blocks, both by address."""
     blocks = sorted(live, key=lambda block: block.address)
     addresses = [block.address for block in blocks]
     return [
-        (range_, blocks[bisect_left(addresses, range_.address) : bisect_left(addresses, range_.end)])
-        for range_ in sorted(held, key=lambda range_: range_.address)
+        (segment, blocks[bisect_left(addresses, segment.address) : bisect_left(addresses, segment.end)])
+        for segment in sorted(held, key=lambda segment: segment.address)
     ]
 
 
-def _settle_sizes(range_: _Range, blocks: list[_Live], settings: AllocatorSettings) -> None:
+def _settle_sizes(segment: SegmentState, blocks: list[_Live], settings: AllocatorSettings) -> None:
     """Find the sizes that follow from the rounding rules and the room that there is."""
     limit = settings.max_split_size_bytes
     for number, block in enumerate(blocks, start=1):
         rounded = block_bytes(block.requested_bytes, settings.roundup_power2_divisions)
         block.end = block.address + rounded
-        block.room_end = blocks[number].address if number < len(blocks) else range_.end
+        block.room_end = blocks[number].address if number < len(blocks) else segment.end
         if block.size_bytes:
             continue
-        if range_.is_small or range_.is_expandable:
+        if segment.is_small or segment.is_expandable:
             block.size_bytes = rounded
         elif block.room_end - block.end <= SMALL_BYTES or (limit is not None and rounded >= limit):
             # a free block of the large pool is over 1 MiB, so less than that belongs to the block before
@@ -122,44 +105,24 @@ def _settle_rests(unsettled: list[_Live], events: Iterable[HistoryEvent]) -> Non
         block.size_bytes = block.size_bytes or block.end - block.address
 
 
-def _segment_state(range_: _Range, blocks: list[_Live]) -> SegmentState:
-    states: list[BlockState] = []
-    address = range_.address
+def _states(segment: SegmentState, blocks: list[_Live]) -> Iterator[BlockState]:
+    """``blocks`` and the free ones between them."""
+    address = segment.address
     for block in blocks:
         if block.address > address:
-            states.append(BlockState(address, block.address - address, 0, INACTIVE))
-        states.append(BlockState(block.address, block.size_bytes, block.requested_bytes, block.state))
+            yield BlockState(address, block.address - address, 0, INACTIVE)
+        yield BlockState(block.address, block.size_bytes, block.requested_bytes, block.state)
         address = block.address + block.size_bytes
-    if address < range_.end:
-        states.append(BlockState(address, range_.end - address, 0, INACTIVE))
-    return SegmentState(
-        range_.address,
-        range_.end - range_.address,
-        range_.stream,
-        range_.is_small,
-        range_.is_expandable,
-        tuple(states),
-    )
+    if address < segment.end:
+        yield BlockState(address, segment.end - address, 0, INACTIVE)
 
 
 class _Ranges:
-    """The memory held, from the end of a history backwards."""
+    """The memory held, from the end of a history backwards: segments whose blocks do not count."""
 
     def __init__(self, history: DeviceHistory) -> None:
-        self._whole: dict[int, _Range] = {}
-        self._mapped: list[_Range] = []
-        for segment in history.segments:
-            range_ = _Range(
-                segment.address,
-                segment.address + segment.size_bytes,
-                segment.stream,
-                segment.is_small,
-                segment.is_expandable,
-            )
-            if segment.is_expandable:
-                self._mapped.append(range_)
-            else:
-                self._whole[segment.address] = range_
+        self._whole = {segment.address: segment for segment in history.segments if not segment.is_expandable}
+        self._mapped = [segment for segment in history.segments if segment.is_expandable]
         # pages of the small pool are mapped one by one; those of the large pool are larger
         known = {range_.address: range_.is_small for range_ in self._mapped}
         known.update(
@@ -176,19 +139,19 @@ class _Ranges:
             self._whole.pop(event.address, None)
         elif event.action == "segment_free":
             is_small = event.size_bytes == SMALL_SEGMENT_BYTES
-            self._whole[event.address] = _Range(event.address, end, event.stream, is_small, False)
+            self._whole[event.address] = SegmentState(*event[1:4], is_small, is_expandable=False)
         elif event.action == "segment_map":
             self._mapped = [part for range_ in self._mapped for part in _without(range_, event.address, end)]
         elif event.action == "segment_unmap":
             is_small = self._is_small(event.address)
-            self._mapped.append(_Range(event.address, end, event.stream, is_small, True))
+            self._mapped.append(SegmentState(*event[1:4], is_small, is_expandable=True))
 
-    def held(self) -> list[_Range]:
+    def held(self) -> list[SegmentState]:
         """The memory held at the beginning, mapped neighbours as one range."""
-        merged: list[_Range] = []
+        merged: list[SegmentState] = []
         for range_ in sorted(self._mapped, key=lambda mapped: mapped.address):
             if merged and merged[-1].end == range_.address and merged[-1].is_small == range_.is_small:
-                merged[-1].end = range_.end
+                merged[-1] = replace(merged[-1], size_bytes=range_.end - merged[-1].address)
             else:
                 merged.append(range_)
         return [*self._whole.values(), *merged]
@@ -199,11 +162,11 @@ class _Ranges:
         return nearest[1]
 
 
-def _without(range_: _Range, address: int, end: int) -> Iterator[_Range]:
+def _without(range_: SegmentState, address: int, end: int) -> Iterator[SegmentState]:
     if end <= range_.address or range_.end <= address:
         yield range_
         return
     if range_.address < address:
-        yield _Range(range_.address, address, range_.stream, range_.is_small, True)
+        yield replace(range_, size_bytes=address - range_.address)
     if end < range_.end:
-        yield _Range(end, range_.end, range_.stream, range_.is_small, True)
+        yield replace(range_, address=end, size_bytes=range_.end - end)

@@ -7,12 +7,17 @@ Both are snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: one reco
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ..histories.comparison import sides
+from ..histories.comparison import Allocation, Difference, Match, Side, differences, matched, sides
 from ..histories.reading import read_snapshot, window_from
-from ..histories.text import comparison_lines
+from ..units import MIB
 from .terminal import Subcommands, print_lines
+
+_ROWS = 30
+_HEADERS = ("request", "{first}", "{second}", "difference", "place and operator")
+_ALIGN = ("right", "right", "right", "right", "left")
 
 
 def add_to(commands: Subcommands) -> None:
@@ -41,3 +46,71 @@ def _run(options: argparse.Namespace) -> int:
         second = window_from(second, virtual_start, str(options.virtual))
     print_lines(comparison_lines(*sides(first, second), ("recorded", "virtual")))
     return 0
+
+
+def comparison_lines(first: Side, second: Side, names: tuple[str, str]) -> Iterator[str]:
+    """Both peaks, what is held at them, and the requests that the two have unequally often."""
+    for name, side in zip(names, (first, second), strict=True):
+        yield (
+            f"{name}: peak allocated {_mib(side.peak_allocated_bytes)}, "
+            f"reserved {_mib(side.peak_reserved_bytes)}, {sum(side.requests.values())} requests"
+        )
+    ratio = second.peak_allocated_bytes / max(1, first.peak_allocated_bytes)
+    yield f"{names[1]} / {names[0]}: {ratio:.4f} allocated"
+    operators = {**second.operators, **{key: value for key, value in first.operators.items() if value}}
+    yield from _section("Held at the peaks", first.held, second.held, operators, names)
+    yield from _section("Asked for", first.requests, second.requests, operators, names)
+
+
+def _section(
+    title: str,
+    first: Mapping[Allocation, int],
+    second: Mapping[Allocation, int],
+    operators: Mapping[Allocation, str],
+    names: tuple[str, str],
+) -> Iterator[str]:
+    matches, first, second = matched(first, second)
+    found = differences(first, second, operators)
+    yield ""
+    if matches:
+        yield f"{title}, the same sizes at other places:"
+        yield from _matches(matches, names)
+        yield ""
+    if not found:
+        yield f"{title}: the same in both."
+        return
+    yield f"{title}, {len(found)} differences, {_mib(sum(row.bytes for row in found))} together:"
+    yield from _table(found[:_ROWS], names)
+    if len(found) > _ROWS:
+        rest = sum(row.bytes for row in found[_ROWS:])
+        yield f"and {len(found) - _ROWS} more, {_mib(rest)} together"
+
+
+def _matches(matches: Sequence[Match], names: tuple[str, str]) -> Iterator[str]:
+    for match in sorted(matches, key=lambda one: -one.count * one.first.size_bytes)[:_ROWS]:
+        size = f"{match.first.size_bytes:,} B x{match.count}"
+        yield f"  {match.how}: {size}, {names[0]} {match.first.place}, {names[1]} {match.second.place}"
+    if len(matches) > _ROWS:
+        yield f"  and {len(matches) - _ROWS} more"
+
+
+def _table(rows: Sequence[Difference], names: tuple[str, str]) -> list[str]:
+    from tabulate import tabulate  # only this command pays for it
+
+    headers = [header.format(first=names[0], second=names[1]) for header in _HEADERS]
+    cells = [
+        (
+            f"{row.allocation.size_bytes:,} B",
+            f"x{row.first_count}",
+            f"x{row.second_count}",
+            f"{row.bytes / MIB:+,.3f} MiB",
+            f"{row.allocation.place} {row.operator}",
+        )
+        for row in rows
+    ]
+    table = tabulate(cells, headers, tablefmt="plain", disable_numparse=True, colalign=_ALIGN)
+    return [line.rstrip() for line in table.splitlines()]
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / MIB:,.3f} MiB"

@@ -39,8 +39,6 @@ class Side:
     """How often each was requested."""
     held: Mapping[Allocation, int]
     """How many of each were held at the peak of what was allocated."""
-    freed_before_bytes: int
-    """How much of the memory from before the history was freed before the peak."""
     operators: Mapping[Allocation, str]
 
 
@@ -66,19 +64,17 @@ def side_of(history: DeviceHistory, *, by_node: bool) -> Side:
     operators: dict[Allocation, str] = {}
     live: dict[int, Allocation] = {}
     held: Counter[Allocation] = Counter()
-    freed_bytes = freed_before_bytes = 0
     for number, event in enumerate(history.events):
         if event.action == "alloc":
             allocation = _allocation(event.frames, event.size_bytes, by_node)
             requests[allocation] += 1
             operators.setdefault(allocation, operator_of(event.frames))
             live[event.address] = allocation
-        elif event.action == "free_requested" and live.pop(event.address, None) is None:
-            freed_bytes += event.size_bytes
+        elif event.action == "free_requested":
+            live.pop(event.address, None)
         if number == peak_at:
-            held, freed_before_bytes = Counter(live.values()), freed_bytes
-    reserved_bytes = replay.allocator.peak_reserved_bytes
-    return Side(peak_bytes, reserved_bytes, requests, held, freed_before_bytes, operators)
+            held = Counter(live.values())
+    return Side(peak_bytes, replay.allocator.peak_reserved_bytes, requests, held, operators)
 
 
 def _played(history: DeviceHistory) -> tuple[Replay, int, int]:

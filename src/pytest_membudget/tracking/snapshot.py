@@ -90,7 +90,7 @@ def segment_dict(
         "active_size": sum(block.size_bytes for block in active),
         "requested_size": sum(block.requested_bytes for block in active),
         "stream": state.stream,
-        "segment_type": state.pool,
+        "segment_type": "small" if state.is_small else "large",
         "segment_pool_id": (0, 0),
         "is_expandable": state.is_expandable,
         "frames": frames,
