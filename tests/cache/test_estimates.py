@@ -103,7 +103,7 @@ def cache_of(tmp_path):
 
     def make(facts=None, **more):
         store = Store(tmp_path / "kept")
-        return EstimateCache(store, "/project", lambda names, files: facts or {"torch": "2.13"}, **more)
+        return EstimateCache(store, "/project", lambda current: facts or {"torch": "2.13"}, **more)
 
     return make
 
@@ -322,7 +322,7 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
         path.write_text(text)
         paths = {**PATHS, CONTENT: {str(path): States().of(CONTENT, str(path))}}
         request = {**REQUEST, "key": f"{path.parent}/t.py::test", "file": f"{path.parent}/t.py"}
-        cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda names, files: {})
+        cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda current: {})
         return cache, request, {**TRACED, "seen": {**SEEN, "paths": paths}}
 
     cache, request, answer = checkout("first", "1")

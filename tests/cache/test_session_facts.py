@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_membudget.budgets.settings import Settings
-from pytest_membudget.cache import environment as environment_module
 from pytest_membudget.cache.estimates import head_of_base
 from pytest_membudget.cache.paths import Names
+from pytest_membudget.cache.probes import SAYS_NOTHING
 from pytest_membudget.cache.session_facts import (
     counted_options,
     counted_settings,
@@ -139,7 +139,7 @@ def test_others_do_not(name):
 
 
 def test_the_base_s_head_is_where_the_comparison_says():
-    assert environment_module.SAYS_NOTHING[-1] == VARIABLE
+    assert SAYS_NOTHING[-1] == VARIABLE
     assert head_of_base({VARIABLE: '{"head": "/there", "folder": "/tmp/x"}'}) == "/there"
     assert head_of_base({}) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..json_object import Misfit
 from ..memory_report import MemoryReport
 from .observer import SEEN
 from .paths import Names
-from .states import CurrentStates, NotCacheable, States, dependencies_of, digest, first_change
+from .states import CurrentStates, NotCacheable, States, dependencies_of, digest_of, first_change
 from .store import Entry, Store
 
 
@@ -29,7 +30,7 @@ class EstimateCache:
         self,
         store: Store,
         root: str,
-        facts: Callable[[Names, States], Mapping[str, Any]],
+        facts: Callable[[CurrentStates], Mapping[str, Any]],
         *,
         finds: bool = True,
     ) -> None:
@@ -38,11 +39,9 @@ class EstimateCache:
         ``finds``: False for ``refresh``, which makes all estimates again and stores them.
         """
         self._store = store
-        self._names = Names(root)
-        self._states = States()
+        self._current = CurrentStates(Names(root), States(), os.environ, head_of_base(os.environ))
         self._facts = facts
         self._finds = finds
-        self._session: str | None = None
         self._has_kept = False
         #: why nothing can be stored, as text
         self.trouble = ""
@@ -82,12 +81,13 @@ class EstimateCache:
             return
         kept = {name: value for name, value in answer.items() if name not in (SEEN, "event", "key")}
         try:
-            depends = dependencies_of(seen, self._now())
+            depends = dependencies_of(seen, self._current)
             snapshot = Path(request["snapshot"]).read_bytes() if answer.get("has_snapshot") else None
             self._store.keep(self._key(request), depends, kept, snapshot)
             self._has_kept = True
         except NotCacheable as error:
-            self.not_cached[self._names.shown(request["key"])] = self._names.shown(str(error))
+            names = self._current.names
+            self.not_cached[names.shown(request["key"])] = names.shown(str(error))
         except OSError as error:
             self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
@@ -97,22 +97,20 @@ class EstimateCache:
             self._has_kept = False
             self._store.trim()
 
+    @cached_property
+    def _session(self) -> str:
+        return digest_of(self._facts(self._current))
+
     def _key(self, request: Mapping[str, Any]) -> str:
-        if self._session is None:
-            facts = self._facts(self._names, self._states)
-            self._session = digest(json.dumps(facts, sort_keys=True).encode("utf-8", "surrogatepass"))
         asked = {name: value for name, value in request.items() if name not in ("snapshot", "timeout")}
-        whole = [self._session, self._names.plain(asked), request["snapshot"] is not None]
-        return digest(json.dumps(whole, sort_keys=True).encode("utf-8", "surrogatepass"))
+        names = self._current.names
+        return digest_of([self._session, names.plain(asked), request["snapshot"] is not None])
 
     def _change(self, entry: Entry) -> str | None:
         try:
-            return first_change(entry.depends, self._now())
+            return first_change(entry.depends, self._current)
         except (KeyError, TypeError, ValueError, AttributeError):
             return "the form of what is kept"
-
-    def _now(self) -> CurrentStates:
-        return CurrentStates(self._names, self._states, os.environ, head_of_base(os.environ))
 
     def _answer(self, entry: Entry, request: Mapping[str, Any]) -> dict[str, Any] | None:
         answer = entry.answer
@@ -120,10 +118,7 @@ class EstimateCache:
             return None
         if request["snapshot"] is None:
             return answer
-        return self._with_snapshot(entry, answer, Path(request["snapshot"]))
-
-    def _with_snapshot(self, entry: Entry, answer: dict[str, Any], path: Path) -> dict[str, Any] | None:
-        data = self._store.snapshot(entry) if entry.snapshot is not None else None
+        path, data = Path(request["snapshot"]), self._store.snapshot(entry)
         if answer.get("has_snapshot", False) != (data is not None):
             return None
         try:

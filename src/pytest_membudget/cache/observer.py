@@ -10,10 +10,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import probes
 from .callers import Callers
-from .environment import names_in, was_unwatched, watch_environment
 from .paths import installed_folders, is_below, path_of, source_of
-from .probes import Silence, watch_functions, watch_imports, watch_processes
 from .states import (
     CONTENT,
     DETAILS,
@@ -68,7 +67,7 @@ class Observer:
         #: the caches of torch.compile, which do not matter: nothing is compiled here
         self._inductors = os.path.join(tempfile.gettempdir(), "torchinductor_")
         self._callers = Callers()
-        self._silence = Silence()
+        self._silence = probes.Silence()
         self._states = States()
         self._paths: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
         self._modules: dict[str, dict[str, dict[str, str]]] = {MODULES: {}, NAMESPACES: {}}
@@ -80,16 +79,16 @@ class Observer:
 
     def install(self) -> None:
         """Start recording."""
-        self._variables = watch_environment(self._callers)
+        self._variables = probes.watch_environment(self._callers)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and name != "__main__":
                 self._keep(CONTENT, os.path.abspath(file))
-        watch_imports(lambda *found: self._handle(self._searched, "import", found))
-        watch_functions(
+        probes.watch_imports(lambda *found: self._handle(self._searched, "import", found))
+        probes.watch_functions(
             lambda name, args, kwargs: self._handle(self._asked, f"os.{name}", (args, kwargs)), self._silence
         )
-        watch_processes(lambda *_: self._handle(self._started, "multiprocessing", ()), self._silence)
+        probes.watch_processes(lambda *_: self._handle(self._started, "multiprocessing", ()), self._silence)
         handlers: dict[str, Handler | None] = {
             "open": self._opened,
             "os.listdir": self._listed,
@@ -143,10 +142,10 @@ class Observer:
 
     def _named_variables(self) -> Iterator[str]:
         """The variables that recorded sources name, if reads were not recorded."""
-        for path in self._paths[CONTENT] if was_unwatched() else ():
+        for path in self._paths[CONTENT] if probes.was_unwatched() else ():
             if path.endswith(".py"):
                 with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-                    yield from (name for name in names_in(file.read()) if name not in self._variables)
+                    yield from (name for name in probes.names_in(file.read()) if name not in self._variables)
 
     def _handle(self, handler: Handler, event: str, args: tuple[Any, ...]) -> None:
         if self._silence.now:

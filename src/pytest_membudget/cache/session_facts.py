@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.machinery
-import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,10 +16,10 @@ from iniconfig import IniConfig
 
 from ..budgets.settings import Settings
 from ..names import REFRESH
-from .environment import SAYS_NOTHING
 from .estimates import EstimateCache
 from .paths import Names
-from .states import CONTENT, States, digest, entries, variables
+from .probes import SAYS_NOTHING
+from .states import CONTENT, CurrentStates, States, digest, digest_of, entries, variables
 from .store import Store, cache_folder, most_bytes
 
 if sys.version_info >= (3, 11):
@@ -41,6 +39,7 @@ NAMES = ("LANG", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 _SAYING = ("RECORD", "METADATA", "PKG-INFO", "direct_url.json", "entry_points.txt")
 _DISTRIBUTIONS = (".dist-info", ".egg-info")
 _LINKS = (".pth", ".egg-link")
+_CODE = (".py", ".so")
 #: Options of pytest and plugins that select tests, report on them, or are off in the worker.
 _REPORTING = frozenset(
     {
@@ -108,15 +107,16 @@ def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> Estima
     return EstimateCache(
         store,
         str(config.rootpath),
-        lambda names, states: session_facts(config, settings, order, names, states),
+        lambda current: session_facts(config, settings, order, current),
         finds=settings.cache != REFRESH,
     )
 
 
 def session_facts(
-    config: pytest.Config, settings: Settings, order: _Order, names: Names, states: States
+    config: pytest.Config, settings: Settings, order: _Order, current: CurrentStates
 ) -> dict[str, Any]:
     """All facts that are known before a test runs, in plain JSON types."""
+    names, states = current.names, current.states
     arguments = [os.path.normpath(str(arg).partition("::")[0]) for arg in config.args]
     return {
         "plugin": package_digest(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), states),
@@ -126,7 +126,7 @@ def session_facts(
         "torch": torch_facts(states),
         "distributions": distributions(sys.path, names),
         "edited": {path: states.of(CONTENT, path) for path in edited_files(sys.path)},
-        "variables": listed_variables(os.environ, names),
+        "variables": listed_variables(current.environment, names),
         "options": names.plain(counted_options(vars(config.option))),
         "settings": names.plain(counted_settings(settings, order)),
         "ini": names.plain(_ini_of(config.inipath)),
@@ -179,10 +179,10 @@ def package_digest(folder: str, states: States) -> str:
     """A digest of the package in ``folder``, without bytecode."""
     found = {
         os.path.relpath(path, folder): states.of(CONTENT, path)
-        for path in _files_below(folder)
+        for path in _files_below(folder, lambda name: name == "__pycache__")
         if not path.endswith(".pyc")
     }
-    return digest(json.dumps(found, sort_keys=True).encode())
+    return digest_of(found)
 
 
 def torch_facts(states: States) -> list[str | None]:
@@ -205,7 +205,7 @@ def distributions(search: Sequence[str], names: Names) -> str:
             elif entry.endswith(_DISTRIBUTIONS):
                 places = [os.path.join(path, name) for name in _SAYING] if os.path.isdir(path) else [path]
                 found[names.name(path)] = "".join(map(_digest_of, places))
-    return digest(json.dumps(found, sort_keys=True).encode("utf-8", "surrogatepass"))
+    return digest_of(found)
 
 
 def edited_files(search: Sequence[str]) -> list[str]:
@@ -215,7 +215,8 @@ def edited_files(search: Sequence[str]) -> list[str]:
         records = [os.path.join(folder, entry, "RECORD") for entry in entries(folder)]
         installed_ns = [_changed_ns(path) for path in records if path.endswith(f".dist-info{os.sep}RECORD")]
         if installed_ns:
-            found += [path for path in _code_below(folder) if _changed_ns(path) > max(installed_ns)]
+            code = _files_below(folder, lambda name: "." in name or name == "__pycache__")
+            found += [path for path in code if path.endswith(_CODE) and _changed_ns(path) > max(installed_ns)]
     return sorted(found)
 
 
@@ -226,17 +227,6 @@ def _changed_ns(path: str) -> int:
         return 0
 
 
-def _code_below(folder: str) -> Iterator[str]:
-    folders = [folder]
-    while folders:
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as found:
-            for entry in found:
-                if entry.name.endswith((".py", ".so")):
-                    yield entry.path
-                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
-                    folders.append(entry.path)
-
-
 def _digest_of(path: str) -> str:
     try:
         with open(path, "rb") as file:
@@ -245,7 +235,7 @@ def _digest_of(path: str) -> str:
         return "-"
 
 
-def _files_below(folder: str) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != "__pycache__"]
+def _files_below(folder: str, is_left_out: Callable[[str], bool]) -> Iterator[str]:
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not is_left_out(name)]
         yield from (os.path.join(place, name) for name in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.machinery
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -34,6 +35,11 @@ class NotCacheable(Exception):  # noqa: N818 - no error: it carries the reason w
 def digest(data: bytes) -> str:
     """A digest of ``data``."""
     return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def digest_of(value: object) -> str:
+    """A digest of ``value``, which is in JSON types."""
+    return digest(json.dumps(value, sort_keys=True).encode())
 
 
 class States:

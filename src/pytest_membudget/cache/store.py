@@ -156,7 +156,7 @@ def _read(path: Path) -> Entry | None:
 
 
 def _encoded(value: Any, *, is_sorted: bool = False) -> bytes:
-    return json.dumps(value, sort_keys=is_sorted, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return json.dumps(value, sort_keys=is_sorted, separators=(",", ":")).encode()
 
 
 def _remove(path: Path) -> None:

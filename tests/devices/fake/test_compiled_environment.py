@@ -5,7 +5,7 @@ import os
 import torch
 
 from pytest_membudget.cache.callers import Callers
-from pytest_membudget.cache.environment import was_unwatched, watch_environment
+from pytest_membudget.cache.probes import was_unwatched, watch_environment
 
 MIB = 2**20
 

@@ -154,7 +154,7 @@ READER = """
 import os
 import torch
 from pytest_membudget.cache.callers import Callers
-from pytest_membudget.cache.environment import was_unwatched, watch_environment
+from pytest_membudget.cache.probes import was_unwatched, watch_environment
 from test_compiled_calls import CompiledCalls, Watch
 
 def reader(x):
