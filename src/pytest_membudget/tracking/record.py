@@ -73,13 +73,28 @@ class Record:
         if name is not None and (self.name is None or len(name) > len(self.name)):
             self.name = name
 
-    def note_copy(self, source: Record) -> None:
+    def note_copy(self, source: Record | None) -> None:
         """The storage was given the values of ``source``'s."""
-        if self.phase is Phase.FORWARD and self.module is None and self is not source:
+        if source is not None and self.phase is Phase.FORWARD and self.module is None and self is not source:
             self.copied = source.copied or source
 
+    def note_trained(self, is_parameter: bool = True) -> None:
+        """A gradient has reached the storage, or an optimizer holds it."""
+        self.trained = self.trained or _has_gradient(self, is_parameter)
 
-def has_gradient(leaf: Record | None, *, is_parameter: bool) -> bool:
+    def note_gradient(self, leaf: Record | None, name: str | None, is_parameter: bool) -> None:
+        """Autograd passes the storage to ``leaf``; ``name``: of the parameter."""
+        if _has_gradient(leaf, is_parameter):
+            self.note_role(components.GRADIENTS, name)
+
+    def note_collective(self, kept: bool) -> None:
+        """A collective uses the storage; ``kept``: it is a buffer that is kept for that."""
+        self.collective = True
+        if kept:
+            self.note_role(components.COLLECTIVES)
+
+
+def _has_gradient(leaf: Record | None, is_parameter: bool) -> bool:
     """Whether what autograd passes to ``leaf`` is a gradient.
 
     A leaf that is neither a parameter nor made by the user is a reentrant checkpoint's copy of its

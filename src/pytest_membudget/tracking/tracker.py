@@ -13,8 +13,7 @@ from torch import nn
 from .. import components
 from .ledger import HostLedger, Ledger
 from .record import Phase, Record
-from .roles.live_sightings import LiveSightings
-from .roles.role_book import RoleBook
+from .roles.role_book import RoleBook, noting_now
 from .roles.tensor_parts import owners, owns_storage, sparse_parts
 from .running_code.modules import ModuleStack
 from .running_code.source import SourceFinder
@@ -48,7 +47,7 @@ class Tracker:
         self.source = source
         self.modules = ModuleStack(self._root_called, ledger.end_root_call)
         self.host = HostLedger(ledger)
-        self.roles = RoleBook(LiveSightings(self._on_device_or_host))
+        self.roles = RoleBook(noting_now(self._on_device_or_host))
         self.phase = Phase.FORWARD
         self._on_device = on_device
         self.streams = StreamChoice()
@@ -161,9 +160,7 @@ class Tracker:
         for part in owners(tensor):
             record = self.record_of(part)
             if record is not None:
-                record.collective = True
-                if kept:
-                    record.note_role(components.COLLECTIVES)
+                record.note_collective(kept)
 
     def transient(self, size_bytes: int, operator: str, component: str) -> Record:
         """Allocate memory of a kernel of ``operator``; the caller frees it with ``release``."""

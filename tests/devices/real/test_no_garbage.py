@@ -2,7 +2,8 @@
 
 import gc
 
-from pytest_membudget.devices.real.sightings import LateSightings, Sighting, State, StateLog
+from pytest_membudget.devices.real.run_log import RunLog, Sighting, State
+from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase
 
 
@@ -18,20 +19,21 @@ def objects_made(work):
 
 
 def test_sightings_are_no_objects_until_they_are_asked_for():
-    sightings = LateSightings(lambda: 3, lambda tensor: 0)
+    log = RunLog(lambda text: None, lambda tensor: 0)
 
     def note():
         for number in range(1000):
-            sightings.note_root_call_end(number)
+            log.note(Ledger.end_root_call, (), number)
 
     assert objects_made(note) < 20
-    sightings.note_mark()
-    assert sightings.seen[999:] == [Sighting(3, "root call ended", number=999), Sighting(3, "mark")]
+    log.note(Ledger.mark, ())
+    ends = [Sighting(0, Ledger.end_root_call, (), (999,)), Sighting(0, Ledger.mark)]
+    assert log.seen().sightings[999:] == ends
 
 
 def test_states_that_come_again_are_one_object():
     told = []
-    log = StateLog(told.append)
+    log = RunLog(told.append, lambda tensor: 0)
 
     def enter():
         for _ in range(500):
@@ -39,6 +41,5 @@ def test_states_that_come_again_are_one_object():
             log.enter(State(Phase.BACKWARD))
 
     assert objects_made(enter) < 20
-    assert log.current == 1000
     assert told == [str(number) for number in range(1001)]
     assert log.states[1000] == State(Phase.BACKWARD)

@@ -3,9 +3,10 @@
 from pytest_membudget import components
 from pytest_membudget.allocator import AllocatorSettings
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.devices.real.overlay import Seen, overlay
-from pytest_membudget.devices.real.sightings import Sighting, State, StateLog
-from pytest_membudget.tracking.record import Phase
+from pytest_membudget.devices.real.overlay import overlay
+from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
+from pytest_membudget.tracking.ledger import Ledger
+from pytest_membudget.tracking.record import Phase, Record
 
 MIB = 2**20
 OUTSIDE, INSIDE = State(Phase.FORWARD), State(Phase.FORWARD, "layers.0", 1)
@@ -27,8 +28,8 @@ def died(address, mib=20):
     return [HistoryEvent(action, address * 1024 * MIB, mib * MIB, 0, frames=LINE) for action in actions]
 
 
-def seen(after, what, address=0, **more):
-    return Sighting(after, what, address * 1024 * MIB, **more)
+def seen(after, write, *args, at=()):
+    return Sighting(after, write, tuple(address * 1024 * MIB for address in at), args)
 
 
 def ledger(events, states, sightings=(), first_nodes=()):
@@ -60,19 +61,19 @@ def test_a_storage_has_the_module_and_line_of_its_birth():
 def test_a_role_is_that_of_who_lay_at_the_address_when_it_was_seen():
     """The parameter's address serves an activation later."""
     events = [*born(1, 0), *died(1), *born(1, 1)]
-    sightings = [seen(0, "role", 1, role=components.PARAMETERS, name="weight")]
+    sightings = [seen(0, Record.note_role, components.PARAMETERS, "weight", at=(1,))]
 
     made = ledger([*born(1, 0), *born(2, 1)], [OUTSIDE, INSIDE], sightings)
     assert component_at(made, 1) == components.PARAMETERS
-    again = ledger(events, [OUTSIDE, INSIDE], [seen(1, "role", 1, role=components.PARAMETERS)])
+    again = ledger(events, [OUTSIDE, INSIDE], [seen(1, Record.note_role, components.PARAMETERS, at=(1,))])
     assert again.live[1024 * MIB].role == components.PARAMETERS
-    before = ledger(events, [OUTSIDE, INSIDE], [*sightings, seen(0, "mark")])
+    before = ledger(events, [OUTSIDE, INSIDE], [*sightings, seen(0, Ledger.mark)])
     assert before.live[1024 * MIB].role is None
 
 
 def test_what_the_forward_left_over_is_an_activation():
     states = [OUTSIDE, INSIDE, OUTSIDE, BACKWARD]
-    sightings = [seen(1, "root call ended", number=1), seen(2, "mark")]
+    sightings = [seen(1, Ledger.end_root_call, 1), seen(2, Ledger.mark)]
 
     made = ledger([*born(1, 1), *born(2, 3)], states, sightings)
 
@@ -82,7 +83,7 @@ def test_what_the_forward_left_over_is_an_activation():
 
 def test_what_is_made_before_the_model_runs_is_an_input_and_what_is_made_after_is_not():
     states = [OUTSIDE, INSIDE, OUTSIDE, BACKWARD, OPTIMIZER, OUTSIDE]
-    sightings = [seen(1, "root call ended", number=1)]
+    sightings = [seen(1, Ledger.end_root_call, 1)]
 
     made = ledger([*born(1, 0), *born(2, 1), *born(3, 2), *born(4, 4), *born(5, 5)], states, sightings)
 
@@ -109,7 +110,7 @@ def test_what_is_made_between_a_backward_and_the_step_is_for_the_step():
     factory = [{"filename": "??", "line": 0, "name": "aten::randn"}, *LINE]
     events = [*born(1, 3), *born(2, 3, frames=factory), *born(3, 5)]
 
-    made = ledger(events, states, [seen(5, "mark")])
+    made = ledger(events, states, [seen(5, Ledger.mark)])
 
     assert [component_at(made, n) for n in (1, 2, 3)] == [
         components.TEMPORARIES,
@@ -126,8 +127,9 @@ def test_a_micro_batch_made_after_another_ones_backward_is_an_input():
 
 def test_a_gradient_makes_its_parameter_a_trained_one():
     sightings = [
-        seen(0, "role", 1, role=components.PARAMETERS),
-        seen(1, "gradient", 2, role=components.GRADIENTS, leaf_address=1024 * MIB, is_parameter=True),
+        seen(0, Record.note_role, components.PARAMETERS, at=(1,)),
+        seen(1, Record.note_trained, True, at=(1,)),
+        seen(1, Record.note_gradient, "weight", True, at=(2, 1)),
     ]
 
     made = ledger([*born(1, 0), *born(2, 1)], [OUTSIDE, BACKWARD, OUTSIDE], sightings)
@@ -137,7 +139,7 @@ def test_a_gradient_makes_its_parameter_a_trained_one():
 
 
 def test_a_gradient_of_a_checkpoints_copy_of_its_input_is_none():
-    sightings = [seen(1, "gradient", 2, role=components.GRADIENTS, leaf_address=1024 * MIB)]
+    sightings = [seen(1, Record.note_gradient, None, False, at=(2, 1))]
 
     made = ledger([*born(1, 1), *born(2, 1)], [OUTSIDE, RECOMPUTE, BACKWARD], sightings)
 
@@ -173,10 +175,9 @@ def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
 
 def test_a_state_that_is_renewed_has_another_number():
     told = []
-    log = StateLog(told.append)
+    log = RunLog(told.append, lambda tensor: 0)
     log.enter(INSIDE)
     log.renew()
 
     assert told == ["0", "1", "2"]
     assert log.states == [OUTSIDE, INSIDE, INSIDE]
-    assert log.current == 2

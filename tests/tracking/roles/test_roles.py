@@ -16,17 +16,17 @@ class Seen:
         self.roles = {}
         self.trained = set()
 
-    def concerns(self, tensor):
-        return True
+    def note(self, write, tensors, *args):
+        getattr(self, write.__name__)(*tensors, *args)
 
-    def note(self, tensor, role, name):
+    def note_role(self, tensor, role, name):
         self.roles[tensor.data_ptr()] = (role, name)
 
-    def note_trained(self, parameter):
+    def note_trained(self, parameter, is_parameter=True):
         self.trained.add(parameter.data_ptr())
 
-    def note_gradient(self, leaf, gradient, name, *, is_parameter):
-        self.note(gradient, "gradients" if is_parameter else "passing", name)
+    def note_gradient(self, gradient, leaf, name, is_parameter):
+        self.note_role(gradient, "gradients" if is_parameter else "passing", name)
 
     def of(self, tensor):
         return self.roles.get(tensor.data_ptr())
@@ -35,7 +35,7 @@ class Seen:
 @pytest.fixture
 def seen():
     noted = Seen()
-    book = RoleBook(noted)
+    book = RoleBook(noted.note)
     book.install()
     noted.book = book
     yield noted
@@ -145,7 +145,7 @@ def test_states_that_an_optimizer_loads_are_its_states(seen):
 
 def test_a_removed_book_leaves_loading_as_it_was():
     before = torch.optim.Optimizer.load_state_dict
-    book = RoleBook(Seen())
+    book = RoleBook(Seen().note)
     book.install()
     assert torch.optim.Optimizer.load_state_dict is not before
 
@@ -167,7 +167,7 @@ def test_parameters_can_be_exchanged_and_what_is_there_then_is_one(seen):
 
 
 def test_with_two_books_parameters_can_be_exchanged():
-    books = [RoleBook(Seen()), RoleBook(Seen())]
+    books = [RoleBook(Seen().note), RoleBook(Seen().note)]
     before = torch.utils.swap_tensors
     for book in books:
         book.install()

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..fake.on_host import tensors_in
-from .sightings import State
+from .run_log import State
 
 #: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
 _HAS_HOOK: Final = "membudget"

@@ -14,7 +14,7 @@ from ...memory_report import MemoryReport, PeakBytes
 from ...tracking.summary import memory_report
 from ..contract import Device
 from .recorded_run import RecordedRun
-from .sightings import storage_address
+from .run_log import storage_address
 
 if TYPE_CHECKING:
     from .collectives import CollectiveCalls
@@ -102,13 +102,13 @@ class RealCudaDevice(Device):
         from .gathered import install_gathered
 
         observer, source = self._run.observer, self._run.source
-        note = observer.log.renewing(observer.sightings.note_collective)
+        note = observer.note_collective
         # they are followed as long as this is referenced
         self._collectives = CollectiveCalls(
             lambda operator, func, args, frame: note_tensors(note, args, frame, source)
         )
         self._collectives.install()
-        install_gathered(note, observer.log.renewing(observer.roles.see_gradient))
+        install_gathered(note, observer.see_gradient)
 
     def body_ended(self) -> None:
         """Note that the test's body has ended, and its fixtures have not."""

@@ -13,8 +13,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...tracking.record import Phase
+from ...tracking.ledger import Ledger
+from ...tracking.record import Phase, Record
 from ...tracking.roles.role_book import RoleBook
+from ...tracking.roles.tensor_parts import owners
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Replacement
 from ...tracking.running_code.source import SourceFinder
@@ -22,7 +24,7 @@ from ...tracking.tracker import NO_GRAPH_TASK, running_phase
 from ..fake.on_host import tensors_in
 from .backward_modules import BackwardModules
 from .compiled_calls import COMPILED_CALLS, Follower
-from .sightings import LateSightings, Line, State, StateLog, storage_address
+from .run_log import Line, RunLog, State, storage_address
 
 
 class RunObserver:
@@ -36,10 +38,9 @@ class RunObserver:
     ) -> None:
         """``source``: finds the user's line that calls a backward."""
         self._source = source
-        self.log = StateLog(set_metadata)
-        self.sightings = LateSightings(lambda: self.log.current, address_of)
+        self.log = RunLog(set_metadata, address_of)
         self.modules = ModuleStack(self._root_called, self._root_ended, self._changed)
-        self.roles = RoleBook(self.sightings, self._changed)
+        self.roles = RoleBook(self.log.note, lambda tensor: tensor.is_cuda, self._changed)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
         self._handles: list[Replacement] = []
@@ -70,6 +71,19 @@ class RunObserver:
         self.roles.remove()
         for handle in self._handles:
             handle.remove()
+
+    # a new number before the next allocations: buffers of collectives are short-lived
+
+    def note_collective(self, tensor: torch.Tensor, *, kept: bool) -> None:
+        """A collective uses ``tensor``; ``kept``: it is a buffer that is kept for that."""
+        for part in owners(tensor):
+            self.log.note(Record.note_collective, [part], kept)
+        self.log.renew()
+
+    def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        """``gradient`` is that of ``parameter``, which no module has."""
+        self.roles.see_gradient(parameter, gradient)
+        self.log.renew()
 
     @contextlib.contextmanager
     def _paused(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
@@ -105,7 +119,7 @@ class RunObserver:
         self.log.renew()
         nodes: list[Any] = [tensor.grad_fn for tensor in tensors_in(outputs) if tensor.grad_fn is not None]
         handles = [node.register_prehook(self._backward_begins) for node in nodes]
-        self.sightings.note_mark()
+        self.log.note(Ledger.mark, ())
         try:
             yield
         finally:
@@ -137,9 +151,9 @@ class RunObserver:
         self.roles.see_module(module)
 
     def _root_ended(self, number: int) -> None:
-        self.sightings.note_root_call_end(number)
+        self.log.note(Ledger.end_root_call, (), number)
         if torch._C._current_graph_task_id() != NO_GRAPH_TASK:  # after a recomputation its backward follows
-            self.sightings.note_mark()
+            self.log.note(Ledger.mark, ())
 
     def _changed(self) -> None:
         phase, module = running_phase(self.roles, self.modules), self.modules.path

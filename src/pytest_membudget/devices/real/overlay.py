@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ... import components
 from ...allocator import CachingAllocator
 from ...allocator.device_memory import SegmentAddress
 from ...allocator.history import DeviceHistory, HistoryEvent
 from ...tracking.ledger import Ledger
-from ...tracking.record import Phase, Record, has_gradient
+from ...tracking.record import Phase, Record
 from .origins import Origins, UsersLine
-from .sightings import Sighting, State
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """The states and sightings of a run."""
-
-    states: Sequence[State]
-    sightings: Sequence[Sighting]
-    first_nodes: Sequence[int] = ()
-    """By state: the number of autograd's next node when it began."""
-
-    def records_a_graph(self, state: int) -> bool:
-        """Whether autograd made nodes in ``state``: a function ran on what requires a gradient."""
-        return state + 1 < len(self.first_nodes) and self.first_nodes[state] < self.first_nodes[state + 1]
+from .run_log import Seen, State
 
 
 def overlay(
@@ -101,35 +86,13 @@ class _Played:
 
     def _see(self, state: int) -> None:
         while self._next < len(self._sightings) and self._sightings[self._next].after < state:
-            self._apply(self._sightings[self._next])
+            sighting = self._sightings[self._next]
             self._next += 1
-
-    def _apply(self, sighting: Sighting) -> None:
-        record = self.ledger.live.get(sighting.address)
-        if sighting.what == "mark":
-            self.ledger.mark()
-        elif sighting.what == "root call ended":
-            self.ledger.end_root_call(sighting.number)
-        elif record is None:
-            return
-        elif sighting.what == "trained":
-            record.trained = True
-        elif sighting.what == "collective":
-            record.collective = True
-            if sighting.role:
-                record.note_role(sighting.role)
-        elif sighting.what == "copy":
-            source = self.ledger.live.get(sighting.leaf_address)
-            if source is not None:
-                record.note_copy(source)
-        elif sighting.what == "role":
-            record.note_role(sighting.role, sighting.name)
-        else:
-            leaf = self.ledger.live.get(sighting.leaf_address)
-            if has_gradient(leaf, is_parameter=sighting.is_parameter):
-                if leaf is not None:
-                    leaf.trained = True
-                record.note_role(sighting.role, sighting.name)
+            records = [self.ledger.live.get(address) for address in sighting.addresses]
+            if not records:
+                sighting.write(self.ledger, *sighting.args)
+            elif records[0] is not None:
+                sighting.write(*records, *sighting.args)
 
     def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
         state = self._states[self._state]

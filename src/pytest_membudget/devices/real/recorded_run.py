@@ -20,9 +20,9 @@ from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from ..fake.private import torch_release
 from .observer import RunObserver
-from .overlay import Seen, overlay
+from .overlay import overlay
+from .run_log import storage_address
 from .shown_snapshot import Purposes, shown_snapshot
-from .sightings import storage_address
 
 #: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
 _MOST_EVENTS = 2_000_000
@@ -105,11 +105,11 @@ class RecordedRun:
             history = history_in(content, device, "the run's history")
         except UsageMistake:  # nothing was allocated
             return Ledger(CachingAllocator(AllocatorSettings()))
-        log = self.observer.log
-        seen = Seen(log.states, self.observer.sightings.seen, log.first_nodes)
         watch = self._watch if self._records else None
         addresses = segment_addresses(torch_release())
-        return overlay(history, seen, self._users_line, watch=watch, segment_address=addresses)
+        return overlay(
+            history, self.observer.log.seen(), self._users_line, watch=watch, segment_address=addresses
+        )
 
     def _watch(self, ledger: Ledger) -> None:
         self._lives = Lives(ledger)

@@ -14,7 +14,7 @@ from ...tracking.record import Record
 from ...tracking.recording import named_frame
 from ...tracking.running_code.source import SourceFinder, is_own
 from .origins import requesting_function
-from .sightings import State
+from .run_log import State
 
 #: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__

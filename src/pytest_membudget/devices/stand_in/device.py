@@ -98,12 +98,16 @@ class StandInDevice(Device):
 
         self._rank = rank
         observer = self._run.observer
-        note = observer.log.renewing(observer.sightings.note_collective)
         following = self._values.following
         numbers = FollowedNumbers(following.known, following.supposed)
-        see_gradient = observer.log.renewing(observer.roles.see_gradient)
         self._ranks = StandInRanks(
-            rank, world_size, self._run.source, note, rank0_broadcasts, numbers, see_gradient
+            rank,
+            world_size,
+            self._run.source,
+            observer.note_collective,
+            rank0_broadcasts,
+            numbers,
+            observer.see_gradient,
         )
         self._ranks.begin()
 

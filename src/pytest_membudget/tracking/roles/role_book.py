@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,30 +13,24 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from ... import components
+from ..record import Record
 from ..running_code.replaced import Replacement
 from .parameter_copies import follow_copies
 from .tensor_parts import owners, scales
 
+#: Called with a method of ``Record``, the tensors whose records it is called with, and its further arguments.
+Note = Callable[..., None]
 
-class Sightings(Protocol):
-    """Receives roles: for storages that are tracked now, or for a history that is joined later."""
 
-    def concerns(self, tensor: torch.Tensor) -> bool:
-        """Whether the roles of ``tensor``, or of tensors inside of it, are recorded here."""
+def noting_now(find: Callable[[torch.Tensor], Record | None]) -> Note:
+    """Notes for live storages; ``find`` returns the record of a tensor, None if it is not tracked."""
 
-    def note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        """Record the role of ``tensor``'s storage; ``name``: of the parameter or buffer."""
+    def note(write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
+        records = [find(tensor) for tensor in tensors]
+        if records[0] is not None:
+            write(*records, *args)
 
-    def note_trained(self, parameter: torch.Tensor) -> None:
-        """A gradient has reached ``parameter``, or an optimizer holds it."""
-
-    def note_gradient(
-        self, leaf: torch.Tensor, gradient: torch.Tensor, name: str | None, *, is_parameter: bool
-    ) -> None:
-        """``gradient`` is, or is about to be, the ``.grad`` of ``leaf``, a leaf of the graph."""
-
-    def note_copy(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        """``copy`` has the values of ``source``."""
+    return note
 
 
 class RoleBook:
@@ -47,10 +41,19 @@ class RoleBook:
     globals) count as temporaries.
     """
 
-    def __init__(self, sightings: Sightings, on_change: Callable[[], None] | None = None) -> None:
-        """``on_change``: called when an optimizer's step begins or ends, and a parameter is registered."""
-        self._sightings = sightings
-        self._on_change = on_change
+    def __init__(
+        self,
+        note: Note,
+        concerns: Callable[[torch.Tensor], bool] = lambda tensor: True,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``concerns``: whether the roles of a tensor, or of tensors inside of it, are noted.
+
+        ``on_change``: called when an optimizer's step begins or ends, and a parameter is registered.
+        """
+        self._note = note
+        self._concerns = concerns
+        self._changed = on_change
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
         self._forget_one = self._forget  # one bound method for all of them
@@ -97,7 +100,7 @@ class RoleBook:
         for name, parameter in root.named_parameters():
             self.see_parameter(parameter, name)
         for name, buffer in root.named_buffers():
-            self._note(buffer, components.BUFFERS, name)
+            self._note_role(buffer, components.BUFFERS, name)
 
     def see_parameter(self, parameter: torch.Tensor, name: str | None = None) -> None:
         """Record a parameter; ``name``: its path, or its own name if the path is not known yet."""
@@ -109,20 +112,21 @@ class RoleBook:
         own_name = self._names.get(key)
         frozen = not parameter.requires_grad
         role = components.FROZEN_PARAMETERS if frozen else components.PARAMETERS
-        self._note(parameter, role, own_name)
+        self._note_role(parameter, role, own_name)
         for label, tensor in scales(parameter):
-            self._note(tensor, role, f"{own_name}.{label}" if own_name else label)
+            self._note_role(tensor, role, f"{own_name}.{label}" if own_name else label)
 
     def see_gradient(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         """``gradient`` is, or is about to be, the ``.grad`` of ``parameter``, a leaf of the graph."""
-        if not self._sightings.concerns(gradient):
+        if not self._concerns(gradient):
             return
         key = id(parameter)
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
         is_parameter = key in self._parameters or isinstance(parameter, nn.Parameter)
         for leaf, part in zip(owners(parameter), owners(gradient), strict=False):
-            self._sightings.note_gradient(leaf, part, name, is_parameter=is_parameter)
+            self._note(Record.note_trained, [leaf], is_parameter)
+            self._note(Record.note_gradient, [part, leaf], name, is_parameter)
 
     def see_gradients(self) -> None:
         """Record the ``.grad`` of every known parameter."""
@@ -138,16 +142,16 @@ class RoleBook:
 
     def _buffer_registered(self, module: nn.Module, name: str, buffer: torch.Tensor | None) -> None:
         if buffer is not None:
-            self._note(buffer, components.BUFFERS, name)
+            self._note_role(buffer, components.BUFFERS, name)
 
     def _step_begins(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
         self.steps.append(torch._C._current_graph_task_id())
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self.see_parameter(parameter)
-                if self._sightings.concerns(parameter):
+                if self._concerns(parameter):
                     for part in owners(parameter):
-                        self._sightings.note_trained(part)
+                        self._note(Record.note_trained, [part])
                 if parameter.grad is not None:
                     self.see_gradient(parameter, parameter.grad)
         self._changed()
@@ -186,26 +190,20 @@ class RoleBook:
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
             for key, tensor in _tensors_in(state, ""):
-                if not self._sightings.concerns(tensor):
-                    continue
-                label = f"{name}.{key}" if name else key
-                self._note(tensor, components.OPTIMIZER_STATES, label)
+                if self._concerns(tensor):
+                    self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
 
     def _copied(self, source: torch.Tensor, copy: torch.Tensor) -> None:
-        if source.device != copy.device or not self._sightings.concerns(copy):
+        if source.device != copy.device or not self._concerns(copy):
             return
         for original, part in zip(owners(source), owners(copy), strict=False):
-            self._sightings.note_copy(original, part)
+            self._note(Record.note_copy, [part, original])
         self._changed()
 
-    def _note(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
-        if self._sightings.concerns(tensor):
+    def _note_role(self, tensor: torch.Tensor, role: str, name: str | None) -> None:
+        if self._concerns(tensor):
             for part in owners(tensor):
-                self._sightings.note(part, role, name)
-
-    def _changed(self) -> None:
-        if self._on_change is not None:
-            self._on_change()
+                self._note(Record.note_role, [part], role, name)
 
     def _forget(self, reference: weakref.KeyedRef[int, torch.Tensor]) -> None:
         self._parameters.pop(reference.key, None)

@@ -15,8 +15,7 @@ from ....allocator import AllocatorSettings, CachingAllocator
 from ....memory_report import MemoryReport
 from ....tracking.ledger import HostLedger, Ledger
 from ....tracking.record import Record
-from ....tracking.roles.live_sightings import LiveSightings
-from ....tracking.roles.role_book import RoleBook
+from ....tracking.roles.role_book import RoleBook, noting_now
 from ....tracking.roles.tensor_parts import owns_storage
 from ....tracking.running_code.source import users_source
 from ....tracking.summary import host_report
@@ -46,7 +45,7 @@ class HostRun:
         self._on_large = on_large
         self._turn = threading.RLock()
         self._tracker = Tracker(_Device(self._take_in), users_source(), lambda tensor: False)
-        self._tracker.roles = RoleBook(LiveSightings(self._record_of, lambda tensor: tensor.is_cpu))
+        self._tracker.roles = RoleBook(noting_now(self._record_of), lambda tensor: tensor.is_cpu)
         self._follower = Follower(self._tracker.paused, lambda values: None)
 
     @property

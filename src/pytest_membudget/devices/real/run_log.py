@@ -1,0 +1,125 @@
+"""RunLog: records states, roles and marks during a run, which ``overlay`` joins with the history.
+
+States are numbered: the history has the number of the state of each allocation.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ...tracking.record import Phase
+from ...tracking.roles.tensor_parts import owns_storage
+
+_next_node = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+
+#: File and line.
+Line = tuple[str, int]
+
+
+class State(NamedTuple):
+    """The state of the step when storages were allocated."""
+
+    phase: Phase
+    module: str | None = None
+    """Path of the innermost running nn.Module."""
+    root_call: int | None = None
+    """Number of the outermost nn.Module call; None outside any."""
+    line: Line | None = None
+    """The user's line that called a backward, whose threads have no Python stack."""
+
+
+class Sighting(NamedTuple):
+    """A sighting after the allocations of state ``after``, and before those of the next."""
+
+    after: int
+    write: Callable[..., None]
+    """A method of ``Record``, or of ``Ledger``."""
+    addresses: tuple[int, ...] = ()
+    """The storages whose records it is called with; none for a method of the ledger."""
+    args: tuple[Any, ...] = ()
+    """Its further arguments."""
+
+
+class Seen(NamedTuple):
+    """The states and sightings of a run, each in their order."""
+
+    states: Sequence[State]
+    sightings: Sequence[Sighting]
+    first_nodes: Sequence[int] = ()
+    """By state: the number of autograd's next node when it began."""
+
+    def records_a_graph(self, state: int) -> bool:
+        """Whether autograd made nodes in ``state``: a function ran on what requires a gradient."""
+        return state + 1 < len(self.first_nodes) and self.first_nodes[state] < self.first_nodes[state + 1]
+
+
+class RunLog:
+    """Collects the states of a run, and what is noted of storages by their addresses.
+
+    ``set_metadata`` passes the number of each state to the allocator, as text (``user_metadata``). PyTorch
+    keeps that by thread: enter a state in the thread that runs in it.
+
+    Sightings are in one list of numbers and texts: thousands of objects would make Python collect garbage
+    earlier than without, and with it reference cycles that hold a test's tensors.
+    """
+
+    def __init__(
+        self, set_metadata: Callable[[str], object], address_of: Callable[[torch.Tensor], int]
+    ) -> None:
+        """``address_of``: where a tensor's storage lies, as the history has it."""
+        self.states: list[State] = []
+        self._first_nodes = array("Q")
+        self._distinct: dict[State, State] = {}  # one object of each
+        #: of each sighting the state, the method, the numbers of addresses and arguments, and these
+        self._fields: list[Any] = []
+        self._set_metadata = set_metadata
+        self._address_of = address_of
+        self.enter(State(Phase.FORWARD))
+
+    def enter(self, state: State) -> None:
+        """Enter ``state`` in this thread."""
+        self.states.append(self._distinct.setdefault(state, state))
+        self._first_nodes.append(_next_node())
+        self._set_metadata(str(len(self.states) - 1))
+
+    def renew(self) -> None:
+        """The same state under a new number: sightings up to here come before its allocations."""
+        self.enter(self.states[-1])
+
+    def note(self, write: Callable[..., None], tensors: Sequence[torch.Tensor], *args: object) -> None:
+        """A ``Note`` of ``RoleBook``, if the first tensor is on a CUDA device; without any, of the ledger."""
+        if not tensors or _on_cuda(tensors[0]):
+            addresses = [self._address_of(tensor) if _on_cuda(tensor) else 0 for tensor in tensors]
+            self._fields += (len(self.states) - 1, write, len(addresses), len(args), *addresses, *args)
+
+    def seen(self) -> Seen:
+        """All that was collected."""
+        sightings, fields, at = [], self._fields, 0
+        while at < len(fields):
+            after, write, addresses, args = fields[at : at + 4]
+            args_at = at + 4 + addresses
+            end = args_at + args
+            sightings.append(
+                Sighting(after, write, tuple(fields[at + 4 : args_at]), tuple(fields[args_at:end]))
+            )
+            at = end
+        return Seen(self.states, sightings, self._first_nodes)
+
+
+def _on_cuda(tensor: torch.Tensor) -> bool:
+    return tensor.is_cuda and owns_storage(tensor)
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """Where ``tensor``'s storage begins; 0 for a tensor without data, as ``torch.export`` traces with.
+
+    Without ``untyped_storage()``: autograd does not add in place to a storage that Python has an object of.
+    """
+    try:
+        return tensor.data_ptr() - int(tensor.storage_offset()) * tensor.element_size()
+    except RuntimeError:
+        return 0
