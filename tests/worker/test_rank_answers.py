@@ -1,8 +1,21 @@
-"""One answer of all ranks' answers: every report, or the failure that came first."""
+"""Which ranks of a test are asked, and one answer of theirs: every report, or the failure that came first."""
+
+from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.worker.ranks.rank_answers import DIED, ENDED, HUNG, RAISED, RankEnd, combined
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.caveats import HOW, READ, Caveat
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.worker.ranks.rank_answers import (
+    DIED,
+    ENDED,
+    HUNG,
+    RAISED,
+    RankEnd,
+    answer_of_ranks,
+    combined,
+)
 
 
 def traced(rank):
@@ -87,3 +100,185 @@ def test_a_rank_without_an_answer_never_passes(failure):
     answer = combined([traced(0), silent])
 
     assert (answer["outcome"], answer["failed_rank"]) == ("error", 1)
+
+
+# Which ranks are asked
+
+ALIKE = "ranks 1 to 6 are taken to be like rank 0"
+
+
+class Ranks:
+    """Stands for the ranks' runs: it notes who was asked."""
+
+    def __init__(self, representatives=(), assumption=ALIKE, sizes=None, host=None, **outcomes):
+        self.asked = []
+        self.rank0_broadcasts = {}
+        self._identical_ranks = {
+            "representatives": list(representatives),
+            "rank_caveats": [Caveat(HOW, assumption).to_json()] if assumption else [],
+        }
+        self._sizes = sizes or {}
+        self._host = host or {}
+        self._outcomes = {int(name.removeprefix("rank_")): outcome for name, outcome in outcomes.items()}
+
+    def __call__(self, rank, rank0_broadcasts):
+        self.asked.append(rank)
+        self.rank0_broadcasts[rank] = rank0_broadcasts
+        answer = {
+            "outcome": "traced",
+            "report": self._report(rank),
+            "device": "the virtual device",
+            "properties": [["rank", rank]],
+            "has_snapshot": rank != 5,
+            **(self._identical_ranks if rank == 0 else {}),
+        }
+        return {**answer, **self._outcomes.get(rank, {})}
+
+    def _report(self, rank):
+        host_bytes = self._host.get(rank)
+        host = figure(rank, host_bytes) if host_bytes is not None else None
+        caveats = (Caveat(READ, "a value is read"),)
+        return replace(figure(rank, self._sizes.get(rank, 10)), host=host, caveats=caveats).to_json()
+
+
+def figure(rank, size_bytes):
+    return MemoryReport("traced", "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
+
+
+def assumptions_of(answer):
+    return {report["rank"]: report["assumptions"] for report in answer["reports"]}
+
+
+def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_identical():
+    ranks = Ranks(representatives=[7])
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 7]
+    assert answer["outcome"] == "traced"
+    assert assumptions_of(answer) == {0: ["a value is read", ALIKE], 7: ["a value is read", ALIKE]}
+
+
+def test_nobody_is_asked_twice():
+    ranks = Ranks(representatives=[4, 0, 2, 4])
+
+    answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 2, 4]
+
+
+def test_ranks_that_are_named_are_asked_and_no_others():
+    ranks = Ranks(representatives=[7])
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8, ranks=[5, 0]), ranks)
+
+    assert ranks.asked == [0, 5]
+    assert assumptions_of(answer)[0] == ["a value is read"]
+
+
+@pytest.mark.parametrize(
+    ("named", "rank0_broadcasts"),
+    [(None, {0: "", 7: "sent"}), ([5, 0], {0: "", 5: "sent"}), ([5, 6], {5: "", 6: ""})],
+)
+def test_the_others_get_what_rank_0_broadcasts_if_it_runs(named, rank0_broadcasts):
+    ranks = Ranks(representatives=[7], rank_0={"broadcasts": "sent"})
+    told = {}
+
+    budget = Budget(gib=1, gpus=8, ranks=named)
+    answer_of_ranks(budget, ranks, lambda further, sent: told.update(dict.fromkeys(further, sent)))
+
+    assert ranks.rank0_broadcasts == rank0_broadcasts
+    assert told == (
+        {rank: sent for rank, sent in rank0_broadcasts.items() if rank} if 0 in rank0_broadcasts else {}
+    )
+
+
+def test_no_assumption_is_no_line():
+    answer = answer_of_ranks(Budget(gib=1, gpus=2), Ranks(representatives=[1], assumption=""))
+
+    assert assumptions_of(answer)[1] == ["a value is read"]
+
+
+def test_what_is_recorded_and_shown_comes_from_one_of_them():
+    sizes = {0: 10, 3: 30, 5: 40}  # rank 5 has left no snapshot
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), Ranks(representatives=[3, 5], sizes=sizes))
+
+    assert answer["properties"] == [["rank", 0]]
+    assert answer["has_snapshot"]
+    assert answer["snapshot_rank"] == 3
+
+
+ERROR = {"outcome": "error", "reason": "ValueError in call", "details": "here", "raised": True}
+OUT_OF_MEMORY = {"outcome": "out_of_memory", "reason": "tried to allocate", "where": "test.py:1"}
+
+
+@pytest.mark.parametrize("trouble", [ERROR, OUT_OF_MEMORY], ids=["error", "out of memory"])
+def test_a_rank_that_gives_no_figure_is_named_and_the_last_to_be_asked(trouble):
+    ranks = Ranks(representatives=[3, 5, 7], rank_5=trouble)
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 3, 5]
+    assert answer["outcome"] == trouble["outcome"]
+    assert answer["reason"] == f"rank 5 of 8: {trouble['reason']}"
+    assert answer["failed_rank"] == 5
+    assert answer.get("raised") == trouble.get("raised")
+    assert answer.get("where") == trouble.get("where")
+
+
+def test_a_test_that_rank_0_skips_is_skipped():
+    ranks = Ranks(representatives=[7], rank_0={"outcome": "skipped", "reason": "no kernel"})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert (answer["outcome"], answer["reason"]) == ("skipped", "no kernel")
+
+
+def test_a_test_that_only_some_ranks_skip_is_an_error():
+    ranks = Ranks(representatives=[7], rank_7={"outcome": "skipped", "reason": "no kernel"})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert answer["outcome"] == "error"
+    assert answer["reason"] == "of 8 ranks not all have skipped it, but these: 7"
+
+
+# Host memory of a machine
+
+
+def test_where_all_that_are_asked_hold_the_same_the_others_need_not_be_asked():
+    ranks = Ranks(representatives=[7], host={0: 20, 7: 20})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8, host_gib=1), ranks)
+
+    assert ranks.asked == [0, 7]
+    assert assumptions_of(answer)[0][-1] == ALIKE
+
+
+def test_where_they_differ_all_ranks_of_the_machine_are_asked_and_nothing_is_assumed():
+    ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=8, host_gib=1), ranks)
+
+    assert ranks.asked == [0, 7, 1, 2, 3, 4, 5, 6]
+    assert [report["rank"] for report in answer["reports"]] == list(range(8))
+    assert assumptions_of(answer)[0] == ["a value is read"]
+
+
+def test_of_several_machines_the_bound_is_reported():
+    ranks = Ranks(representatives=[15], host={0: 20})
+
+    answer = answer_of_ranks(Budget(gib=1, gpus=16, host_gib=1), ranks)
+
+    assert ranks.asked == [0, 15]
+    alike, told = assumptions_of(answer)[15][1:]
+    assert alike == ALIKE
+    assert told.startswith("in the sum of a machine's host memory, ranks without an estimate count")
+
+
+def test_without_a_budget_of_host_memory_it_makes_no_difference():
+    ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
+
+    answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+
+    assert ranks.asked == [0, 7]

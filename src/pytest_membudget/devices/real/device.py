@@ -98,8 +98,7 @@ class RealCudaDevice(Device):
 
     def _follow_rank(self) -> None:
         """Record collectives, and FSDP2's gathered parameters."""
-        from .collectives import CollectiveCalls, note_tensors
-        from .gathered import install_gathered
+        from .collectives import CollectiveCalls, install_gathered, note_tensors
 
         observer, source = self._run.observer, self._run.source
         note = observer.note_collective

@@ -22,7 +22,7 @@ from ...names import STAND_IN
 from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
-from ..ranks.rank_estimates import answer_of_ranks
+from ..ranks.rank_answers import answer_of_ranks
 from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
 from .client import Worker
 from .order import STAND_IN as ON_STAND_IN

@@ -18,8 +18,7 @@ from ...fake.cluster.objects import install_objects
 from ...fake.cluster.pipelines import install_pipelines, install_schedules
 from ...fake.ordinal import take_place
 from ...fake.private import check_parts
-from ...real.collectives import NoteCollective
-from ...real.gathered import SeeGradient, install_gathered
+from ...real.collectives import NoteCollective, SeeGradient, install_gathered
 from .collectives import Collectives
 from .memory_numbers import MemoryNumbers, RankNumbers
 from .private import PRIVATE_PARTS
