@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final
 
 import pytest
 
 from ....allocator.settings import VARIABLES
+from ....results.advice import BATCH_SIZES
 from . import Apply, Note
 from .checkpointing import checkpoint_blocks
 from .chunked_cross_entropy import chunk_cross_entropy
-from .eight_bit_states import use_eight_bits
-from .half_batch import halve_batch
-from .optimizer_options import use_fused, use_single_tensor
-from .step_in_backward import step_in_backward
+from .optimizers import step_in_backward, use_eight_bits, use_fused, use_single_tensor
 
 
 def use_expandable_segments(item: pytest.Item, note: Note) -> None:
@@ -23,6 +21,31 @@ def use_expandable_segments(item: pytest.Item, note: Note) -> None:
     for name in VARIABLES:
         if name in os.environ:
             note(f"{name}={os.environ[name]}")
+
+
+def halve_batch(item: pytest.Item, note: Note) -> None:
+    """Halve each fixture and parameter with the name of a batch size that is a whole number of 2 or more."""
+    item.config.pluginmanager.register(_Halving(note))
+
+
+class _Halving:
+    def __init__(self, note: Note) -> None:
+        self._note = note
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, Any, Any]:
+        """Halve the value of the fixture, for all that use it."""
+        value = yield
+        name = fixturedef.argname
+        if name not in BATCH_SIZES or type(value) is not int or value < 2:
+            return value
+        half = value // 2
+        self._note(f"{name}={half} instead of {value}")
+        kept: Any = fixturedef.cached_result
+        fixturedef.cached_result = (half, *kept[1:])
+        return half
 
 
 #: The names are those of ``results.advice.CHANGES``.

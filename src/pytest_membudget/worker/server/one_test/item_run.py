@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import resource
 import threading
 from collections.abc import Iterator
@@ -13,12 +14,15 @@ from typing import Any
 
 import pytest
 
+from ....atomic_files import replacing
 from ....caveats import SKIPPED_PART, caveats_of
 from ....devices.contract import Device
 from ....hardware.gpus import find_gpu
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
-from .snapshot_file import write_snapshot
+
+#: The newest that PyTorch's viewer reads (``unpickle`` in torch/utils/viz/MemoryViz.js, 2.13).
+_PICKLE_PROTOCOL = 4
 
 
 class ItemRun:
@@ -147,6 +151,24 @@ class ItemRun:
             yield
         finally:
             threading.excepthook = previous
+
+
+def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> dict[str, Any]:
+    """Write ``snapshot`` to ``path`` atomically, and make its folder. None: no file should be there.
+
+    Returns a part of the answer: ``has_snapshot``, and in ``snapshot_error`` why it could not be written. An
+    error does not fail the test, and leaves the file of an earlier run.
+    """
+    try:
+        if snapshot is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as file:
+                pickle.dump(snapshot, file, protocol=_PICKLE_PROTOCOL)
+        elif path.parent.is_dir():
+            path.unlink(missing_ok=True)  # an earlier run's
+    except OSError as error:
+        return {"has_snapshot": False, "snapshot_error": f"{error.strerror or error}: {path.parent}"}
+    return {"has_snapshot": snapshot is not None}
 
 
 def _place_in(request: dict[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,85 @@
-"""The optimizer step in backward, with the body's own optimizer."""
+"""Changes of optimizers: Adam's states in 8 bits, other options of torch.optim's, the step in backward."""
 
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ....steps import optimizer_in_backward
 from . import Note
+
+_LIBRARIES = ("bitsandbytes", "torchao")
+_KINDS = ("Adam", "AdamW")
+#: The options that both libraries have (bitsandbytes 0.50, torchao 0.18).
+_OPTIONS = ("lr", "betas", "eps", "weight_decay", "amsgrad")
+
+
+def use_eight_bits(item: pytest.Item, note: Note) -> None:
+    """Replace ``AdamW`` and ``Adam`` of torch.optim."""
+    installed = [name for name in _LIBRARIES if importlib.util.find_spec(name) is not None]
+    if installed:
+        library = importlib.import_module(f"{installed[0]}.optim")
+        for name in _KINDS:
+            _replace(getattr(torch.optim, name), getattr(library, f"{name}8bit"), note)
+
+
+def _replace(kind: Any, with_eight_bits: Any, note: Note) -> None:
+    """Make instances of ``kind``, not of its subclasses, instances of the other class."""
+
+    def make(cls: Any, params: Any = (), *args: Any, **kwargs: Any) -> Any:
+        if cls is not kind:
+            return object.__new__(cls)
+        note(f"{with_eight_bits.__module__.partition('.')[0]}.optim.{with_eight_bits.__name__}")
+        options = {name: value for name, value in kwargs.items() if name in _OPTIONS}
+        return with_eight_bits(params, *args, **options)
+
+    kind.__new__ = make
+
+
+def use_fused(item: pytest.Item, note: Note) -> None:
+    """Pass ``fused=True`` to every optimizer that has it."""
+    _change_options(note, {"fused": True, "foreach": None})
+
+
+def use_single_tensor(item: pytest.Item, note: Note) -> None:
+    """Pass ``foreach=False`` to optimizers that are not fused."""
+    _change_options(note, {"foreach": False})
+
+
+def _change_options(note: Note, options: dict[str, bool | None]) -> None:
+    for kind in _optimizers():
+        if options.keys() <= inspect.signature(kind.__init__).parameters.keys():
+            kind.__init__ = _with_options(kind.__init__, note, options)  # type: ignore[method-assign]
+
+
+def _optimizers() -> Iterator[type[Optimizer]]:
+    for kind in vars(torch.optim).values():
+        if isinstance(kind, type) and issubclass(kind, Optimizer) and "__init__" in vars(kind):
+            yield kind
+
+
+def _with_options(
+    make: Callable[..., None], note: Note, options: dict[str, bool | None]
+) -> Callable[..., None]:
+    @functools.wraps(make)
+    def make_changed(self: Optimizer, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("fused"):  # set by the body, or AdamW's call of Adam.__init__
+            make(self, *args, **kwargs)
+            return
+        make(self, *args, **{**kwargs, **options})
+        note(type(self).__name__)
+
+    return make_changed
 
 
 def step_in_backward(item: pytest.Item, note: Note) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.worker.server.one_test.snapshot_file import write_snapshot
+from pytest_membudget.worker.server.one_test.item_run import write_snapshot
 
 SNAPSHOT = {"segments": [], "device_traces": [[{"action": "alloc", "size": 2**40}]]}
 
