@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pytest_membudget.worker.client.process_start import start_process
+from pytest_membudget.worker.processes import start_process
 from tests.warm_python import WarmPython, is_possible
 
 pytestmark = pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone")

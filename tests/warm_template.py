@@ -1,7 +1,7 @@
 """The warm Python: has torch and more imported, and serves with copies of itself.
 
 Its text is run by ``python -c`` with a folder for its log, the socket where ``warm_launcher`` asks, and the
-modules whose processes may be copies: those that ``process_start`` starts, and those of ``python -m``, with
+modules whose processes may be copies: those that ``worker/processes.py`` starts, those of ``python -m``, with
 ``pytest`` also pytest-xdist's workers. What a copy runs is what the launcher was asked to run, with its
 descriptors, variables and folder. Where that might see that torch was imported before (other variables, flags
 of Python, import paths with modules of those names, limits), it is refused: then the launcher becomes an
@@ -25,7 +25,7 @@ import tempfile
 import types
 import warnings
 
-from pytest_membudget.worker.client import process_start
+from pytest_membudget.worker import processes
 
 #: What a worker's process imports by itself before it waits for its files: see ``worker.__main__``.
 IMPORTED = (
@@ -159,8 +159,8 @@ class Template:
         copy.finish()
 
     def _check(self, request, pid):
-        options = [*process_start.interpreter_options(), *process_start._against_defects()]
-        wanted = [*options, "-c", process_start._BOOT]
+        options = [*processes.interpreter_options(), *processes._against_defects()]
+        wanted = [*options, "-c", processes._BOOT]
         arguments = request["arguments"][1:]
         if "pytest" in self._modules and (arguments[:2] == ["-m", "pytest"] or arguments == _EXECNET):
             for folder, _, files in os.walk(request["folder"]):

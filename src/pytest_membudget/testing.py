@@ -38,7 +38,7 @@ from .results.test_result import TestResult
 from .units import bytes_of_gib
 from .worker.client.answers import read_answer
 from .worker.client.order import CUDA_GROUP
-from .worker.process_end import end_text
+from .worker.processes import end_text
 from .worker.time_limit import Overrun
 
 __all__ = [

@@ -38,11 +38,6 @@ REQUEST["snapshot"] = None
 FAKE = DeviceChoice("fake", "by fake tensors")
 
 
-class _Pending(list):
-    def begun(self):
-        return []
-
-
 class Worker:
     """Answers as it is told; knows how often it was asked."""
 
@@ -53,7 +48,7 @@ class Worker:
 
     def __init__(self, order):
         assert order.observes
-        self.pending, self.marked = _Pending(), {}
+        self.pending, self.marked = {}, {}
         type(self).started += 1
 
     @classmethod

@@ -1,7 +1,5 @@
 """A worker that is not there: it answers what it is told, and remembers what it was sent."""
 
-from collections import deque
-
 from pytest_membudget.errors import WorkerFailure
 
 REPORT = {
@@ -30,7 +28,7 @@ class ScriptedWorkers:
     """Starts all workers of a test: ``workers`` in their order, with what each was sent.
 
     ``answer_to(request)``: an answer, or an exception to raise. A worker is lost as soon as one of the tests
-    ``killers`` is pending. ``holds``: how many requests it takes at once, of which two run.
+    ``killers`` is pending. ``holds``: how many requests it takes at once.
     ``imported_bytes``: what the next ones hold since their imports.
     """
 
@@ -57,32 +55,28 @@ class ScriptedWorkers:
         return [list(worker.order.files) for worker in self.workers]
 
 
-class _Pending(deque):
-    def begun(self):
-        return list(self)[:2]
-
-
 class _Worker:
     def __init__(self, script, order):
         self.script, self.order = script, order
         self.imported_bytes, self.card, self.marked = script.imported_bytes, script.card, {}
-        self.pending, self.sent = _Pending(), []
+        self.pending, self.sent = {}, []
         self.is_closed = False
 
     def has_room(self):
         return len(self.pending) < self.script.holds
 
     def send(self, request):
-        self.pending.append(request)
+        self.pending[len(self.sent)] = request
         self.sent.append(request)
 
     def receive(self, awaited):
-        if any(pending["key"] in self.script.killers for pending in self.pending):
+        if any(pending["key"] in self.script.killers for pending in self.pending.values()):
             raise WorkerFailure("it is lost")
-        answer = self.script.answer_to(self.pending[0])
+        number, request = next(iter(self.pending.items()))
+        answer = self.script.answer_to(request)
         if isinstance(answer, Exception):
             raise answer
-        request = self.pending.popleft()
+        del self.pending[number]
         return request, {**answer, "key": request["key"], "event": "result"}
 
     def close(self):

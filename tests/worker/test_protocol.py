@@ -71,6 +71,17 @@ def test_a_message_larger_than_the_pipe_arrives_whole(ends):
     sender.join()
 
 
+def test_both_ends_can_send_more_than_the_pipes_hold_if_one_reads_meanwhile(ends):
+    near, far = ends
+    message = {"text": "x" * 1_000_000}
+    received = []
+    other_end = threading.Thread(target=lambda: (far.send(message), received.append(far.receive(30))))
+    other_end.start()
+    near.send(message, reads=True)
+    other_end.join()
+    assert near.receive(timeout=30) == received[0] == message
+
+
 def test_a_message_that_comes_in_pieces_is_put_together(ends):
     near, far = ends
     os.write(near.write_fd, b'{"nodeid": "te')
@@ -140,8 +151,9 @@ def test_half_a_message_before_the_end_is_none(ends):
 def test_sending_to_nobody_is_a_broken_pipe(ends):
     near, far = ends
     far.close()
-    with pytest.raises(BrokenPipeError):
-        near.send({"nodeid": "test_a"})
+    for reads in (False, True):
+        with pytest.raises(BrokenPipeError):
+            near.send({"nodeid": "test_a"}, reads=reads)
 
 
 def test_closing_closes_both_ends(ends):

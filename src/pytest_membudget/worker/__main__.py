@@ -9,7 +9,7 @@ import traceback
 from typing import Any
 
 from ..devices.contract import Device
-from .process_end import flush_output, leave
+from .processes import flush_output, leave
 from .protocol import Channel
 from .server.session_options import flush_each_line
 

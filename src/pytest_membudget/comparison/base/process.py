@@ -16,7 +16,7 @@ import pytest
 
 from ...budgets.node_ids import nodeid_of
 from ...names import BASE, GATE, MARKER
-from ...worker.process_end import leave
+from ...worker.processes import leave
 from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
 from .exchange import Base, Exchange, Head, own_facts

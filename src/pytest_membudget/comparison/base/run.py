@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from ...worker.client.process_start import start_process
+from ...worker.processes import start_process
 from ...worker.protocol import Channel
 from .exchange import Exchange, Head, Invocation, base_without_figures
 from .sources import BaseSource, Start

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ...errors import WorkerFailure
-from ..process_end import end_text
-from ..protocol import RUNNING, Channel
+from ..processes import WORKER_MODULE, end_process, end_text, start_process, with_tail
+from ..protocol import RUNNING
 from ..time_limit import Watch
 from .answers import Answer, Request
 from .order import Order, worker_environment
-from .process_start import WORKER_MODULE, end_process, start_process, with_tail
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
 #: The same for the start: importing a CUDA build of torch on a busy host takes long.
 _START_GRACE = 120.0
-#: The size of a pipe if the system does not report it (Linux's size for users with many pipes).
-_PIPE_BYTES = 4096
 #: Requests sent in addition to the running ones, so that a worker need not wait for the next.
 _QUEUED = 2
 
@@ -44,8 +41,9 @@ class Worker:
         self._process, self._channel = start_process(
             WORKER_MODULE, self._output, worker_environment(order, self._scratch)
         )
-        #: requests that were sent and not answered yet
-        self.pending = PendingRequests(self._channel)
+        #: requests that were sent and not answered yet, by number; answers arrive in completion order
+        self.pending: dict[int, Request] = {}
+        self._numbers = itertools.count(1)
         try:
             self._begin()
         except BaseException:
@@ -55,12 +53,15 @@ class Worker:
     def has_room(self) -> bool:
         """Whether it runs several tests and can be sent one more request now."""
         most = self._order.processes + _QUEUED if self._order.processes > 1 else 1
-        return len(self.pending) < most and self.pending.has_room()
+        return len(self.pending) < most
 
     def send(self, request: Request) -> None:
         """Send ``request``, which names one test. Raises ``WorkerFailure`` if the worker is lost."""
+        number = next(self._numbers)
+        self.pending[number] = request
+        message = {**request, "timeout": self._order.timeout, "number": number}
         try:
-            self.pending.send(request, timeout=self._order.timeout)
+            self._channel.send(message, reads=True)
         except BrokenPipeError:
             raise self._lost("the worker was gone") from None
 
@@ -70,14 +71,11 @@ class Worker:
         Raises ``WorkerFailure`` if the worker is lost; then start another one. After any other exception
         too, since answers are still to come.
         """
-        while True:
-            message = self._receive(f"estimating {awaited['key']}")
-            is_begun = message["event"] == "started" and self.pending.begin(message)
-            request = None if is_begun else self.pending.take(message)
-            if request is not None:
-                return request, {name: value for name, value in message.items() if name != "number"}
-            if not is_begun:
-                raise self._lost(f"the worker answered for {message.get('key')}, which it was not asked for")
+        message = self._receive(f"estimating {awaited['key']}")
+        request = take_answered(self.pending, message)
+        if request is None:
+            raise self._lost(f"the worker answered for {message.get('key')}, which it was not asked for")
+        return request, {name: value for name, value in message.items() if name != "number"}
 
     def close(self) -> None:
         """Kill the process and the tests that it runs."""
@@ -124,60 +122,9 @@ class Worker:
         return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
 
 
-class PendingRequests:
-    """The requests to one worker that have no answer yet. Answers arrive in completion order."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._sent: dict[int, Request] = {}
-        self._sizes: dict[int, int] = {}  # of the messages, in bytes
-        self._begun: set[int] = set()
-        self._count = 0
-
-    def __len__(self) -> int:
-        return len(self._sent)
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self._sent.values())
-
-    def begun(self) -> list[Request]:
-        """The requests that are known to be running."""
-        return [request for number, request in self._sent.items() if number in self._begun]
-
-    def send(self, request: Request, **more: Any) -> None:
-        """Send ``request`` with ``more`` and its number. ``BrokenPipeError`` if the worker is gone."""
-        self._count += 1
-        message = {**request, **more, "number": self._count}
-        self._sent[self._count] = request
-        self._sizes[self._count] = len(json.dumps(message)) + 1
-        self._channel.send(message)
-
-    def has_room(self) -> bool:
-        """Whether a request of the largest size can be written without blocking.
-
-        The worker may be waiting for this side to read an answer: then both would block. A pipe consists of
-        pages, of which a message may leave half unused (pipe_write in fs/pipe.c, Linux 6.12).
-        """
-        sizes = [self._sizes[number] for number in self._sent]
-        return 2 * (sum(sizes) + max(sizes, default=0)) <= _capacity_bytes(self._channel.write_fd)
-
-    def begin(self, message: Mapping[str, Any]) -> bool:
-        """Record that the request of ``message`` runs; False if it is none of these."""
-        self._begun.add(message["number"])
-        return message["number"] in self._sent
-
-    def take(self, message: Mapping[str, Any]) -> Request | None:
-        """Remove and return the request that ``message`` answers; None if it answers none."""
-        request = self._sent.get(message.get("number", 0))
-        if request is None or message.get("key") != request["key"]:
-            return None
-        return self._sent.pop(message["number"])
-
-
-def _capacity_bytes(fd: int) -> int:
-    try:
-        import fcntl
-
-        return fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
-    except (ImportError, AttributeError, OSError):  # not on Linux
-        return _PIPE_BYTES
+def take_answered(pending: dict[int, Request], message: Mapping[str, Any]) -> Request | None:
+    """Remove the request that ``message`` answers, and return it; None if it answers none of them."""
+    number = message.get("number", 0)
+    if number not in pending or message.get("key") != pending[number]["key"]:
+        return None
+    return pending.pop(number)

@@ -25,8 +25,8 @@ class Workers:
     each file gets its own worker; also if collecting all files has ended the worker, which finds the file
     that did it.
 
-    Expected requests are sent ahead if several tests may run at once. If a worker is lost while it runs
-    several, each of them runs again alone, which finds the test that did it.
+    Expected requests are sent ahead if several tests may run at once. If a worker is lost while several are
+    pending, each of them runs again alone, which finds the test that did it.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Workers:
         self._expected: deque[Request] = deque()
         #: answers that came before ``ask``, and whether a worker gave them
         self._ahead: dict[Ident, tuple[Answer, bool]] = {}
-        #: requests that were running when a worker was lost: each runs alone now
+        #: requests that were pending when a worker was lost: each runs alone now
         self._suspects: set[Ident] = set()
 
     def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
@@ -77,7 +77,7 @@ class Workers:
         if request in self._expected:
             self._expected.remove(request)
         answer, is_new = self._ahead.pop(_ident(request), (None, True))
-        if answer is None and not (self._worker is not None and request in self._worker.pending):
+        if answer is None and not (self._worker is not None and request in self._worker.pending.values()):
             answer = self._cache.find(request) if self._cache is not None else None
             is_new = answer is None
         if answer is not None and not is_new:
@@ -117,7 +117,7 @@ class Workers:
         try:
             answer = self._answer_of(self._worker_for(request["file"]), request)
         except WorkerFailure:
-            suspects = self._worker.pending.begun() if self._worker is not None else []
+            suspects = [*self._worker.pending.values()] if self._worker is not None else []
             self._close_lost(request)
             if suspects in ([], [request]) or _ident(request) in self._suspects:
                 raise
@@ -131,7 +131,7 @@ class Workers:
         return answer
 
     def _answer_of(self, worker: Worker, request: Request) -> Answer:
-        if request not in worker.pending:
+        if request not in worker.pending.values():
             worker.send(request)
         while True:
             while worker.has_room() and (following := self._following(request)) is not None:
@@ -161,7 +161,7 @@ class Workers:
         """End a worker that was lost while it ran ``request``; its other requests are sent again."""
         if self._worker is None:
             return
-        others = [other for other in self._worker.pending if other != request]
+        others = [other for other in self._worker.pending.values() if other != request]
         self._expected.extendleft(others[::-1])
         self.close()
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from ...budgets.node_ids import name_of_rank
 from ..client.order import Order, worker_environment
-from ..client.process_start import WORKER_MODULE, end_process, start_process
-from ..process_end import end_text
+from ..processes import WORKER_MODULE, end_process, end_text, start_process
 from ..server.child_process import PIPE_WRITTEN
 from ..server.one_test.output_file import OutputFile
 from ..server.stack_dump import hang_text, is_in_collective, stacks_of

@@ -20,7 +20,7 @@ from torch.distributed import distributed_c10d as c10d
 from ...devices.contract import Device
 from ...devices.fake.cluster.shown_backend import UNNAMED, show_backend
 from ...devices.fake.private import check_parts
-from ..process_end import flush_output, leave
+from ..processes import flush_output, leave
 from ..protocol import Channel
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..process_end import end_text, end_with_parent, flush_output, leave
+from ..processes import end_text, end_with_parent, flush_output, leave
 from ..protocol import Channel
 from ..time_limit import Overrun, Watch
 from .one_test.output_file import OutputFile

@@ -99,7 +99,10 @@ class ConcurrentRuns:
                 return
             if isinstance(started, Child):
                 self._has_one_alone = is_alone
-                self._begun(_Run(request, started))
+                self._running.append(_Run(request, started))
+                if len(self._running) > 1:
+                    for run in self._running:
+                        run.has_neighbours = True
             else:
                 self._answer(request, started)
 
@@ -110,13 +113,6 @@ class ConcurrentRuns:
             return False
         each = max(ROOM_BYTES, _largest_child_bytes())  # running tests may still grow
         return self._free_bytes() >= each * (len(self._running) + 1)
-
-    def _begun(self, run: _Run) -> None:
-        self._running.append(run)
-        if len(self._running) > 1:
-            for each in self._running:
-                each.has_neighbours = True
-        self._channel.send({"event": "started", "number": run.request["number"]})
 
     def _wait(self) -> None:
         """Wait for a message of a child or the session, or for the end of a child's time limit."""

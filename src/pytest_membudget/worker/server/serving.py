@@ -16,7 +16,7 @@ from ...budgets.node_ids import key_of, nodeid_of
 from ...cache.observer import SEEN
 from ...devices.contract import Device
 from ...names import MARKER, WORKER
-from ..process_end import leave
+from ..processes import leave
 from ..protocol import Channel
 from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child

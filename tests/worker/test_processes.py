@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-ASKED = "from pytest_membudget.worker.client.process_start import interpreter_options as o; print(*o())"
+ASKED = "from pytest_membudget.worker.processes import interpreter_options as o; print(*o())"
 
 
 def test_options_of_python_are_passed_on():

@@ -1,15 +1,17 @@
-"""Starts a Python process with two pipes to it, and keeps its output."""
+"""Starts Python processes with two pipes to each, ends them, and describes how they ended."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO
+from typing import IO, NoReturn
 
-from ..protocol import Channel
+from .protocol import Channel
 
 #: The module of a worker's process.
 WORKER_MODULE = "pytest_membudget.worker.__main__"
@@ -18,6 +20,8 @@ _BOOT = (
     "import importlib, json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "importlib.import_module(sys.argv[2]).main(int(sys.argv[3]), int(sys.argv[4]))"
 )
+#: ``linux/prctl.h``
+_PR_SET_PDEATHSIG = 1
 #: Seconds that a process gets to end by itself.
 _END_TIMEOUT = 2.0
 #: Bytes of its output that a failure shows.
@@ -96,3 +100,42 @@ def with_tail(what: str, output: IO[bytes]) -> str:
     output.seek(max(0, size - _TAIL_BYTES))
     tail = output.read().decode(errors="replace").strip()
     return f"{what}\nThe last of its output:\n{tail}" if tail else what
+
+
+# For the process itself
+
+
+def flush_output() -> None:
+    """Flush the output; a test may have closed the streams, or the session may be gone."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            continue
+
+
+def leave(status: int) -> NoReturn:
+    """Exit immediately, without ``atexit`` handlers of libraries and plugins."""
+    try:
+        flush_output()
+    finally:
+        os._exit(status)
+
+
+def end_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies (Linux only)."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (AttributeError, OSError):
+        return
+
+
+def end_text(returncode: int) -> str:
+    """How a process ended; ``returncode`` as of ``subprocess``: the exit status, or minus the signal."""
+    if returncode >= 0:
+        return f"left with status {returncode}"
+    try:
+        name = signal.Signals(-returncode).name
+    except ValueError:  # real-time signals have no name
+        return f"was ended by signal {-returncode}"
+    return f"was ended by signal {-returncode} ({name})"
