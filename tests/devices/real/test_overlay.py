@@ -1,7 +1,7 @@
 """What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
 
 from pytest_membudget import components
-from pytest_membudget.allocator import AllocatorSettings
+from pytest_membudget.allocator import AllocatorSettings, CachingAllocator
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
@@ -33,11 +33,14 @@ def seen(after, write, *args, at=()):
 
 
 def ledger(events, states, sightings=(), first_nodes=()):
-    return overlay(
+    made = Ledger(CachingAllocator(AllocatorSettings()))
+    overlay(
         DeviceHistory(0, tuple(events), (), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
-        users_line=lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
+        lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
+        made,
     )
+    return made
 
 
 def component_at(made, address):

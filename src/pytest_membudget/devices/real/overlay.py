@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ... import components
-from ...allocator import CachingAllocator
-from ...allocator.device_memory import SegmentAddress
 from ...allocator.history import DeviceHistory, HistoryEvent
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
@@ -14,37 +12,20 @@ from .origins import Origins, UsersLine
 from .run_log import Seen, State
 
 
-def overlay(
-    history: DeviceHistory,
-    seen: Seen,
-    users_line: UsersLine,
-    *,
-    watch: Callable[[Ledger], None] | None = None,
-    segment_address: SegmentAddress | None = None,
-) -> Ledger:
-    """The ledger of a run with this ``history``, from its first event on.
+def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
+    """Play a run's ``history`` into ``ledger``, which is empty, from its first event on.
 
-    ``watch`` is called with it while it is empty. An event's metadata is the number of its state; without one
-    its block is ``unattributed``. ``segment_address``: as of ``CachingAllocator``.
+    An event's metadata is the number of its state; without one its block is ``unattributed``.
     """
-    played = _Played(history, seen, users_line, segment_address)
-    if watch is not None:
-        watch(played.ledger)
+    played = _Played(ledger, seen, users_line)
     for number, (event, following) in enumerate(history.steps()):
         played.play(number, event, following)
     played.see_all()
-    return played.ledger
 
 
 class _Played:
-    def __init__(
-        self,
-        history: DeviceHistory,
-        seen: Seen,
-        users_line: UsersLine,
-        segment_address: SegmentAddress | None,
-    ) -> None:
-        self.ledger = Ledger(CachingAllocator(history.settings, segment_address=segment_address))
+    def __init__(self, ledger: Ledger, seen: Seen, users_line: UsersLine) -> None:
+        self.ledger = ledger
         self._seen = seen
         self._states = seen.states
         self._sightings = seen.sightings

@@ -55,8 +55,6 @@ class RecordedRun:
         """
         self._address_of = address_of
         self._records = records
-        self._lives: Lives | None = None
-        self._purposes: Purposes | None = None
         self.source: SourceFinder = users_source()
         self._peaks = KeptPeaks()
         self._observer: RunObserver | None = None
@@ -97,29 +95,20 @@ class RecordedRun:
         stats = self._peaks.over(torch.cuda.memory_stats(device))
         content = _history()
         torch.cuda.memory._record_memory_history(None)
-        ledger = self._ledger(content, device)
-        return RunResult(ledger, stats, self._shown(content, device), seconds, self._lives)
-
-    def _ledger(self, content: Any, device: int) -> Ledger:
         try:
             history = history_in(content, device, "the run's history")
         except UsageMistake:  # nothing was allocated
-            return Ledger(CachingAllocator(AllocatorSettings()))
-        watch = self._watch if self._records else None
+            return RunResult(Ledger(CachingAllocator(AllocatorSettings())), stats, None, seconds, None)
         addresses = segment_addresses(torch_release())
-        return overlay(
-            history, self.observer.log.seen(), self._users_line, watch=watch, segment_address=addresses
-        )
-
-    def _watch(self, ledger: Ledger) -> None:
-        self._lives = Lives(ledger)
-        self._purposes = Purposes(ledger)
-
-    def _shown(self, content: Any, device: int) -> dict[str, Any] | None:
-        if self._purposes is None:
-            return None
-        states = self.observer.log.states
-        return shown_snapshot(content, device, self._purposes.at_end(), states, self.source)
+        ledger = Ledger(CachingAllocator(history.settings, segment_address=addresses))
+        lives = Lives(ledger) if self._records else None
+        purposes = Purposes(ledger) if self._records else None
+        seen = self.observer.log.seen()
+        overlay(history, seen, self._users_line, ledger)
+        shown = None
+        if purposes is not None:
+            shown = shown_snapshot(content, device, purposes.at_end(), seen.states, self.source)
+        return RunResult(ledger, stats, shown, seconds, lives)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
         for frame in frames:

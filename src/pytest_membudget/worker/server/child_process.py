@@ -109,8 +109,8 @@ class Child:
                 os.close(write_fd)
             self._files = files.pop_all()  # until ``end``
         self._channel = Channel(self.fd, -1)
-        self._status: int | None = None
         self._code: int | None = None
+        self._is_group_killed = False
         self._watch = Watch(self._pid, timeout)
 
     def look(self) -> dict[str, Any] | None:
@@ -132,17 +132,15 @@ class Child:
         except ValueError:  # the test has written to the answer's descriptor
             return {"outcome": "error", "reason": PIPE_WRITTEN}
         except TimeoutError:
-            self._see_whether_it_ended()
-            if self._status is None:
+            if self._poll() is None:
                 overrun = self._watch.look()
                 return self._hang(overrun) if overrun is not None else None
             answer = self._last_answer()
         if answer is None:
-            self._wait_for_its_end()
-            if self._status is None:  # it runs on without its pipe
-                self._end_group()
-                return {"outcome": "error", "reason": _PIPE_CLOSED}
-            return {"outcome": "error", "reason": _end_text(self._end_group())}
+            has_ended = self._ends_by_itself()
+            code = self._end_group()
+            # else it runs on without its pipe
+            return {"outcome": "error", "reason": _end_text(code) if has_ended else _PIPE_CLOSED}
         return answer
 
     def end(self) -> None:
@@ -161,31 +159,32 @@ class Child:
         except (TimeoutError, ValueError):
             return None
 
-    def _wait_for_its_end(self) -> None:
+    def _ends_by_itself(self) -> bool:
         """Wait for the end of a child that will not answer: it ends, or has closed the pipe."""
         deadline = time.monotonic() + _END_TIMEOUT
-        while self._status is None and time.monotonic() < deadline:
-            self._see_whether_it_ended()
+        while self._poll() is None and time.monotonic() < deadline:
             time.sleep(INTERVAL / 20)
+        return self._code is not None
 
-    def _see_whether_it_ended(self) -> None:
-        if self._status is None:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
-            self._status = status if pid else None
+    def _poll(self, options: int = os.WNOHANG) -> int | None:
+        """Its exit status as of ``subprocess``; None while it runs."""
+        if self._code is None:
+            pid, status = os.waitpid(self._pid, options)
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
     def _end_group(self) -> int:
-        """Kill the child and its group, once; returns the status as ``subprocess`` does."""
-        if self._code is not None:
-            return self._code
-        try:
-            os.killpg(self._pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            if self._status is None:  # it has no group yet, or has ended
-                os.kill(self._pid, signal.SIGKILL)
-        if self._status is None:
-            _, self._status = os.waitpid(self._pid, 0)
-        self._code = os.waitstatus_to_exitcode(self._status)
-        return self._code
+        """Kill the child and its group, once; returns its exit status."""
+        if not self._is_group_killed:
+            self._is_group_killed = True
+            try:
+                os.killpg(self._pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                if self._code is None:  # it has no group yet, or has ended
+                    os.kill(self._pid, signal.SIGKILL)
+        code = self._poll(options=0)
+        assert code is not None
+        return code
 
 
 def _end_text(returncode: int) -> str:
