@@ -7,15 +7,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import HOW, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
-from pytest_membudget.worker.ranks.rank_answers import (
-    DIED,
-    ENDED,
-    HUNG,
-    RAISED,
-    RankEnd,
-    answer_of_ranks,
-    combined,
-)
+from pytest_membudget.worker.ranks.rank_answers import RankEnd, answer_of_ranks, combined
 
 
 def traced(rank):
@@ -25,9 +17,9 @@ def traced(rank):
     )
 
 
-def raised(rank, number, outcome="error", **more):
+def raised(rank, outcome="error", **more):
     answer = {"outcome": outcome, "reason": f"trouble of {rank}\nand more", "details": "calls", **more}
-    return RankEnd(rank, answer, failure=RAISED, number=number, output=f"output of {rank}")
+    return RankEnd(rank, answer, has_failed=True, output=f"output of {rank}")
 
 
 def skipped(rank):
@@ -44,7 +36,7 @@ def test_all_ranks_reports_are_there_in_their_order():
 
 
 def test_the_failure_that_came_first_is_the_one_to_report():
-    answer = combined([raised(0, 2), raised(1, 1), traced(2)])
+    answer = combined([raised(1), raised(0), traced(2)])
 
     assert answer["failed_rank"] == 1
     assert answer["reason"] == "rank 1 of 3: trouble of 1\nand more"
@@ -58,23 +50,23 @@ def test_the_failure_that_came_first_is_the_one_to_report():
 
 
 def test_those_that_were_ended_because_of_it_are_not_to_blame():
-    died = RankEnd(1, None, failure=DIED, number=1, reason="its process left with status 3")
+    died = RankEnd(1, None, has_failed=True, reason="its process left with status 3")
 
-    answer = combined([RankEnd(0, None, failure=ENDED), died])
+    answer = combined([died, RankEnd(0, None)])
 
     assert answer["reason"] == "rank 1 of 2: its process left with status 3"
     assert answer["details"] == "Rank 0 was ended because of it."
 
 
 def test_of_those_that_hang_the_one_outside_of_a_collective_is_named():
-    waits = RankEnd(0, None, failure=HUNG, number=1, waits=True, reason="it did not finish")
-    sleeps = RankEnd(1, None, failure=HUNG, number=2, reason="it did not finish")
+    waits = RankEnd(0, None, has_failed=True, waits=True, reason="it did not finish")
+    sleeps = RankEnd(1, None, has_failed=True, reason="it did not finish")
 
     assert combined([waits, sleeps])["failed_rank"] == 1
 
 
 def test_out_of_memory_keeps_its_place():
-    answer = combined([traced(0), raised(1, 1, "out_of_memory", where="test_x.py:7")])
+    answer = combined([traced(0), raised(1, "out_of_memory", where="test_x.py:7")])
 
     assert (answer["outcome"], answer["where"]) == ("out_of_memory", "test_x.py:7")
     assert answer["reason"].startswith("rank 1 of 2: trouble of 1")
@@ -93,11 +85,8 @@ def test_a_test_that_one_rank_skips_has_checked_nothing():
     assert answer["reason"] == "of 3 ranks not all have skipped it, but these: 1"
 
 
-@pytest.mark.parametrize("failure", [ENDED, None])
-def test_a_rank_without_an_answer_never_passes(failure):
-    silent = RankEnd(1, None, failure=failure, reason="nothing is known")
-
-    answer = combined([traced(0), silent])
+def test_a_rank_without_an_answer_never_passes():
+    answer = combined([traced(0), RankEnd(1, None, reason="nothing is known")])
 
     assert (answer["outcome"], answer["failed_rank"]) == ("error", 1)
 

@@ -18,7 +18,7 @@ from ...tracking.record import Phase, Record
 from ...tracking.roles.role_book import RoleBook
 from ...tracking.roles.tensor_parts import owners
 from ...tracking.running_code.modules import ModuleStack
-from ...tracking.running_code.replaced import Replacement
+from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
 from ...tracking.tracker import NO_GRAPH_TASK, running_phase
 from ..fake.on_host import tensors_in
@@ -89,11 +89,11 @@ class RunObserver:
 
     @contextlib.contextmanager
     def _paused(self, module: nn.Module | None, optimizers: list[torch.optim.Optimizer]) -> Iterator[None]:
-        # the last to be removed is the first to be installed again: see ``BackwardModules.install``
+        # the last to be removed is the first to be installed again: see ``BackwardModules._hooked``
         with (
             self.modules.paused(module),
             self.roles.paused(optimizers),
-            self._backward_modules.paused(),
+            self._backward_modules.without_hooks(),
         ):
             yield
 
@@ -165,7 +165,7 @@ class RunObserver:
         self.log.enter(State(phase, module, self.modules.root_call, line))
 
 
-class BackwardModules:
+class BackwardModules(Hooks):
     """Finds the module whose forward the running part of a backward belongs to.
 
     A backward runs a module's nodes from its outputs to its inputs. So a hook of the node that made an output
@@ -177,36 +177,17 @@ class BackwardModules:
         """``here``: the state that a node is made in. ``entered``: called with it when the node runs."""
         self._here = here
         self._entered = entered
-        self._handles: list[Any] = []
         #: one hook for all nodes that were made in a state
         self._hooks: dict[State, Callable[[object], None]] = {}
 
-    def install(self) -> None:
-        """Start, before other hooks on modules: ``here`` is then outside the module that begins, and inside
-        the one that ends.
-        """
+    def _hooked(self) -> list[Any]:
+        # before other hooks on modules: ``here`` is then outside the module that begins, and inside the one
+        # that ends
         hooks = nn.modules.module
-        self._handles = [
+        return [
             hooks.register_module_forward_pre_hook(lambda module, args: self.see(args)),
             hooks.register_module_forward_hook(lambda module, args, output: self.see(output)),
         ]
-
-    def remove(self) -> None:
-        """Stop."""
-        for handle in self._handles:
-            handle.remove()
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """A context without the hooks on modules."""
-        handles, self._handles = self._handles, []
-        for handle in handles:
-            handle.remove()
-        try:
-            yield
-        finally:
-            if handles:
-                self.install()
 
     def see(self, values: Any) -> None:
         """``values`` are the arguments or the result of a module."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -25,46 +26,23 @@ def follow_copies(copied: Copied) -> list[Replacement]:
     ``TorchFunctionMode``, which would see it, takes ``nn.Transformer`` and others from their fast paths. A
     ``__torch_function__`` of the user's gets the methods that are in place when it is called.
     """
-    casts = (Replacement(torch.Tensor, name, lambda cast: _casting(cast, copied)) for name in _CASTS)
-    return [
-        Replacement(torch.Tensor, "clone", lambda clone: _cloning(clone, copied)),
-        Replacement(torch.Tensor, "copy_", lambda fill: _filling(fill, copied)),
-        *casts,
-    ]
+    names = ("clone", "copy_", *_CASTS)
+    return [Replacement(torch.Tensor, name, partial(_following, name, copied)) for name in names]
 
 
-def _cloning(clone: Any, copied: Copied) -> Any:
-    def cloning(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        copy = clone(source, *args, **kwargs)
-        if not torch.compiler.is_compiling():
-            _note(copied, source, copy, leaf=source)
-        return copy
+def _following(name: str, copied: Copied, method: Any) -> Any:
+    def call(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = method(tensor, *args, **kwargs)
+        if torch.compiler.is_compiling():
+            return result
+        source: Any = tensor
+        copy = result
+        if name == "copy_":
+            source, copy = args[0] if args else kwargs.get("src"), tensor
+        with _without_subclasses():
+            leaf = copy if name in _CASTS else tensor
+            if isinstance(source, torch.Tensor) and copy is not source and leaf.is_leaf:
+                copied(source, copy)
+        return result
 
-    return cloning
-
-
-def _casting(cast: Any, copied: Copied) -> Any:
-    def casting(source: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        copy = cast(source, *args, **kwargs)
-        if not torch.compiler.is_compiling() and copy is not source:
-            _note(copied, source, copy, leaf=copy)
-        return copy
-
-    return casting
-
-
-def _filling(fill: Any, copied: Copied) -> Any:
-    def filling(copy: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        filled = fill(copy, *args, **kwargs)
-        source = args[0] if args else kwargs.get("src")
-        if not torch.compiler.is_compiling() and isinstance(source, torch.Tensor):
-            _note(copied, source, copy, leaf=copy)
-        return filled
-
-    return filling
-
-
-def _note(copied: Copied, source: torch.Tensor, copy: torch.Tensor, *, leaf: torch.Tensor) -> None:
-    with _without_subclasses():
-        if leaf.is_leaf:
-            copied(source, copy)
+    return call

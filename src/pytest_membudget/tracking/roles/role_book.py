@@ -14,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from ... import components
 from ..record import Record
-from ..running_code.replaced import Replacement
+from ..running_code.replaced import Hooks, Replacement
 from .parameter_copies import follow_copies
 from .tensor_parts import owners, scales
 
@@ -33,7 +33,7 @@ def noting_now(find: Callable[[torch.Tensor], Record | None]) -> Note:
     return note
 
 
-class RoleBook:
+class RoleBook(Hooks):
     """Notes the role of storages through PyTorch's public hooks on modules and optimizers.
 
     Known limitations: a gradient that a hook of the user's own drops at once is seen only where autograd
@@ -57,14 +57,12 @@ class RoleBook:
         self._parameters: dict[int, weakref.KeyedRef[int, torch.Tensor]] = {}
         self._names: dict[int, str] = {}
         self._forget_one = self._forget  # one bound method for all of them
-        self._handles: list[Any] = []
         #: of each running optimizer step, the backward (graph task) that it runs in; -1 outside any
         self.steps: list[int] = []
 
-    def install(self) -> None:
-        """Install the hooks on modules and optimizers of this process."""
+    def _hooked(self) -> list[Any]:
         hooks = nn.modules.module
-        self._handles = [
+        return [
             hooks.register_module_parameter_registration_hook(self._parameter_registered),
             hooks.register_module_buffer_registration_hook(self._buffer_registered),
             register_optimizer_step_pre_hook(self._step_begins),
@@ -74,26 +72,17 @@ class RoleBook:
             *follow_copies(self._copied),
         ]
 
-    def remove(self) -> None:
-        """Stop following."""
-        for handle in self._handles:
-            handle.remove()
-
     @contextlib.contextmanager
     def paused(self, optimizers: Iterable[Optimizer]) -> Iterator[None]:
-        """A context without hooks, which compilers would compile; records only a step of ``optimizers``."""
-        handles, self._handles = self._handles, []
-        for handle in handles:
-            handle.remove()
-        for optimizer in optimizers:
-            self._step_begins(optimizer, (), {})
-        try:
-            yield
-        finally:
+        """A context without hooks that records only a step of ``optimizers``."""
+        with self.without_hooks():
             for optimizer in optimizers:
-                self._step_ended(optimizer, (), {})
-            if handles:
-                self.install()
+                self._step_begins(optimizer, (), {})
+            try:
+                yield
+            finally:
+                for optimizer in optimizers:
+                    self._step_ended(optimizer, (), {})
 
     def see_module(self, root: nn.Module) -> None:
         """Record all parameters and buffers of ``root`` with their paths in it."""

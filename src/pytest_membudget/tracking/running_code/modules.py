@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from .replaced import Hooks
 
-class ModuleStack:
+
+class ModuleStack(Hooks):
     """The running modules, from the outermost in, kept by PyTorch's global forward hooks."""
 
     def __init__(
@@ -27,37 +29,26 @@ class ModuleStack:
         self._on_root_end = on_root_end
         self._on_change = on_change
         self._root_calls = 0
-        self._handles: list[Any] = []
 
-    def install(self) -> None:
-        """Install the hooks on the modules of this process."""
+    def _hooked(self) -> list[Any]:
         hooks = torch.nn.modules.module
-        self._handles = [
+        return [
             hooks.register_module_forward_pre_hook(self._enter),
             # always_call: a checkpoint's recomputation ends early, by an exception
             hooks.register_module_forward_hook(self._leave, always_call=True),
         ]
 
-    def remove(self) -> None:
-        """Stop following."""
-        for handle in self._handles:
-            handle.remove()
-
     @contextlib.contextmanager
     def paused(self, module: nn.Module | None) -> Iterator[None]:
-        """A context without hooks, which compilers would compile; records only a call of ``module``."""
-        handles, self._handles = self._handles, []
-        for handle in handles:
-            handle.remove()
-        if module is not None:
-            self._enter(module, ())
-        try:
-            yield
-        finally:
+        """A context without hooks that records only a call of ``module``."""
+        with self.without_hooks():
             if module is not None:
-                self._leave(module, (), None)
-            if handles:
-                self.install()
+                self._enter(module, ())
+            try:
+                yield
+            finally:
+                if module is not None:
+                    self._leave(module, (), None)
 
     @property
     def path(self) -> str | None:

@@ -1,9 +1,11 @@
-"""Replaces functions of torch while a run is recorded."""
+"""Hooks on torch, and replacements of its functions, while a run is recorded."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
@@ -31,3 +33,34 @@ class Replacement:
         while (top := getattr(current, "replacement", None)) and top._is_removed and top._function is current:
             current = top._original
             setattr(self._owner, self._name, current)
+
+
+class Hooks(ABC):
+    """Hooks on this process that are installed together, from ``install`` to ``remove``."""
+
+    _handles: Sequence[Any] = ()
+
+    @abstractmethod
+    def _hooked(self) -> Sequence[Any]:
+        """Install the hooks; returns their handles."""
+
+    def install(self) -> None:
+        """Start following."""
+        self._handles = self._hooked()
+
+    def remove(self) -> None:
+        """Stop following."""
+        for handle in self._handles:
+            handle.remove()
+
+    @contextlib.contextmanager
+    def without_hooks(self) -> Iterator[None]:
+        """A context without the hooks, which compilers would compile."""
+        installed, self._handles = self._handles, ()
+        for handle in installed:
+            handle.remove()
+        try:
+            yield
+        finally:
+            if installed:
+                self.install()

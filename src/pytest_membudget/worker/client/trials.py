@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
@@ -17,14 +16,6 @@ from .workers import Workers
 Say = Callable[[str], None]
 #: The workers that run a trial of a change, or the test without one.
 WorkersFor = Callable[[Change | None], Workers]
-
-
-class Asked(NamedTuple):
-    """A trial that is requested of ``workers``."""
-
-    change: Change
-    workers: Workers
-    request: Request
 
 
 class Trials:
@@ -56,33 +47,32 @@ class Trials:
         excess = excess_of(test.budget, report, ran_out=ran_out) if report is not None else None
         if report is None or excess is None:
             return None
-        asked = [
-            Asked(change, workers_for(change), {**request, "change": change.name})
-            for change in worth_trying(report, excess, test.fixtures)
-        ]
+        changes = worth_trying(report, excess, test.fixtures)
+        asked = [(one, workers_for(one), {**request, "change": one.name}) for one in changes]
         trials, untried = self._tried(asked, excess, say)
         self._left_seconds -= time.monotonic() - began
         figure_bytes = excess.figure_bytes(report)
         listed = savings_first(trials, figure_bytes, excess.missing_bytes(report))
         return Advice(figure_bytes, excess.limit_bytes, listed, tuple(untried))
 
-    def _tried(self, asked: Sequence[Asked], excess: Excess, say: Say) -> tuple[list[Trial], list[str]]:
+    def _tried(
+        self, asked: Sequence[tuple[Change, Workers, Request]], excess: Excess, say: Say
+    ) -> tuple[list[Trial], list[str]]:
         """The trials that were completed, and the names of changes that were not tried."""
         ends = time.monotonic() + self._left_seconds
-        for one in reversed(asked):
-            one.workers.expect([one.request], next_=True)
+        for _, workers, request in reversed(asked):
+            workers.expect([request], next_=True)
         trials: list[Trial] = []
         untried: list[str] = []
-        for one in asked:
+        for change, workers, request in asked:
             if time.monotonic() > ends:
-                untried.append(one.change.name)
-                one.workers.forget(one.request)
+                untried.append(change.name)
+                workers.forget(request)
                 continue
-            say(one.change.name)
-            report, changed = _run(one.workers, one.request)
+            say(change.name)
+            report, changed = _run(workers, request)
             if report is not None and changed:
-                change_text = one.change.write.format(changed)
-                trials.append(Trial(one.change.name, change_text, excess.figure_bytes(report)))
+                trials.append(Trial(change.name, change.write.format(changed), excess.figure_bytes(report)))
         return trials, untried
 
 

@@ -20,7 +20,7 @@ from ..server.child_process import PIPE_WRITTEN
 from ..server.one_test.output_file import OutputFile
 from ..server.stack_dump import hang_text, is_in_collective, stacks_of
 from ..time_limit import Watch
-from .rank_answers import DIED, ENDED, FAILURES, HUNG, RAISED, RankEnd, combined
+from .rank_answers import FAILURES, RankEnd, combined
 
 #: Seconds between two checks of the ranks.
 _INTERVAL = 0.05
@@ -157,17 +157,15 @@ class RankProcess:
 
 
 def ends_of(ranks: Sequence[RankProcess]) -> list[RankEnd]:
-    """Wait until all have answered or one has failed; returns how each has ended, or will because of that."""
+    """Wait until all have answered or one has failed; returns how each ends, the failures first."""
     while not (failures := _failures(ranks)) and any(one.answer is None for one in ranks):
         time.sleep(_INTERVAL)
-    return [
-        failures.get(one.rank, RankEnd(one.rank, one.answer, ENDED if one.answer is None else None))
-        for one in ranks
-    ]
+    failed = [one.rank for one in failures]
+    return [*failures, *(RankEnd(one.rank, one.answer) for one in ranks if one.rank not in failed)]
 
 
-def _failures(ranks: Sequence[RankProcess]) -> dict[int, RankEnd]:
-    """The ranks that have failed by themselves, numbered by time.
+def _failures(ranks: Sequence[RankProcess]) -> list[RankEnd]:
+    """The ranks that have failed by themselves, by time.
 
     A rank that raises stays alive until it is ended, so no other rank dies because of it. A rank that has
     died before there was an answer with a failure is therefore the cause.
@@ -179,26 +177,25 @@ def _failures(ranks: Sequence[RankProcess]) -> dict[int, RankEnd]:
         time.sleep(_LAST_MOMENTS)
     died = [one for one in ranks if one.has_died()]
     if died:
-        reasons = [f"its process {end_text(one.exit_code)} before its test did" for one in died]
-        return {one.rank: _failure(n, one, DIED, reasons[n]) for n, one in enumerate(died)}
+        return [_failure(one, f"its process {end_text(one.exit_code)} before its test did") for one in died]
     if raised:
         raised.sort(key=lambda one: (one.answer or {}).get("failed_at", 0.0))
-        return {one.rank: _failure(n, one, RAISED) for n, one in enumerate(raised)}
+        return [_failure(one) for one in raised]
     return _hangs([one for one in ranks if one.answer is None])
 
 
-def _hangs(silent: Sequence[RankProcess]) -> dict[int, RankEnd]:
+def _hangs(silent: Sequence[RankProcess]) -> list[RankEnd]:
     """All ranks without an answer, with their stacks, if one of them is over its time limit."""
     overrun = next(filter(None, (one.watch.look() for one in silent)), None)
     if overrun is None:
-        return {}
-    ends = {}
+        return []
+    ends = []
     stacks = stacks_of([(one.pid, one.stack_file) for one in silent])
-    for number, (one, stack) in enumerate(zip(silent, stacks, strict=True)):
+    for one, stack in zip(silent, stacks, strict=True):
         reason = hang_text(overrun, stack, "finish" if one.has_begun else "begin its test")
-        ends[one.rank] = _failure(number, one, HUNG, reason, waits=is_in_collective(stack))
+        ends.append(_failure(one, reason, waits=is_in_collective(stack)))
     return ends
 
 
-def _failure(number: int, one: RankProcess, how: str, reason: str = "", *, waits: bool = False) -> RankEnd:
-    return RankEnd(one.rank, one.answer, how, number, waits, reason, one.last_lines())
+def _failure(one: RankProcess, reason: str = "", *, waits: bool = False) -> RankEnd:
+    return RankEnd(one.rank, one.answer, True, waits, reason, one.last_lines())

@@ -43,8 +43,6 @@ class RankPlugin(ServingPlugin):
 
     def __init__(self, channel: Channel, device: Device, order: Mapping[str, Any], observer: Any) -> None:
         super().__init__(channel, device, order, observer)
-        self._backend: str = order["backend"]
-        self._timeout: float = order["timeout"]
         self._pid = os.getpid()
         #: when it failed; comparable among processes of one machine
         self._failed_at: float | None = None
@@ -62,8 +60,8 @@ class RankPlugin(ServingPlugin):
     def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
         threading.Thread(target=self._end_with_session, daemon=True).start()
         try:
-            limit = timedelta(seconds=self._timeout * LONGEST + _SLACK)
-            dist.init_process_group(self._backend, timeout=limit)
+            limit = timedelta(seconds=self._order["timeout"] * LONGEST + _SLACK)
+            dist.init_process_group(self._order["backend"], timeout=limit)
             accept_own_group()
         except Exception as error:
             what = f"{type(error).__name__}: {error}"

@@ -15,8 +15,6 @@ Answer = dict[str, Any]
 #: Runs one rank, given what rank 0 has broadcast if that ran before, and returns its answer.
 Ask = Callable[[int, str], Answer]
 _COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"
-#: How a rank without a figure can have ended. ``ENDED``: it was ended because another rank failed.
-RAISED, DIED, HUNG, ENDED = "raised", "died", "hung", "ended"
 #: Outcomes of a rank's answer after which the others are ended.
 FAILURES = ("error", "out_of_memory")
 
@@ -28,10 +26,8 @@ class RankEnd:
     rank: int
     answer: Answer | None
     """Its answer, as a worker's; None if it has none."""
-    failure: str | None = None
-    """How it failed; None if it did not."""
-    number: int = 0
-    """The position of its failure among those of all ranks, by time."""
+    has_failed: bool = False
+    """Whether it raised, died or hung; without an answer it was else ended because another rank failed."""
     waits: bool = False
     """Whether it was in a collective: then another rank is the more likely cause."""
     reason: str = ""
@@ -41,14 +37,14 @@ class RankEnd:
 
 
 def combined(ends: Sequence[RankEnd], world_size: int | None = None) -> Answer:
-    """One answer for the ``ends`` of all ranks, in the form of a worker's answer.
+    """One answer for the ``ends`` of all ranks, the first to fail first, in the form of a worker's answer.
 
     ``world_size``: the number of ranks, if not all were run. ``reports`` has the reports there are. The
     outcome is ``traced`` or ``skipped`` if it is every rank's; otherwise that of the first failure, whose
     rank is ``failed_rank``.
     """
-    ends = sorted(ends, key=lambda one: one.rank)
-    answers = [one.answer for one in ends if one.answer is not None]
+    by_rank = sorted(ends, key=lambda one: one.rank)
+    answers = [one.answer for one in by_rank if one.answer is not None]
     found = {
         "reports": [answer["report"] for answer in answers if answer.get("report")],
         "device": next((answer["device"] for answer in answers if "device" in answer), ""),
@@ -60,21 +56,17 @@ def combined(ends: Sequence[RankEnd], world_size: int | None = None) -> Answer:
 
 
 def _outcome(ends: Sequence[RankEnd], world_size: int) -> Answer:
-    failed = [one for one in ends if one.failure not in (None, ENDED)]
-    failed = failed or [one for one in ends if (one.answer or {}).get("outcome") in FAILURES]
+    failed = [one for one in ends if one.has_failed]
+    failed = failed or [one for one in ends if one.answer is None or one.answer["outcome"] in FAILURES]
     if failed:
-        first = min(failed, key=lambda one: (one.waits, one.number))
-        return _failure(first, ends, world_size)
-    for one in ends:
-        if one.answer is None:
-            return _failure(one, ends, world_size)
+        return _failure(min(failed, key=lambda one: one.waits), ends, world_size)
     answers = {one.rank: one.answer for one in ends if one.answer is not None}
     outcomes = {answer["outcome"] for answer in answers.values()}
     if outcomes == {"skipped"}:
-        return {"outcome": "skipped", "reason": answers[ends[0].rank]["reason"]}
+        return {"outcome": "skipped", "reason": answers[min(answers)]["reason"]}
     if outcomes == {"traced"}:
         return {"outcome": "traced"}
-    skipped = ", ".join(str(rank) for rank, answer in answers.items() if answer["outcome"] == "skipped")
+    skipped = ", ".join(str(rank) for rank in sorted(answers) if answers[rank]["outcome"] == "skipped")
     reason = f"of {world_size} ranks not all have skipped it, but these: {skipped}"
     return {"outcome": "error", "reason": reason}
 
@@ -85,7 +77,8 @@ def _failure(first: RankEnd, ends: Sequence[RankEnd], world_size: int) -> Answer
     details = [answer.get("details", "")]
     if first.output:
         details.append(f"The last lines of rank {first.rank}:\n{first.output}")
-    details += [f"Rank {one.rank} {_fate(one)}" for one in ends if one is not first]
+    others = sorted((one for one in ends if one is not first), key=lambda one: one.rank)
+    details += [f"Rank {one.rank} {_fate(one)}" for one in others]
     return {
         **{name: answer[name] for name in ("outcome", "where", "raised") if name in answer},
         "reason": f"rank {first.rank} of {world_size}: {answer['reason']}",
@@ -95,10 +88,8 @@ def _failure(first: RankEnd, ends: Sequence[RankEnd], world_size: int) -> Answer
 
 
 def _fate(one: RankEnd) -> str:
-    if one.failure == ENDED:
-        return "was ended because of it."
     if one.answer is None:
-        return f"failed too: {one.reason}"
+        return f"failed too: {one.reason}" if one.has_failed else "was ended because of it."
     if one.answer["outcome"] in FAILURES:
         return f"failed too: {one.answer['reason'].splitlines()[0]}"
     return "had skipped it." if one.answer["outcome"] == "skipped" else "had finished."

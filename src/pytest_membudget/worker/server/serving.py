@@ -51,10 +51,9 @@ class ServingPlugin:
         """``order``: as the client has sent it. ``observer``: records what tests read; answers list it."""
         self._channel = channel
         self._device = device
-        self._files: list[str] = order["files"]
+        self._order = order
         self._scratch: str = order["scratch"]
         self._observer = observer
-        self._most: int = order["processes"]
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
         self._current: ItemRun | None = None
@@ -74,7 +73,7 @@ class ServingPlugin:
         """Turn off output before plugins read the options, and collect the requested files."""
         config = yield
         disable_side_effects(config.option, self._scratch)
-        config.args = self._files
+        config.args = self._order["files"]
         return config
 
     @pytest.hookimpl(trylast=True)
@@ -120,7 +119,7 @@ class ServingPlugin:
         }
         self._channel.send({"event": "ready", **ready})
         with suppress(SessionGone):
-            ConcurrentRuns(self._channel, self._most, self._answer, self._ended).serve()
+            ConcurrentRuns(self._channel, self._order["processes"], self._answer, self._ended).serve()
         self._leave()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
