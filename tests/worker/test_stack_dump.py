@@ -26,11 +26,11 @@ DEEP = stack(
 
 
 def test_the_line_is_the_innermost_of_the_users_own_code():
-    assert place_of(DEEP, "/project").line == "models/block.py:41 in forward"
+    assert place_of(DEEP, "/project")[0] == "models/block.py:41 in forward"
 
 
 def test_torchs_calls_are_counted_and_not_listed():
-    assert place_of(DEEP, "/project").frames.splitlines() == [
+    assert place_of(DEEP, "/project")[1].splitlines() == [
         "  (30 calls in torch and Python's library)",
         f'  File "{LIBRARY}", line 7 in attend',
         '  File "/project/models/block.py", line 41 in forward',
@@ -42,8 +42,8 @@ def test_torchs_calls_are_counted_and_not_listed():
 def test_a_stack_without_the_users_code_has_no_line():
     frames = stack((f"{TORCH}/nn/modules/module.py", 1, "_call_impl"))
 
-    assert place_of(frames, "/project").line == ""
-    assert place_of("", "/project").frames == ""
+    assert place_of(frames, "/project")[0] == ""
+    assert place_of("", "/project")[1] == ""
 
 
 def test_the_line_is_in_the_first_line_of_the_failure():

@@ -14,6 +14,9 @@ from typing import Any, Final
 RUNNING: Final = "running"
 _CHUNK_BYTES: Final = 65536
 
+Request = Mapping[str, Any]
+Answer = dict[str, Any]
+
 
 class Channel:
     """Two pipe ends: one JSON object a line, either way."""

@@ -51,7 +51,6 @@ class RealCudaDevice(Device):
         """
         self._run = RecordedRun(address_of, records=records)
         self._content: dict[str, Any] | None = None
-        self._is_recording = False
         self._collectives: CollectiveCalls | None = None
 
     @property
@@ -61,7 +60,7 @@ class RealCudaDevice(Device):
 
     def install(self) -> None:
         """Record from the initialization of CUDA on, which an import or the test causes."""
-        torch.cuda._lazy_call(self._record)
+        torch.cuda._lazy_call(self._run.begin)
 
     def card(self) -> dict[str, Any]:
         """The number of devices, and name and size of the current one. Initializes the driver."""
@@ -92,7 +91,7 @@ class RealCudaDevice(Device):
         The processes of several ranks have their devices and process groups already.
         """
         torch.cuda.init()
-        self._record()
+        self._run.begin()
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self._follow_rank()
 
@@ -132,12 +131,6 @@ class RealCudaDevice(Device):
     def snapshot(self) -> dict[str, Any] | None:
         """``torch.cuda.memory._snapshot`` at the end of the run; None without ``records``."""
         return self._content
-
-    def _record(self) -> None:
-        """Start the allocator's history and reset its peaks, unless already done."""
-        if not self._is_recording:
-            self._is_recording = True
-            self._run.begin()
 
 
 def allocators_peaks(stats: Mapping[str, int], outside_bytes: int) -> PeakBytes:

@@ -67,7 +67,9 @@ class RecordedRun:
         return self._observer
 
     def begin(self) -> None:
-        """Start the allocator's history and reset its peaks."""
+        """Start the allocator's history and reset its peaks, unless already done."""
+        if self._observer is not None:
+            return
         torch.cuda.init()
         torch.cuda.reset_peak_memory_stats()
         # C++ stacks too: they name the operator, and distinguish libraries' workspaces from tensors

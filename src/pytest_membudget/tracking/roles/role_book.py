@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -15,8 +16,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from ... import components
 from ..record import Record
 from ..running_code.replaced import Hooks, Replacement
-from .parameter_copies import follow_copies
-from .tensor_parts import owners, scales
+from .tensor_parts import named_tensors, owners, scales
+
+_CASTS: Final = ("to", "float", "double", "half", "bfloat16")
+#: A context in which no ``__torch_function__`` of the user's sees what is looked at here.
+_without_subclasses = torch._C.DisableTorchFunctionSubclass
 
 #: Called with a method of ``Record``, the tensors whose records it is called with, and its further arguments.
 Note = Callable[..., None]
@@ -69,7 +73,7 @@ class RoleBook(Hooks):
             register_optimizer_step_post_hook(self._step_ended),
             Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
             Replacement(torch.utils, "swap_tensors", self._swapping),
-            *follow_copies(self._copied),
+            *_follow_copies(self._copied),
         ]
 
     @contextlib.contextmanager
@@ -178,7 +182,7 @@ class RoleBook(Hooks):
     def _note_states(self, optimizer: Optimizer) -> None:
         for parameter, state in optimizer.state.items():
             name = self._names.get(id(parameter))
-            for key, tensor in _tensors_in(state, ""):
+            for key, tensor in named_tensors(state):
                 if self._concerns(tensor):
                     self._note_role(tensor, components.OPTIMIZER_STATES, f"{name}.{key}" if name else key)
 
@@ -199,13 +203,32 @@ class RoleBook(Hooks):
         self._names.pop(reference.key, None)
 
 
-def _tensors_in(state: object, key: str) -> Iterator[tuple[str, torch.Tensor]]:
-    if isinstance(state, torch.Tensor):
-        yield key, state
-    elif isinstance(state, (dict, list, tuple)):
-        for name, value in state.items() if isinstance(state, dict) else enumerate(state):
-            inner = f"{key}.{name}" if key else str(name)
-            if isinstance(value, torch.Tensor):  # as mostly
-                yield inner, value
-            else:
-                yield from _tensors_in(value, inner)
+def _follow_copies(copied: Callable[[torch.Tensor, torch.Tensor], None]) -> list[Replacement]:
+    """Call ``copied`` with a tensor and its copy, for each copy that Python makes of a leaf.
+
+    These are an average of the weights (EMA), a snapshot, a master copy.
+    Not for what a compiler traces, nor for a cast that autograd records: a weight that a forward casts is an
+    activation. ``torch.clone`` stays as it is, because TorchScript finds it by identity; and a
+    ``TorchFunctionMode``, which would see it, takes ``nn.Transformer`` and others from their fast paths. A
+    ``__torch_function__`` of the user's gets the methods that are in place when it is called.
+    """
+    names = ("clone", "copy_", *_CASTS)
+    return [Replacement(torch.Tensor, name, partial(_following, name, copied)) for name in names]
+
+
+def _following(name: str, copied: Callable[[torch.Tensor, torch.Tensor], None], method: Any) -> Any:
+    def call(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = method(tensor, *args, **kwargs)
+        if torch.compiler.is_compiling():
+            return result
+        source: Any = tensor
+        copy = result
+        if name == "copy_":
+            source, copy = args[0] if args else kwargs.get("src"), tensor
+        with _without_subclasses():
+            leaf = copy if name in _CASTS else tensor
+            if isinstance(source, torch.Tensor) and copy is not source and leaf.is_leaf:
+                copied(source, copy)
+        return result
+
+    return call

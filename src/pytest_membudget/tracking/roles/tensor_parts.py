@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import torch
 
@@ -39,7 +39,7 @@ def scales(parameter: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
     """The scales of a quantised ``parameter``, by attribute: ``quant_state.absmax``."""
     attributes = getattr(parameter, "__dict__", None) or {}
     for name in _SCALES:
-        yield from _tensors_of(attributes.get(name), name)
+        yield from named_tensors(attributes.get(name), name)
 
 
 def _inside(wrapper: torch.Tensor, names: Iterable[str]) -> Iterator[torch.Tensor]:
@@ -49,9 +49,13 @@ def _inside(wrapper: torch.Tensor, names: Iterable[str]) -> Iterator[torch.Tenso
             yield from owners(inner)
 
 
-def _tensors_of(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(value: object, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in ``value`` and in the containers in it, each with its path below ``name``."""
     if isinstance(value, torch.Tensor):
         yield name, value
-    elif hasattr(value, "absmax"):  # a QuantState, whose own scales may be quantised too
-        for key, inner in vars(value).items():
-            yield from _tensors_of(inner, f"{name}.{key}")
+        return
+    if hasattr(value, "absmax"):  # a QuantState, whose own scales may be quantised too
+        value = vars(value)
+    if isinstance(value, (dict, list, tuple)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from named_tensors(inner, f"{name}.{key}" if name else str(key))

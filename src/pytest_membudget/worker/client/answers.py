@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import astuple, replace
-from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
@@ -15,9 +13,7 @@ from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
 from ...memory_report import MemoryReport
 from ...results.estimator import result_of
 from ...results.test_result import TestResult
-
-Request = Mapping[str, Any]
-Answer = dict[str, Any]
+from ..protocol import Answer, Request
 
 
 def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> Request:

@@ -11,9 +11,8 @@ from typing import Any
 
 from ...errors import WorkerFailure
 from ..processes import WORKER_MODULE, end_process, end_text, start_process, with_tail
-from ..protocol import RUNNING
+from ..protocol import RUNNING, Answer, Request
 from ..time_limit import Watch
-from .answers import Answer, Request
 from .order import Order, worker_environment
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.

@@ -16,8 +16,9 @@ from ...errors import UsageMistake, WorkerFailure
 from ...hardware.gpus import find_gpu
 from ...results.estimator import Estimator, NotEstimated, result_of, without_figure
 from ...results.test_result import TestResult
+from ..protocol import Answer
 from ..ranks.launch_ranks import measure_ranks
-from .answers import Answer, read_answer, request_for
+from .answers import read_answer, request_for
 from .client import Worker
 from .order import CUDA, CUDA_GROUP, Order, for_program
 from .workers import Workers

@@ -22,8 +22,9 @@ from ...names import STAND_IN
 from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
+from ..protocol import Answer, Request
 from ..ranks.rank_answers import answer_of_ranks
-from .answers import Answer, Request, first_requests, of_rank, read_answer, request_for
+from .answers import first_requests, of_rank, read_answer, request_for
 from .client import Worker
 from .order import STAND_IN as ON_STAND_IN
 from .order import VIRTUAL, Order, for_program, with_expandable_segments

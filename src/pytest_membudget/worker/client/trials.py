@@ -9,7 +9,7 @@ from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
 from ...results.advice import Advice, Change, Excess, Trial, excess_of, savings_first, worth_trying
-from .answers import Request
+from ..protocol import Request
 from .workers import Workers
 
 #: Called with the name of each change before it is tried.

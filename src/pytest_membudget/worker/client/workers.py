@@ -10,7 +10,7 @@ from typing import Any
 
 from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
-from .answers import Answer, Request
+from ..protocol import Answer, Request
 from .client import Worker
 from .order import Order
 

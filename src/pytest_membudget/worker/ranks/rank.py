@@ -21,7 +21,7 @@ from ...devices.contract import Device
 from ...devices.fake.cluster.shown_backend import UNNAMED, show_backend
 from ...devices.fake.private import check_parts
 from ..processes import flush_output, leave
-from ..protocol import Channel
+from ..protocol import Channel, Request
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal
 from ..time_limit import LONGEST
@@ -57,7 +57,7 @@ class RankPlugin(ServingPlugin):
     def _card(self) -> dict[str, Any]:
         return {}  # the session does not need it
 
-    def _run(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
+    def _run(self, item: pytest.Item, request: Request) -> dict[str, Any]:
         threading.Thread(target=self._end_with_session, daemon=True).start()
         try:
             limit = timedelta(seconds=self._order["timeout"] * LONGEST + _SLACK)

@@ -10,8 +10,8 @@ from ...budgets.budget import Budget
 from ...caveats import WORST_CASE, Caveat
 from ...hardware.machines import GPUS_A_MACHINE
 from ...memory_report import MemoryReport
+from ..protocol import Answer
 
-Answer = dict[str, Any]
 #: Runs one rank, given what rank 0 has broadcast if that ran before, and returns its answer.
 Ask = Callable[[int, str], Answer]
 _COUNTED = "in the sum of a machine's host memory, ranks without an estimate count as the one that holds most"

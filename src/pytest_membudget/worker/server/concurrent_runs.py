@@ -12,20 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ...budgets.verdict import FIGURES
 from ...hardware.host_capacity import free_bytes
-from ..protocol import RUNNING, Channel
+from ..protocol import RUNNING, Answer, Channel, Request
 from .child_process import INTERVAL, Child, SessionGone
 
 #: Free host memory in bytes that one more child needs at least.
 ROOM_BYTES = 2**30
 #: Seconds between two heartbeats.
 _HEARTBEAT = 10.0
-
-Request = dict[str, Any]
-Answer = dict[str, Any]
 
 
 @dataclass

@@ -17,7 +17,7 @@ from ...cache.observer import SEEN
 from ...devices.contract import Device
 from ...names import MARKER, WORKER
 from ..processes import leave
-from ..protocol import Channel
+from ..protocol import Channel, Request
 from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
@@ -156,7 +156,7 @@ class ServingPlugin:
         card: dict[str, Any] = device.card()
         return card
 
-    def _answer(self, request: dict[str, Any]) -> Child | dict[str, Any]:
+    def _answer(self, request: Request) -> Child | dict[str, Any]:
         """The answer to ``request``, or the child that gives it."""
         found = self._items.get(request["key"], [])
         if not found:
@@ -165,12 +165,12 @@ class ServingPlugin:
             return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
         return self._run(found[-1], request)
 
-    def _run(self, item: pytest.Item, request: dict[str, Any]) -> Child | dict[str, Any]:
+    def _run(self, item: pytest.Item, request: Request) -> Child | dict[str, Any]:
         if self._device.is_awake:  # an initialized driver does not survive a fork
             return {**self._body(item, request), "is_last": True}
         return Child(partial(self._body, item, request), request["timeout"], self._channel)
 
-    def _body(self, item: pytest.Item, request: dict[str, Any]) -> dict[str, Any]:
+    def _body(self, item: pytest.Item, request: Request) -> dict[str, Any]:
         """Run ``item`` in this process, which runs no other test."""
         _take_temporary_folder(item.config, self._scratch, request["number"])
         current = self._current = ItemRun(item, self._device, request, self._caveats)
@@ -181,7 +181,7 @@ class ServingPlugin:
         self._observer.begin()
         return {**run(), SEEN: self._observer.seen()}
 
-    def _ended(self, request: dict[str, Any]) -> None:
+    def _ended(self, request: Request) -> None:
         shutil.rmtree(_temporary_folder(self._scratch, request["number"]), ignore_errors=True)
 
     def _leave(self) -> NoReturn:

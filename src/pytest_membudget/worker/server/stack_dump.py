@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from ...tracking.running_code.source import shown_path, users_source
 from ..time_limit import Overrun
@@ -49,17 +48,11 @@ def stacks_of(processes: Sequence[tuple[int, Path]]) -> list[str]:
     return ["\n".join(line for line in text.splitlines() if "File " in line) for text in texts]
 
 
-class StackPlace(NamedTuple):
-    """Where a process was, for messages."""
+def place_of(stack: str, root: str) -> tuple[str, str]:
+    """The innermost line of the user's own code, relative to ``root``, with its function; and the calls.
 
-    line: str = ""
-    """The innermost line of the user's own code, with its function."""
-    frames: str = ""
-    """The calls of the user's code and libraries, the innermost first; others are counted in brackets."""
-
-
-def place_of(stack: str, root: str) -> StackPlace:
-    """The place of ``stack``; ``root``: paths are relative to it."""
+    The calls are those of the user's code and libraries, the innermost first; others are counted in brackets.
+    """
     source, line, shown, hidden = users_source(), "", [], 0
     for text in stack.splitlines():
         frame = _FRAME.search(text)
@@ -74,14 +67,14 @@ def place_of(stack: str, root: str) -> StackPlace:
         shown.append(text)
         if not line and source.is_users(frame["file"]):
             line = f"{shown_path(frame['file'], root)}:{frame['line']} in {frame['function']}"
-    return StackPlace(line, "\n".join(shown[:_FRAMES]))
+    return line, "\n".join(shown[:_FRAMES])
 
 
 def hang_text(overrun: Overrun, stack: str, what: str = "finish") -> str:
     """The message that a process is over its time limit, and where it was."""
-    place = place_of(stack, os.getcwd())
-    limit = overrun.text(what, at=place.line)
-    return f"{limit}\nIt was at:\n{place.frames}" if place.frames else limit
+    line, calls = place_of(stack, os.getcwd())
+    limit = overrun.text(what, at=line)
+    return f"{limit}\nIt was at:\n{calls}" if calls else limit
 
 
 def is_internal(line: str) -> bool:

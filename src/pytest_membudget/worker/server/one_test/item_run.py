@@ -18,6 +18,7 @@ from ....atomic_files import replacing
 from ....caveats import SKIPPED_PART, caveats_of
 from ....devices.contract import Device
 from ....hardware.gpus import find_gpu
+from ...protocol import Request
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
 
@@ -28,7 +29,7 @@ _PICKLE_PROTOCOL = 4
 class ItemRun:
     """Runs ``item`` once, and makes the answer of its phases and the device's report."""
 
-    def __init__(self, item: pytest.Item, device: Device, request: dict[str, Any], caveats: Caveats) -> None:
+    def __init__(self, item: pytest.Item, device: Device, request: Request, caveats: Caveats) -> None:
         self._item = item
         self._device = device
         self._request = request
@@ -171,7 +172,7 @@ def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> dict[str, Any
     return {"has_snapshot": snapshot is not None}
 
 
-def _place_in(request: dict[str, Any]) -> dict[str, Any]:
+def _place_in(request: Request) -> dict[str, Any]:
     """``rank`` and ``world_size`` of a test that runs as one of several ranks, and what rank 0 broadcast."""
     if request.get("world_size", 1) == 1:
         return {}
