@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .budgets.settings import Settings
     from .gate.hooks import Gate
     from .gate.selection import Selection
-    from .lock.locking import Locking
 
 #: The values of ``--membudget-update``: without one, and with ``=raise``.
 _UPDATE, _RAISE = "update", "raise"
@@ -172,15 +171,22 @@ class _Skip:
 
 
 def _gate_of(config: pytest.Config) -> Gate:
+    from .budgets.budget import parse_growth
     from .comparison.base.sources import source_of
     from .gate.hooks import Gate
+    from .lock.locking import Locking, Rules
+    from .reporting.files.json_file import installed_version
 
-    start = Path(config.invocation_params.dir)
-    _announce_custom_gpus(config, config.rootpath / "pyproject.toml")
+    start, root = Path(config.invocation_params.dir), config.rootpath
+    _announce_custom_gpus(config, root / "pyproject.toml")
     settings = _settings_of(config)
-    source = source_of(config.getoption("membudget_compare"), start, config.rootpath)
-    selection, locking = _register_selection(config, settings), _locking_of(config, settings)
-    return Gate(config, settings, selection, config.getoption("membudget_report"), source, locking)
+    source = source_of(config.getoption("membudget_compare"), start, root)
+    selection = _register_selection(config, settings)
+    # the base of a comparison is a checkout that nothing is written to
+    mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
+    rules = Rules(parse_growth(settings.tolerance), installed_version("torch") or "", mode)
+    report_folder = config.getoption("membudget_report")
+    return Gate(config, settings, selection, report_folder, source, Locking(root, rules))
 
 
 def _settings_of(config: pytest.Config) -> Settings:
@@ -199,17 +205,6 @@ def _register_selection(config: pytest.Config, settings: Settings) -> Selection:
     selection = Selection(patterns, config.rootpath)
     config.pluginmanager.register(selection, SELECTION)
     return selection
-
-
-def _locking_of(config: pytest.Config, settings: Settings) -> Locking:
-    from .budgets.budget import parse_growth
-    from .lock.locking import Locking, Rules
-    from .reporting.files.json_file import installed_version
-
-    # the base of a comparison is a checkout that nothing is written to
-    mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
-    rules = Rules(parse_growth(settings.tolerance), installed_version("torch") or "", mode)
-    return Locking(config.rootpath, rules)
 
 
 def _announce_custom_gpus(config: pytest.Config, pyproject: Path) -> None:

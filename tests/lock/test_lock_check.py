@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget, parse_growth
-from pytest_membudget.lock.locking import RAISE, UPDATE, Rules, is_lockable, lock_check
+from pytest_membudget.lock.locking import RAISE, UPDATE, Rules, lock_check
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.results.comparison import LockCheck, LockEntry
 from pytest_membudget.results.test_result import TestResult, with_lock
@@ -129,11 +129,11 @@ def test_an_update_raises_nothing_unless_it_is_asked_to(mode, mib, entry, status
 
 
 def test_what_is_held_to_the_file():
-    assert is_lockable(result())
-    assert is_lockable(result(verdict="within", gpu="A100-40GB"))
-    assert not is_lockable(result(verdict="within", gib=1))
-    assert not is_lockable(result(verdict="over", components={"activations": 1}))
-    assert not is_lockable(replace(result(), estimates=()))
+    assert lock_check(result(), LOCKED, READ) is not None
+    assert lock_check(result(verdict="within", gpu="A100-40GB"), LOCKED, READ) is not None
+    assert lock_check(result(verdict="within", gib=1), LOCKED, READ) is None
+    assert lock_check(result(verdict="over", components={"activations": 1}), LOCKED, READ) is None
+    assert lock_check(replace(result(), estimates=()), LOCKED, READ) is None
 
 
 def test_the_json_form_gives_the_same_value_back():

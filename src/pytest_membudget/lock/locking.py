@@ -10,6 +10,7 @@ from ..budgets.budget import Growth
 from ..budgets.settings import DEFAULT_GPU
 from ..budgets.verdict import UNSET, WITHIN
 from ..errors import UsageMistake
+from ..reporting.causes import signed_size
 from ..results.comparison import (
     GROWN,
     KEPT,
@@ -59,9 +60,9 @@ class Locking:
 
     def check(self, result: TestResult) -> TestResult:
         """``result`` with its comparison, if the project has a lock file or this session writes one."""
-        if not self._is_on or not is_lockable(result):
-            return result
-        return with_lock(result, lock_check(result, self._entries.get(result.nodeid), self._rules))
+        entry = self._entries.get(result.nodeid)
+        check = lock_check(result, entry, self._rules) if self._is_on else None
+        return with_lock(result, check) if check is not None else result
 
     def finish(self, results: Sequence[TestResult], collected: Collection[str] | None) -> list[str]:
         """Update the file with ``--membudget-update``, and return lines for the summary.
@@ -72,7 +73,10 @@ class Locking:
         entries = self._entries
         stale = {nodeid for nodeid in entries if collected is not None and nodeid not in collected}
         if self._rules.mode is None:
-            return _lines_of(stale)
+            names = ", ".join(sorted(stale)[:_NAMED])
+            more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
+            line = f"{LOCK_FILE}: no test with a budget for {names}{more}; run {UPDATE_COMMAND}"
+            return [line] if stale else []
         recorded = {one.nodeid: one.lock.entry for one in results if one.lock and one.lock.status == RECORDED}
         written = {nodeid: entry for nodeid, entry in recorded.items() if entry is not None}
         with_gib = {one.nodeid for one in results if one.budget is not None and one.budget.gib is not None}
@@ -82,31 +86,16 @@ class Locking:
         try:
             change_lock(self._path, written, removed)
         except OSError as error:
-            raise UsageMistake(
-                f"{self._path}: cannot be written, so nothing was recorded: {error}"
-            ) from error
+            what = "cannot be written, so nothing was recorded"
+            raise UsageMistake(f"{self._path}: {what}: {error}") from error
         return [f"{LOCK_FILE}: {len(written)} written, {len(removed)} removed"]
 
 
-def _lines_of(stale: Collection[str]) -> list[str]:
-    """The line on entries whose tests no longer exist."""
-    if not stale:
-        return []
-    names = ", ".join(sorted(stale)[:_NAMED])
-    more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
-    return [f"{LOCK_FILE}: no test with a budget for {names}{more}; run {UPDATE_COMMAND}"]
-
-
-def is_lockable(result: TestResult) -> bool:
-    """Whether ``result`` is compared with the lock file: it has a figure, and its budget has no ``gib``."""
-    figure, budget = result.worst_estimate, result.budget
-    has_figure = figure is not None and figure.peak_bytes > 0 and result.verdict in (WITHIN, UNSET)
-    return has_figure and budget is not None and budget.gib is None
-
-
-def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck:
-    """Compare ``result``, which is lockable, with ``entry``; if that is not possible, say why."""
+def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> LockCheck | None:
+    """Compare ``result`` with ``entry``; if that is not possible, say why. None if it has no place there."""
     now = _entry_of(result, rules)
+    if now is None:
+        return None
     if entry is None:
         if rules.mode is None:
             return LockCheck(NEW, f"no entry in {LOCK_FILE}; run {UPDATE_COMMAND}")
@@ -119,7 +108,11 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
     limit_bytes = entry.bytes + allowed_bytes
     if now.bytes > limit_bytes and rules.mode != RAISE:
         reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
-        return LockCheck(GROWN, reason, entry, limit_bytes, _changes(entry, now))
+        changes = tuple(
+            f"{signed_size(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
+            for name, size in _component_changes(entry, now).items()
+        )
+        return LockCheck(GROWN, reason, entry, limit_bytes, changes)
     if rules.mode is not None and now != entry and (difference or now.bytes <= entry.bytes):
         return _recorded(now, f"was {gib_text(entry.bytes)}", rules)
     if rules.mode == RAISE and now.bytes > entry.bytes:
@@ -130,10 +123,13 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
     return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
 
 
-def _entry_of(result: TestResult, rules: Rules) -> LockEntry:
+def _entry_of(result: TestResult, rules: Rules) -> LockEntry | None:
+    """The entry of ``result``; None if it has no figure, or its budget has a ``gib``."""
     figure, budget = result.worst_estimate, result.budget
-    assert figure is not None
-    assert budget is not None
+    if figure is None or not figure.peak_bytes or result.verdict not in (WITHIN, UNSET):
+        return None
+    if budget is None or budget.gib is not None:
+        return None
     return LockEntry(
         bytes=figure.peak_bytes,
         metric=figure.metric,
@@ -177,10 +173,3 @@ def _component_changes(entry: LockEntry, now: LockEntry) -> dict[str, int]:
     names = {**entry.components, **now.components}
     sizes = {name: now.components.get(name, 0) - entry.components.get(name, 0) for name in names}
     return {name: sizes[name] for name in sorted(names, key=lambda name: -abs(sizes[name])) if sizes[name]}
-
-
-def _changes(entry: LockEntry, now: LockEntry) -> tuple[str, ...]:
-    return tuple(
-        f"{'+' if size > 0 else ''}{gib_text(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
-        for name, size in _component_changes(entry, now).items()
-    )
