@@ -1,11 +1,4 @@
-"""The errors of this package; all are user-facing and say what to write instead.
-
-MembudgetError
-├── UsageMistake          a marker, a setting or a command line that cannot be used as written
-├── NotAvailable          valid, but the machinery is not part of this release
-├── UnsupportedTorch      a torch the virtual device was not made for
-└── WorkerFailure         the worker could not give an estimate: it crashed, hung or could not start
-"""
+"""The errors of this package; all are user-facing and say what to write instead."""
 
 from __future__ import annotations
 

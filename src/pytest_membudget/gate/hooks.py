@@ -23,10 +23,9 @@ from ..results.test_result import TestResult
 from . import test_reports as reports
 from .estimators import choose_estimators
 from .marks import is_marked
-from .progress import progress_line
+from .output import Summary, progress_line
 from .selection import Selection, is_whole, lists_removed, requested_files
 from .session import BudgetSession
-from .summary import Summary
 from .xdist import End, end_of, is_first, is_worker, send_end, send_start, start_of
 
 _RESULT = pytest.StashKey[TestResult]()

@@ -21,7 +21,7 @@ from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Estimators
 from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
-from .progress import Progress
+from .output import Progress
 from .session_results import SessionResults
 from .test_reports import error_for, failure_line, may_be_expected, skip_text
 from .xdist import End

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_membudget.gate.progress import progress_line
+from pytest_membudget.gate.output import progress_line
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,62 @@
-"""The end of a session: report.json, the lock file, the budgets' section of the terminal, and notices."""
+"""What a session prints and writes: progress, and at its end the summary, report.json and the lock file."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from ..budgets.settings import Settings
 from ..errors import UsageMistake
 from ..lock.locking import Locking
+from ..reporting.terminal.fitting import folded
 from ..results.comparison import ComparedSession
 from .session_results import SessionResults
 from .test_reports import failure_text
+
+#: Seconds between two lines where lines cannot be rewritten.
+_INTERVAL = 10.0
+#: Called before each estimate with its number, the number of estimates, and the test.
+Progress: TypeAlias = Callable[[int, int, str], None]
+
+
+@contextmanager
+def progress_line(config: pytest.Config, total: int) -> Iterator[Progress]:
+    """Shows which of ``total`` tests is being estimated; nothing without a terminal reporter."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.get_verbosity() < 0 or not total:
+        yield lambda number, total, nodeid: None
+        return
+    began = printed = time.monotonic()
+    rewrites = bool(getattr(reporter, "isatty", False))
+
+    def step(number: int, total: int, nodeid: str) -> None:
+        nonlocal printed
+        text, width = f"membudget: estimating {number}/{total} ", config.get_terminal_writer().fullwidth
+        if rewrites:
+            room = width - 1 - len(text)  # a line that wraps is not erased as a whole
+            shown = nodeid if len(nodeid) <= room else f"…{nodeid[1 - room :] if room > 1 else ''}"
+            reporter.rewrite(text + shown, erase=True)
+        elif time.monotonic() - printed > _INTERVAL:
+            for line in folded([text + nodeid], width):
+                reporter.write_line(line)
+            printed = time.monotonic()
+
+    if not rewrites:
+        reporter.write_line(f"membudget: estimating {total} {'test' if total == 1 else 'tests'}")
+    try:
+        yield step
+    finally:
+        if rewrites:
+            seconds = time.monotonic() - began
+            reporter.rewrite(f"membudget: {total} estimated in {seconds:.1f} s", erase=True)
+            reporter.write_line("")
 
 
 class Summary:
@@ -89,7 +131,6 @@ class Summary:
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table, and what is below it; where no test runs, also the failures."""
         from ..reporting.terminal.console import summary_lines
-        from ..reporting.terminal.fitting import folded
 
         known = self._results
         results, not_run, below = known.in_order(), known.not_run(), [*self._below()]
