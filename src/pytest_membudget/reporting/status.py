@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -71,11 +72,6 @@ class ReportedTest:
     """The status in a few words."""
 
     @property
-    def status(self) -> str | None:
-        """The status of its comparison; None without one."""
-        return self.result.status
-
-    @property
     def peak_bytes(self) -> int | None:
         """The peak of the test's figure, in bytes."""
         return self.result.figure.peak_bytes if self.result.figure is not None else None
@@ -89,8 +85,8 @@ class ReportedTest:
     @property
     def has_changed(self) -> bool:
         """Whether it is new, or takes more or less than at the base, or cannot be compared."""
-        is_as_before = self.status in (None, *_AS_BEFORE)
-        if self.status == WAIVED and self.result.since_base is None:
+        is_as_before = self.result.status in (None, *_AS_BEFORE)
+        if self.result.status == WAIVED and self.result.since_base is None:
             return True
         return bool(self.result.growth_bytes) or not is_as_before
 
@@ -101,7 +97,7 @@ class ReportedTest:
 
     def explained(self, code: Code = str) -> str:
         """Its status in sentences; ``code`` escapes text that came from code."""
-        result, status = self.result, self.status
+        result, status = self.result, self.result.status
         said = [text for text in (self._budget_text(code), self._growth_text(code)) if text]
         reason = result.comparison.reason if result.comparison is not None else ""
         if result.verdict == "error":
@@ -141,7 +137,7 @@ class ReportedTest:
 
     def to_do(self, code: Code = str) -> str:
         """What to do about it; empty if nothing has to be done."""
-        result, status = self.result, self.status
+        result, status = self.result, self.result.status
         if self.level == FINE:
             return ""
         if result.without_strict is not None:
@@ -236,8 +232,7 @@ def headline(found: Sequence[ReportedTest]) -> str:
 
 def counted(some: Sequence[ReportedTest]) -> str:
     """How many of ``some`` have each status."""
-    words = dict.fromkeys(one.word for one in some)
-    return ", ".join(f"{sum(one.word == word for one in some)} {word}" for word in words)
+    return ", ".join(f"{count} {word}" for word, count in Counter(one.word for one in some).items())
 
 
 def place_in(location: str | None) -> tuple[str, int] | None:

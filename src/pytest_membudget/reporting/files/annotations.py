@@ -38,7 +38,7 @@ def workflow_commands(document: Document, *, root: Path, prefix: str = "") -> st
 
 
 def _commands(one: ReportedTest, root: Path, prefix: str) -> Iterator[str]:
-    if one.level == NOTICE and one.status != SHRUNK:
+    if one.level == NOTICE and one.result.status != SHRUNK:
         return
     place = place_in(f"{one.result.file}:{one.result.line}")
     yield _command(one.level, f"GPU memory: {one.word}", _text(one), place, prefix)
@@ -74,7 +74,7 @@ def code_quality(document: Document) -> str:
 
 def _entry(one: ReportedTest) -> dict[str, Any]:
     row = one.result
-    rule = f"membudget-{one.status or row.verdict}"
+    rule = f"membudget-{one.result.status or row.verdict}"
     path, line = place_in(f"{row.file}:{row.line}") or (row.file.lstrip("/"), 1)
     return {
         "description": _text(one),

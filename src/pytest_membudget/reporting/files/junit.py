@@ -60,8 +60,8 @@ def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
 
 def _properties(one: ReportedTest) -> Iterator[tuple[str, int | str]]:
     yield f"{PREFIX}verdict", one.result.verdict
-    if one.status is not None:
-        yield f"{PREFIX}status", one.status
+    if one.result.status is not None:
+        yield f"{PREFIX}status", one.result.status
         yield f"{PREFIX}growth_bytes", one.result.growth_bytes
     yield from figures(one.result)
 

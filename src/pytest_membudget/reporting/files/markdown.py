@@ -183,7 +183,7 @@ def _verdict(one: ReportedTest) -> str:
     word = f"**{one.word}**" if one.level == FAILURE else one.word
     word += f" \\{one.result.mark}" if one.result.mark else ""
     reason = one.result.comparison.reason if one.result.comparison is not None else ""
-    shown = reason and one.status in ("not-comparable", "waived", "expired-waiver")
+    shown = reason and one.result.status in ("not-comparable", "waived", "expired-waiver")
     return f"{word}: {markdown_code(reason[:_LONGEST_REASON])}" if shown else word
 
 
