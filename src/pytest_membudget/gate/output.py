@@ -15,6 +15,8 @@ import pytest
 from ..budgets.settings import Settings
 from ..errors import UsageMistake
 from ..lock.locking import Locking
+from ..reporting.files.json_file import write_report
+from ..reporting.terminal.console import disagreements, summary_lines
 from ..reporting.terminal.fitting import folded
 from ..results.comparison import ComparedSession
 from .session_results import SessionResults
@@ -93,8 +95,6 @@ class Summary:
 
     def write_report(self, folder: Path, compared: ComparedSession | None, *, is_given: bool) -> None:
         """Write ``folder``/report.json, or report why not. ``is_given``: estimates were given."""
-        from ..reporting.files.json_file import write_report
-
         try:
             path = write_report(
                 folder,
@@ -130,8 +130,6 @@ class Summary:
 
     def print_to(self, reporter: pytest.TerminalReporter) -> None:
         """The table, and what is below it; where no test runs, also the failures."""
-        from ..reporting.terminal.console import summary_lines
-
         known = self._results
         results, not_run, below = known.in_order(), known.not_run(), [*self._below()]
         if not (results or known.skipped_files or not_run or below):
@@ -156,8 +154,6 @@ class Summary:
 
     def _below(self) -> Iterator[tuple[str, dict[str, bool]]]:
         """The lines below the counts, and their colours."""
-        from ..reporting.terminal.console import disagreements
-
         without_memory = len(self._results.without_memory())
         if without_memory:
             tests = "test without a mark takes" if without_memory == 1 else "tests without a mark take"
