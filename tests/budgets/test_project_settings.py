@@ -111,7 +111,7 @@ def test_a_disagreement_is_a_percentage(pyproject, value):
 
 def test_a_disagreement_is_read_as_a_fraction(pyproject):
     write_table(pyproject, 'max_disagreement = "2.5%"')
-    assert load_settings(pyproject, {}).most_disagreement == 0.025
+    assert load_settings(pyproject, {}).max_disagreement == 0.025
 
 
 def test_an_unknown_card_in_the_file_is_refused_with_its_place(pyproject):

@@ -19,8 +19,6 @@ from ..user_input.kinds import Value, choice, is_text, number, number_table, par
 GIB: Final = number(40, unit="GiB")
 #: Four times what one published job has run on (Llama 3: 16,384 H100, arXiv:2407.21783): more is a typo.
 _MOST_GPUS: Final = 65_536
-
-
 _PERCENT: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*")
 
 
@@ -91,8 +89,6 @@ _RANK_NUMBERS: Final = Value(
     {},
     "a list of rank numbers, or null",
 )
-
-
 #: Of a budget in report.json; the others follow in the order of the arguments.
 _FIRST_KEYS: Final = ("gib", "gpus", "ranks", "gpu", "metric")
 

@@ -43,12 +43,12 @@ def read_budget(
     written = {name: value for name, value in values.items() if value is not None}
     shown = ", ".join(f"{name}={value!r}" for name, value in written.items())
     mark = Node(written, f"{MARKER}({shown})", syntax=PYTHON)
-    read_fields(ARGUMENTS, nodes, mark, "", mistakes)
-    _raise_first(mistakes)
-    budget = Budget(**{**defaults, **written})
-    check_budget(budget, {name: nodes[name] for name in written}, mark, mistakes)
-    _raise_first(mistakes)
-    return budget
+    if read_fields(ARGUMENTS, nodes, mark, "", mistakes) is not None:
+        budget = Budget(**{**defaults, **written})
+        check_budget(budget, {name: nodes[name] for name in written}, mark, mistakes)
+        if not mistakes:
+            return budget
+    raise UsageMistake(mistakes.lines[0])  # in one line, as the reason of a verdict is
 
 
 def _by_name(value: Any) -> str:
@@ -66,12 +66,6 @@ def _by_name(value: Any) -> str:
         return f"gib={gib:.3g}" if gib else "gib=40"
     except (UsageMistake, ValueError):
         return "gib=40"
-
-
-def _raise_first(mistakes: Mistakes) -> None:
-    """``text`` in one line, as the reason of a verdict is."""
-    if mistakes:
-        raise UsageMistake(mistakes.lines[0])
 
 
 def check_budget(budget: Budget, written: Mapping[str, Node], place: Node, mistakes: Mistakes) -> None:

@@ -48,9 +48,9 @@ def _day(written: object) -> datetime.date:
         raise ValueError("write a day, as in expires = 2026-12-31") from None
 
 
-def _percentage(written: object) -> str:
+def _percentage(written: object) -> float:
     if isinstance(written, str) and re.fullmatch(r"\d+(\.\d+)?%", written):
-        return written
+        return float(written.removesuffix("%")) / 100
     raise ValueError("write a percentage, as in max_disagreement = '5%'")
 
 
@@ -123,11 +123,13 @@ class Settings:
         ON,
     )
     strict: bool = described(FLAG, "Budgets that were not checked, or not all of them, are failures.", False)
-    max_disagreement: str = described(
+    max_disagreement: float = described(
         parsed("percentage", _percentage),
         "The difference of estimate and measurement from which the summary reports it.",
-        "5%",
+        0.05,
+        without="5%",
     )
+    """As a fraction."""
     gpus_file: str | None = described(
         text("gpus.yaml"), "A file of custom GPUs, relative to pyproject.toml's folder.", None
     )
@@ -154,11 +156,6 @@ class Settings:
     waivers: tuple[Waiver, ...] = described(
         several(WAIVER, [_WAIVER_EXAMPLE]), "Tests that may take more for a while.", ()
     )
-
-    @property
-    def most_disagreement(self) -> float:
-        """``max_disagreement`` as a fraction."""
-        return float(self.max_disagreement.removesuffix("%")) / 100
 
     def marker_defaults(self) -> dict[str, Any]:
         """The defaults of the marker's arguments."""

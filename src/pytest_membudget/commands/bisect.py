@@ -214,10 +214,9 @@ def step_lines(before: Comparison, after: Comparison, width: int) -> list[str]:
 def first_bad(count: int, state_of: Callable[[int], str]) -> tuple[int, int]:
     """The numbers of two points between which the figure grew: next to each other, or no other can be tried.
 
-    Of ``count`` points the first is good and the last is bad.
-    ``state_of(number)`` is ``good``, ``bad`` or ``skip``, and is called once for each point that is tried. A
-    point that is skipped is never taken for good: its neighbours are tried. If figures go up and down, the
-    result is one of the steps up.
+    Of ``count`` points the first is good and the last is bad. ``state_of(number)`` is ``good``, ``bad`` or
+    ``skip``, and is called once for each point that is tried. A point that is skipped is never taken for
+    good: its neighbours are tried. If figures go up and down, the result is one of the steps up.
     """
     good, bad, skipped = 0, count - 1, set[int]()
     while True:

@@ -85,10 +85,9 @@ def add_to(commands: Subcommands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Write the report; the exit status is 0 whatever its verdicts are."""
     document = read_document(options.report, options.max_mib * MIB)
     _write(WRITERS[options.format](document, options), options.output)
-    return 0
+    return 0  # whatever its verdicts are
 
 
 def _word(text: str) -> str:

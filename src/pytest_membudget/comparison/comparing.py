@@ -34,12 +34,11 @@ class Comparing:
         invocation: Invocation | None = None,
         timeout: float = 0.0,
         *,
-        is_owner: bool = True,
         facts: Callable[[], Facts] = own_facts,
     ) -> None:
         """``invocation``: of the session, unless the base is a stored report. ``timeout``: seconds a test.
 
-        ``is_owner``: this process is no worker of pytest-xdist. ``facts``: those of the head.
+        ``facts``: those of the head.
         """
         self.source = source
         self._waivers = waivers
@@ -51,12 +50,12 @@ class Comparing:
         self._facts = facts
         self._exchange: Exchange | None = None
         if invocation is not None and isinstance(source, BaseSource):
-            if is_owner:
+            if invocation.exchange is None:  # this process is no worker of pytest-xdist
                 self._run = BaseRun(source, invocation)
                 self._exchange = self._run.exchange
-            elif invocation.exchange is not None:
+            else:
                 self._exchange = Exchange(Path(invocation.exchange))
-        self.notes: list[str] = []
+        self.notes = self._run.notes if self._run is not None else []
 
     @property
     def folder(self) -> str | None:
@@ -118,9 +117,7 @@ class Comparing:
     def close(self) -> None:
         """End the base's run, and remove its worktree."""
         if self._run is not None:
-            self.notes += self._run.notes
             self._run.close()
-            self._run = None
 
     def _known(self, seconds: float = 0.0) -> Base:
         """The base's results, after waiting for at most so many ``seconds``."""

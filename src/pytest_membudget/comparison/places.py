@@ -16,6 +16,8 @@ from ..tracking.running_code.source import PACKAGE_FOLDERS
 _OURS = str(Path(__file__).resolve().parents[2])
 #: Modules of setuptools' editable installs; each has a mapping of packages to folders.
 _EDITABLE = "__editable__"
+#: A base's worker asks after each test, of some two thousand modules.
+_real_path = functools.cache(os.path.realpath)
 
 
 class CheckoutPaths:
@@ -34,11 +36,7 @@ class CheckoutPaths:
 
     def argument(self, text: str) -> str:
         """An argument of the command line with its absolute paths at the base."""
-        for head in dict.fromkeys((self._head, os.path.abspath(self._head))):
-            if text == head:
-                return self._base
-            text = text.replace(head + os.sep, self._base + os.sep)
-        return text
+        return self._base if text == self._head else text.replace(self._head + os.sep, self._base + os.sep)
 
     def import_path(self, entries: Iterable[str], roots: Iterable[str]) -> list[str]:
         """``sys.path`` at the base: ``entries``, after those of ``roots`` that are not among them."""
@@ -79,11 +77,6 @@ def _file_of(module: ModuleType | None) -> str:
     file = getattr(module, "__file__", None)
     # torch.ops has a name for one
     return _real_path(file) if isinstance(file, str) and os.path.isabs(file) else ""
-
-
-@functools.cache  # a base's worker asks after each test, of some two thousand modules
-def _real_path(file: str) -> str:
-    return os.path.realpath(file)
 
 
 def _roots_of(module: ModuleType | None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..budgets.settings import TABLE, Waiver
 from ..budgets.verdict import ERROR, SKIPPED, UNSET, WITHIN
@@ -28,31 +28,24 @@ _LAST: Final = (
 )
 
 
-class Unchecked(NamedTuple):
-    """One thing that was not checked of a test, and what to do about it."""
-
-    text: str
-    remedy: str
-
-
-def unchecked_in(result: TestResult) -> Iterator[Unchecked]:
-    """What was not checked of ``result``, although it passes without ``--membudget-strict``."""
+def unchecked_in(result: TestResult) -> Iterator[tuple[str, str]]:
+    """What was not checked of ``result``, which passes without ``--membudget-strict``; and what to do."""
     if result.verdict == SKIPPED:
-        yield Unchecked(result.reason, _SKIP_REMEDY)
+        yield result.reason, _SKIP_REMEDY
     elif result.verdict == UNSET:
         remedy = f"write {result.limit_to_write}, or record its figure: {UPDATE_COMMAND}"
-        yield Unchecked(result.reason, remedy)
+        yield result.reason, remedy
     elif result.verdict == ERROR and result.raised:  # an xfail mark may expect it
-        yield Unchecked(result.reason, "let the test run to its end")
+        yield result.reason, "let the test run to its end"
     elif result.verdict == WITHIN or result.status == STILL_OVER:
         for caveat in result.unchecked_caveats:
-            yield Unchecked(caveat.text, caveat.kind.remedy)
+            yield caveat.text, caveat.kind.remedy
         if result.lock is not None and result.lock.status in OUTDATED:
-            yield Unchecked(result.lock.reason, f"update the file: {UPDATE_COMMAND}")
+            yield result.lock.reason, f"update the file: {UPDATE_COMMAND}"
         comparison = result.comparison
         limits_growth = result.budget is not None and result.budget.max_growth is not None
         if limits_growth and comparison is not None and comparison.status == NOT_COMPARABLE:
-            yield Unchecked(f"max_growth was not compared: {comparison.reason}", "make the base comparable")
+            yield f"max_growth was not compared: {comparison.reason}", "make the base comparable"
 
 
 def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) -> TestResult:
@@ -62,26 +55,27 @@ def strictly(result: TestResult, waiver: Waiver | None, today: datetime.date) ->
         return result
     if result.verdict == ERROR:
         return replace(result, without_strict=ERROR)
+    first, _ = found[0]
     most_bytes = max((report.most_bytes for report in result.own_estimates), default=0)
     if waiver is not None and not waiver.has_expired(today) and most_bytes <= waiver.ceiling_bytes:
-        reason = f"{waiver.reason} (not checked, until {waiver.expires}): {found[0].text}"
+        reason = f"{waiver.reason} (not checked, until {waiver.expires}): {first}"
         known = result.comparison or Comparison(UNCHANGED)
         return replace(result, comparison=replace(known, status=WAIVED, reason=reason))
     more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
     return replace(
         result,
         verdict=ERROR,
-        reason=f"--membudget-strict: not checked: {found[0].text}{more}",
+        reason=f"--membudget-strict: not checked: {first}{more}",
         details="\n".join(_details(found)),
         without_strict=result.verdict,
     )
 
 
-def _details(found: list[Unchecked]) -> Iterator[str]:
+def _details(found: list[tuple[str, str]]) -> Iterator[str]:
     yield "What was not checked, and what to do:"
-    for one in found[:_MOST]:
-        yield f"  {one.text}"
-        yield f"    {one.remedy}" if one.remedy else "    run the test where it is known"
+    for text, remedy in found[:_MOST]:
+        yield f"  {text}"
+        yield f"    {remedy or 'run the test where it is known'}"
     if len(found) > _MOST:
         yield f"  and {len(found) - _MOST} more; report.json has them all"
     yield _LAST

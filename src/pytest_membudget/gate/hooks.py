@@ -67,9 +67,7 @@ class Gate:
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
         self._estimators = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
-        self._comparing = Comparing(
-            source, settings.waivers, start, settings.timeout, is_owner=not self._is_worker
-        )
+        self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
         self._session = BudgetSession(settings, self._estimators, self._comparing, locking)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)

@@ -159,7 +159,7 @@ class Summary:
             tests = "test without a mark takes" if without_memory == 1 else "tests without a mark take"
             yield f"{without_memory} {tests} no GPU memory: skipped", {}
         for result in self._results.in_order():
-            for text in disagreements(result, self._settings.most_disagreement):
+            for text in disagreements(result, self._settings.max_disagreement):
                 yield f"disagreement: {text}", {"yellow": True}
         for reason, count in sorted(Counter(self._not_cached.values()).items()):
             first = min(test for test, why in self._not_cached.items() if why == reason)

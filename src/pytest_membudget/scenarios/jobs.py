@@ -82,7 +82,6 @@ def read_scenario(entry: Entry, folder: Path, defaults: Mapping[str, Any]) -> Sc
 
 
 def _with_fields(job: Job, written: Written) -> Job:
-    """``job`` with the scenario's own fields."""
     values = written.values
     changes = {**written.of(_SAME), "degrees": _degrees(job, written)}
     for name, value in written.of(_PARTS).items():

@@ -148,7 +148,6 @@ def _model(source: str, node: Node, arguments: Arguments, folder: Path) -> Model
 
 
 def _source_of(values: Mapping[str, Any]) -> str:
-    """The field of ``model`` that is written."""
     [source] = [name for name in MODEL.one_of if name in values]
     return source
 

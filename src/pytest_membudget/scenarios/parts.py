@@ -18,7 +18,6 @@ OPTIMIZERS: Final = (
     *("adafactor", "lion", "muon"),
 )
 
-
 NAME: Final = Field(
     "name", text("llama3-8b"), "What the test is called; each name once a file.", required=True
 )

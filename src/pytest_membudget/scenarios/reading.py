@@ -26,7 +26,6 @@ class Entry:
     node: Node
     fields: Mapping[str, Node]
     mistakes: tuple[str, ...] = ()
-    """Mistakes found so far."""
     table: Table = SCENARIO
     """Describes its fields, without the grid: ``SCENARIO``, or ``SCRIPT`` where a program is run."""
 

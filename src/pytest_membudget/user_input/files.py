@@ -17,10 +17,8 @@ from .nodes import KeyPath, Node, Syntax, nodes_of
 _PLAIN = "tag:yaml.org,2002:"
 _MERGE = f"{_PLAIN}merge"
 _HEADER = re.compile(r"\s*\[(\[?)\s*(.+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(
-    r"""\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*'))*)\s*="""
-)
-_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+_PART = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
+_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
 
 
 def read_yaml(path: Path, shown: str) -> Node | None:
@@ -139,4 +137,4 @@ def _lines_of_toml(text: str) -> Mapping[KeyPath, int]:
 
 
 def _parts(text: str) -> KeyPath:
-    return tuple(part.strip("\"'") for part in _PART.findall(text))
+    return tuple(part.strip("\"'") for part in re.findall(_PART, text))

@@ -9,6 +9,7 @@ import pytest
 import pytest_membudget
 from pytest_membudget.comparison.base.exchange import Head, Invocation
 from pytest_membudget.comparison.base.sources import (
+    _DISTRIBUTIONS,
     _NEEDED,
     EnvironmentSource,
     find_environment,
@@ -91,7 +92,9 @@ def test_what_is_asked_for_is_what_the_package_depends_on():
     written = PROJECT.read_text().partition("dependencies = [")[2].partition("]")[0]
     names = [line.strip().strip('",').partition(">")[0] for line in written.strip().splitlines()]
 
-    assert {name for name in names if not name.startswith("tomli")} == set(_NEEDED.values())
+    assert {name for name in names if not name.startswith("tomli")} == {
+        _DISTRIBUTIONS.get(name, name) for name in _NEEDED
+    }
 
 
 def test_the_process_has_this_package_the_checkout_and_nothing_else_of_the_heads(tmp_path, monkeypatch):

@@ -39,7 +39,6 @@ class Invocation:
     """How the head's session was started; pytest-xdist's controller sends it to its workers."""
 
     args: list[str]
-    """pytest's command line."""
     dir: str
     """The folder in which pytest was started."""
     rootdir: str

@@ -30,15 +30,9 @@ _SUFFIX = ".json"
 #: A plugin for the processes that run a commit.
 _FOREIGN_IMPORTS = "pytest_membudget.comparison.base.foreign_imports"
 PREFIX: Final = "python:"
-#: What an estimate imports, by the distributions that have it: those of pyproject.toml.
-_NEEDED: Final = {
-    "torch": "torch",
-    "pytest": "pytest",
-    "pluggy": "pluggy",
-    "tabulate": "tabulate",
-    "filelock": "filelock",
-    "yaml": "pyyaml",
-}
+#: What an estimate imports, and the one distribution with another name: those of pyproject.toml.
+_NEEDED: Final = ("torch", "pytest", "pluggy", "tabulate", "filelock", "yaml")
+_DISTRIBUTIONS: Final = {"yaml": "pyyaml"}
 _OLDEST: Final = (3, 10)
 #: Seconds for an interpreter to answer.
 _TIMEOUT = 60.0
@@ -62,14 +56,12 @@ class Start(JsonObject):
     """What the base's process is started with."""
 
     args: Sequence[str]
-    """pytest's arguments."""
     dir: str
     head: Head
     """With the base's paths."""
     import_path: Sequence[str]
     environment: Mapping[str, str]
     python: str
-    """The interpreter."""
     worktree: str | None = None
     """Of git: the process removes it where its session is killed."""
     notes: Sequence[str] = ()
@@ -81,7 +73,6 @@ class StoredReport:
     """A base that is a report.json."""
 
     ref: str
-    """As it was asked for."""
     base: Base
     commit: None = None
 
@@ -96,7 +87,6 @@ class CommitSource:
     """The files of a commit."""
 
     ref: str
-    """The reference as the user wrote it."""
     top: Path
     """The folder of the head's checkout."""
     commit: str
@@ -147,7 +137,6 @@ class EnvironmentSource:
     """The head's files in another environment."""
 
     ref: str
-    """As it was asked for."""
     python: str
     version: str
     import_path: tuple[str, ...]
@@ -239,7 +228,7 @@ def _unusable(python: str, answers: Mapping[str, Any]) -> str:
         return f"is Python {_version_text(answers['version'])}; {_version_text(_OLDEST)} or later is needed"
     if answers["prefix"] == sys.prefix:
         return "is this session's own environment; name the interpreter of another one"
-    missing = [_NEEDED[name] for name in answers["missing"]]
+    missing = [_DISTRIBUTIONS.get(name, name) for name in answers["missing"]]
     if missing:
         return (
             f"that environment lacks {', '.join(missing)}; install what is missing: "
