@@ -41,7 +41,7 @@ FLOORS = [
     ["devices"],
     ["worker"],
     ["reporting"],
-    ["comparison", "scenarios", "testing", "lock"],
+    ["comparison", "scenarios", "testing"],
     ["gate", "commands"],
     ["plugin", "__main__"],
 ]

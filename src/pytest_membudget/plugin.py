@@ -174,7 +174,7 @@ def _gate_of(config: pytest.Config) -> Gate:
     from .budgets.budget import parse_growth
     from .comparison.base.sources import source_of
     from .gate.hooks import Gate
-    from .lock.locking import Locking, Rules
+    from .gate.lock_file import Locking, Rules
     from .reporting.files.json_file import installed_version
 
     start, root = Path(config.invocation_params.dir), config.rootpath

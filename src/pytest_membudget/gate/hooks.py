@@ -14,7 +14,6 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR
 from ..comparison.base.sources import Source
 from ..comparison.comparing import Comparing
-from ..lock.locking import Locking
 from ..names import MARKER
 from ..outcomes import BodyNotRun, BudgetUnchecked
 from ..reporting.terminal.console import comparison_notices
@@ -22,6 +21,7 @@ from ..reporting.terminal.fitting import folded
 from ..results.test_result import TestResult
 from . import test_reports as reports
 from .estimators import choose_estimators
+from .lock_file import Locking
 from .marks import is_marked
 from .output import Summary, progress_line
 from .selection import Selection, is_whole, lists_removed, requested_files

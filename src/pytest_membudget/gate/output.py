@@ -14,11 +14,11 @@ import pytest
 
 from ..budgets.settings import Settings
 from ..errors import UsageMistake
-from ..lock.locking import Locking
 from ..reporting.files.json_file import write_report
 from ..reporting.terminal.console import disagreements, summary_lines
 from ..reporting.terminal.fitting import folded
 from ..results.comparison import ComparedSession
+from .lock_file import Locking
 from .session_results import SessionResults
 from .test_reports import failure_text
 

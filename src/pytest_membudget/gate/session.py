@@ -14,12 +14,12 @@ from ..budgets.settings import Settings
 from ..budgets.verdict import ERROR, NO_MEMORY, NOTHING_ALLOCATED, OVER, SKIPPED, UNSET, WITHIN, Verdict
 from ..comparison.comparing import Comparing
 from ..errors import MembudgetError
-from ..lock.locking import Locking
 from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
 from .estimators import Estimators
+from .lock_file import Locking
 from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
 from .output import Progress
 from .session_results import SessionResults

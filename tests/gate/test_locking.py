@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import parse_growth
-from pytest_membudget.lock.file import read_lock
-from pytest_membudget.lock.locking import UPDATE, Locking, Rules
+from pytest_membudget.gate.lock_file import UPDATE, Locking, Rules, read_lock
 from pytest_membudget.results.comparison import LOCK_FILE
-from tests.lock.test_lock_check import result
+from tests.gate.test_lock_check import result
 
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 ASKED = (

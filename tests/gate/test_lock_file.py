@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.lock.file import change_lock, lock_text, read_lock
+from pytest_membudget.gate.lock_file import change_lock, lock_text, read_lock
 from pytest_membudget.results.comparison import LOCK_FILE, LockEntry
 
 ENTRY = LockEntry(

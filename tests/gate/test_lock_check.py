@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.budgets.budget import Budget, parse_growth
-from pytest_membudget.lock.locking import RAISE, UPDATE, Rules, lock_check
+from pytest_membudget.gate.lock_file import RAISE, UPDATE, Rules, lock_check
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
 from pytest_membudget.results.comparison import LockCheck, LockEntry
 from pytest_membudget.results.test_result import TestResult, with_lock
