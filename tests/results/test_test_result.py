@@ -59,7 +59,8 @@ def test_a_measured_verdict_replaces_the_estimates_where_it_is_another():
     measured = with_measurement(result(estimates=(figure(1),)), over)
 
     assert (measured.verdict, measured.reason) == ("over", "measured on CUDA: 1 B over")
-    assert (measured.rank, measured.ratio, measured.measured_on) == (2, 1 / 3, "H100")
+    assert (measured.rank, measured.measured_on) == (2, "H100")
+    assert measured.estimate_and_measurement == (figure(1), figure(3, "measured", 2))
 
 
 def test_the_same_verdict_keeps_the_estimates_reason():

@@ -213,12 +213,6 @@ class TestResult(JsonObject):
             return None
         return _of_rank(self.own_estimates, measurement.rank) or worst, measurement
 
-    @property
-    def ratio(self) -> float | None:
-        """Estimate over measurement; None where either is missing or nothing was measured."""
-        both = self.estimate_and_measurement
-        return both[0].peak_bytes / both[1].peak_bytes if both and both[1].peak_bytes else None
-
 
 def with_measurement(result: TestResult, measured: TestResult) -> TestResult:
     """``result`` with the figures of ``measured``, whose verdict replaces another one."""

@@ -135,7 +135,8 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
     limit, estimate = row.limit_bytes, row.worst_estimate if not row.raised else None
     peak = estimate.peak_bytes if estimate is not None else 0
     since = row.since_base
-    ratio, measured = row.ratio, row.worst_measurement if row.ratio is not None else None
+    both = row.estimate_and_measurement
+    estimated, measured = (one.peak_bytes for one in both) if both is not None else (0, 0)
     return {
         "test": row.nodeid,
         "budget": _gib(limit),
@@ -144,8 +145,8 @@ def _cells(row: TestResult, note: str | None) -> dict[str, str]:
         "base": _gib(since.base_bytes if since else None),
         "growth": signed_growth(since) if since is not None else "-",
         "analytic": _analytic(row),
-        "measured": _gib(measured.peak_bytes if measured else None),
-        "ratio": f"{ratio:.3f}" if ratio is not None else "-",
+        "measured": _gib(measured or None),
+        "ratio": f"{estimated / measured:.3f}" if measured else "-",
         "of budget": f"{peak / limit:.0%}" if limit and peak else "-",
         "host": _host(row),
         "largest component": _largest(estimate) if estimate is not None and peak else "-",
