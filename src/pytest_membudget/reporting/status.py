@@ -159,13 +159,10 @@ class ReportedTest:
         if status == GROWN:
             return f"Undo the growth{self._place(code)}, or allow it: max_growth, or a waiver with a reason."
         if self.excess_bytes and self.level == FAILURE:
-            return f"Take {gib_text(self.excess_bytes)} off{self._place(code)}, or {self._larger_budget()}."
+            has_gib = result.budget is not None and result.budget.gib is not None
+            larger = f"write {result.limit_to_write} with a reason" if has_gib else "name a larger card"
+            return f"Take {gib_text(self.excess_bytes)} off{self._place(code)}, or {larger}."
         return ""
-
-    def _larger_budget(self) -> str:
-        if self.result.budget is None or self.result.budget.gib is None:
-            return "name a larger card"
-        return f"write {self.result.limit_to_write} with a reason"
 
     def _place(self, code: Code) -> str:
         location = next((cause.location for cause in self.causes(1)), None)
