@@ -16,7 +16,7 @@ from ..errors import UsageMistake
 from ..reporting.causes import change_lines, signed_size
 from ..reporting.document import Document
 from ..reporting.terminal.fitting import terminal_width
-from ..results.comparison import Comparison, growth_text
+from ..results.comparison import NOT_COMPARABLE, Comparison, growth_text
 from ..units import gib_text
 from .sessions import report_of_session
 from .terminal import Subcommands, print_lines
@@ -24,6 +24,8 @@ from .terminal import Subcommands, print_lines
 GOOD: Final = "good"
 BAD: Final = "bad"
 SKIP: Final = "skip"
+#: What tests take at a point: comparisons of the working tree with it, some of them without a figure.
+Figures = Mapping[str, Comparison]
 #: Exit status where nothing has grown, or the point cannot be named.
 _NOT_FOUND = 1
 
@@ -38,18 +40,6 @@ class Points:
     """For people."""
     base: Callable[[int], AbstractContextManager[str]]
     """What ``--membudget-compare`` takes for a point. Raises ``OSError`` if it cannot be had."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What tests take at a point: comparisons of the working tree with it, and why there are none."""
-
-    compared: Mapping[str, Comparison]
-    missing: Mapping[str, str]
-
-    def bytes_of(self, test: str) -> int:
-        """The peak of a test there."""
-        return self.compared[test].base_bytes or 0
 
 
 def add_to(commands: Subcommands) -> None:
@@ -115,8 +105,7 @@ class Bisection:
         tries = math.ceil(math.log2(last)) if last > 1 else 0
         print_lines([f"{last} {what}s after the good one, about {tries} to try between the ends"])
         good, bad = self._tried(0, GOOD), self._tried(last, BAD)
-        both = [test for test in bad.compared if test in good.compared]
-        self._tests = self._grown(bad, good, both)
+        self._tests = self._grown(bad, good, bad)
         if not self._tests:
             print_lines([f"nothing to find: no test takes more at {names[last]}"])
             return _NOT_FOUND
@@ -133,12 +122,11 @@ class Bisection:
         except OSError as error:
             if known:
                 raise UsageMistake(f"{name}: {error}") from None
-            found = Figures({}, dict.fromkeys(self._tests, str(error)))
+            found = dict.fromkeys(self._tests, Comparison(NOT_COMPARABLE, str(error)))
         self._figures[number] = found
-        tests, good = self._tests or [*found.compared, *found.missing], self._figures[0]
-        lines = [f"      {line}" for line in figure_lines(found, good, tests)]
+        lines = [f"      {line}" for line in figure_lines(found, self._figures[0], self._tests or found)]
         print_lines([f"{known or self._state(found):<5} {name}", *lines])
-        if known and not found.compared:
+        if known and not any(bytes_at(found, test) is not None for test in found):
             raise UsageMistake(f"{name}: no test has a figure there, see above")
         return found
 
@@ -146,12 +134,12 @@ class Bisection:
         """``bad`` if a test has grown, ``skip`` if one has no figure, else ``good``."""
         if self._grown(figures, self._figures[0], self._tests):
             return BAD
-        return SKIP if any(test not in figures.compared for test in self._tests) else GOOD
+        return SKIP if any(bytes_at(figures, test) is None for test in self._tests) else GOOD
 
     def _grown(self, figures: Figures, before: Figures, tests: Collection[str]) -> list[str]:
-        known = (test for test in tests if test in figures.compared)
-        sizes = ((test, before.bytes_of(test), figures.bytes_of(test)) for test in known)
-        return [test for test, old, new in sizes if new - old > self._tolerance.allowed_bytes(old)]
+        sizes = ((test, bytes_at(before, test), bytes_at(figures, test)) for test in tests)
+        both = ((test, old, new) for test, old, new in sizes if old is not None and new is not None)
+        return [test for test, old, new in both if new - old > self._tolerance.allowed_bytes(old)]
 
     def _conclusion(self, good: int, bad: int) -> Iterator[str]:
         names, what = self._points.names, self._points.what
@@ -166,32 +154,32 @@ class Bisection:
             yield f"  {line.replace('the good end', names[good])}"
         for test in tests:
             yield f"\n{names[good]} to {names[bad]}, {test}:"
-            yield from step_lines(before.compared[test], after.compared[test], terminal_width())
+            yield from step_lines(before[test], after[test], terminal_width())
 
 
 def figures_in(document: Document) -> Figures:
-    """The figures of a session that compared with a point."""
-    compared, missing = {}, {}
-    for result in document.tests:
-        comparison = result.comparison
-        if comparison is not None and comparison.base_bytes is not None:
-            compared[result.nodeid] = comparison
-        else:
-            missing[result.nodeid] = comparison.reason if comparison is not None else result.reason
-    return Figures(compared, missing)
+    """The figures of a session that compared with a point; tests without one are last."""
+    found = {one.nodeid: one.comparison or Comparison(NOT_COMPARABLE, one.reason) for one in document.tests}
+    return dict(sorted(found.items(), key=lambda figure: figure[1].base_bytes is None))
+
+
+def bytes_at(figures: Figures, test: str) -> int | None:
+    """The peak of ``test`` at a point; None without a figure."""
+    return figures[test].base_bytes if test in figures else None
 
 
 def figure_lines(figures: Figures, good: Figures, tests: Collection[str]) -> list[str]:
     """What each of ``tests`` takes at a point, in a line each, compared with the good end."""
     lines = []
     for test in tests:
-        if test not in figures.compared:
-            lines.append(f"{test}: no figure: {figures.missing.get(test, 'there is no such test')}")
+        size_bytes, good_bytes = bytes_at(figures, test), bytes_at(good, test)
+        if size_bytes is None:
+            why = figures[test].reason if test in figures else "there is no such test"
+            lines.append(f"{test}: no figure: {why}")
             continue
-        size_bytes = figures.bytes_of(test)
         since = ""
-        if test in good.compared and size_bytes != good.bytes_of(test):
-            growth = growth_text(size_bytes - good.bytes_of(test), good.bytes_of(test))
+        if good_bytes is not None and size_bytes != good_bytes:
+            growth = growth_text(size_bytes - good_bytes, good_bytes)
             since = f", {growth.removeprefix('takes ').replace('at the base', 'at the good end')}"
         lines.append(f"{test}: {gib_text(size_bytes)}{since}")
     return lines
