@@ -88,10 +88,8 @@ def check_budget(budget: Budget, written: Mapping[str, Node], place: Node, mista
         mistakes.refuse(written["host_gib"], "host_gib", f"{what}; write it without ranks, in another test")
 
 
-def find_marker_line(
-    source: str, path: Sequence[str], marker: str, arguments: Mapping[str, Any]
-) -> int | None:
-    """The line of the closest ``marker`` for the function at ``path``: its own, its class's, the module's.
+def find_marker_line(source: str, path: Sequence[str], arguments: Mapping[str, Any]) -> int | None:
+    """The line of the closest mark for the function at ``path``: its own, its class's, the module's.
 
     ``path`` is the class names and the function's name, from the outside in. Where several marks are
     equally close, as in ``parametrize``, it is the one written with ``arguments``, or one whose arguments
@@ -109,9 +107,9 @@ def find_marker_line(
             break
         nodes.append(found)
         scope = found
-    named = _named_marks(nodes[0], marker)
+    named = _named_marks(nodes[0])
     for node in reversed(nodes):
-        marks = _marks(node, marker, named)
+        marks = _marks(node, named)
         if marks:
             likely = [line for line, written in marks if written == arguments]
             likely += [line for line, written in marks if written is None]
@@ -126,7 +124,7 @@ def _member(scope: ast.AST, name: str) -> ast.AST | None:
     return next((node for node in reversed(body) if isinstance(node, kinds) and node.name == name), None)
 
 
-def _marks(node: ast.AST, marker: str, named: Mapping[str, Any]) -> list[tuple[int, dict[str, Any] | None]]:
+def _marks(node: ast.AST, named: Mapping[str, Any]) -> list[tuple[int, dict[str, Any] | None]]:
     """Line and arguments of each mark that ``node`` has itself, in source order."""
     places: list[ast.AST] = list(getattr(node, "decorator_list", []))
     if isinstance(node, (ast.Module, ast.ClassDef)):
@@ -135,20 +133,20 @@ def _marks(node: ast.AST, marker: str, named: Mapping[str, Any]) -> list[tuple[i
     written = {id(call.func): _literals(call) for call in calls}
     marks = []
     for part in (part for place in places for part in ast.walk(place)):
-        if isinstance(part, ast.Attribute) and part.attr == marker:
+        if isinstance(part, ast.Attribute) and part.attr == MARKER:
             marks.append((part.end_lineno or part.lineno, written.get(id(part), {})))
         elif isinstance(part, ast.Name) and part.id in named:
             marks.append((part.lineno, named[part.id]))
     return sorted(marks, key=lambda mark: mark[0])
 
 
-def _named_marks(module: ast.AST, marker: str) -> dict[str, Any]:
+def _named_marks(module: ast.AST) -> dict[str, Any]:
     """The names that ``module`` gives to marks: ``small = pytest.mark.mem_budget(gib=1)``."""
     names: dict[str, Any] = {}
     for node in getattr(module, "body", []):
         value = getattr(node, "value", None)
         call = value.func if isinstance(value, ast.Call) else value
-        if isinstance(call, ast.Attribute) and call.attr == marker:
+        if isinstance(call, ast.Attribute) and call.attr == MARKER:
             arguments = _literals(value) if isinstance(value, ast.Call) else {}
             names.update(dict.fromkeys(_targets(node) - {"pytestmark"}, arguments))
     return names

@@ -79,7 +79,7 @@ def _place_of(item: pytest.Item) -> tuple[str, int]:
     classes = [node.name for node in item.listchain() if isinstance(node, pytest.Class)]
     path = [*classes, getattr(item, "originalname", None) or item.name]
     mark = item.get_closest_marker(MARKER)
-    found = find_marker_line(source, path, MARKER, mark.kwargs if mark else {})
+    found = find_marker_line(source, path, mark.kwargs if mark else {})
     if found is not None:
         return os.path.relpath(item.path, item.config.rootpath).replace(os.sep, "/"), found
     file, line, _ = item.location

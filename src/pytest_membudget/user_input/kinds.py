@@ -69,18 +69,16 @@ def whole(least: int = 1, *, example: int = 1, most: int | None = None, also: tu
     return Value(words, takes, schema, f"a {words}", example)
 
 
-def number(
-    example: float, *, above: float = 0, is_included: bool = False, below: float = math.inf, unit: str = ""
-) -> Value:
-    """A finite number above ``above``, or from it on."""
+def number(example: float, *, is_included: bool = False, below: float = math.inf, unit: str = "") -> Value:
+    """A finite number above 0, or from 0 on."""
 
     def takes(value: Any) -> bool:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return is_number and (above < value or (is_included and above == value)) and value < below
+        return is_number and (value > 0 or (is_included and value == 0)) and value < below
 
-    low = f"from {above:g} on" if is_included else f"above {above:g}"
+    low = "from 0 on" if is_included else "above 0"
     high = f" and below {below:g}" if below < math.inf else ""
-    schema = {"type": "number", "minimum" if is_included else "exclusiveMinimum": above}
+    schema = {"type": "number", "minimum" if is_included else "exclusiveMinimum": 0}
     if below < math.inf:
         schema["exclusiveMaximum"] = below
     words = f"number{f' of {unit}' if unit else ''} {low}{high}"
