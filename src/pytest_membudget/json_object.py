@@ -225,7 +225,7 @@ def _reader(hint: Any, checked: bool, note: Any = None) -> Check:
     if hasattr(hint, "from_json"):
         return functools.partial(hint.from_json, checked=checked)
     if not checked:
-        return _as_it_is
+        return lambda data: data
     return cast(Check, note or _PLAIN.get(hint, _scalar))
 
 
@@ -265,7 +265,3 @@ def _inside(step: str | int, read: Check, data: Any) -> Any:
         return read(data)
     except Misfit as error:
         raise error.inside(f"[{step}]" if isinstance(step, int) else step) from None
-
-
-def _as_it_is(data: Any) -> Any:
-    return data

@@ -51,7 +51,8 @@ def _add_case(suite: ElementTree.Element, one: ReportedTest) -> None:
     text = one.explained()
     if one.level == FAILURE:
         failure = ElementTree.SubElement(case, "failure", message=text, type=one.word)
-        failure.text = "\n".join(_full(one, text))
+        causes = (f"  {cause_text(cause, str)}" for cause in one.causes(_CAUSES))
+        failure.text = "\n".join(filter(None, (text, one.to_do(), *causes, result.details)))
     elif result.verdict in _SKIPPED:
         ElementTree.SubElement(case, "skipped", message=result.reason)
     elif result.comparison is not None and result.findings:
@@ -78,13 +79,3 @@ def figures(result: TestResult) -> Iterator[tuple[str, int | str]]:
         for name, size in figure.components.items():
             if size:
                 yield f"{PREFIX}{word}_{name}_bytes", size
-
-
-def _full(one: ReportedTest, text: str) -> Iterator[str]:
-    yield text
-    if one.to_do():
-        yield one.to_do()
-    for cause in one.causes(_CAUSES):
-        yield f"  {cause_text(cause, str)}"
-    if one.result.details:
-        yield one.result.details
