@@ -66,16 +66,13 @@ def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
         place = _place(cause, str, str).removeprefix("at ")
         source = cause.source if place != shown else None
         shown = place
-        yield from _place_lines(f"{place} {_operator(cause, str)}".strip(), source, width)
-
-
-def _place_lines(place: str, source: str | None, width: int) -> Iterator[str]:
-    """``place`` and ``source``, in one line if they fit."""
-    if source and len(f"{_INDENT}{place}: {source}") > width:
-        yield f"{_INDENT}{place}"
-        yield _INDENT + cut_end(source, width - len(_INDENT))
-    elif place:
-        yield f"{_INDENT}{place}" + (f": {source}" if source else "")
+        text = f"{place} {_operator(cause, str)}".strip()
+        line = f"{_INDENT}{text}"
+        if source and len(f"{line}: {source}") > width:
+            yield line
+            yield _INDENT + cut_end(source, width - len(_INDENT))
+        elif text:
+            yield line + (f": {source}" if source else "")
 
 
 def _subject(cause: Cause, code: Code) -> str:

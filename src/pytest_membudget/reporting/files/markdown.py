@@ -131,13 +131,12 @@ def _first_aid(one: ReportedTest, links: Links) -> str:
 
 def _cause(cause: Cause, links: Links) -> str:
     """What explains a figure, with its line of code in a line below."""
-    text = cause_text(cause, markdown_code, lambda location: _linked(location, links))
+    text = cause_text(cause, markdown_code, lambda location: _linked(location, links.url(location)))
     return f"{text}  \n  {markdown_code(cause.source)}" if cause.source else text
 
 
-def _linked(location: str, links: Links) -> str:
-    url = links.url(location)
-    return f"[{markdown_code(location)}]({url})" if url else markdown_code(location)
+def _linked(text: str, url: str) -> str:
+    return f"[{markdown_code(text)}]({url})" if url else markdown_code(text)
 
 
 def _add_table(parts: _Parts, some: Sequence[ReportedTest], links: Links, title: str = "") -> None:
@@ -171,8 +170,7 @@ def _row(one: ReportedTest, links: Links) -> tuple[str, ...]:
         _largest(result.figure),
     )
     whole = (figure.replace(" ", _NO_BREAK) for figure in figures)
-    name, url = markdown_code(result.nodeid), links.url(f"{result.file}:{result.line}")
-    return (f"[{name}]({url})" if url else name, *whole, _verdict(one))
+    return (_linked(result.nodeid, links.url(f"{result.file}:{result.line}")), *whole, _verdict(one))
 
 
 def _size_text(size_bytes: int | None) -> str:
