@@ -300,7 +300,7 @@ def test_the_cache_goes_back_to_the_device_before_a_request_fails():
     model.allocate(60 * MIB)
 
     assert (model.reserved_bytes, model.num_alloc_retries, model.num_ooms) == (60 * MIB, 1, 0)
-    assert (model.num_device_alloc, model.num_device_free) == (3, 2)
+    assert (model.device.num_device_alloc, model.device.num_device_free) == (3, 2)
 
 
 def test_a_segment_in_use_does_not_go_back():

@@ -148,7 +148,7 @@ def test_a_full_device_is_handled_as_recorded_with_expandable_segments():
     assert played.recorded.addresses_matched == played.recorded.requests
     assert played.recorded.ooms_matched == 1
     assert played.allocator.num_alloc_retries == 2  # one that helped, one that did not
-    assert played.allocator.num_device_free == 6  # the recorded segment_unmap
+    assert played.allocator.device.num_device_free == 6  # the recorded segment_unmap
     assert described(played.allocator.segments()) == described(history.segments)
 
 
@@ -160,7 +160,7 @@ def test_a_full_device_is_handled_as_recorded_on_many_streams():
 
     assert played.recorded.addresses_matched == played.recorded.requests
     assert played.recorded.reserved_matched == played.recorded.requests
-    assert played.allocator.num_device_free == 579
+    assert played.allocator.device.num_device_free == 579
 
 
 # --- written by hand ------------------------------------------------------------------------------------

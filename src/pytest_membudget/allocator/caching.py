@@ -36,8 +36,8 @@ class CachingAllocator:
         earlier ones. Of free blocks of the same size the lowest is taken: by default the oldest segment's.
         """
         self.settings = settings
-        self._device = DeviceMemory(capacity_bytes, settings.per_process_memory_fraction, segment_address)
-        self._segments = Segments(self._device, settings)
+        self.device = DeviceMemory(capacity_bytes, settings.per_process_memory_fraction, segment_address)
+        self._segments = Segments(self.device, settings)
         self._divisions = settings.roundup_power2_divisions
         self._choose_search()
         # blocks of this size and more are never split; with expandable segments every block may be
@@ -57,21 +57,21 @@ class CachingAllocator:
     @property
     def reserved_bytes(self) -> int:
         """What is held of the device."""
-        return self._device.reserved_bytes
+        return self.device.reserved_bytes
 
     @property
     def peak_reserved_bytes(self) -> int:
         """The most that was held of the device."""
-        return self._device.peak_reserved_bytes
+        return self.device.peak_reserved_bytes
 
     @property
     def capacity_bytes(self) -> int | None:
         """What the device can give."""
-        return self._device.capacity_bytes
+        return self.device.capacity_bytes
 
     @capacity_bytes.setter
     def capacity_bytes(self, capacity_bytes: int | None) -> None:
-        self._device.capacity_bytes = capacity_bytes
+        self.device.capacity_bytes = capacity_bytes
         self._choose_search()
 
     @property
@@ -79,19 +79,9 @@ class CachingAllocator:
         """Segments held; expandable ones are not counted, as in PyTorch."""
         return len(self._segments.heads)
 
-    @property
-    def num_device_alloc(self) -> int:
-        """Times memory was allocated on the device (``cudaMalloc``, or pages mapped)."""
-        return self._device.num_reserved
-
-    @property
-    def num_device_free(self) -> int:
-        """Times memory was freed on the device (``cudaFree``, or pages unmapped)."""
-        return self._device.num_released
-
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` at each event from here on, as PyTorch's ``record_trace`` is called."""
-        self._listener = self._device.listener = listener
+        self._listener = self.device.listener = listener
 
     def allocate(self, size_bytes: int, stream: int = 0) -> Block:
         """A block for ``size_bytes``; ``OutOfMemory`` if the device cannot serve it.
@@ -176,7 +166,7 @@ class CachingAllocator:
         """
         if not 0 <= fraction <= 1:
             raise ValueError(f"a memory fraction lies between 0 and 1: {fraction}")
-        self._device.fraction = fraction
+        self.device.fraction = fraction
         self._choose_search()
 
     def reset_peaks(self) -> None:
@@ -184,7 +174,7 @@ class CachingAllocator:
         self.peak_allocated_bytes = self.allocated_bytes
         self.peak_active_bytes = self.active_bytes
         self.peak_requested_bytes = self.requested_bytes
-        self._device.peak_reserved_bytes = self._device.reserved_bytes
+        self.device.peak_reserved_bytes = self.device.reserved_bytes
 
     def segments(self) -> list[SegmentState]:
         """The segments and their blocks in address order, as ``torch.cuda.memory_snapshot`` has them."""
@@ -215,9 +205,7 @@ class CachingAllocator:
 
     def _choose_search(self) -> None:
         settings = self.settings
-        self._ages_count = (
-            settings.garbage_collection_threshold > 0 and self._device.allowed_bytes is not None
-        )
+        self._ages_count = settings.garbage_collection_threshold > 0 and self.device.allowed_bytes is not None
         self._is_plain = not (
             settings.expandable_segments or settings.max_split_size_bytes is not None or self._ages_count
         )
@@ -255,10 +243,10 @@ class CachingAllocator:
                 block = segments.grow(home, rounded_bytes)
         if block is None:
             if self.capacity_bytes is not None:
-                self._device.notify(
+                self.device.notify(
                     "oom", self.capacity_bytes - self.reserved_bytes, rounded_bytes, home.stream
                 )
-            raise self._out_of_memory(size_bytes, self._device.limit_bytes)
+            raise self._out_of_memory(size_bytes, self.device.limit_bytes)
         return block
 
     def _out_of_memory(self, size_bytes: int, limit_bytes: int | None) -> OutOfMemory:

@@ -78,8 +78,8 @@ class DeviceMemory:
         self.fraction = fraction
         self.reserved_bytes = 0
         self.peak_reserved_bytes = 0
-        self.num_reserved = 0
-        self.num_released = 0
+        #: times that memory was allocated (``cudaMalloc``, or pages mapped) and freed
+        self.num_device_alloc = self.num_device_free = 0
         #: address space for so many bytes, with no memory behind it yet
         self.new_address = segment_address or segment_addresses(_OLDEST_SEGMENT_FIRST)
         self.listener: Listener | None = None
@@ -109,13 +109,13 @@ class DeviceMemory:
             return False
         self.reserved_bytes = reserved
         self.peak_reserved_bytes = max(self.peak_reserved_bytes, reserved)
-        self.num_reserved += 1
+        self.num_device_alloc += 1
         return True
 
     def release(self, size_bytes: int) -> None:
         """Return reserved memory to the device."""
         self.reserved_bytes -= size_bytes
-        self.num_released += 1
+        self.num_device_free += 1
 
     def notify(self, action: str, address: int, size_bytes: int, stream: int) -> None:
         """Pass an event of the history to the listener."""

@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from functools import cache
 from types import CodeType, FrameType
 
 import _pytest
@@ -26,7 +27,7 @@ class Callers:
     """Classifies callers by the files of their code; each file is looked at once."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, str] = {}
+        self._kind_of = cache(self._looked_at)
         paths = sysconfig.get_paths()
         self._standard = (paths["stdlib"], paths["platstdlib"], os.path.realpath(paths["stdlib"]))
         self._sites = (paths["purelib"], paths["platlib"])
@@ -86,12 +87,6 @@ class Callers:
 
     def _is(self, frame: FrameType, kind: str) -> bool:
         return self._kind_of(frame.f_code.co_filename) == kind
-
-    def _kind_of(self, file: str) -> str:
-        kind = self._kinds.get(file)
-        if kind is None:
-            kind = self._kinds[file] = self._looked_at(file)
-        return kind
 
     def _looked_at(self, file: str) -> str:
         if file.startswith("<"):  # frozen, or made by other code

@@ -14,11 +14,9 @@ function does what the loop in its docstring does, wherever the model is, and ke
 
 from __future__ import annotations
 
-from .distil import distillation_step
-from .in_backward import OptimizerInBackward, optimizer_in_backward
 from .infer import inference_step
 from .losses import forward_kl, linear_cross_entropy
-from .train import train_step
+from .train import OptimizerInBackward, distillation_step, optimizer_in_backward, train_step
 
 __all__ = [
     "OptimizerInBackward",

@@ -16,6 +16,8 @@ from .record import Record
 from .running_code.source import shown_path
 from .timeline import Lives
 
+#: Most holders of a report, the largest ones.
+_MOST_HOLDERS = 100
 #: Most characters of a source line that are kept; fewer identify it.
 _LINE_LENGTH = 200
 
@@ -42,7 +44,6 @@ def memory_report(
     root: str,
     caveats: Iterable[Caveat] = (),
     seconds: float = 0.0,
-    holders: int = 100,
     rank: int = 0,
     host: MemoryReport | None = None,
     kind: str = "traced",
@@ -76,14 +77,14 @@ def memory_report(
         metric=metric,
         peak=own if peaks is None else peaks,
         components=sums,
-        holders=_holders(alive, root, holders),
+        holders=_holders(alive, root),
         rank=rank,
         host=host,
         caveats=tuple(caveats),
         seconds=round(seconds, 3),
         timeline=lives.timeline(peak.at) if lives is not None else None,
         phase=next((phase.value for phase, one in ledger.phase_peaks.items() if one is peak), ""),
-        other_phases=tuple(_other_phases(ledger, root, holders)) if metric == "allocated" else (),
+        other_phases=tuple(_other_phases(ledger, root)) if metric == "allocated" else (),
     )
 
 
@@ -96,13 +97,13 @@ def host_report(ledger: HostLedger, *, root: str, rank: int = 0) -> MemoryReport
     )
 
 
-def _other_phases(ledger: Ledger, root: str, holders: int) -> Iterator[PhasePeak]:
+def _other_phases(ledger: Ledger, root: str) -> Iterator[PhasePeak]:
     """The peaks of the phases in which something was allocated, without the largest."""
     for phase, peak in ledger.phase_peaks.items():
         if peak is not ledger.allocated_peak and peak.allocated_bytes:
             alive = _alive(ledger, peak)
             sums = _components(alive, peak, "allocated", {})
-            yield PhasePeak(phase.value, peak.allocated_bytes, sums, _holders(alive, root, holders))
+            yield PhasePeak(phase.value, peak.allocated_bytes, sums, _holders(alive, root))
 
 
 def _alive(ledger: Ledger, peak: Peak) -> list[tuple[Record, str]]:
@@ -123,13 +124,13 @@ def _components(
     return {name: sums[name] for name in components.COMPONENTS}
 
 
-def _holders(alive: list[tuple[Record, str]], root: str, most: int) -> tuple[Holder, ...]:
+def _holders(alive: list[tuple[Record, str]], root: str) -> tuple[Holder, ...]:
     groups: dict[_Group, list[Record]] = {}
     for record, component in alive:
         place = f"{shown_path(record.file, root)}:{record.line}" if record.file is not None else None
         group = _Group(component, module_pattern(record.name or record.module), place, record.operator)
         groups.setdefault(group, []).append(record)
-    largest = sorted(groups.items(), key=lambda entry: -sum(_sizes(entry[1])))[:most]
+    largest = sorted(groups.items(), key=lambda entry: -sum(_sizes(entry[1])))[:_MOST_HOLDERS]
     return tuple(_holder(group, records) for group, records in largest)
 
 

@@ -126,30 +126,27 @@ class Tracker:
         """Record that ``tensor``'s storage is pinned host memory."""
         self.host.pinned(tensor.untyped_storage()._cdata)
 
-    def resized(self, tensor: torch.Tensor, operator: str) -> None:
-        """Update the record of ``tensor``'s storage after it may have been resized or replaced."""
-        self.storage_resized(tensor.untyped_storage(), operator)
-
-    def storage_resized(self, storage: torch.UntypedStorage, operator: str) -> None:
+    def resized(self, storage: torch.UntypedStorage, operator: str) -> None:
         """Update the record of ``storage`` after a resize; emptied and filled again, it keeps its role."""
-        record = self.ledger.live.get(storage._cdata)
-        size_bytes = storage.nbytes()
+        key, size_bytes = storage._cdata, storage.nbytes()
+        record = self.ledger.live.get(key)
         if record is None:
-            self._record(storage, storage._cdata, operator, ())
-            emptied = self._emptied.get(storage._cdata)
+            self._record(storage, key, operator, ())
+            emptied = self._emptied.get(key)
             if emptied is not None and size_bytes:
-                del self._emptied[storage._cdata]
-                self._inherit(emptied, storage._cdata)
+                del self._emptied[key]
+                self._inherit(emptied, key)
         elif size_bytes == 0:
-            self._empty(storage, record)
+            del self._deaths[key]
+            self.ledger.died(key)
+            self._remember_empty(storage, record)
         elif record.requested_bytes != size_bytes:
-            self._deaths.pop(storage._cdata, None)
+            self._deaths.pop(key, None)
             # torch allocates the new block before it frees the old one
-            old = self.ledger.live.pop(storage._cdata)
-            self.ledger.live[-storage._cdata] = old
-            self._record(storage, storage._cdata, operator, ())
-            self._inherit(old, storage._cdata)
-            self.ledger.died(-storage._cdata)
+            self.ledger.live[-key] = self.ledger.live.pop(key)
+            self._record(storage, key, operator, ())
+            self._inherit(record, key)
+            self.ledger.died(-key)
 
     def follows(self, storage: torch.UntypedStorage) -> bool:
         """Whether ``storage`` is on the device, filled or empty."""
@@ -239,12 +236,6 @@ class Tracker:
                 call(key)
 
         deaths[key] = weakref.ref(storage, gone)
-
-    def _empty(self, storage: Any, record: Record) -> None:
-        key = storage._cdata
-        del self._deaths[key]
-        self.ledger.died(key)
-        self._remember_empty(storage, record)
 
     def _remember_empty(self, storage: Any, record: Record) -> None:
         emptied = self._emptied

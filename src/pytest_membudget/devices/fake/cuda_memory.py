@@ -79,8 +79,8 @@ def memory_stats(allocator: CachingAllocator) -> OrderedDict[str, int]:
         "num_alloc_retries": allocator.num_alloc_retries,
         "num_ooms": allocator.num_ooms,
         "num_sync_all_streams": allocator.num_sync_all_streams,
-        "num_device_alloc": allocator.num_device_alloc,
-        "num_device_free": allocator.num_device_free,
+        "num_device_alloc": allocator.device.num_device_alloc,
+        "num_device_free": allocator.device.num_device_free,
     }
     for name, (current, peak) in rows.items():
         stats[f"{name}.all.current"] = current

@@ -289,7 +289,7 @@ class VirtualDevice(Device):
 
     def _resized(self, storage: torch.UntypedStorage) -> None:
         if self._tracker.follows(storage):
-            self._tracker.storage_resized(storage, "UntypedStorage.resize_")
+            self._tracker.resized(storage, "UntypedStorage.resize_")
 
     def _noting(self, kind: CaveatKind) -> Callable[[str], None]:
         def note(text: str) -> None:

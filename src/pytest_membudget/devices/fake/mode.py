@@ -253,7 +253,7 @@ class VirtualMode(FakeTensorMode):
         try:
             if plan.resizes:
                 if on_cuda(args[0]):
-                    tracker.resized(args[0], plan.name)
+                    tracker.resized(args[0].untyped_storage(), plan.name)
             elif not plan.is_view:
                 self.charges.charge(tracker, func, plan, args, kwargs, result)
         except OutOfMemory as error:
