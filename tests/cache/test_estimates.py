@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.cache.estimates import EstimateCache
-from pytest_membudget.cache.states import CONTENT, KINDS, MODULES, TYPE, States, digest
+from pytest_membudget.cache.states import KINDS, States, digest
 from pytest_membudget.cache.store import Store
 from pytest_membudget.devices.choice import DeviceChoice
 from pytest_membudget.errors import WorkerFailure
@@ -298,7 +298,7 @@ def test_what_was_kept_without_a_snapshot_is_not_found_for_one(cache_of, tmp_pat
 
 def test_a_folder_that_the_body_has_put_on_the_import_path_is_watched(cache_of, tmp_path):
     (tmp_path / "more").mkdir()
-    seen = {**SEEN, MODULES: {str(tmp_path / "more"): {"shadow": ""}}}
+    seen = {**SEEN, "modules": {str(tmp_path / "more"): {"shadow": ""}}}
     cache_of().keep(REQUEST, {**TRACED, "seen": seen})
     assert cache_of().find(REQUEST) is not None
 
@@ -315,7 +315,7 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
         path = tmp_path / name / "data.txt"
         path.parent.mkdir()
         path.write_text(text)
-        paths = {**PATHS, CONTENT: {str(path): States().of(CONTENT, str(path))}}
+        paths = {**PATHS, "content": {str(path): States().of("content", str(path))}}
         request = {**REQUEST, "key": f"{path.parent}/t.py::test", "file": f"{path.parent}/t.py"}
         cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda current: {})
         return cache, request, {**TRACED, "seen": {**SEEN, "paths": paths}}
@@ -349,7 +349,7 @@ def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):
         root = str(tmp_path / name / "project")
         request = {**REQUEST, "key": f"{root}/t.py::test", "file": f"{root}/t.py"}
         absent = {str(tmp_path / name / ".env"): "absent", str(tmp_path / name): "folder"}
-        seen = {**SEEN, "paths": {**PATHS, TYPE: absent}}
+        seen = {**SEEN, "paths": {**PATHS, "type": absent}}
         return EstimateCache(Store(tmp_path / "kept"), root, lambda *_: {}), request, {**TRACED, "seen": seen}
 
     cache, request, answer = checkout("first")

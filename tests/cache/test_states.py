@@ -6,17 +6,8 @@ import pytest
 
 from pytest_membudget.cache.paths import Names
 from pytest_membudget.cache.states import (
-    CONTENT,
-    DETAILS,
     KINDS,
-    LINK,
-    LISTING,
-    MODE,
-    MODULES,
     MOST_READ_BYTES,
-    NAMESPACES,
-    STATUS,
-    TYPE,
     CurrentStates,
     NotCacheable,
     States,
@@ -53,7 +44,7 @@ class Project:
             paths[kind][path] = States().of(kind, path)
         found = {
             kind: {str(self.folder): {name: importable(kind, str(self.folder), name) for name in names}}
-            for kind, names in ((MODULES, modules), (NAMESPACES, namespaces))
+            for kind, names in (("modules", modules), ("namespaces", namespaces))
         }
         return {"paths": paths, **found, "variables": list(variables), "trouble": trouble}
 
@@ -73,14 +64,14 @@ def project(tmp_path):
 
 def test_the_content_of_a_file(project):
     project.write("data.txt", "1")
-    kept = project.kept((CONTENT, "data.txt"))
+    kept = project.kept(("content", "data.txt"))
 
     project.write("data.txt", "2")
 
     assert project.changed(kept) == "{root}/data.txt"
 
 
-@pytest.mark.parametrize("kind", [CONTENT, TYPE, MODE, STATUS])
+@pytest.mark.parametrize("kind", ["content", "type", "mode", "status"])
 def test_a_file_that_was_not_there(project, kind):
     kept = project.kept((kind, "data.txt"))
 
@@ -91,7 +82,7 @@ def test_a_file_that_was_not_there(project, kind):
 
 def test_a_folder_that_was_asked_for(project):
     project.write("data/a.txt")
-    kept = project.kept((TYPE, "data"))
+    kept = project.kept(("type", "data"))
 
     os.remove(project.folder / "data/a.txt")
     os.rmdir(project.folder / "data")
@@ -101,7 +92,7 @@ def test_a_folder_that_was_asked_for(project):
 
 def test_the_type_of_a_path_is_not_its_content(project):
     project.write("data.txt", "1")
-    kept = project.kept((TYPE, "data.txt"))
+    kept = project.kept(("type", "data.txt"))
 
     project.write("data.txt", "2")
 
@@ -110,7 +101,7 @@ def test_the_type_of_a_path_is_not_its_content(project):
 
 def test_the_mode_of_a_file_is_neither_its_content_nor_its_times(project):
     path = project.write("data.txt", "1")
-    kept = project.kept((MODE, "data.txt"))
+    kept = project.kept(("mode", "data.txt"))
 
     project.write("data.txt", "2")
     assert project.changed(kept) is None
@@ -120,7 +111,7 @@ def test_the_mode_of_a_file_is_neither_its_content_nor_its_times(project):
 
 def test_the_times_of_a_file(project):
     path = project.write("data.txt", "1")
-    kept = project.kept((STATUS, "data.txt"))
+    kept = project.kept(("status", "data.txt"))
 
     os.utime(path, (1, 1))
 
@@ -129,7 +120,7 @@ def test_the_times_of_a_file(project):
 
 def test_where_a_link_leads(project):
     os.symlink("a.txt", project.folder / "link")
-    kept = project.kept((LINK, "link"), (LINK, "none"))
+    kept = project.kept(("link", "link"), ("link", "none"))
 
     os.remove(project.folder / "link")
     os.symlink("b.txt", project.folder / "link")
@@ -139,7 +130,7 @@ def test_where_a_link_leads(project):
 
 def test_the_names_in_a_folder(project):
     project.write("data/a.txt")
-    kept = project.kept((LISTING, "data"))
+    kept = project.kept(("listing", "data"))
 
     project.write("data/__pycache__/a.cpython-311.pyc")
     assert project.changed(kept) is None
@@ -149,7 +140,7 @@ def test_the_names_in_a_folder(project):
 
 def test_the_types_in_a_folder(project):
     path = project.write("data/a.txt")
-    kept = project.kept((LISTING, "data"))
+    kept = project.kept(("listing", "data"))
 
     os.remove(path)
     os.mkdir(path)
@@ -159,7 +150,7 @@ def test_the_types_in_a_folder(project):
 
 def test_the_sizes_in_a_folder(project):
     project.write("data/a.txt", "1")
-    kept, details = project.kept((LISTING, "data")), project.kept((DETAILS, "data"))
+    kept, details = project.kept(("listing", "data")), project.kept(("details", "data"))
 
     project.write("data/a.txt", "22")
 
@@ -209,7 +200,7 @@ def test_a_folder_of_a_module_s_name_counts_where_there_is_no_module_elsewhere(p
 
 def test_what_it_did_not_depend_on_is_no_change(project):
     project.write("data.txt", "1")
-    kept = project.kept((CONTENT, "data.txt"), variables=["SIZE"], modules=["quick"])
+    kept = project.kept(("content", "data.txt"), variables=["SIZE"], modules=["quick"])
 
     project.write("other.txt", "1")
     project.write("other.py", "1")
@@ -221,21 +212,21 @@ def test_what_it_did_not_depend_on_is_no_change(project):
 def test_a_state_is_of_the_content(project):
     path = project.write("a.txt", "1")
     states = States()
-    first = states.of(CONTENT, path)
+    first = states.of("content", path)
     project.write("a.txt", "2")
 
-    assert states.of(CONTENT, path) != first
+    assert states.of("content", path) != first
     project.write("a.txt", "1")
-    assert states.of(CONTENT, path) == first == States().of(CONTENT, path)
+    assert states.of("content", path) == first == States().of("content", path)
 
 
 def test_large_files_are_identified_by_their_times(project):
     path = project.write("large")
     os.truncate(path, MOST_READ_BYTES + 1)
-    first = States().of(CONTENT, path)
+    first = States().of("content", path)
     os.utime(path, (1, 1))
 
-    assert States().of(CONTENT, path) != first
+    assert States().of("content", path) != first
 
 
 # What is not kept
@@ -243,7 +234,7 @@ def test_large_files_are_identified_by_their_times(project):
 
 def test_what_changed_while_the_test_ran_is_not_kept(project):
     project.write("a.txt", "1")
-    seen = project.seen((CONTENT, "a.txt"))
+    seen = project.seen(("content", "a.txt"))
     dependencies_of(seen, project.world())
 
     project.write("a.txt", "2")
@@ -253,7 +244,7 @@ def test_what_changed_while_the_test_ran_is_not_kept(project):
 
 def test_a_base_that_used_its_head_is_not_kept(project):
     project.write("head/a.py", "1")
-    seen = project.seen((CONTENT, "head/a.py"))
+    seen = project.seen(("content", "head/a.py"))
     dependencies_of(seen, project.world())
 
     with pytest.raises(NotCacheable, match="base"):
@@ -282,7 +273,7 @@ def test_a_link_in_the_checkout_is_the_same_in_another(tmp_path):
         (tmp_path / name).mkdir()
         os.symlink(tmp_path / name / "data", tmp_path / name / "link")
         worlds.append(CurrentStates(Names(str(tmp_path / name)), States(), {}))
-    seen = Project(tmp_path / "a").seen((LINK, "link"), (TYPE, "none"))
+    seen = Project(tmp_path / "a").seen(("link", "link"), ("type", "none"))
 
     kept = dependencies_of(seen, worlds[0])
 

@@ -13,20 +13,7 @@ from typing import Any
 from . import probes
 from .callers import Callers
 from .paths import installed_folders, is_below, path_of, source_of
-from .states import (
-    CONTENT,
-    DETAILS,
-    KINDS,
-    LINK,
-    LISTING,
-    MODE,
-    MODULES,
-    NAMESPACES,
-    STATUS,
-    TYPE,
-    States,
-    importable,
-)
+from .states import KINDS, Importable, Kind, States, importable
 
 #: The key of a worker's answer that has the observations.
 SEEN = "seen"
@@ -49,7 +36,7 @@ _TYPE_ONLY = (
     "copyfile", "exists", "is_dir", "is_file", "is_symlink", "isdir", "isfile", "isjunction", "islink",
     "lexists", "realpath", "updatecache",
 )  # fmt: skip
-_USED = {**dict.fromkeys(_TYPE_ONLY, TYPE), "copymode": MODE, "getsize": CONTENT}
+_USED: dict[str, Kind] = {**dict.fromkeys(_TYPE_ONLY, "type"), "copymode": "mode", "getsize": "content"}
 #: Files that pytest looks for and that can change a test.
 _PYTEST_LOOKS_FOR = ("conftest.py", "__init__.py")
 
@@ -69,8 +56,8 @@ class Observer:
         self._callers = Callers()
         self._silence = probes.Silence()
         self._states = States()
-        self._paths: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
-        self._modules: dict[str, dict[str, dict[str, str]]] = {MODULES: {}, NAMESPACES: {}}
+        self._paths: dict[Kind, dict[str, str]] = {kind: {} for kind in KINDS}
+        self._modules: dict[str, dict[str, dict[str, str]]] = {"modules": {}, "namespaces": {}}
         self._made: dict[str, None] = {scratch: None, os.path.realpath(scratch): None}
         self._bound: list[weakref.ref[Any]] = []
         self._variables: dict[str, None] = {}
@@ -83,7 +70,7 @@ class Observer:
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if isinstance(file, str) and name != "__main__":
-                self._keep(CONTENT, os.path.abspath(file))
+                self._keep("content", os.path.abspath(file))
         probes.watch_imports(lambda *found: self._handle(self._searched, "import", found))
         probes.watch_functions(
             lambda name, args, kwargs: self._handle(self._asked, f"os.{name}", (args, kwargs)), self._silence
@@ -97,15 +84,15 @@ class Observer:
             "os.symlink": lambda _, args: self._create(path_of(args[1], args[2])),
             "os.link": self._moved,
             "os.rename": self._moved,
-            "os.remove": lambda _, args: self._see(TYPE, path_of(args[0], args[1])),
-            "os.rmdir": lambda _, args: self._see(TYPE, path_of(args[0], args[1])),
-            "os.truncate": lambda _, args: self._see(CONTENT, path_of(args[0])),
+            "os.remove": lambda _, args: self._see("type", path_of(args[0], args[1])),
+            "os.rmdir": lambda _, args: self._see("type", path_of(args[0], args[1])),
+            "os.truncate": lambda _, args: self._see("content", path_of(args[0])),
             "os.getxattr": self._copied,
             "os.listxattr": self._copied,
             "tempfile.mkdtemp": lambda _, args: self._makes(path_of(args[0])),
             "tempfile.mkstemp": lambda _, args: self._makes(path_of(args[0])),
             "ctypes.dlopen": self._loaded,
-            "import": lambda _, args: self._see(CONTENT, path_of(args[1])),
+            "import": lambda _, args: self._see("content", path_of(args[1])),
             "socket.bind": self._binds,
         }
 
@@ -142,7 +129,7 @@ class Observer:
 
     def _named_variables(self) -> Iterator[str]:
         """The variables that recorded sources name, if reads were not recorded."""
-        for path in self._paths[CONTENT] if probes.was_unwatched() else ():
+        for path in self._paths["content"] if probes.was_unwatched() else ():
             if path.endswith(".py"):
                 with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
                     yield from (name for name in probes.names_in(file.read()) if name not in self._variables)
@@ -172,17 +159,17 @@ class Observer:
         is_outside = is_below(plain, self._outside) or plain.startswith(self._inductors)
         return None if is_outside or is_below(plain, self._made) else path
 
-    def _see(self, kind: str, path: str | None) -> None:
+    def _see(self, kind: Kind, path: str | None) -> None:
         """Record a read of ``kind`` of ``path``. Of pytest's reads, code and names of test files count."""
         if path is None:
             return
         path = source_of(path) if path.endswith(".pyc") else path
-        if not self._callers.is_pytest() or (kind == CONTENT and path.endswith(".py")):
+        if not self._callers.is_pytest() or (kind == "content" and path.endswith(".py")):
             self._keep(kind, path)
         elif os.path.basename(path) in _PYTEST_LOOKS_FOR:
-            self._keep(TYPE, path)
+            self._keep("type", path)
 
-    def _keep(self, kind: str, path: str) -> None:
+    def _keep(self, kind: Kind, path: str) -> None:
         """Record the state of ``path`` before its first read."""
         counted = self._counted(path)
         if counted is not None and counted not in self._paths[kind]:
@@ -196,9 +183,9 @@ class Observer:
             self._opened(event, (path, None, given[1] if len(given) > 1 else named["flags"]))
         elif path is not None and self._counted(path) is not None and not self._callers.is_import():
             if event in ("os.lstat", "os.readlink") or not named.get("follow_symlinks", True):
-                self._see(LINK, path)
+                self._see("link", path)
             if event != "os.readlink":
-                kind = MODE if event == "os.access" else _USED.get(self._callers.function(), STATUS)
+                kind: Kind = "mode" if event == "os.access" else _USED.get(self._callers.function(), "status")
                 self._see(kind, path)
 
     def _started(self, event: str, args: tuple[Any, ...]) -> None:
@@ -214,14 +201,14 @@ class Observer:
         elif flags & os.O_TRUNC:
             self._makes(path)
         else:
-            self._see(CONTENT, path)
+            self._see("content", path)
 
     def _listed(self, event: str, args: tuple[Any, ...]) -> None:
         path = path_of(args[0] if args and args[0] is not None else os.curdir)
         if path is None or self._callers.is_import():
             return
         is_own = event == "os.scandir" and not self._callers.function()
-        self._see(DETAILS if is_own else LISTING, path)
+        self._see("details" if is_own else "listing", path)
 
     def _made_folder(self, event: str, args: tuple[Any, ...]) -> None:
         if not self._callers.is_import():  # else it is for bytecode
@@ -229,7 +216,7 @@ class Observer:
 
     def _create(self, path: str | None) -> None:
         """Record whether something was at ``path`` before the process made it."""
-        self._see(TYPE, path)
+        self._see("type", path)
         if path is not None and not os.path.lexists(path):
             self._makes(path)
 
@@ -242,7 +229,7 @@ class Observer:
     def _moved(self, event: str, args: tuple[Any, ...]) -> None:
         source, target = path_of(args[0], args[2]), path_of(args[1], args[3])
         if event == "os.link":
-            self._see(CONTENT, source)
+            self._see("content", source)
             self._create(target)
         elif source is not None and self._counted(source) is not None:
             self._lost(event, args)
@@ -252,7 +239,7 @@ class Observer:
     def _loaded(self, event: str, args: tuple[Any, ...]) -> None:
         name = args[0]
         if name is not None and os.sep in os.fsdecode(name):  # else a library of the system's
-            self._see(CONTENT, path_of(name))
+            self._see("content", path_of(name))
 
     def _copied(self, event: str, args: tuple[Any, ...]) -> None:
         if self._callers.function() != "_copyxattr":
@@ -271,11 +258,11 @@ class Observer:
     def _searched(self, event: str, args: tuple[Any, ...]) -> None:
         name, folders, spec = args
         is_found = spec is not None and spec.loader is not None
-        kind = MODULES if is_found else NAMESPACES
+        kind: Importable = "modules" if is_found else "namespaces"
         for folder in (os.path.abspath(folder) for folder in folders):
             known = self._modules[kind].get(folder, {})
             module = name.rpartition(".")[2]
             if module not in known and self._counted(folder) is not None:
                 self._modules[kind].setdefault(folder, {})[module] = importable(kind, folder, module)
         if is_found and spec.has_location:
-            self._keep(CONTENT, os.path.abspath(spec.origin))
+            self._keep("content", os.path.abspath(spec.origin))

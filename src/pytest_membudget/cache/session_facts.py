@@ -19,7 +19,7 @@ from ..names import REFRESH
 from .estimates import EstimateCache
 from .paths import Names
 from .probes import SAYS_NOTHING
-from .states import CONTENT, CurrentStates, States, digest, digest_of, entries, variables
+from .states import CurrentStates, States, digest, digest_of, entries, variables
 from .store import Store, cache_folder, most_bytes
 
 if sys.version_info >= (3, 11):
@@ -125,7 +125,7 @@ def session_facts(
         "platform": [platform.system(), platform.machine(), *platform.libc_ver()],
         "torch": torch_facts(states),
         "distributions": distributions(sys.path, names),
-        "edited": {path: states.of(CONTENT, path) for path in edited_files(sys.path)},
+        "edited": {path: states.of("content", path) for path in edited_files(sys.path)},
         "variables": listed_variables(current.environment, names),
         "options": names.plain(counted_options(vars(config.option))),
         "settings": names.plain(counted_settings(settings, order)),
@@ -178,7 +178,7 @@ def counted_options(options: Mapping[str, Any]) -> dict[str, Any]:
 def package_digest(folder: str, states: States) -> str:
     """A digest of the package in ``folder``, without bytecode."""
     found = {
-        os.path.relpath(path, folder): states.of(CONTENT, path)
+        os.path.relpath(path, folder): states.of("content", path)
         for path in _files_below(folder, lambda name: name == "__pycache__")
         if not path.endswith(".pyc")
     }
@@ -191,7 +191,7 @@ def torch_facts(states: States) -> list[str | None]:
     if spec is None or spec.origin is None:
         return [None]
     origin = os.path.abspath(spec.origin)
-    return [origin, states.of(CONTENT, os.path.join(os.path.dirname(origin), "version.py"))]
+    return [origin, states.of("content", os.path.join(os.path.dirname(origin), "version.py"))]
 
 
 def distributions(search: Sequence[str], names: Names) -> str:

@@ -9,18 +9,18 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from .paths import Names, is_below
 
 #: What may be read of a path: whether it is a file or folder; mode and owner; the result of ``os.stat``
 #: without the access time; the content; the target of a link; names and types in a folder; and the result of
 #: ``os.stat`` for each.
-TYPE, MODE, STATUS, CONTENT = "type", "mode", "status", "content"
-LINK, LISTING, DETAILS = "link", "listing", "details"
-KINDS = (TYPE, MODE, STATUS, CONTENT, LINK, LISTING, DETAILS)
+Kind = Literal["type", "mode", "status", "content", "link", "listing", "details"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 #: What an import may find: modules and packages; folders without ``__init__.py`` too.
-MODULES, NAMESPACES = "modules", "namespaces"
+Importable = Literal["modules", "namespaces"]
+IMPORTABLE: tuple[Importable, ...] = get_args(Importable)
 ABSENT, FOLDER, SPECIAL = "absent", "folder", "special"
 #: Larger files, such as checkpoints, are identified by size and times: reading them takes too long.
 MOST_READ_BYTES = 64 * 2**20
@@ -48,27 +48,27 @@ class States:
     def __init__(self) -> None:
         self._digests: dict[tuple[str, tuple[int, ...]], str] = {}
 
-    def of(self, kind: str, path: str) -> str:
+    def of(self, kind: Kind, path: str) -> str:
         """The state of ``kind`` of ``path``, a short text."""
-        if kind == LINK:
+        if kind == "link":
             return os.readlink(path) if os.path.islink(path) else ""
         try:
-            if kind == STATUS:
+            if kind == "status":
                 return digest(repr([_status(os.lstat(path)), _status(os.stat(path))]).encode())
-            if kind in (LISTING, DETAILS):
-                return _listing(path, details=kind == DETAILS)
+            if kind in ("listing", "details"):
+                return _listing(path, details=kind == "details")
             return self._of_found(kind, path, os.stat(path))
         except (FileNotFoundError, NotADirectoryError):
             return ABSENT
         except OSError as error:
             return f"unreadable: {error.errno}"
 
-    def _of_found(self, kind: str, path: str, found: os.stat_result) -> str:
-        if kind == MODE:
+    def _of_found(self, kind: Kind, path: str, found: os.stat_result) -> str:
+        if kind == "mode":
             return f"{found.st_mode:o} {found.st_uid} {found.st_gid}"
         if stat.S_ISDIR(found.st_mode):
             return FOLDER
-        if kind == TYPE:
+        if kind == "type":
             return f"{stat.S_IFMT(found.st_mode):o}"
         if not stat.S_ISREG(found.st_mode):
             return SPECIAL
@@ -94,23 +94,24 @@ def _listing(path: str, *, details: bool) -> str:
     """Python's own bytecode is left out: each run may write some."""
     with os.scandir(path) as entries:
         listed = sorted(
-            (entry.name, entry.is_symlink(), entry.is_dir(), entry.is_file(), *_details(entry, details))
+            _listed(entry, details)
             for entry in entries
             if entry.name != "__pycache__" and not entry.name.endswith(".pyc")
         )
     return digest(repr(listed).encode("utf-8", "surrogateescape"))
 
 
-def _details(entry: os.DirEntry[str], details: bool) -> list[Any]:
-    return [States().of(STATUS, entry.path)] if details else []
+def _listed(entry: os.DirEntry[str], details: bool) -> tuple[Any, ...]:
+    types = (entry.name, entry.is_symlink(), entry.is_dir(), entry.is_file())
+    return (*types, States().of("status", entry.path)) if details else types
 
 
-def importable(kind: str, folder: str, name: str) -> str:
+def importable(kind: Importable, folder: str, name: str) -> str:
     """The paths that an import of ``name`` may find in ``folder``, by their suffixes."""
     path = os.path.join(folder, name)
     ends = list(_SUFFIXES)
     if os.path.isdir(path):
-        ends += [f"/__init__{suffix}" for suffix in _SUFFIXES] + ([os.sep] if kind == NAMESPACES else [])
+        ends += [f"/__init__{suffix}" for suffix in _SUFFIXES] + ([os.sep] if kind == "namespaces" else [])
     return " ".join(end for end in ends if os.path.exists(path + end))
 
 
@@ -140,18 +141,18 @@ def dependencies_of(seen: Mapping[str, Any], world: CurrentStates) -> dict[str, 
     """The dependencies that an ``Observer`` has recorded. Raises ``NotCacheable`` if they are incomplete."""
     if seen["trouble"]:
         raise NotCacheable(seen["trouble"])
-    names, head, contents = world.names, world.head, seen["paths"][CONTENT]
+    names, head, contents = world.names, world.head, seen["paths"]["content"]
     special = [path for path, state in contents.items() if state == SPECIAL]
     if special:
         raise NotCacheable(f"{special[0]} is no regular file")
     if head is not None and any(is_below(path, [head]) for path in contents):
         raise NotCacheable("a base used the files of the checkout that it is the base for")
+    modules: dict[str, Any] = {
+        kind: {names.name(folder): found for folder, found in seen[kind].items()} for kind in IMPORTABLE
+    }
     kept = {
         "paths": {kind: _named(states, names) for kind, states in seen["paths"].items()},
-        **{
-            kind: {names.name(folder): found for folder, found in seen[kind].items()}
-            for kind in (MODULES, NAMESPACES)
-        },
+        **modules,
         "variables": variables(world.environment, sorted(seen["variables"]), names),
     }
     change = first_change(kept, world)
@@ -181,7 +182,7 @@ def _changes(kept: Mapping[str, Any], world: CurrentStates) -> Iterator[str]:
         for name, state in states.items():
             if names.text(world.states.of(kind, names.path(name))) != state:
                 yield name
-    for kind in (MODULES, NAMESPACES):
+    for kind in IMPORTABLE:
         for name, found in kept[kind].items():
             folder = names.path(name)
             there = {entry.partition(".")[0] for entry in entries(folder)}

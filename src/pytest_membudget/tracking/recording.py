@@ -16,7 +16,7 @@ import torch
 from .. import components
 from ..allocator.history import DeviceHistory, HistoryLog
 from .record import Record
-from .running_code.source import SourceFinder, is_own
+from .running_code.source import is_own
 from .snapshot import Frames, RequestDetails, snapshot_of
 from .tracker import Tracker
 
@@ -38,10 +38,11 @@ class Recording:
     too, so a test that leaves tensors in reference cycles may have another peak when it is recorded.
     """
 
-    def __init__(self, tracker: Tracker, stacks: StackBook) -> None:
+    def __init__(self, tracker: Tracker) -> None:
         self.log = HistoryLog()
         self._ledger = tracker.ledger
-        self._book = stacks
+        # without this package's code, except for ``steps``, and without pytest's
+        self._book = StackBook(_pytest.python.pytest_pyfunc_call.__code__, is_own, tracker.source.shows)
         self._began_us = time.time_ns() // 1000
         self._stacks: list[int] = []
         self._operators: list[str] = []
@@ -107,11 +108,6 @@ class Recording:
 def named_frame(name: str) -> dict[str, Any]:
     """A frame of a snapshot with a name and no source line."""
     return {"filename": _NO_FILE, "line": 0, "name": name}
-
-
-def stack_book(source: SourceFinder) -> StackBook:
-    """Stacks without this package's code, except for ``steps``, and without pytest's."""
-    return StackBook(_pytest.python.pytest_pyfunc_call.__code__, is_own, source.shows)
 
 
 class StackBook:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from ...errors import UnsupportedTorch
-from ...tracking.running_code.compiled_code import module_of, optimizers_of, plain_environment
+from ...tracking.running_code.modules import module_of, optimizers_of, plain_environment
 from ...tracking.running_code.source import shown_path
 from . import compiled_autograd, compiled_dynamo, compiled_inductor
 from .compiled_code import CompiledCode, with_random_states

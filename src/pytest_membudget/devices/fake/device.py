@@ -17,7 +17,7 @@ from ...caveats import HOST_PATH, HOW, OPERATOR, OTHER_PATH, Caveat, CaveatKind,
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport
 from ...tracking.ledger import Ledger
-from ...tracking.recording import Recording, stack_book
+from ...tracking.recording import Recording
 from ...tracking.running_code.source import users_source
 from ...tracking.summary import host_report, memory_report
 from ...tracking.timeline import Lives
@@ -268,7 +268,7 @@ class VirtualDevice(Device):
     def _record(self) -> Recording:
         """Keep what a snapshot needs from here on."""
         if self._recording is None:
-            self._recording = Recording(self._tracker, stack_book(self._tracker.source))
+            self._recording = Recording(self._tracker)
         return self._recording
 
     def _start_tracker(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...tracking.running_code.compiled_code import module_of, optimizers_of, plain_environment
+from ...tracking.running_code.modules import module_of, optimizers_of, plain_environment
 from ...tracking.running_code.replaced import Replacement
 from ..fake.private import check_parts
 
