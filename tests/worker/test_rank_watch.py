@@ -13,15 +13,14 @@ def rank(number, outcome=None, failed_at=None, exit_code=None, overrun=None):
     """A rank that has begun: it has answered with ``outcome``, has ended with ``exit_code``, or runs."""
     return SimpleNamespace(
         rank=number,
-        pid=1,
         stack_file=None,
         has_begun=True,
         watch=SimpleNamespace(look=lambda: overrun),
-        exit_code=exit_code,
+        process=SimpleNamespace(pid=1, returncode=exit_code),
         answer=outcome and {"outcome": outcome, "reason": "it raised", "failed_at": failed_at},
         receive=lambda: None,
         has_died=lambda: outcome is None and exit_code is not None,
-        last_lines=lambda: f"line of {number}",
+        output=SimpleNamespace(last_lines=lambda: f"line of {number}"),
     )
 
 

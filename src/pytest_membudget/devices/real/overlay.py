@@ -20,15 +20,13 @@ def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: L
     played = _Played(ledger, seen, users_line)
     for number, (event, following) in enumerate(history.steps()):
         played.play(number, event, following)
-    played.see_all()
+    played.see(len(seen.states))
 
 
 class _Played:
     def __init__(self, ledger: Ledger, seen: Seen, users_line: UsersLine) -> None:
         self.ledger = ledger
         self._seen = seen
-        self._states = seen.states
-        self._sightings = seen.sightings
         self._for_update = _states_for_update(seen.states)
         self._next = 0
         self._origins = Origins(users_line)
@@ -38,7 +36,7 @@ class _Played:
 
     def play(self, number: int, event: HistoryEvent, following: HistoryEvent | None) -> None:
         """Apply one event of the history, after the sightings before it."""
-        is_known = event.text.isdecimal() and int(event.text) < len(self._states)
+        is_known = event.text.isdecimal() and int(event.text) < len(self._seen.states)
         if is_known:
             self._move_to(int(event.text))
         if event.action == "alloc":
@@ -51,23 +49,21 @@ class _Played:
         ):
             self.ledger.allocator.empty_cache()
 
-    def see_all(self) -> None:
-        """Apply the sightings after the last allocation."""
-        self._see(len(self._states))
-
     def _move_to(self, state: int) -> None:
         if state > self._state:
-            self._see(state)
+            self.see(state)
             self._state = state
-        phase, root_call = self._states[state].phase, self._states[state].root_call
+        phase, root_call = self._seen.states[state].phase, self._seen.states[state].root_call
         if phase in (Phase.OPTIMIZER, Phase.BACKWARD):
             self._before_model = True
         elif root_call is not None:
             self._before_model = False
 
-    def _see(self, state: int) -> None:
-        while self._next < len(self._sightings) and self._sightings[self._next].after < state:
-            sighting = self._sightings[self._next]
+    def see(self, state: int) -> None:
+        """Apply the sightings before the allocations of ``state``."""
+        sightings = self._seen.sightings
+        while self._next < len(sightings) and sightings[self._next].after < state:
+            sighting = sightings[self._next]
             self._next += 1
             records = [self.ledger.live.get(address) for address in sighting.addresses]
             if not records:
@@ -76,7 +72,7 @@ class _Played:
                 sighting.write(*records, *sighting.args)
 
     def _born(self, number: int, event: HistoryEvent, is_known: bool) -> None:
-        state = self._states[self._state]
+        state = self._seen.states[self._state]
         origin = self._origins.of(event.frames)
         record = Record(event.size_bytes, origin.operator, state.phase)
         record.request = number

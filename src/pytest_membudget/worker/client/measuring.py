@@ -10,8 +10,7 @@ from typing import Any
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...budgets.verdict import ERROR, Verdict
-from ...devices.cuda_presence import why_no_cuda
-from ...devices.gpu_lock import lock_gpus, visible_names
+from ...devices.cuda_devices import lock_gpus, visible_names, why_no_cuda
 from ...errors import UsageMistake, WorkerFailure
 from ...hardware.gpus import find_gpu
 from ...results.estimator import Estimator, NotEstimated, result_of, without_figure

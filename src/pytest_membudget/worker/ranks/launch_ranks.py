@@ -92,26 +92,18 @@ class RankProcess:
         self.stack_file = folder / f"rank-{rank}.stack"
         scratch = folder / f"rank-{rank}"
         scratch.mkdir()
-        self._output = OutputFile()
-        self._process, self._channel = start_process(
-            WORKER_MODULE, self._output.file, {**worker_environment(order, str(scratch)), **variables}
+        #: the output of its test; before that has begun, of its process
+        self.output = OutputFile()
+        #: it leads its own process group
+        self.process, self._channel = start_process(
+            WORKER_MODULE, self.output.file, {**worker_environment(order, str(scratch)), **variables}
         )
         #: the time limit of its start, then of its test
-        self.watch = Watch(self.pid, order.timeout + _START_GRACE)
+        self.watch = Watch(self.process.pid, order.timeout + _START_GRACE)
         self._timeout = order.timeout
         snapshot = request["snapshot"] and name_of_rank(request["snapshot"], rank)
         self._request = {**request, "snapshot": snapshot, "number": rank}
         self._send({**order.to_json(), "scratch": str(scratch), "stack_file": str(self.stack_file)})
-
-    @property
-    def pid(self) -> int:
-        """The pid of its process, which leads its own process group."""
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int:
-        """As of ``subprocess``, once ``has_died``."""
-        return self._process.returncode
 
     def receive(self) -> None:
         """Read the messages that it has sent."""
@@ -128,8 +120,8 @@ class RankProcess:
             self._send(self._request)
         elif message["event"] == "begun":
             self.has_begun = True
-            self.watch = Watch(self.pid, self._timeout)
-            self._output.forget(message["printed_bytes"])
+            self.watch = Watch(self.process.pid, self._timeout)
+            self.output.forget(message["printed_bytes"])
         elif message["event"] in ("result", "failed"):
             self.answer = {"outcome": "error", **message}
 
@@ -139,21 +131,17 @@ class RankProcess:
 
     def has_died(self) -> bool:
         """Whether its process has ended without an answer."""
-        if self.answer is None and self._process.poll() is not None:
+        if self.answer is None and self.process.poll() is not None:
             self.receive()
             return self.answer is None
         return False
 
-    def last_lines(self) -> str:
-        """The end of the output of its test; before that has begun, of its process."""
-        return self._output.last_lines()
-
     def end(self) -> None:
         """Kill its process and all that it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
-        end_process(self._process, self._channel)
-        self._output.close()
+            os.killpg(self.process.pid, signal.SIGKILL)
+        end_process(self.process, self._channel)
+        self.output.close()
 
 
 def ends_of(ranks: Sequence[RankProcess]) -> list[RankEnd]:
@@ -177,7 +165,8 @@ def _failures(ranks: Sequence[RankProcess]) -> list[RankEnd]:
         time.sleep(_LAST_MOMENTS)
     died = [one for one in ranks if one.has_died()]
     if died:
-        return [_failure(one, f"its process {end_text(one.exit_code)} before its test did") for one in died]
+        died_by = "its process {} before its test did"
+        return [_failure(one, died_by.format(end_text(one.process.returncode))) for one in died]
     if raised:
         raised.sort(key=lambda one: (one.answer or {}).get("failed_at", 0.0))
         return [_failure(one) for one in raised]
@@ -190,7 +179,7 @@ def _hangs(silent: Sequence[RankProcess]) -> list[RankEnd]:
     if overrun is None:
         return []
     ends = []
-    stacks = stacks_of([(one.pid, one.stack_file) for one in silent])
+    stacks = stacks_of([(one.process.pid, one.stack_file) for one in silent])
     for one, stack in zip(silent, stacks, strict=True):
         reason = hang_text(overrun, stack, "finish" if one.has_begun else "begin its test")
         ends.append(_failure(one, reason, waits=is_in_collective(stack)))
@@ -198,4 +187,4 @@ def _hangs(silent: Sequence[RankProcess]) -> list[RankEnd]:
 
 
 def _failure(one: RankProcess, reason: str = "", *, waits: bool = False) -> RankEnd:
-    return RankEnd(one.rank, one.answer, True, waits, reason, one.last_lines())
+    return RankEnd(one.rank, one.answer, True, waits, reason, one.output.last_lines())

@@ -52,7 +52,7 @@ class ItemRun:
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
             except (KeyboardInterrupt, pytest.exit.Exception) as error:  # pytest makes no report of these
-                self._raised("the test", error)
+                self._note("the test", pytest.ExceptionInfo.from_exception(error))
         with without_soft_limit():
             report = self._measure()
         outcome = self._trouble or self._caught_refusal() or {"outcome": "traced"}
@@ -134,9 +134,6 @@ class ItemRun:
         if self._trouble is None:
             self._trouble = explain(self._item, when, excinfo, self._device.name)
 
-    def _raised(self, when: str, error: BaseException) -> None:
-        self._note(when, pytest.ExceptionInfo.from_exception(error))
-
     @contextmanager
     def _threads_watched(self) -> Iterator[None]:
         """Fail if a thread died: pytest only warns, and what it would have allocated is missing."""
@@ -144,7 +141,7 @@ class ItemRun:
 
         def died(args: threading.ExceptHookArgs) -> None:
             if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
-                self._raised("a thread", args.exc_value)
+                self._note("a thread", pytest.ExceptionInfo.from_exception(args.exc_value))
             previous(args)
 
         threading.excepthook = died

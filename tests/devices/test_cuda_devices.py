@@ -1,4 +1,7 @@
-"""Processes that measure on one GPU wait for each other; one that is killed leaves it to the next."""
+"""Whether there may be a CUDA device, and who measures on it.
+
+Processes that measure on one GPU wait for each other; one that is killed leaves it to the next.
+"""
 
 import contextlib
 import os
@@ -9,12 +12,13 @@ import uuid
 
 import pytest
 
-from pytest_membudget.devices.gpu_lock import lock_gpus, visible_names
+from pytest_membudget.devices import cuda_devices
+from pytest_membudget.devices.cuda_devices import lock_gpus, visible_names, why_no_cuda
 
 #: A process that locks devices, says so, and keeps them until its input ends.
 HOLDER = """
 import sys
-from pytest_membudget.devices.gpu_lock import lock_gpus
+from pytest_membudget.devices.cuda_devices import lock_gpus
 
 print("begins", flush=True)
 with lock_gpus(sys.argv[1:]):
@@ -189,3 +193,49 @@ def test_the_locks_of_a_user_are_that_users(device, tmp_path, monkeypatch):
         (file,) = tmp_path.iterdir()
 
     assert file.name == f"membudget-{os.getuid()}-cuda-{device}____x.lock"
+
+
+# Whether there may be one, by what the driver leaves in the file system and the environment
+
+
+@pytest.fixture
+def driver(monkeypatch, tmp_path):
+    """``driver(there)``: whether the driver's file exists."""
+
+    def make(there):
+        path = tmp_path / "nvidiactl"
+        if there:
+            path.touch()
+        monkeypatch.setattr(cuda_devices, "_DEVICE_FILES", (str(path),))
+
+    return make
+
+
+def test_a_machine_with_the_drivers_file_may_have_one(driver):
+    driver(True)
+
+    assert why_no_cuda({}) is None
+    assert why_no_cuda({"CUDA_VISIBLE_DEVICES": "1,0"}) is None
+
+
+def test_a_machine_without_it_has_none(driver):
+    driver(False)
+
+    assert why_no_cuda({}) == "no CUDA: this machine has no NVIDIA device"
+
+
+@pytest.mark.parametrize("value", ["", "-1", " ", "NoDevFiles"])
+def test_hidden_devices_are_not_there(driver, value):
+    driver(True)
+
+    assert why_no_cuda({"CUDA_VISIBLE_DEVICES": value}) == (
+        f"no CUDA: CUDA_VISIBLE_DEVICES={value!r} hides all devices"
+    )
+
+
+def test_the_stand_in_is_no_device(driver):
+    driver(True)
+
+    assert why_no_cuda({"LD_PRELOAD": "/usr/lib/libx.so /here/libmembudget_stand_in.so"}) == (
+        "no CUDA: LD_PRELOAD has libmembudget_stand_in.so, a stand-in for CUDA"
+    )
