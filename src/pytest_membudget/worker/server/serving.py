@@ -56,7 +56,6 @@ class ServingPlugin:
         self._observer = observer
         self._collection_errors: dict[str, str] = {}
         self._items: dict[str, list[pytest.Item]] = {}
-        self._current: ItemRun | None = None
         self._caveats = Caveats()
         self._caveats.install()
         self.served = False
@@ -122,24 +121,6 @@ class ServingPlugin:
             ConcurrentRuns(self._channel, self._order["processes"], self._answer, self._ended).serve()
         self._leave()
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(self) -> Generator[None, object, object]:
-        """Pass the call phase to the running item, which separates reports of subtests from its own."""
-        if self._current is None:
-            return (yield)
-        with self._current.calling():
-            return (yield)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Pass each phase of the running item to its run."""
-        report = yield
-        if self._current is not None:
-            self._current.phase_ended(call, report)
-        return report
-
     def _marked(self) -> dict[str, dict[str, str]]:
         """The node ids of the tests with budgets, by file and key."""
         marked: dict[str, dict[str, str]] = {}
@@ -173,7 +154,7 @@ class ServingPlugin:
     def _body(self, item: pytest.Item, request: Request) -> dict[str, Any]:
         """Run ``item`` in this process, which runs no other test."""
         _take_temporary_folder(item.config, self._scratch, request["number"])
-        current = self._current = ItemRun(item, self._device, request, self._caveats)
+        current = ItemRun(item, self._device, request, self._caveats)
         change = request.get("change")
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:

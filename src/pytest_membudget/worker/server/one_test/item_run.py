@@ -6,7 +6,7 @@ import math
 import pickle
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ _PICKLE_PROTOCOL = 4
 
 
 class ItemRun:
-    """Runs ``item`` once, and makes the answer of its phases and the device's report."""
+    """Runs ``item`` once, as a plugin of its session, and makes the answer of its phases and the report."""
 
     def __init__(self, item: pytest.Item, device: Device, request: Request, caveats: Caveats) -> None:
         self._item = item
@@ -48,6 +48,7 @@ class ItemRun:
         self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
         self._device.begin(gpu, limited=is_named, **_place_in(request))
         start_no_processes(self._item)
+        self._item.config.pluginmanager.register(self)
         with self._threads_watched():
             try:
                 self._item.config.hook.pytest_runtest_protocol(item=self._item, nextitem=None)
@@ -83,20 +84,28 @@ class ItemRun:
         )
         return {"outcome": "error", "reason": reason}
 
-    @contextmanager
-    def calling(self) -> Iterator[None]:
-        """Around the call phase; reports during it are of subtests."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Note that the call phase runs: reports during it are of subtests."""
         self._is_calling = True
         try:
-            yield
+            return (yield)
         finally:
             self._is_calling = False
 
-    def phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-        """Handle the end of a phase; the first failure is reported."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Handle the end of a phase, or of a part of the call; the first failure is reported."""
+        report = yield
         if self._is_calling:
             self._part_ended(call)
-            return
+        else:
+            self._phase_ended(call, report)
+        return report
+
+    def _phase_ended(self, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
         if call.when == "call":
             self._device.body_ended()
         if call.excinfo is not None:
