@@ -27,7 +27,7 @@ def test_a_long_node_id_is_cut_at_its_beginning_to_fit_the_line(width, nodeid, s
         get_terminal_writer=lambda: SimpleNamespace(fullwidth=width),
     )
     with progress_line(config, 12) as step:
-        step(7, 12, nodeid)
+        step(7, nodeid)
 
     assert lines[0] == shown
     assert len(shown) < width

@@ -24,8 +24,8 @@ from .test_reports import failure_text
 
 #: Seconds between two lines where lines cannot be rewritten.
 _INTERVAL = 10.0
-#: Called before each estimate with its number, the number of estimates, and the test.
-Progress: TypeAlias = Callable[[int, int, str], None]
+#: Called before each estimate with its number, and the test.
+Progress: TypeAlias = Callable[[int, str], None]
 
 
 @contextmanager
@@ -33,12 +33,12 @@ def progress_line(config: pytest.Config, total: int) -> Iterator[Progress]:
     """Shows which of ``total`` tests is being estimated; nothing without a terminal reporter."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     if reporter is None or config.get_verbosity() < 0 or not total:
-        yield lambda number, total, nodeid: None
+        yield lambda number, nodeid: None
         return
     began = printed = time.monotonic()
     rewrites = bool(getattr(reporter, "isatty", False))
 
-    def step(number: int, total: int, nodeid: str) -> None:
+    def step(number: int, nodeid: str) -> None:
         nonlocal printed
         text, width = f"membudget: estimating {number}/{total} ", config.get_terminal_writer().fullwidth
         if rewrites:

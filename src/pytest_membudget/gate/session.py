@@ -82,12 +82,11 @@ class BudgetSession:
                     if test.budget is not None:
                         self._estimators.bodies.expect(test)
         for number, item in enumerate(items, start=1):
-            progress(number, len(items), item.nodeid)
+            progress(number, item.nodeid)
             result = self.result_of(item)
             # with a base the comparison comes first: growth needs no advice
             if self._comparing.source is None and self._comparing.compare(result).exceeds:
-                trying = partial(progress, number, len(items))
-                result = item.stash[_RESULT] = self._advised(item, result, trying)
+                result = item.stash[_RESULT] = self._advised(item, result, partial(progress, number))
             self.results.estimated(result)
 
     def result_of(self, item: pytest.Item) -> TestResult:
