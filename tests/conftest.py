@@ -32,6 +32,7 @@ _OURS = (
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 #: Plugins that may be installed and have nothing to do in the sessions, but import much.
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+_PYTHON = sys.executable
 #: Copies of it are the sessions' processes: see ``cold_python``.
 _WARM = WarmPython(SESSIONS, (WORKER,))
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
@@ -61,6 +62,11 @@ def _outer():
     return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
 
 
+def _shared():
+    """The variables of all sessions; the columns: where the table is whole and no line is folded."""
+    return {**_outer(), **_NO_GPU, "COLUMNS": "1000"}
+
+
 def _own_cache(folder):
     """No session of another test finds estimates that were kept for this one; what is built is built once."""
     own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
@@ -83,7 +89,7 @@ class Run:
         self.folder = folder
         self.args = args
         self.report_path = folder / "membudget" / "report.json"
-        shared = {**_outer(), **_NO_GPU, "COLUMNS": "1000"}  # where the table is whole and no line is folded
+        shared = _shared()
         command = [sys.executable, "-m", "pytest"] if is_cold else _WARM.command(shared)
         done = subprocess.run(
             [*command, *_NO_PLUGINS, "--junitxml=junit.xml", *args],
@@ -225,6 +231,25 @@ def cold_python():
     _WARM.is_off = True
     yield
     _WARM.is_off = False
+
+
+@pytest.fixture(scope="module")
+def warm_processes():
+    """Workers that tests start themselves are copies too, with the variables of a session's."""
+    with pytest.MonkeyPatch.context() as patch:
+        shared = _shared()
+        for name in os.environ.keys() - shared.keys():
+            patch.delenv(name)
+        for name, value in shared.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "executable", _WARM.command(shared)[0])
+        yield
+
+
+@pytest.fixture
+def ordinary_processes(warm_processes, monkeypatch):
+    """In one test of such: a copy is in a process group of its own, which whoever started it does not end."""
+    monkeypatch.setattr(sys, "executable", _PYTHON)
 
 
 @pytest.fixture(scope="module", params=[(), ("-n2",)], ids=["alone", "xdist"])

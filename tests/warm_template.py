@@ -56,17 +56,20 @@ SESSIONS_IMPORT = (
 )
 #: What pytest-xdist's processes are started with, by execnet.
 _EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
-#: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers, without threads);
-#: what follows from the last is made anew in a copy.
+#: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers);
+#: what follows from the last two is made anew in a copy.
 _MAY_DIFFER = (
     "PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES",
     "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_",
     "CUDA_VISIBLE_DEVICES",  # which builds without CUDA have no use for
+    "TORCH_NCCL_", "TORCH_SYMBOLIZE_MODE", "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "OMP_NUM_THREADS",
     "TMPDIR",
 )  # fmt: skip
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc")
 _PR_SET_PDEATHSIG = 1
+_CODE = (".py", ".pyc", ".so")
 #: Descriptors are moved above this before they get their own numbers.
 _ABOVE = 512
 
@@ -192,7 +195,8 @@ class Template:
                 self._check_names(entry, os.listdir(entry))
 
     def _check_names(self, folder, files):
-        if not self._names.isdisjoint(name.partition(".")[0] for name in files):
+        modules = {name.partition(".")[0] for name in files if "." not in name or name.endswith(_CODE)}
+        if not self._names.isdisjoint(modules):
             raise Refused(f"modules of the same names in {folder}")
 
 
@@ -279,6 +283,8 @@ def _settle(request, descriptors, variables):
     if request["ignores_interrupts"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     tempfile.tempdir = None  # as nobody has asked for it yet
+    if "OMP_NUM_THREADS" in os.environ:
+        sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 def _run(request):

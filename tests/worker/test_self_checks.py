@@ -4,8 +4,6 @@ import os
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("cold_python")
-
 FILES = {
     "test_budgets.py": """
         import pytest, torch
