@@ -31,37 +31,31 @@ After = Callable[[str, Sequence[Any], Any], object]
 SeeGradient = Callable[[torch.Tensor, torch.Tensor], object]
 
 
-class CollectiveCalls:
-    """Calls ``before`` and ``after`` each collective, from ``install`` on and as long as it is referenced."""
+def follow_collectives(before: Before, after: After = lambda operator, args, known: None) -> object:
+    """Call ``before`` and ``after`` each collective of this process, as long as the result is referenced."""
+    library: Any = torch.library.Library("c10d", "IMPL")
+    names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
+        for name in names:
+            for key in _KEYS:
+                if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
+                    run = _following(torch.library.get_kernel(name, key), name, before, after)
+                    library.impl(name.removeprefix("c10d::"), run, key, with_keyset=True)
+    return library
 
-    def __init__(self, before: Before, after: After = lambda operator, args, known: None) -> None:
-        self._around = before, after
-        self._library: Any = None
 
-    def install(self) -> None:
-        """Start, for all collectives of this process."""
-        self._library = torch.library.Library("c10d", "IMPL")
-        names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns that a kernel is replaced
-            for name in names:
-                for key in _KEYS:
-                    if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
-                        self._wrap(name, key)
+def _following(original: Any, name: str, before: Before, after: After) -> Callable[..., Any]:
+    operator = name.removeprefix("c10d::")
+    func = getattr(torch.ops.c10d, operator).default
 
-    def _wrap(self, name: str, key: str) -> None:
-        original: Any = torch.library.get_kernel(name, key)
-        operator = name.removeprefix("c10d::")
-        func = getattr(torch.ops.c10d, operator).default
-        before, after = self._around
+    def run(keys: Any, *args: Any) -> Any:
+        known = before(operator, func, args, sys._getframe().f_back)
+        result = original.call_boxed(keys, *args)
+        after(operator, args, known)
+        return result
 
-        def run(keys: Any, *args: Any) -> Any:
-            known = before(operator, func, args, sys._getframe().f_back)
-            result = original.call_boxed(keys, *args)
-            after(operator, args, known)
-            return result
-
-        self._library.impl(operator, run, key, with_keyset=True)
+    return run
 
 
 def note_tensors(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,9 +15,6 @@ from ...tracking.summary import memory_report
 from ..contract import Device
 from .recorded_run import RecordedRun
 from .run_log import storage_address
-
-if TYPE_CHECKING:
-    from .collectives import CollectiveCalls
 
 
 def made_for(order: Mapping[str, Any]) -> RealCudaDevice:
@@ -38,7 +35,6 @@ def is_stand_in_loaded() -> bool:
 class RealCudaDevice(Device):
     """Measures one test on the current device, which is the process's only one."""
 
-    #: its name in messages
     name = "CUDA"
     is_there = True
 
@@ -51,7 +47,7 @@ class RealCudaDevice(Device):
         """
         self._run = RecordedRun(address_of, records=records)
         self._content: dict[str, Any] | None = None
-        self._collectives: CollectiveCalls | None = None
+        self._collectives: object = None  # they are followed as long as this is referenced
 
     @property
     def is_awake(self) -> bool:
@@ -77,15 +73,7 @@ class RealCudaDevice(Device):
         """Device memory that was allocated while modules were imported, and is still held."""
         return torch.cuda.memory_allocated() if self.is_awake else 0
 
-    def begin(
-        self,
-        gpu: Gpu | None = None,
-        *,
-        limited: bool = False,
-        rank: int = 0,
-        world_size: int = 1,
-        rank0_broadcasts: str = "",
-    ) -> None:
+    def begin(self, gpu: Gpu | None = None, *, limited: bool = False, **place: object) -> None:
         """Begin a test; recording begins now at the latest.
 
         The processes of several ranks have their devices and process groups already.
@@ -97,15 +85,13 @@ class RealCudaDevice(Device):
 
     def _follow_rank(self) -> None:
         """Record collectives, and FSDP2's gathered parameters."""
-        from .collectives import CollectiveCalls, install_gathered, note_tensors
+        from .collectives import follow_collectives, install_gathered, note_tensors
 
         observer, source = self._run.observer, self._run.source
         note = observer.note_collective
-        # they are followed as long as this is referenced
-        self._collectives = CollectiveCalls(
+        self._collectives = follow_collectives(
             lambda operator, func, args, frame: note_tensors(note, args, frame, source)
         )
-        self._collectives.install()
         install_gathered(note, observer.see_gradient)
 
     def body_ended(self) -> None:

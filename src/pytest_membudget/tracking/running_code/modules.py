@@ -22,7 +22,7 @@ class ModuleStack(Hooks):
         self,
         on_root_call: Callable[[nn.Module], None],
         on_root_end: Callable[[int], None],
-        on_change: Callable[[], None] | None = None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         """``on_change``: called when a module begins or ends, after the other two callbacks."""
         self._stack: list[nn.Module] = []
@@ -78,8 +78,7 @@ class ModuleStack(Hooks):
             self._root_calls += 1
             self._on_root_call(module)
         self._stack.append(module)
-        if self._on_change is not None:
-            self._on_change()
+        self._on_change()
 
     def _leave(self, module: nn.Module, args: object, output: object) -> None:
         # a module whose forward raised before its hooks ran is still on the stack: drop it too
@@ -88,8 +87,7 @@ class ModuleStack(Hooks):
                 break
         if not self._stack:
             self._on_root_end(self._root_calls)
-        if self._on_change is not None:
-            self._on_change()
+        self._on_change()
 
 
 def module_of(function: Any) -> nn.Module | None:

@@ -29,12 +29,6 @@ class Worker:
     def __init__(self, order: Order) -> None:
         self._order = order
         self._collecting = False
-        #: device memory that was allocated when the test files were imported, in bytes
-        self.imported_bytes = 0
-        #: the properties of its device
-        self.card: Mapping[str, Any] = {}
-        #: the node ids of the tests with budgets that it has collected, by file and key
-        self.marked: Mapping[str, Mapping[str, str]] = {}
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = start_process(
@@ -89,8 +83,12 @@ class Worker:
         self._collecting = True
         ready = self._receive("importing the test files")
         self._collecting = False
-        self.imported_bytes, self.card = ready["imported_bytes"], ready["card"]
-        self.marked = ready["marked"]
+        #: device memory that was allocated when the test files were imported, in bytes
+        self.imported_bytes: int = ready["imported_bytes"]
+        #: the properties of its device
+        self.card: Mapping[str, Any] = ready["card"]
+        #: the node ids of the tests with budgets that it has collected, by file and key
+        self.marked: Mapping[str, Mapping[str, str]] = ready["marked"]
 
     def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
         """The next message, within the time limit of a test plus ``grace`` seconds.

@@ -117,11 +117,13 @@ class Workers:
         try:
             answer = self._answer_of(self._worker_for(request["file"]), request)
         except WorkerFailure:
-            suspects = [*self._worker.pending.values()] if self._worker is not None else []
-            self._close_lost(request)
-            if suspects in ([], [request]) or _ident(request) in self._suspects:
+            pending = [*self._worker.pending.values()] if self._worker is not None else []
+            self.close()
+            others = [other for other in pending if other != request]
+            self._expected.extendleft(others[::-1])  # they are sent again
+            if not others or _ident(request) in self._suspects:
                 raise
-            self._suspects.update(map(_ident, suspects))
+            self._suspects.update(map(_ident, pending))
             return self._ask_worker(request)
         except BaseException:
             self.close()  # the worker is lost, or its late answer would be taken for the next test's
@@ -156,14 +158,6 @@ class Workers:
                 return following
             self._ahead[_ident(following)] = found, False
         return None
-
-    def _close_lost(self, request: Request) -> None:
-        """End a worker that was lost while it ran ``request``; its other requests are sent again."""
-        if self._worker is None:
-            return
-        others = [other for other in self._worker.pending.values() if other != request]
-        self._expected.extendleft(others[::-1])
-        self.close()
 
     def _worker_for(self, file: str) -> Worker:
         if self._worker is not None and self._file not in (None, file):

@@ -13,7 +13,7 @@ from ...fake.cluster.groups import Groups
 from ...fake.cluster.identical_values import identical_results, note_results
 from ...fake.cluster.private import process_group_of
 from ...fake.on_host import tensors_in
-from ...real.collectives import CollectiveCalls, NoteCollective, note_tensors
+from ...real.collectives import NoteCollective, follow_collectives, note_tensors
 from .memory_numbers import RankNumbers
 
 #: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
@@ -35,11 +35,11 @@ class Collectives:
         self._note = note_collective
         self._numbers = numbers
         self._broadcasts = broadcasts
-        self._calls = CollectiveCalls(self._before, self._after)
+        self._followed: object = None
 
     def install(self) -> None:
         """From here on every collective of this process is seen."""
-        self._calls.install()
+        self._followed = follow_collectives(self._before, self._after)  # as long as this is referenced
 
     def _before(self, operator: str, func: Any, args: Sequence[Any], frame: Any) -> list[Any]:
         """Note the collective; what it will have given, where that is known."""
