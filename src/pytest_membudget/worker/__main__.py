@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import sys
 import traceback
 from typing import Any
@@ -66,9 +66,8 @@ def _is_rank(order: dict[str, Any]) -> bool:
 
 
 def _made(order: dict[str, Any]) -> Any:
-    module, _, function = order["device"].partition(":")
     try:
-        make = getattr(importlib.import_module(module), function)
+        make = pkgutil.resolve_name(order["device"])
     except (ImportError, AttributeError):
         from ..devices.fake.private import check_torch
 
