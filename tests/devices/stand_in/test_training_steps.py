@@ -37,6 +37,24 @@ def test_a_step_keeps_what_its_arithmetic_says(stand_in):
     assert after == before + weights + 2 * weights + step  # gradients, two moments
 
 
+def component_of_a_table():
+    import torch
+
+    from pytest_membudget.devices.real.recorded_run import RecordedRun
+
+    run = RecordedRun()
+    run.begin()
+    table = torch.nn.Embedding(1000, 1000, sparse=True).cuda()
+    table(torch.zeros(4, dtype=torch.long, device="cuda")).sum().backward()
+    ledger = run.end().ledger
+    largest = max(ledger.alive_at(ledger.allocated_peak), key=lambda record: record.requested_bytes)
+    return [ledger.component_of(largest), largest.requested_bytes]
+
+
+def test_a_parameter_with_a_sparse_gradient_is_trained_without_an_optimizer_too(stand_in):
+    assert stand_in(component_of_a_table) == ["parameters", 1000 * 1000 * 4]
+
+
 def compiled():
     import torch
 
