@@ -24,8 +24,8 @@ from pytest_membudget.results.comparison import (
     GROWN,
     LOCK_STATUSES,
     STATUSES,
-    Change,
     Comparison,
+    Finding,
     LockCheck,
     LockEntry,
 )
@@ -219,7 +219,7 @@ def test_the_level_of_a_kind(kind):
 
 def test_keys_of_a_comparison():
     assert documented("A row's comparison") == set(Comparison(GROWN).to_json())
-    assert documented("A finding") == set(Change.__slots__)
+    assert documented("A finding") == set(Finding.__slots__)
     assert documented("The comparison as a whole") == set(compared_whole().to_json())
 
 

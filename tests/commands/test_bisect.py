@@ -15,7 +15,7 @@ from pytest_membudget.commands.main import main
 from pytest_membudget.commands.releases import releases_between
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.reporting.document import Document
-from pytest_membudget.results.comparison import Change, Comparison
+from pytest_membudget.results.comparison import Comparison, Finding
 from pytest_membudget.results.test_result import TestResult
 
 SOURCES = Path(pytest_membudget.__file__).parent.parent
@@ -61,7 +61,7 @@ def _rows(given):
             comparison = Comparison("not-comparable", size)
         else:
             rest = (100 - size) * MIB
-            found = (Change(rest, "activations", location="m.py:3"),) if rest else ()
+            found = (Finding(rest, "activations", location="m.py:3"),) if rest else ()
             comparison = Comparison(
                 "grown", base_bytes=size * MIB, head_bytes=100 * MIB, growth_bytes=rest, findings=found,
                 base_components={"activations": size * MIB},

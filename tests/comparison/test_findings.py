@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_membudget.comparison.findings import MOST_ROWS, activation_factor, findings, input_factor, resized
-from pytest_membudget.results.comparison import Change
+from pytest_membudget.results.comparison import Finding
 
 MIB = 2**20
 
@@ -17,7 +17,7 @@ def told(rows):
 def test_a_new_holder_is_the_finding(figure, hold):
     same = hold(100 * MIB, "parameters", location="model.py:3")
     rows = findings(figure(same, hold(64 * MIB, location="model.py:9")), figure(same))
-    assert rows == (Change(64 * MIB, "activations", "blocks.*", "model.py:9", None, "aten::mm"),)
+    assert rows == (Finding(64 * MIB, "activations", "blocks.*", "model.py:9", None, "aten::mm"),)
 
 
 def test_a_line_that_has_moved_is_the_same_line(figure, hold):
@@ -222,8 +222,8 @@ def test_a_holder_that_entered_the_list_is_not_paired_with_one_that_left_it(figu
     head = replace(figure(*large, x(14), y(8), cause), holders=(*large, cause, x(14)))
 
     assert findings(head, base) == (
-        Change(20 * MIB, "gradients", "w", "m.py:30", None, "aten::mm", source="loss.backward()"),
-        Change(5 * MIB, "activations", "elsewhere"),
+        Finding(20 * MIB, "gradients", "w", "m.py:30", None, "aten::mm", source="loss.backward()"),
+        Finding(5 * MIB, "activations", "elsewhere"),
     )
 
 

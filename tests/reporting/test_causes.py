@@ -3,14 +3,14 @@
 import pytest
 
 from pytest_membudget.reporting.causes import cause_text, changes_text
-from pytest_membudget.results.comparison import Change, Comparison, MovedPeak
+from pytest_membudget.results.comparison import Comparison, Finding, MovedPeak
 
 MIB = 2**20
 GIB = 2**30
 
 
 def text(*given, **more):
-    return cause_text(Change(*given, **more), str)
+    return cause_text(Finding(*given, **more), str)
 
 
 def test_growth_of_one_line_is_named_with_it():
@@ -61,7 +61,7 @@ def test_larger_activations_of_the_same_inputs_are_said(factor, more):
     [("a", "`a` (-0.5 MiB)."), ("abcde", "`a` (-0.5 MiB), `b` (-0.5 MiB), `c` (-0.5 MiB) and 2 more.")],
 )
 def test_parameters_of_another_size_are_named(names, said):
-    resized = tuple(Change(-MIB // 2, "parameters", name) for name in names)
+    resized = tuple(Finding(-MIB // 2, "parameters", name) for name in names)
     found = changes_text(
         Comparison("grown", activation_factor=1.305, resized=resized), lambda text: f"`{text}`"
     )

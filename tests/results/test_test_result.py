@@ -7,7 +7,7 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import OPERATOR, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
-from pytest_membudget.results.comparison import Change, Comparison, VersionChange, versions_text
+from pytest_membudget.results.comparison import Comparison, Finding, VersionChange, versions_text
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
 
 
@@ -126,7 +126,7 @@ def test_the_json_form_gives_the_same_value_back():
         timeline,
         "fake",
     )
-    change = Change(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm", 2, -2)
+    change = Finding(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm", 2, -2)
     versions = (VersionChange("new", None, "1"), VersionChange("gone", "2", None))
     comparison = Comparison(
         "shrunk", "less", 5, 4, -1, 3.5, (change,), {"activations": 5}, timeline, 0.5, versions

@@ -19,7 +19,7 @@ from ..components import (
     WORKSPACES,
 )
 from ..memory_report import BACKWARD, Holder, module_pattern
-from ..results.comparison import ELSEWHERE, OTHERS, Change
+from ..results.comparison import ELSEWHERE, OTHERS, Finding
 from .matching import Held, Pair, cancelling, matched
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
@@ -41,7 +41,7 @@ _MOST_TIMES = 6
 _FEW = 4
 
 
-def findings(head: Held, base: Held) -> tuple[Change, ...]:
+def findings(head: Held, base: Held) -> tuple[Finding, ...]:
     """The rows that explain the growth from the figure ``base`` to ``head``, its causes first.
 
     Their bytes add up to 90% of it or more. Empty if both take the same: only names of holders differ then.
@@ -51,7 +51,7 @@ def findings(head: Held, base: Held) -> tuple[Change, ...]:
         return ()
     pairs, rests = matched(head, base)
     changes = [_change(pair) for pair in pairs if pair.bytes]
-    changes += [Change(rest, name, ELSEWHERE) for name, rest in rests.items() if rest]
+    changes += [Finding(rest, name, ELSEWHERE) for name, rest in rests.items() if rest]
     # workspaces without the line: cuBLAS allocates its own at the first product of a stream
     one_each = _grouped(changes, lambda one: WORKSPACES if one.component == WORKSPACES else id(one))
     changes = [change for change in one_each if change.bytes]
@@ -64,7 +64,7 @@ def findings(head: Held, base: Held) -> tuple[Change, ...]:
             return tuple(rows)
     largest = sorted(components, key=lambda one: -abs(one.bytes))[: MOST_ROWS - 1]
     rest = growth_bytes - sum(row.bytes for row in largest)
-    others = [Change(rest, OTHERS, ELSEWHERE)] if rest else []
+    others = [Finding(rest, OTHERS, ELSEWHERE)] if rest else []
     return (*_causes_first(largest, growth_bytes), *others)
 
 
@@ -120,7 +120,7 @@ def _in_both(head: Held, base: Held) -> list[tuple[Holder, Holder]]:
     return [(one, other) for one, other in pairs if one is not None and other is not None and other.bytes]
 
 
-def resized(head: Held, base: Held) -> tuple[Change, ...]:
+def resized(head: Held, base: Held) -> tuple[Finding, ...]:
     """Parameters and buffers with the same name and another size, the largest change first."""
     changes = [
         _change(pair)
@@ -135,9 +135,9 @@ def _is_near(one: float, other: float) -> bool:
     return abs(one - other) <= other * _ROUNDING
 
 
-def _change(pair: Pair) -> Change:
+def _change(pair: Pair) -> Finding:
     holder, base = pair.holder, pair.base
-    return Change(
+    return Finding(
         bytes=pair.bytes,
         component=holder.component,
         module=holder.module,
@@ -149,9 +149,9 @@ def _change(pair: Pair) -> Change:
     )
 
 
-def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | None:
+def _explaining(changes: Sequence[Finding], growth_bytes: int) -> list[Finding] | None:
     """The fewest of ``changes`` that add up to the growth, then pairs that cancel; None if too many would."""
-    rows: list[Change] = []
+    rows: list[Finding] = []
     rest = growth_bytes
     single, pairs = cancelling(changes, lambda one: one.component)
     single, others = cancelling(single, lambda one: True)
@@ -172,7 +172,7 @@ def _explaining(changes: Sequence[Change], growth_bytes: int) -> list[Change] | 
     return rows
 
 
-def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
+def _causes_first(rows: Sequence[Finding], growth_bytes: int) -> list[Finding]:
     """The largest first; changes with the growth's sign before those with the other.
 
     What other rows entail follows them, though it may be larger: see ``_entailed_by``.
@@ -183,7 +183,7 @@ def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
             for name in (row.component, *([] if _entailed_by(row) else [_ANY])):
                 largest[name] = max(largest[name], abs(row.bytes))
 
-    def order(row: Change) -> tuple[bool, int, bool]:
+    def order(row: Finding) -> tuple[bool, int, bool]:
         cause_bytes = largest[_entailed_by(row)]
         follows = abs(row.bytes) <= _MOST_TIMES * cause_bytes
         size = min(cause_bytes, abs(row.bytes)) if follows else abs(row.bytes)
@@ -192,7 +192,7 @@ def _causes_first(rows: Sequence[Change], growth_bytes: int) -> list[Change]:
     return sorted(rows, key=order)
 
 
-def _entailed_by(row: Change) -> str:
+def _entailed_by(row: Finding) -> str:
     """The component that entails the row's; empty for none.
 
     Parameters have gradients and optimizer states, a backward computes gradients of activations, and what
@@ -205,16 +205,16 @@ def _entailed_by(row: Change) -> str:
     return ACTIVATIONS if row.component == TEMPORARIES and row.phase == BACKWARD else ""
 
 
-def _grouped(changes: Sequence[Change], key: Callable[[Change], Hashable]) -> list[Change]:
+def _grouped(changes: Sequence[Finding], key: Callable[[Finding], Hashable]) -> list[Finding]:
     """One change for all with the same ``key``, with the line of the largest."""
-    groups: dict[Hashable, list[Change]] = defaultdict(list)
+    groups: dict[Hashable, list[Finding]] = defaultdict(list)
     for change in changes:
         # memory that no holder names has no line
         groups[change.component if change.module == ELSEWHERE else key(change)].append(change)
     return [_summed(group) if len(group) > 1 else group[0] for group in groups.values()]
 
 
-def _summed(group: Sequence[Change]) -> Change:
+def _summed(group: Sequence[Finding]) -> Finding:
     size = sum(change.bytes for change in group)
     # the line that added most is the likely reason
     leads = [change for change in group if (change.bytes > 0) == (size > 0)] or list(group)
@@ -231,6 +231,6 @@ def _summed(group: Sequence[Change]) -> Change:
     )
 
 
-def _line(change: Change) -> Hashable:
+def _line(change: Finding) -> Hashable:
     place = change.location or change.base_location
     return (change.component, place) if place else (change.component, change.module, change.operator)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from ..memory_report import Holder, MemoryReport, PhasePeak, module_pattern
-from ..results.comparison import Change, MovedPeak
+from ..results.comparison import Finding, MovedPeak
 
 #: What findings compare.
 Held = MemoryReport | PhasePeak
@@ -61,7 +61,7 @@ class Pair:
 
 
 #: What has ``bytes``, head minus base.
-_Sized = TypeVar("_Sized", Pair, Change)
+_Sized = TypeVar("_Sized", Pair, Finding)
 
 
 def matched(head: Held, base: Held) -> tuple[list[Pair], Mapping[str, int]]:

@@ -23,8 +23,8 @@ from ..results.comparison import (
     STILL_OVER,
     UNCHANGED,
     WAIVED,
-    Change,
     Comparison,
+    Finding,
     VersionChange,
     growth_text,
 )
@@ -65,7 +65,7 @@ def compared(
     return replace(comparison, distributions=_owners_first(changes, comparison.findings)[:_VERSIONS])
 
 
-def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Change]) -> tuple[VersionChange, ...]:
+def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Finding]) -> tuple[VersionChange, ...]:
     """``changes``, first those of distributions whose packages have lines of ``findings``, then torch's.
 
     No finding is at a line of torch: it is at the line that called torch.

@@ -8,7 +8,7 @@ from functools import partial
 from ..components import TENSOR_COMPONENTS
 from ..memory_report import Holder
 from ..results.advice import Advice, Trial
-from ..results.comparison import ELSEWHERE, OTHERS, Change, Comparison, MovedPeak
+from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding, MovedPeak
 from ..units import gib_text
 from .terminal.fitting import cut_end, cut_middle
 
@@ -18,7 +18,7 @@ _INDENT = " " * 6
 _PHASES = {"forward": "forward", "backward": "backward", "optimizer": "optimizer's step"}
 #: Most parameters of another size that a text names.
 _RESIZED = 3
-Cause = Holder | Change
+Cause = Holder | Finding
 #: Escapes text that came from code, for a format.
 Code = Callable[[str], str]
 
@@ -37,7 +37,7 @@ def signed_growth(comparison: Comparison) -> str:
 
 def size_text(cause: Cause) -> str:
     """The size of ``cause``; for several tensors of the same size, ``12 x 71.9 MiB = 0.84 GiB``."""
-    if isinstance(cause, Change):
+    if isinstance(cause, Finding):
         return signed_size(cause.bytes)
     each = cause.each_bytes
     product = f"{cause.count} x {gib_text(each)} = " if each is not None and cause.count > 1 else ""
@@ -77,7 +77,7 @@ def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
 
 def _subject(cause: Cause, code: Code) -> str:
     """The component and the module."""
-    if isinstance(cause, Change) and cause.component == OTHERS:
+    if isinstance(cause, Finding) and cause.component == OTHERS:
         return "in smaller changes"
     of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""
     if isinstance(cause, Holder) and cause.count > 1 and cause.each_bytes is None:
@@ -104,7 +104,7 @@ def _place(cause: Cause, code: Code, line: Code) -> str:
     return _moved(cause, code, line)
 
 
-def _moved(change: Change, code: Code, line: Code) -> str:
+def _moved(change: Finding, code: Code, line: Code) -> str:
     """The line now, and at the base if it was another."""
     location, before = change.location, change.base_location
     if not location and before:
@@ -128,7 +128,7 @@ def changes_text(comparison: Comparison, code: Code = str) -> str:
     return " ".join(filter(None, texts))
 
 
-def _resized_text(changes: Sequence[Change], code: Code) -> str:
+def _resized_text(changes: Sequence[Finding], code: Code) -> str:
     """Which parameters have another size: the configuration, or a default of it, is another."""
     named = [f"{code(change.module or '')} ({signed_size(change.bytes)})" for change in changes[:_RESIZED]]
     more = f" and {len(changes) - _RESIZED} more" if len(changes) > _RESIZED else ""

@@ -60,7 +60,7 @@ OTHERS: Final = "others"
 
 
 @dataclass(frozen=True, slots=True)
-class Change(JsonObject):
+class Finding(JsonObject):
     """Memory of one component that the head, the base or both hold, and the difference between them."""
 
     bytes: Difference
@@ -127,7 +127,7 @@ class Comparison(JsonObject):
     """Head minus base; 0 where they cannot be compared."""
     suggested_gib: float | None = None
     """A budget in GiB that would be enough, if the test has shrunk."""
-    findings: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()
     """What explains the growth, the largest first."""
     base_components: Mapping[Word, Difference] | None = None
     base_timeline: Timeline | None = None
@@ -138,7 +138,7 @@ class Comparison(JsonObject):
     those with lines of ``findings`` first: ``ComparedSession`` has all."""
     activation_factor: float | None = None
     """How many times as large all activations are, where the inputs are not and that explains the growth."""
-    resized: tuple[Change, ...] = ()
+    resized: tuple[Finding, ...] = ()
     """With an ``activation_factor``: parameters and buffers of another size, as those of patches."""
     moved_peak: MovedPeak | None = None
     """Where the peak is in another phase than at the base."""

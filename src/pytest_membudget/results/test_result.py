@@ -14,7 +14,7 @@ from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
 from .advice import Advice
-from .comparison import EXCUSING, FAILING, GROWN, HELD, Change, Comparison, LockCheck, versions_text
+from .comparison import EXCUSING, FAILING, GROWN, HELD, Comparison, Finding, LockCheck, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
 _SMALL: Final = 100
@@ -87,7 +87,7 @@ class TestResult(JsonObject):
         return self.comparison if self.comparison and self.comparison.base_bytes is not None else None
 
     @property
-    def findings(self) -> tuple[Change, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """What explains the growth since the base, the largest first; empty if nothing is known."""
         return self.comparison.findings if self.comparison is not None else ()
 
