@@ -10,6 +10,7 @@ from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutO
 from pytest_membudget.allocator.blocks import INACTIVE
 from pytest_membudget.allocator.device_memory import segment_addresses
 from pytest_membudget.units import KIB, MIB
+from tests.allocator.history_replay import ReplayedAllocator
 
 
 def upwards():
@@ -276,18 +277,6 @@ def test_a_block_that_only_its_own_stream_uses_is_free_at_once():
     model.free(block)
 
     assert model.active_bytes == 0
-
-
-def test_a_held_block_waits_for_its_completion():
-    model = allocator()
-    block = model.allocate(30 * MIB)
-    model.free(block, hold=True)
-    model.allocate(30 * MIB)
-    assert model.reserved_bytes == 60 * MIB
-
-    model.complete_free(block)
-    model.allocate(30 * MIB)
-    assert model.reserved_bytes == 60 * MIB
 
 
 # --- a full device --------------------------------------------------------------------------------------
@@ -634,7 +623,7 @@ def test_the_counters_are_the_sums_over_the_blocks(text):
 @pytest.mark.parametrize("text", SETTINGS)
 def test_an_allocator_can_take_over_what_another_holds(text):
     model, _ = after_random_use(text, seed=3)
-    other = CachingAllocator(AllocatorSettings.parse(text), capacity_bytes=500 * MIB)
+    other = ReplayedAllocator(AllocatorSettings.parse(text), capacity_bytes=500 * MIB)
     blocks = [block for segment in model.segments() for block in other.adopt(segment)]
     assert other.segments() == model.segments()
 

@@ -16,9 +16,9 @@ from benchmarks.compact_history import load_history
 from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
 from pytest_membudget.allocator.blocks import ACTIVE_ALLOCATED, ACTIVE_PENDING_FREE, INACTIVE
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.replay import replay
-from pytest_membudget.allocator.starting_state import starting_segments
 from pytest_membudget.units import MIB
+from tests.allocator.history_replay import replay
+from tests.allocator.starting_state import starting_segments
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "truth" / "traces"
 load = functools.cache(load_history)

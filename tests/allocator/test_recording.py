@@ -7,9 +7,9 @@ import pytest
 
 from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutOfMemory
 from pytest_membudget.allocator.history import NO_REQUEST, DeviceHistory, HistoryLog
-from pytest_membudget.allocator.replay import replay
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
 from pytest_membudget.units import MIB
+from tests.allocator.history_replay import replay
 
 EXPANDABLE = AllocatorSettings(expandable_segments=True)
 

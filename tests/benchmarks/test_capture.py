@@ -13,8 +13,8 @@ from benchmarks.comparison import Comparison, summarize
 from benchmarks.step_processes import Run, StepProcess, step_environment
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
-from pytest_membudget.allocator.replay import replay
 from pytest_membudget.histories.places import operator_of, place_of
+from tests.allocator.history_replay import replay
 from tests.warm_python import WarmPython
 
 FAMILY = "tests.benchmarks.tiny_steps"

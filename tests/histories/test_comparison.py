@@ -1,8 +1,10 @@
 """Two histories side by side, with sizes small enough to follow by hand; all of the large pool."""
 
 import pickle
+from dataclasses import replace
 
 from pytest_membudget.allocator import AllocatorSettings
+from pytest_membudget.allocator.blocks import ACTIVE_ALLOCATED, INACTIVE, BlockState, SegmentState
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from pytest_membudget.commands.main import main
 from pytest_membudget.histories.comparison import Allocation, differences, sides
@@ -16,12 +18,15 @@ PLACE = "m/model.py:5"
 def snapshot(*requests):
     """Requests (MiB, frames, freed at once) from an empty allocator, each in a segment of its own."""
     events = []
+    segments = []
     address = 0
     for mib, stack, freed in requests:
         address += 1024 * MIB
         made = ["segment_alloc", "alloc", *(["free_requested", "free_completed"] if freed else [])]
         events += [HistoryEvent(action, address, mib * MIB, 0, frames=stack) for action in made]
-    return DeviceHistory(0, tuple(events), (), AllocatorSettings())
+        block = BlockState(address, mib * MIB, mib * MIB, INACTIVE if freed else ACTIVE_ALLOCATED)
+        segments.append(SegmentState(address, mib * MIB, 0, False, False, (block,)))
+    return DeviceHistory(0, tuple(events), tuple(segments), AllocatorSettings())
 
 
 def test_what_both_have_is_no_difference():
@@ -48,7 +53,7 @@ def test_what_is_held_at_the_peak_leaves_out_what_was_freed_before_and_made_afte
         snapshot((20, LINE, False)),
     )
 
-    assert side.peak_allocated_bytes == 90 * MIB
+    assert side.peak_requested_bytes == 90 * MIB
     assert side.held == {Allocation(PLACE, 60 * MIB): 1, Allocation(PLACE, 30 * MIB): 1}
 
 
@@ -56,6 +61,20 @@ def test_the_peak_of_what_is_reserved_counts_whole_segments():
     side, _ = sides(snapshot((20, LINE, True), (60, LINE, False)), snapshot((20, LINE, False)))
 
     assert side.peak_reserved_bytes == 80 * MIB
+
+
+def test_memory_of_before_the_history_counts():
+    """The window has the second request, and the free of the first: 60 MiB and 20 MiB at its peak."""
+    whole = snapshot((20, LINE, False), (60, LINE, False))
+    freed = HistoryEvent("free_requested", 1024 * MIB, 20 * MIB, 0)
+    first, second = whole.segments
+    after = replace(first, blocks=(replace(first.blocks[0], state=INACTIVE),))
+    window = replace(whole, events=(*whole.events[2:], freed), segments=(after, second))
+
+    side, _ = sides(window, window)
+
+    assert (side.peak_requested_bytes, side.peak_reserved_bytes) == (80 * MIB, 80 * MIB)
+    assert side.held == {Allocation(PLACE, 60 * MIB): 1}
 
 
 def test_nodes_distinguish_backward_where_both_name_them():
@@ -108,8 +127,8 @@ def test_the_command_prints_peaks_ratio_and_rows(tmp_path, capsys):
 
     said = capsys.readouterr().out
     assert status == 0
-    assert "recorded: peak allocated 20.000 MiB, reserved 20.000 MiB, 1 requests" in said
-    assert "virtual / recorded: 1.5000 allocated" in said
+    assert "recorded: peak requested 20.000 MiB, reserved 20.000 MiB, 1 requests" in said
+    assert "virtual / recorded: 1.5000 requested" in said
     assert "Asked for, 2 differences, 10.000 MiB together:" in said
     assert "+30.000 MiB" in said
 

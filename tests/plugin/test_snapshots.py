@@ -11,8 +11,8 @@ import pytest
 
 from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.replay import replay
 from pytest_membudget.units import GIB, MIB
+from tests.allocator.history_replay import replay
 
 RELEASE = tuple(int(part) for part in version("torch").split(".")[:2])
 only_where_kept_and_shared = pytest.mark.skipif(

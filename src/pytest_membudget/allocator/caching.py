@@ -110,11 +110,11 @@ class CachingAllocator:
             self._listener("alloc", block.address, size_bytes, stream)
         return block
 
-    def free(self, block: Block, *, hold: bool = False) -> None:
+    def free(self, block: Block) -> None:
         """Free a block; ``ValueError`` if it was freed before.
 
         It stays active, and its memory in use, while other streams are recorded for it: up to the next
-        request or ``process_events``; with ``hold`` up to ``complete_free``.
+        request or ``process_events``.
         """
         if not block.allocated:
             if block.size_bytes:
@@ -125,15 +125,14 @@ class CachingAllocator:
         block.allocated = False
         self.allocated_bytes -= block.size_bytes
         self.num_allocations -= 1
-        if hold or block.stream_uses:
+        if block.stream_uses:
             block.pending = True
-            if not hold:
-                self._held[block] = None
+            self._held[block] = None
         else:
             self._merge_in(block)
 
     def complete_free(self, block: Block) -> None:
-        """The last stream is done with a block that was freed with ``hold``."""
+        """The last stream is done with a block that was freed."""
         if not block.pending:
             raise ValueError(f"{block} does not wait for a stream")
         block.pending = False
@@ -179,15 +178,6 @@ class CachingAllocator:
     def segments(self) -> list[SegmentState]:
         """The segments and their blocks in address order, as ``torch.cuda.memory_snapshot`` has them."""
         return self._segments.states()
-
-    def adopt(self, segment: SegmentState) -> list[Block]:
-        """Hold a segment that some allocator held; its active blocks. Lower addresses come first."""
-        active = self._segments.adopt(segment)
-        for block in active:
-            self._count_in(block)
-            if block.pending:
-                self.free(block, hold=True)
-        return active
 
     def inactive_split(self) -> tuple[int, int]:
         """How many free blocks the device cannot get back, and their bytes (``inactive_split`` of the stats).

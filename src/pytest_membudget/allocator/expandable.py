@@ -71,27 +71,10 @@ class ExpandableSegments:
         self._device.notify("segment_unmap", begin, end - begin, home.stream)
         self._settle_unmapped(block, home)
 
-    def adopt(self, home: FreeBlocks, address: int, size_bytes: int) -> Block:
-        """A block of memory that is mapped already, in no list.
-
-        Address space reaches up from the lowest block adopted, so adopt in the order of addresses.
-        """
-        around = [b for b in home.unmapped if b.address <= address < b.address + b.size_bytes]
-        block = around[0] if around else self._reserved_space(home, address)
-        home.unmapped.remove(block)
-        if block.address < address:
-            insort(home.unmapped, block, key=_address)
-            block = split_off(block, address - block.address)
-        if size_bytes < block.size_bytes:
-            insort(home.unmapped, split_off(block, size_bytes), key=_address)
-        block.mapped = True
-        return block
-
-    def _reserved_space(self, home: FreeBlocks, address: int | None = None) -> Block:
+    def _reserved_space(self, home: FreeBlocks) -> Block:
         """The unmapped block that is all of a new segment."""
         size_bytes = self._address_space_bytes(home)
-        if address is None:
-            address = self._device.new_address(size_bytes)
+        address = self._device.new_address(size_bytes)
         block = Block(address, size_bytes, home.stream, home)
         block.mapped = False
         segment = block.virtual_segment = VirtualSegment(address, block)

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .blocks import (
-    ACTIVE_ALLOCATED,
-    INACTIVE,
     Block,
     BlockState,
     FreeBlocks,
     Pool,
     SegmentState,
     block_state,
-    split_off,
 )
 from .device_memory import DeviceMemory
 from .expandable import ExpandableSegments
@@ -56,27 +53,6 @@ class Segments:
         block = Block(address, size_bytes, home.stream, home)
         self.heads[address] = block
         return block
-
-    def adopt(self, state: SegmentState) -> list[Block]:
-        """Hold a segment as it is described; the blocks of it that are active."""
-        home = (self.small if state.is_small else self.large).of_stream(state.stream)
-        if not self._device.reserve(state.size_bytes):
-            raise ValueError("the segments hold more than the capacity")
-        if state.is_expandable:
-            block = self.expandable.adopt(home, state.address, state.size_bytes)
-        else:
-            block = self.add(state.address, state.size_bytes, home)
-        active = []
-        for number, described in enumerate(state.blocks, start=1):
-            rest = split_off(block, described.size_bytes) if number < len(state.blocks) else block
-            if described.state == INACTIVE:
-                home.add(block)
-            else:
-                block.requested_bytes = described.requested_bytes
-                block.pending = described.state != ACTIVE_ALLOCATED
-                active.append(block)
-            block = rest
-        return active
 
     def is_over_allowance(self, rounded_bytes: int) -> bool:
         """Whether a new segment for ``rounded_bytes`` would pass ``per_process_memory_fraction``."""

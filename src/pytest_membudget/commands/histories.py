@@ -52,11 +52,11 @@ def comparison_lines(first: Side, second: Side, names: tuple[str, str]) -> Itera
     """Both peaks, what is held at them, and the requests that the two have unequally often."""
     for name, side in zip(names, (first, second), strict=True):
         yield (
-            f"{name}: peak allocated {_mib(side.peak_allocated_bytes)}, "
+            f"{name}: peak requested {_mib(side.peak_requested_bytes)}, "
             f"reserved {_mib(side.peak_reserved_bytes)}, {sum(side.requests.values())} requests"
         )
-    ratio = second.peak_allocated_bytes / max(1, first.peak_allocated_bytes)
-    yield f"{names[1]} / {names[0]}: {ratio:.4f} allocated"
+    ratio = second.peak_requested_bytes / max(1, first.peak_requested_bytes)
+    yield f"{names[1]} / {names[0]}: {ratio:.4f} requested"
     operators = {**second.operators, **{key: value for key, value in first.operators.items() if value}}
     yield from _section("Held at the peaks", first.held, second.held, operators, names)
     yield from _section("Asked for", first.requests, second.requests, operators, names)

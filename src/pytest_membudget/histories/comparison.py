@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
+from ..allocator.blocks import ACTIVE_ALLOCATED
 from ..allocator.history import DeviceHistory, Frames
-from ..allocator.replay import Replay
 from .places import BACKWARD, NOWHERE, is_node, operator_of, place_of, users_function_of
 
 #: How requests were matched that are not at one line.
 BY_FUNCTION: Final = "equal by function"
 BY_SIZE: Final = "equal by size"
+
+#: What actions add to the memory that is requested and to what is reserved.
+_REQUESTED: Final = {"alloc": 1, "free_requested": -1}
+_RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +38,13 @@ class Allocation:
 class Side:
     """The requests of one history."""
 
-    peak_allocated_bytes: int
+    peak_requested_bytes: int
+    """Of the memory that is allocated, without what the allocator adds to round it."""
     peak_reserved_bytes: int
     requests: Mapping[Allocation, int]
     """How often each was requested."""
     held: Mapping[Allocation, int]
-    """How many of each were held at the peak of what was allocated."""
+    """How many of each were held at the first of these peaks."""
     operators: Mapping[Allocation, str]
 
 
@@ -58,13 +64,18 @@ class Difference:
 
 
 def side_of(history: DeviceHistory, *, by_node: bool) -> Side:
-    """Play ``history`` through the allocator's model; without ``by_node`` all of backward is one place."""
-    replay, peak_bytes, peak_at = _played(history)
+    """The requests of ``history``; without ``by_node`` all of backward is one place."""
+    blocks = [block for segment in history.segments for block in segment.blocks]
+    requested = _held(
+        history, _REQUESTED, sum(one.requested_bytes for one in blocks if one.state == ACTIVE_ALLOCATED)
+    )
+    reserved = _held(history, _RESERVED, sum(segment.size_bytes for segment in history.segments))
+    peak_at = requested.index(max(requested))
     requests: Counter[Allocation] = Counter()
     operators: dict[Allocation, str] = {}
     live: dict[int, Allocation] = {}
     held: Counter[Allocation] = Counter()
-    for number, event in enumerate(history.events):
+    for number, event in enumerate(history.events, start=1):
         if event.action == "alloc":
             allocation = _allocation(event.frames, event.size_bytes, by_node)
             requests[allocation] += 1
@@ -74,18 +85,13 @@ def side_of(history: DeviceHistory, *, by_node: bool) -> Side:
             live.pop(event.address, None)
         if number == peak_at:
             held = Counter(live.values())
-    return Side(peak_bytes, replay.allocator.peak_reserved_bytes, requests, held, operators)
+    return Side(max(requested), max(reserved), requests, held, operators)
 
 
-def _played(history: DeviceHistory) -> tuple[Replay, int, int]:
-    """The replay, the peak of what was allocated, and the number of the event that reached it."""
-    replay = Replay(history, None)
-    peak_bytes, peak_at = replay.allocator.allocated_bytes, -1
-    for number, (event, following) in enumerate(history.steps()):
-        replay.play(event, following)
-        if replay.allocator.allocated_bytes > peak_bytes:
-            peak_bytes, peak_at = replay.allocator.allocated_bytes, number
-    return replay, peak_bytes, peak_at
+def _held(history: DeviceHistory, signs: Mapping[str, int], at_end_bytes: int) -> list[int]:
+    """The bytes before the first event and after each, by what actions do to them."""
+    changes = [signs.get(event.action, 0) * event.size_bytes for event in history.events]
+    return list(accumulate(changes, initial=at_end_bytes - sum(changes)))
 
 
 def _allocation(frames: Frames, size_bytes: int, by_node: bool) -> Allocation:

@@ -1,14 +1,21 @@
-"""Replays a recorded history in the model, and counts where the model did as recorded."""
+"""Replays a recorded history in the allocator model, and counts where the model did as recorded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .blocks import Block
-from .caching import CachingAllocator
-from .device_memory import OutOfMemory
-from .history import DeviceHistory, HistoryEvent
-from .starting_state import starting_segments
+from pytest_membudget.allocator.blocks import (
+    ACTIVE_ALLOCATED,
+    INACTIVE,
+    Block,
+    FreeBlocks,
+    SegmentState,
+    split_off,
+)
+from pytest_membudget.allocator.caching import CachingAllocator
+from pytest_membudget.allocator.device_memory import OutOfMemory
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from tests.allocator.starting_state import starting_segments
 
 
 @dataclass(slots=True)
@@ -31,12 +38,67 @@ class ReplayCounts:
     peak_reserved_bytes: int = 0
 
 
+class ReplayedAllocator(CachingAllocator):
+    """An allocator that begins with what another one held, and whose streams end when a history says so."""
+
+    def adopt(self, segment: SegmentState) -> list[Block]:
+        """Hold a segment that some allocator held; its active blocks. Lower addresses come first."""
+        pool = self._segments.small if segment.is_small else self._segments.large
+        home = pool.of_stream(segment.stream)
+        if not self.device.reserve(segment.size_bytes):
+            raise ValueError("the segments hold more than the capacity")
+        block = self._mapped(home, segment) if segment.is_expandable else self._whole(home, segment)
+        active = []
+        for number, described in enumerate(segment.blocks, start=1):
+            rest = split_off(block, described.size_bytes) if number < len(segment.blocks) else block
+            if described.state == INACTIVE:
+                home.add(block)
+            else:
+                block.requested_bytes = described.requested_bytes
+                self._count_in(block)
+                active.append(block)
+                if described.state != ACTIVE_ALLOCATED:
+                    self.free_later(block)
+            block = rest
+        return active
+
+    def free_later(self, block: Block) -> None:
+        """Free a block that another stream uses up to ``complete_free``."""
+        self.record_stream(block, block.stream + 1)
+        self.free(block)
+        self._held.pop(block, None)
+
+    def _whole(self, home: FreeBlocks, segment: SegmentState) -> Block:
+        return self._segments.add(segment.address, segment.size_bytes, home)
+
+    def _mapped(self, home: FreeBlocks, segment: SegmentState) -> Block:
+        """A block that is mapped already; address space reaches up from the lowest one adopted."""
+        address = segment.address
+        around = [b for b in home.unmapped if b.address <= address < b.address + b.size_bytes]
+        block = around[0] if around else self._address_space(home, address)
+        home.unmapped.remove(block)
+        if block.address < address:
+            home.unmapped.append(block)
+            block = split_off(block, address - block.address)
+        if segment.size_bytes < block.size_bytes:
+            home.unmapped.append(split_off(block, segment.size_bytes))
+        home.unmapped.sort(key=lambda unmapped: unmapped.address)
+        block.mapped = True
+        return block
+
+    def _address_space(self, home: FreeBlocks, address: int) -> Block:
+        new_address, self.device.new_address = self.device.new_address, lambda size_bytes: address
+        block = self._segments.expandable._reserved_space(home)
+        self.device.new_address = new_address
+        return block
+
+
 class Replay:
     """A pass over a device's history; ``allocator`` and ``recorded`` hold the outcome so far."""
 
     def __init__(self, history: DeviceHistory, capacity_bytes: int | None) -> None:
         self.recorded = ReplayCounts()
-        self.allocator = CachingAllocator(history.settings, capacity_bytes, self._address)
+        self.allocator = ReplayedAllocator(history.settings, capacity_bytes, self._address)
         self._follows = capacity_bytes is None
         self._blocks: dict[int, Block] = {}  # by recorded address
         self._new_segments: list[HistoryEvent] = []  # recorded for the next request
@@ -90,7 +152,7 @@ class Replay:
         if block is None:
             self.recorded.strange_frees += 1
         else:
-            self.allocator.free(block, hold=hold)
+            (self.allocator.free_later if hold else self.allocator.free)(block)
 
     def _run_out(self, event: HistoryEvent) -> None:
         """Make the request that the device could not serve."""

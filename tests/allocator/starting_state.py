@@ -9,10 +9,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from .blocks import ACTIVE_ALLOCATED, ACTIVE_PENDING_FREE, INACTIVE, BlockState, SegmentState
-from .history import DeviceHistory, HistoryEvent
-from .rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, block_bytes
-from .settings import AllocatorSettings
+from pytest_membudget.allocator.blocks import (
+    ACTIVE_ALLOCATED,
+    ACTIVE_PENDING_FREE,
+    INACTIVE,
+    BlockState,
+    SegmentState,
+)
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.rounding import SMALL_BYTES, SMALL_SEGMENT_BYTES, block_bytes
+from pytest_membudget.allocator.settings import AllocatorSettings
 
 
 @dataclass(slots=True)
