@@ -12,8 +12,9 @@ from pytest_membudget.budgets.budget import ARGUMENTS
 from pytest_membudget.formulas import job as jobs
 from pytest_membudget.scenarios import parts, schema
 from pytest_membudget.scenarios.parts import NUMBER_TYPES, OPTIMIZERS
-from pytest_membudget.scenarios.schema import SCRIPT, scenario_schema, schema_text
+from pytest_membudget.scenarios.schema import SCRIPT
 from tests.scenarios.field_tables import field_tables
+from tests.scenarios.json_schema import scenario_schema, schema_text
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "budgets.membudget.yaml"
@@ -79,7 +80,7 @@ def test_the_packages_schema_is_the_descriptions():
     file = resources.files("pytest_membudget.scenarios").joinpath("membudget.schema.json")
 
     assert file.read_text(encoding="utf-8") == schema_text(), (
-        "write it anew with python -m pytest_membudget.scenarios.schema"
+        "write it anew with python -m tests.scenarios.json_schema"
     )
 
 

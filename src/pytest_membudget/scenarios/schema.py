@@ -1,16 +1,13 @@
 """The fields of a scenario and of a script, each with its type, default and meaning.
 
-The checks, the JSON Schema that editors read (``membudget.schema.json``) and the tables of
-``docs/scenarios.md`` are generated from it. ``python -m
-pytest_membudget.scenarios.schema`` writes the JSON Schema.
+The JSON Schema that editors read (``membudget.schema.json``) and the tables of ``docs/scenarios.md`` are
+generated from them: ``tests/scenarios/json_schema.py`` and ``field_tables.py``.
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, get_args
 
 from ..budgets.budget import ARGUMENTS
@@ -216,56 +213,3 @@ SCRIPT: Final = Table(
     },
 )
 """One test: an entry with ``script:`` whose grid is expanded."""
-
-JSON_SCHEMA: Final = Path(__file__).with_name("membudget.schema.json")
-
-
-def scenario_schema() -> dict[str, Any]:
-    """The JSON Schema of these files; draft 7, which editors for YAML read."""
-    scenario, script = _references(BUDGET.fields), _references((*SCRIPT.fields, GRID), "script.")
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "Budgets of GPU memory (*.membudget.yaml)",
-        "type": "object",
-        "properties": {
-            "defaults": {
-                "description": "Fields of all budgets that do not say otherwise; null leaves one out there.",
-                "type": ["object", "null"],
-                "properties": {
-                    name: place
-                    for name, place in {**script, **scenario}.items()
-                    if name not in NOT_IN_DEFAULTS
-                },
-                "additionalProperties": False,
-            },
-            "budgets": {
-                "description": "Each is a test, or one test for each point of its grid.",
-                "type": "array",
-                "minItems": 1,
-                "items": {"if": {"required": ["script"]}, "then": _entry(script), "else": _entry(scenario)},
-            },
-        },
-        "required": ["budgets"],
-        "additionalProperties": False,
-        "definitions": {
-            **{one.name: one.schema for one in BUDGET.fields},
-            **{f"script.{one.name}": one.schema for one in (*SCRIPT.fields, GRID)},
-        },
-    }
-
-
-def _references(fields: tuple[Field, ...], before: str = "") -> dict[str, Any]:
-    return {one.name: {"$ref": f"#/definitions/{before}{one.name}"} for one in fields}
-
-
-def _entry(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
-
-
-def schema_text() -> str:
-    """The text of the schema's file."""
-    return json.dumps(scenario_schema(), indent=1) + "\n"
-
-
-if __name__ == "__main__":
-    JSON_SCHEMA.write_text(schema_text(), encoding="utf-8")

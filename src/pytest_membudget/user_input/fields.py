@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any, Final
 
 from .nodes import UNREADABLE, Kind, Mistakes, Node, no_such
@@ -21,16 +20,10 @@ class Field:
     name: str
     kind: Kind
     doc: str
-    """A sentence or two; the schema, the docs and editors show it."""
+    """A sentence or two; the docs and editors show it."""
     default: str = ""
     """The default in words; empty for none."""
     required: bool = False
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """See ``Kind``, with the field's meaning; null removes a field."""
-        default = f" Default: {self.default}." if self.default else ""
-        return {"description": f"{self.doc}{default}", "anyOf": [self.kind.schema, {"type": "null"}]}
 
 
 def described(kind: Kind, doc: str, default: Any = dataclasses.MISSING, *, without: str = "") -> Any:
@@ -95,21 +88,6 @@ class Table:
             return UNREADABLE if value is UNREADABLE else {self.main: value}
         values = read_fields(self, written, node, f"{name}.", mistakes)
         return UNREADABLE if values is None else values
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """See ``Kind``. Nothing is required: the defaults of a file may have it."""
-        properties = {one.name: one.schema for one in self.fields}
-        table = {"type": "object", "properties": properties, "additionalProperties": False}
-        if self.one_of:
-            two = [
-                {"required": list(pair), "properties": {key: {"not": {"type": "null"}} for key in pair}}
-                for pair in combinations(self.one_of, 2)
-            ]
-            table["not"] = {"anyOf": two}
-        if self.main is None:
-            return table
-        return {"anyOf": [{**self.by_name[self.main].kind.schema, "not": {"type": "object"}}, table]}
 
 
 def read_fields(

@@ -15,11 +15,12 @@ _A_TEXT: Final = {"type": "string", "pattern": r"\S"}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value that is accepted as written, or refused. ``words``, ``schema`` and ``read``: see ``Kind``."""
+    """A value that is accepted as written, or refused. ``words`` and ``read``: see ``Kind``."""
 
     words: str
     takes: Callable[[Any], bool]
     schema: Mapping[str, Any]
+    """The same as JSON Schema, for editors; empty for what scenario files do not have."""
     wanted: str
     """What to write instead, with its article."""
     example: Any = None
@@ -91,8 +92,7 @@ def texts(example: Mapping[str, str]) -> Value:
     def takes(value: Any) -> bool:
         return isinstance(value, dict) and all(isinstance(child.value, str) for child in value.values())
 
-    schema = {"type": "object", "additionalProperties": {"type": "string"}}
-    return Value("table of texts", takes, schema, "a table of texts", dict(example))
+    return Value("table of texts", takes, {}, "a table of texts", dict(example))
 
 
 def choice(values: tuple[str | int, ...]) -> Value:
@@ -133,7 +133,7 @@ def text_or_table(example: str) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A value that is made of what is written. ``words``, ``schema`` and ``read``: see ``Kind``."""
+    """A value that is made of what is written. See ``Kind`` and ``Value``."""
 
     words: str
     schema: Mapping[str, Any]
@@ -154,7 +154,7 @@ def parsed(words: str, parse: Callable[[Any], Any], schema: Mapping[str, Any] = 
     return Composed(words, schema, read)
 
 
-def list_of(kind: Kind) -> Composed:
+def list_of(kind: Value) -> Composed:
     """A list that is not empty, each value once; a single value is a list of one."""
 
     def read(node: Node, name: str, mistakes: Mistakes) -> Any:
@@ -182,8 +182,7 @@ def several(kind: Kind, example: list[Any], count: int | None = None) -> Compose
         values = [kind.read(child, f"{name}[{place}]", mistakes) for place, child in enumerate(node.value)]
         return UNREADABLE if any(value is UNREADABLE for value in values) else values
 
-    limits = {"minItems": count, "maxItems": count} if count is not None else {}
-    return Composed(words, {"type": "array", "items": kind.schema, **limits}, read)
+    return Composed(words, {}, read)
 
 
 def number_table(keys: tuple[str, ...], kind: Value, what: str = "key") -> Composed:

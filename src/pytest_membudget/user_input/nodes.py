@@ -165,10 +165,6 @@ class Kind(Protocol):
     def read(self, node: Node, name: str, mistakes: Mistakes) -> Any:
         """The plain value of ``node``, which is the value of ``name``; ``UNREADABLE`` if it is none."""
 
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The same as JSON Schema."""
-
 
 def no_such(key: str, keys: Sequence[str], name: str, what: str) -> str:
     """The message for ``key``, which is none of the ``keys`` of ``name``."""
