@@ -30,8 +30,6 @@ _BUFFERS_BYTES: Final = (
 """Of one receiving connection, by protocol (src/init.cc, src/include/device.h)."""
 _CONTROL_BYTES: Final = 4 * KIB
 """ncclSendMem and ncclRecvMem (src/include/comm.h): a page of counters at each end."""
-_SHARED_STEPS: Final = 16
-"""NCCL_SHARED_STEPS (src/transport/net.cc)."""
 _NVLS_CHUNK_BYTES: Final = 128 * KIB
 """NVLS_CHUNKSIZE (src/transport/nvls.cc)."""
 _NODE_RANKS: Final = 8
@@ -67,26 +65,24 @@ class NcclNode:
     """For send and receive, to every peer."""
     nvls_channels: int
     """For the switch's own reductions (NVLink SHARP); 0 without."""
-    chunk_bytes: int
-    """``P2P Chunksize``."""
     on_device: bool = True
     """Cards reach each other's memory; else buffers may be the host's (SHM)."""
 
 
 _NVSWITCH: Final = {
     # trimagiccube/my_nccl/docs/nccl_debug_info_walkthrough.md (2 A100-SXM4-40GB, NCCL 2.23.4)
-    8: NcclNode(24, 32, 0, 512 * KIB),
+    8: NcclNode(24, 32, 0),
     # NVIDIA/nccl#1685 (8 H100, 32 channels a peer); the others from TorchInferno's benchmark on 8 H100 of
     # 2026-06-25, whose log also says "nvlsTotalSize 268435456"
-    9: NcclNode(24, 32, 16, 512 * KIB),
+    9: NcclNode(24, 32, 16),
     # NVIDIA/nccl#1646 (DGX B200), there with 32 for NVLS: since 2.28.9 they are 24 within one node
-    10: NcclNode(32, 32, 24, 512 * KIB),
+    10: NcclNode(32, 32, 24),
 }
 """By major capability; as many for two cards as for four (NVIDIA/nccl#964)."""
 _NVSWITCH_CARDS: Final = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB"})
-_PCIE: Final = NcclNode(2, 2, 0, 128 * KIB, on_device=False)
+_PCIE: Final = NcclNode(2, 2, 0, on_device=False)
 """NVIDIA/nccl-tests#228 (8 cards by SHM), NVIDIA/nccl#1773 (8 cards by P2P): two channels both."""
-_ALONE: Final = NcclNode(64, 64, 0, 512 * KIB)
+_ALONE: Final = NcclNode(64, 64, 0)
 """A communicator of one rank has MAXCHANNELS: NVIDIA/nccl#2363 (B300), NVIDIA/nccl#2366 (RTX 3090)."""
 
 
@@ -136,38 +132,31 @@ def kernel_bytes(gpu: Gpu) -> int | None:
     return _KERNEL_BYTES[max(built_for)] if built_for and gpu.backend == "cuda" else None
 
 
-def communicator_memory(
-    node: NcclNode, communicator: Communicator, *, cumem: bool = True, runtime_connect: bool = True
-) -> NcclMemory:
+def communicator_memory(node: NcclNode, communicator: Communicator) -> NcclMemory:
     """What one communicator takes, without the kernels.
 
-    ``cumem`` and ``runtime_connect`` are NCCL_CUMEM_ENABLE and NCCL_RUNTIME_CONNECT.
-    Connections are made when an algorithm is first used; without cuMem, or where runtime connect is switched
-    off, all of them at once, with a pool for the network that one node does not need (src/init.cc).
+    Connections are made when an algorithm is first used: the defaults of NCCL_CUMEM_ENABLE and
+    NCCL_RUNTIME_CONNECT.
     """
     ranks = communicator.ranks
     if not 1 <= ranks <= _NODE_RANKS:
         raise ValueError(f"a communicator of {ranks} ranks: only those within one node of 8 are known")
     if ranks == 1:
         node = _ALONE
-    always, used = setup_bytes(node, cumem=cumem), ring_bytes(node, ranks)
+    always, used = setup_bytes(node), ring_bytes(node, ranks)
     if communicator.peers:
         used += p2p_bytes(node, communicator.peers)
     maybe = tree_bytes(node, ranks) + nvls_bytes(node, ranks)
-    if not (cumem and runtime_connect):
-        always, used, maybe = always + shared_bytes(node), used + maybe, 0
     return NcclMemory(always + (used if node.on_device else 0), always + used + maybe)
 
 
-def setup_bytes(node: NcclNode, *, cumem: bool = True) -> int:
+def setup_bytes(node: NcclNode) -> int:
     """At ncclCommInitRank: three small tables a channel, one more with NVLS, and three for all of them.
 
     With cuMem each takes a granule (src/channel.cc; devCommSetup in src/init.cc; the credits of
-    src/transport/nvls.cc); without, they share one that is counted nowhere.
+    src/transport/nvls.cc).
     """
     nvls = node.nvls_channels + 1 if node.nvls_channels else 0
-    if not cumem:
-        return _GRANULE_BYTES if nvls else 0
     return (3 * max(node.coll_channels, node.p2p_channels) + 2 + nvls) * _GRANULE_BYTES
 
 
@@ -176,14 +165,12 @@ def ring_bytes(node: NcclNode, ranks: int) -> int:
     return node.coll_channels * CONNECTION_BYTES if ranks > 1 else 0
 
 
-def tree_bytes(node: NcclNode, ranks: int, *, at_end: bool = False) -> int:
+def tree_bytes(node: NcclNode, ranks: int) -> int:
     """The rings' connections the other way; within a node a tree is the ring's chain (src/graph/connect.cc).
 
-    ``at_end``: the rank is first or last of the chain. It lacks one end of them, on half of the channels the
-    one and on half the other. Two ranks have both ways from their rings.
+    Two ranks have both ways from their rings.
     """
-    both_ways = node.coll_channels * CONNECTION_BYTES if ranks > 2 else 0
-    return both_ways // 2 if at_end else both_ways
+    return node.coll_channels * CONNECTION_BYTES if ranks > 2 else 0
 
 
 def nvls_bytes(node: NcclNode, ranks: int) -> int:
@@ -194,8 +181,3 @@ def nvls_bytes(node: NcclNode, ranks: int) -> int:
 def p2p_bytes(node: NcclNode, peers: int) -> int:
     """Send and receive with ``peers`` ranks: on all channels from the first message on, whatever its size."""
     return peers * node.p2p_channels * CONNECTION_BYTES
-
-
-def shared_bytes(node: NcclNode) -> int:
-    """The pool of the network's sends (sharedNetBuffersInit, src/transport/net.cc)."""
-    return node.p2p_channels * _SHARED_STEPS * node.chunk_bytes
