@@ -1,11 +1,12 @@
 """What all estimates of a session depend on: the same for the same, another for anything that may matter."""
 
 import os
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from pytest_membudget.budgets.budget import Budget
+from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.settings import Settings
 from pytest_membudget.cache.estimates import head_of_base
 from pytest_membudget.cache.paths import Names
@@ -21,7 +22,8 @@ from pytest_membudget.cache.session_facts import (
 )
 from pytest_membudget.cache.states import States
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
-from pytest_membudget.worker.client.order import STAND_IN, VIRTUAL, Order
+from pytest_membudget.gate import estimators
+from pytest_membudget.worker.client.order import VIRTUAL
 
 NAMES = Names("/project")
 
@@ -146,19 +148,21 @@ def test_the_base_s_head_is_where_the_comparison_says():
 
 # Settings
 
-ORDER = Order(args=(), dir="/project", files=["test_a.py"], gpu="H100-80GB", timeout=300, device=STAND_IN)
 
+def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, pytestconfig):
+    asked = []
+    monkeypatch.setattr(estimators, "cache_of", lambda *args: asked.append(args))
+    bodies = estimators.choose_estimators(pytestconfig, Settings(device="fake"), (), "/project", None).bodies
+    for gpus in (1, 2):
+        bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1, gpus=gpus)))
 
-@pytest.mark.parametrize("change", [{"device": VIRTUAL}, {"cards": 8}, {"gpu": "A100-40GB"}])
-@pytest.mark.parametrize("device", ["auto", "stand-in", "fake"])
-def test_another_device_or_number_of_cards_is_another_fact(change, device):
-    settings = Settings(device=device)
-
-    assert counted_settings(settings, ORDER) != counted_settings(settings, replace(ORDER, **change))
+    one, two = asked
+    assert one[:-1] == two[:-1]
+    assert (one[-1], two[-1]) == ([VIRTUAL, "H100-80GB", 1], [VIRTUAL, "H100-80GB", 2])
 
 
 def test_who_has_chosen_the_device_is_none():
-    auto, chosen = (counted_settings(Settings(device=device), ORDER) for device in ("auto", "stand-in"))
+    auto, chosen = (counted_settings(Settings(device=device)) for device in ("auto", "stand-in"))
 
     assert auto == chosen
 

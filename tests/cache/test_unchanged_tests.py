@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import yaml  # noqa: F401 - here, as its C code cannot be imported again by a second session of a test
 
 from pytest_membudget.cache import session_facts as facts
 from pytest_membudget.errors import WorkerFailure

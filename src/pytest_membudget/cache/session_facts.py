@@ -8,11 +8,10 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
-from iniconfig import IniConfig
+from _pytest.config.findpaths import load_config_dict_from_file
 
 from ..budgets.settings import Settings
 from ..names import REFRESH
@@ -21,11 +20,6 @@ from .paths import Names
 from .probes import SAYS_NOTHING
 from .states import CurrentStates, States, digest, digest_of, entries, variables
 from .store import Store, cache_folder, most_bytes
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - the same parser under its earlier name
-    import tomli as tomllib
 
 #: Variables that Python, torch, CUDA, Hugging Face's libraries and this plugin read anywhere.
 PREFIXES = (
@@ -61,63 +55,42 @@ _REPORTING = frozenset(
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 #: pytest-xdist adds it for its workers.
 _XDISTS_OWN = "no:terminal"
-
-
 #: Settings that only affect what is done with an estimate; of ``device``, the chosen device counts.
 _JUDGING = frozenset(
     {
-        "measure",
-        "max_disagreement",
-        "max_growth",
-        "tolerance",
-        "timeout",
-        "cache",
-        "waivers",
-        "processes",
-        "device",
-        "strict",
-        "tests",
-        "lift_cuda_skips",
+        "measure", "max_disagreement", "max_growth", "tolerance", "timeout", "cache", "waivers", "processes",
+        "device", "strict", "tests", "lift_cuda_skips",
     }
-)
+)  # fmt: skip
 
 
-class _Order(Protocol):
-    """The order of a session's workers."""
+def cache_of(
+    config: pytest.Config, settings: Settings, folder: str, files: Sequence[str], device: Sequence[object]
+) -> EstimateCache:
+    """The cache for the estimates of a session that was started in ``folder``.
 
-    @property
-    def gpu(self) -> str: ...
-
-    @property
-    def device(self) -> str: ...
-
-    @property
-    def cards(self) -> int: ...
-
-    @property
-    def dir(self) -> str: ...
-
-    @property
-    def files(self) -> Any: ...
-
-
-def cache_of(config: pytest.Config, settings: Settings, order: _Order) -> EstimateCache:
-    """The cache for the estimates of a session whose workers are started for ``order``."""
-    store = Store(cache_folder(os.environ), most_bytes(os.environ))
+    Its workers collect ``files`` on ``device``: what makes it, the card's name, and how many cards they see.
+    """
     return EstimateCache(
-        store,
+        Store(cache_folder(os.environ), most_bytes(os.environ)),
         str(config.rootpath),
-        lambda current: session_facts(config, settings, order, current),
+        lambda current: session_facts(config, settings, folder, files, device, current),
         finds=settings.cache != REFRESH,
     )
 
 
 def session_facts(
-    config: pytest.Config, settings: Settings, order: _Order, current: CurrentStates
+    config: pytest.Config,
+    settings: Settings,
+    folder: str,
+    files: Sequence[str],
+    device: Sequence[object],
+    current: CurrentStates,
 ) -> dict[str, Any]:
     """All facts that are known before a test runs, in plain JSON types."""
     names, states = current.names, current.states
     arguments = [os.path.normpath(str(arg).partition("::")[0]) for arg in config.args]
+    ini = load_config_dict_from_file(config.inipath) if config.inipath is not None else None
     return {
         "plugin": package_digest(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), states),
         "python": [sys.version, sys.implementation.cache_tag, sys.executable, list(map(str, sys.flags))],
@@ -128,33 +101,20 @@ def session_facts(
         "edited": {path: states.of("content", path) for path in edited_files(sys.path)},
         "variables": listed_variables(current.environment, names),
         "options": names.plain(counted_options(vars(config.option))),
-        "settings": names.plain(counted_settings(settings, order)),
-        "ini": names.plain(_ini_of(config.inipath)),
-        "arguments": sorted({names.name(os.path.join(order.dir, path)) for path in arguments}),
-        "folder": names.name(order.dir),
+        "settings": names.plain(counted_settings(settings)),
+        "device": list(device),
+        "ini": names.plain([str(config.inipath), ini]),  # what the command line sets is an option
+        "arguments": sorted({names.name(os.path.join(folder, path)) for path in arguments}),
+        "folder": names.name(folder),
         "search": [names.name(os.path.abspath(path)) for path in sys.path],
-        "test_files": [names.name(path) for path in order.files],
+        "test_files": [names.name(path) for path in files],
     }
 
 
-def counted_settings(settings: Settings, order: _Order) -> dict[str, Any]:
-    """Our settings that may change a figure, and what test modules find on import."""
+def counted_settings(settings: Settings) -> dict[str, Any]:
+    """Our settings that may change a figure."""
     written = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    counted = {name: value for name, value in written.items() if name not in _JUDGING}
-    return {"import_gpu": order.gpu, "device": order.device, "cards": order.cards, **counted}
-
-
-def _ini_of(path: Path | None) -> dict[str, Any]:
-    """The settings of pytest in the file at ``path``; what the command line sets is an option."""
-    if path is None:
-        return {}
-    if path.suffix == ".toml":
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-        found = document.get("tool", {}).get("pytest", {}) if path.name == "pyproject.toml" else document
-    else:
-        sections = IniConfig(str(path)).sections
-        found = {name: dict(sections[name]) for name in ("pytest", "tool:pytest") if name in sections}
-    return {"file": str(path), "settings": found}
+    return {name: value for name, value in written.items() if name not in _JUDGING}
 
 
 def listed_variables(environment: Mapping[str, str], names: Names) -> dict[str, str | None]:

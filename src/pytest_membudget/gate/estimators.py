@@ -93,7 +93,8 @@ def choose_estimators(
     card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
-        return cache_of(config, settings, order) if settings.cache != OFF else None
+        device = [order.device, order.gpu, order.cards]
+        return cache_of(config, settings, order.dir, order.files, device) if settings.cache != OFF else None
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected)
