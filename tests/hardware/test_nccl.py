@@ -48,8 +48,8 @@ def test_the_buffer_of_nvls_has_the_size_of_nccls_own_log():
     assert nvls_bytes(H100, 8) == 268_435_456  # "nvlsTotalSize 268435456", 8 H100, TorchInferno's benchmark
 
 
-# NVIDIA/nccl#964 (2023-08) is from before connections were made as they are needed: all of them at once, and a
-# pool for the network, which has 16 chunks of 512 KiB for each of 32 channels (NCCL_SHARED_STEPS,
+# NVIDIA/nccl#964 (2023-08) is from before connections were made as they are needed: all of them at once, and
+# a pool for the network, which has 16 chunks of 512 KiB for each of 32 channels (NCCL_SHARED_STEPS,
 # sharedNetBuffersInit in src/transport/net.cc); the tables of channels are counted nowhere.
 POOL_BYTES = 32 * 16 * 512 * 1024
 
@@ -59,7 +59,7 @@ def test_a_communicator_of_two_a100_takes_what_was_measured():
 
 
 def test_a_communicator_of_four_a100_takes_what_was_measured_on_its_first_rank():
-    # 688 MB on rank 0: at the end of a chain it has half of a tree's connections, 144 MiB less than the others
+    # 688 MB on rank 0: at the end of a chain it has half of a tree's connections, 144 MiB less than others
     assert ring_bytes(A100, 4) + tree_bytes(A100, 4) // 2 + POOL_BYTES == 688 * MIB
 
 
