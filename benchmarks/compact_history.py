@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
+from pytest_membudget.allocator.blocks import BlockState, SegmentState
 from pytest_membudget.allocator.history import DeviceHistory, Frames, HistoryEvent
+from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.histories.places import (
     BACKWARD,
     NOWHERE,

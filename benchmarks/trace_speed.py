@@ -134,7 +134,7 @@ def with_fake_cuda() -> None:
     patches.install_conversions(lambda parameter: None)
     patches.install_optimizer_defaults()
     generator.install_generator(KnownValues())
-    from pytest_membudget.allocator import CachingAllocator
+    from pytest_membudget.allocator.caching import CachingAllocator
 
     gpu, allocator = find_gpu("H100-80GB"), CachingAllocator()
     history = MemoryHistory(_no_recording, allocator.segments)

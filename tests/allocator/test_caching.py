@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutOfMemory
 from pytest_membudget.allocator.blocks import INACTIVE
-from pytest_membudget.allocator.device_memory import segment_addresses
+from pytest_membudget.allocator.caching import CachingAllocator
+from pytest_membudget.allocator.device_memory import OutOfMemory, segment_addresses
+from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.units import KIB, MIB
 from tests.allocator.history_replay import ReplayedAllocator
 

@@ -13,9 +13,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.compact_history import load_history
-from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
-from pytest_membudget.allocator.blocks import ACTIVE_ALLOCATED, ACTIVE_PENDING_FREE, INACTIVE
+from pytest_membudget.allocator.blocks import (
+    ACTIVE_ALLOCATED,
+    ACTIVE_PENDING_FREE,
+    INACTIVE,
+    BlockState,
+    SegmentState,
+)
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.units import MIB
 from tests.allocator.history_replay import replay
 from tests.allocator.starting_state import starting_segments

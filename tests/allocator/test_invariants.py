@@ -12,8 +12,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutOfMemory
 from pytest_membudget.allocator.blocks import ACTIVE_ALLOCATED, INACTIVE
+from pytest_membudget.allocator.caching import CachingAllocator
+from pytest_membudget.allocator.device_memory import OutOfMemory
+from pytest_membudget.allocator.settings import AllocatorSettings
 
 MIB = 2**20
 CAPACITY = 300 * MIB

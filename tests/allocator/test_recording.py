@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.allocator import AllocatorSettings, CachingAllocator, OutOfMemory
+from pytest_membudget.allocator.caching import CachingAllocator
+from pytest_membudget.allocator.device_memory import OutOfMemory
 from pytest_membudget.allocator.history import NO_REQUEST, DeviceHistory, HistoryLog
-from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
+from pytest_membudget.allocator.settings import DEFAULT_SETTINGS, AllocatorSettings
 from pytest_membudget.units import MIB
 from tests.allocator.history_replay import replay
 

@@ -5,7 +5,7 @@ Where it says so, the text was put to the parser of that torch.
 
 import pytest
 
-from pytest_membudget.allocator import AllocatorSettings
+from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.errors import NotAvailable, UsageMistake
 from pytest_membudget.units import MIB
 

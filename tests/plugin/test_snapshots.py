@@ -9,8 +9,9 @@ from itertools import accumulate
 
 import pytest
 
-from pytest_membudget.allocator import AllocatorSettings, BlockState, SegmentState
+from pytest_membudget.allocator.blocks import BlockState, SegmentState
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.units import GIB, MIB
 from tests.allocator.history_replay import replay
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator import CachingAllocator
+from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 

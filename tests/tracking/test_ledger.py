@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from pytest_membudget.allocator import CachingAllocator, OutOfMemory
+from pytest_membudget.allocator.caching import CachingAllocator
+from pytest_membudget.allocator.device_memory import OutOfMemory
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from pytest_membudget.allocator import AllocatorSettings, CachingAllocator
 from pytest_membudget.allocator.blocks import BlockState, SegmentState
+from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent, HistoryLog
-from pytest_membudget.allocator.settings import DEFAULT_SETTINGS
+from pytest_membudget.allocator.settings import DEFAULT_SETTINGS, AllocatorSettings
 from pytest_membudget.tracking.snapshot import RequestDetails, shorter_addresses, snapshot_of
 from pytest_membudget.units import GIB, MIB
 

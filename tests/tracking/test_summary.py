@@ -7,7 +7,7 @@ of their own in whole 2 MiB (PyTorch 2.11, ``c10/core/AllocatorConfig.h``).
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator import CachingAllocator
+from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.caveats import HOW, LIBRARY, Caveat
 from pytest_membudget.memory_report import Holder, PeakBytes
 from pytest_membudget.tracking.ledger import Ledger

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator import CachingAllocator
+from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 from pytest_membudget.tracking.summary import memory_report

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 ACTIVE_ALLOCATED: Final = "active_allocated"
@@ -22,6 +22,7 @@ INACTIVE: Final = "inactive"
 """Free for the next request of its pool and stream."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Block:
     """A range of device memory that a request was given, or that waits for one.
 
@@ -29,38 +30,20 @@ class Block:
     off. Do not use a block after freeing it: it may serve another request.
     """
 
-    __slots__ = (
-        "address",
-        "allocated",
-        "free",
-        "home",
-        "inserted_at_search",
-        "mapped",
-        "next",
-        "pending",
-        "previous",
-        "requested_bytes",
-        "size_bytes",
-        "stream",
-        "stream_uses",
-        "virtual_segment",
-    )
-
-    def __init__(self, address: int, size_bytes: int, stream: int, home: FreeBlocks | None) -> None:
-        self.address = address
-        self.size_bytes = size_bytes
-        self.stream = stream
-        self.home = home  # the list it is in when it is free
-        self.requested_bytes = 0
-        self.allocated = False  # in use
-        self.free = False  # in its home
-        self.pending = False  # freed, but used by another stream
-        self.mapped = True  # False for address space of an expandable segment with no memory behind it
-        self.previous: Block | None = None
-        self.next: Block | None = None
-        self.stream_uses: set[int] | None = None
-        self.virtual_segment: VirtualSegment | None = None
-        self.inserted_at_search = 0
+    address: int
+    size_bytes: int
+    stream: int
+    home: FreeBlocks | None  # the list it is in when it is free
+    requested_bytes: int = 0
+    allocated: bool = False  # in use
+    free: bool = False  # in its home
+    pending: bool = False  # freed, but used by another stream
+    mapped: bool = True  # False for address space of an expandable segment with no memory behind it
+    previous: Block | None = None
+    next: Block | None = None
+    stream_uses: set[int] | None = None
+    virtual_segment: VirtualSegment | None = None
+    inserted_at_search: int = 0
 
     def __repr__(self) -> str:
         state = block_state(self) if self.mapped else "unmapped"
@@ -217,17 +200,15 @@ class FreeBlocks:
             yield self._by_key[keys[place]]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Pool:
     """The small or the large pool: a list of free blocks for every stream that allocated."""
 
-    __slots__ = ("by_stream", "is_small", "min_rest_bytes", "page_bytes", "searches")
-
-    def __init__(self, is_small: bool, min_rest_bytes: int, page_bytes: int) -> None:
-        self.is_small = is_small
-        self.min_rest_bytes = min_rest_bytes  # what is left of a fit is split off from this size on
-        self.page_bytes = page_bytes  # of expandable segments
-        self.by_stream: dict[int, FreeBlocks] = {}
-        self.searches = 0  # counted only where garbage collection needs a block's age
+    is_small: bool
+    min_rest_bytes: int  # what is left of a fit is split off from this size on
+    page_bytes: int  # of expandable segments
+    by_stream: dict[int, FreeBlocks] = field(default_factory=dict)
+    searches: int = 0  # counted only where garbage collection needs a block's age
 
     def of_stream(self, stream: int) -> FreeBlocks:
         """The list of ``stream``, made if need be."""

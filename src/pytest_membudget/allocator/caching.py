@@ -133,8 +133,6 @@ class CachingAllocator:
 
     def complete_free(self, block: Block) -> None:
         """The last stream is done with a block that was freed."""
-        if not block.pending:
-            raise ValueError(f"{block} does not wait for a stream")
         block.pending = False
         block.stream_uses = None
         self._held.pop(block, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import MembudgetError
@@ -39,28 +40,24 @@ def segment_addresses(torch_release: tuple[int, int]) -> SegmentAddress:
     return next_address
 
 
+@dataclass(eq=False)
 class OutOfMemory(MembudgetError):  # noqa: N818 (its public name, as PyTorch says it)
     """The device cannot serve a request, as ``torch.cuda.OutOfMemoryError``. All figures are bytes.
 
     ``capacity_bytes`` is the limit that was hit, None if the request alone is beyond any device.
     """
 
-    def __init__(
-        self, requested_bytes: int, allocated_bytes: int, reserved_bytes: int, capacity_bytes: int | None
-    ) -> None:
-        self.requested_bytes = requested_bytes
-        self.allocated_bytes = allocated_bytes
-        self.reserved_bytes = reserved_bytes
-        self.capacity_bytes = capacity_bytes
-        limit = "" if capacity_bytes is None else f" of {gib_text(capacity_bytes)}"
-        super().__init__(
-            f"out of memory: {gib_text(requested_bytes)} requested; {gib_text(reserved_bytes)}{limit} "
-            f"is reserved, {gib_text(allocated_bytes)} of it allocated"
-        )
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    capacity_bytes: int | None
 
-    def __reduce__(self) -> tuple[type[OutOfMemory], tuple[int, int, int, int | None]]:
-        figures = (self.requested_bytes, self.allocated_bytes, self.reserved_bytes, self.capacity_bytes)
-        return type(self), figures
+    def __str__(self) -> str:
+        limit = "" if self.capacity_bytes is None else f" of {gib_text(self.capacity_bytes)}"
+        return (
+            f"out of memory: {gib_text(self.requested_bytes)} requested; {gib_text(self.reserved_bytes)}"
+            f"{limit} is reserved, {gib_text(self.allocated_bytes)} of it allocated"
+        )
 
 
 class DeviceMemory:

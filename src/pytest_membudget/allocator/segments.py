@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .blocks import (
-    Block,
-    BlockState,
-    FreeBlocks,
-    Pool,
-    SegmentState,
-    block_state,
-)
+from .blocks import Block, BlockState, FreeBlocks, Pool, SegmentState, block_state
 from .device_memory import DeviceMemory
 from .expandable import ExpandableSegments
 from .rounding import MIN_BLOCK_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES, segment_bytes

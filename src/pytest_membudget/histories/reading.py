@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..allocator import AllocatorSettings
 from ..allocator.blocks import BlockState, SegmentState
 from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent
+from ..allocator.settings import AllocatorSettings
 from ..errors import UsageMistake
 
 

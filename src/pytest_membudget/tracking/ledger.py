@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import components
-from ..allocator import CachingAllocator
+from ..allocator.caching import CachingAllocator
 from .record import Phase, Record
 
 

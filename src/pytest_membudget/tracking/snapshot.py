@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from ..allocator import AllocatorSettings, SegmentState
-from ..allocator.blocks import ACTIVE_ALLOCATED, INACTIVE
+from ..allocator.blocks import ACTIVE_ALLOCATED, INACTIVE, SegmentState
 from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent, HistoryLog
 from ..allocator.rounding import ROUNDUP_INTERVALS
+from ..allocator.settings import AllocatorSettings
 from ..units import GIB
 
 Frames = list[dict[str, Any]]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pytest_membudget.allocator import CachingAllocator
+from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.devices.fake.charges import on_cuda
 from pytest_membudget.devices.fake.workspaces import Workspaces, takes_lt
 from pytest_membudget.tracking.ledger import Ledger

@@ -1,8 +1,9 @@
 """What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
 
 from pytest_membudget import components
-from pytest_membudget.allocator import AllocatorSettings, CachingAllocator
+from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
 from pytest_membudget.tracking.ledger import Ledger

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ...allocator import OutOfMemory
+from ...allocator.device_memory import OutOfMemory
 from ...hardware.gpus import Gpu
 from ...tracking.tracker import Tracker
 from ...units import gib_text

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from ...allocator import CachingAllocator
+from ...allocator.caching import CachingAllocator
 from ...hardware.gpus import Gpu
 from ...units import gib_text
 from .refusals import refusal

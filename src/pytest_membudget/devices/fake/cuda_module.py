@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ...allocator import CachingAllocator
+from ...allocator.caching import CachingAllocator
 from ...hardware.gpus import Gpu
 from .cuda_memory import memory_functions, other_settings
 from .cuda_streams import Event, Stream, stream_functions

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from ...allocator import AllocatorSettings, CachingAllocator
+from ...allocator.caching import CachingAllocator
 from ...allocator.device_memory import segment_addresses
-from ...allocator.settings import VARIABLES
+from ...allocator.settings import VARIABLES, AllocatorSettings
 from ...caveats import HOST_PATH, HOW, OPERATOR, OTHER_PATH, Caveat, CaveatKind, caveats_of
 from ...hardware.gpus import Gpu, find_gpu
 from ...memory_report import MemoryReport

@@ -11,7 +11,7 @@ import torch
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from ...allocator import OutOfMemory
+from ...allocator.device_memory import OutOfMemory
 from ...hardware.gpus import Gpu
 from ...tracking.record import Phase
 from ...tracking.tracker import Tracker

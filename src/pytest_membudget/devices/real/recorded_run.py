@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 
-from ...allocator import AllocatorSettings, CachingAllocator
+from ...allocator.caching import CachingAllocator
 from ...allocator.device_memory import segment_addresses
 from ...allocator.history import Frames
+from ...allocator.settings import AllocatorSettings
 from ...errors import UsageMistake
 from ...histories.reading import history_in
 from ...tracking.ledger import Ledger

@@ -11,7 +11,8 @@ from typing import Final
 
 import torch
 
-from ....allocator import AllocatorSettings, CachingAllocator
+from ....allocator.caching import CachingAllocator
+from ....allocator.settings import AllocatorSettings
 from ....memory_report import MemoryReport
 from ....tracking.ledger import HostLedger, Ledger
 from ....tracking.record import Record
