@@ -1,14 +1,16 @@
 """A test is estimated again if anything that its estimate depends on has changed, and only then."""
 
 import os
+import zlib
 from pathlib import Path
 
 import pytest
 import yaml  # noqa: F401 - here, as its C code cannot be imported again by a second session of a test
 
+from pytest_membudget.cache import estimates
 from pytest_membudget.cache import session_facts as facts
+from pytest_membudget.cache.states import first_change
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.gate import estimators
 from pytest_membudget.worker.client import client
 
 MIB = 2**20
@@ -70,11 +72,6 @@ class Project:
         self.path = pytester.path
         self._pytester = pytester
         self._monkeypatch = monkeypatch
-        self._caches = []
-        made = estimators.cache_of
-        monkeypatch.setattr(
-            estimators, "cache_of", lambda *args: self._caches.append(made(*args)) or self._caches[-1]
-        )
 
     def write(self, name, text):
         path = self.path / name
@@ -83,22 +80,28 @@ class Project:
 
     def run(self, *args):
         """The rows of a session."""
-        self._caches.clear()
         found = Rows()
         self._pytester.inline_run(*OPTIONS, *args, plugins=[found])
         return found.rows
 
     def miss(self, *args):
-        """Why the test would be estimated anew; None if it would not. No worker can start."""
+        """The last change since an entry was kept, or that there is none; None if the test need not run.
+
+        No worker can start.
+        """
+        changes = []
         with self._monkeypatch.context() as patch:
             patch.setattr(client, "start_process", refuse)
+            patch.setattr(
+                estimates, "first_change", lambda *args: changes.append(first_change(*args)) or changes[-1]
+            )
             row = self.run(*args)["test_size"]
         if row.cached:
             assert row.verdict == "within"
             assert row.estimates[0].peak.allocated_bytes == SIZE_BYTES
             return None
         assert "there is no worker" in row.reason
-        return next(iter(self._caches[0].misses.values()), None) if self._caches else "no cache"
+        return f"changed: {changes[-1]}" if changes else "no entry"
 
 
 def refuse(*_, **__):
@@ -192,7 +195,7 @@ def test_a_file_that_is_gone_or_new_is_seen(project, name):
 def test_a_setting_or_an_installation_that_matters_is_seen(project, name, text):
     project.write(name, text)
 
-    assert project.miss() == "not kept yet"
+    assert project.miss() == "no entry"
 
 
 @pytest.mark.parametrize(
@@ -205,25 +208,25 @@ def test_a_setting_or_an_installation_that_matters_is_seen(project, name, text):
     ids=" ".join,
 )
 def test_an_option_that_may_matter_is_seen(project, args):
-    assert project.miss(*args) == "not kept yet"
+    assert project.miss(*args) == "no entry"
 
 
 def test_off_and_refresh_find_nothing(project):
-    assert project.miss("--membudget-cache=off") == "no cache"
-    assert project.miss("--membudget-cache=refresh") == "all are made anew"
+    assert project.miss("--membudget-cache=off") == "no entry"
+    assert project.miss("--membudget-cache=refresh") == "no entry"
 
 
 def test_the_setting_is_read(project):
     project.write("pyproject.toml", PYPROJECT + "[tool.membudget]\ncache = 'off'\n")
 
-    assert project.miss() == "no cache"
+    assert project.miss() == "no entry"
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [
         ("SIZE_MIB", "changed: SIZE_MIB"),
-        ("PYTORCH_CUDA_ALLOC_CONF", "not kept yet"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "no entry"),
     ],
 )
 def test_a_variable_that_matters_is_seen(project, monkeypatch, name, why):
@@ -236,13 +239,13 @@ def test_another_torch_is_seen(project, monkeypatch):
     asked = facts.torch_facts
     monkeypatch.setattr(facts, "torch_facts", lambda files: [*asked(files)[:1], "another build"])
 
-    assert project.miss() == "not kept yet"
+    assert project.miss() == "no entry"
 
 
 def test_another_source_of_this_plugin_is_seen(project, monkeypatch):
     monkeypatch.setattr(facts, "package_digest", lambda *_: "another")
 
-    assert project.miss() == "not kept yet"
+    assert project.miss() == "no entry"
 
 
 def test_the_user_s_own_card_is_seen(project):
@@ -250,24 +253,25 @@ def test_the_user_s_own_card_is_seen(project):
     table = f"[tool.membudget.gpus]\nMINE = {card}\n"
     project.write("pyproject.toml", PYPROJECT + table)
 
-    assert project.miss() == "not kept yet"
+    assert project.miss() == "no entry"
 
 
 def test_damaged_entries_are_estimated_anew(project, kept, tmp_path, monkeypatch):
     copy = tmp_path / "copy"
     for path in Path(kept).rglob("*.estimate"):
-        data = path.read_bytes()
+        data = zlib.decompress(path.read_bytes())
         place = copy / path.relative_to(kept)
         place.parent.mkdir(parents=True)
-        place.write_bytes(data.replace(b"3145728", b"3145729"))
+        other = zlib.compress(data.replace(b"3145728", b"3145729"))
+        place.write_bytes(other[:-4] + path.read_bytes()[-4:])  # with the checksum that it had
     monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(copy))
 
     assert list(copy.rglob("*.estimate"))
-    assert project.miss() == "not kept yet"
+    assert project.miss() == "no entry"
 
 
 def test_what_is_kept_has_no_value_of_a_variable(kept, project):
-    texts = [path.read_text(errors="replace") for path in Path(kept).rglob("*.estimate")]
+    texts = [zlib.decompress(path.read_bytes()).decode() for path in Path(kept).rglob("*.estimate")]
 
     assert texts
     assert not any(os.environ["HOME"] in text for text in texts)

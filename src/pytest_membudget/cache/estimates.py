@@ -11,8 +11,6 @@ from typing import Any
 
 from ..atomic_files import replacing
 from ..budgets.verdict import FIGURES
-from ..json_object import Misfit
-from ..memory_report import MemoryReport
 from .observer import SEEN
 from .paths import Names
 from .states import CurrentStates, NotCacheable, States, dependencies_of, digest_of, first_change
@@ -45,8 +43,6 @@ class EstimateCache:
         self._has_kept = False
         #: why nothing can be stored, as text
         self.trouble = ""
-        #: why single estimates were not found, by node id
-        self.misses: dict[str, str] = {}
         #: why single estimates cannot be cached, by node id
         self.not_cached: dict[str, str] = {}
 
@@ -55,21 +51,10 @@ class EstimateCache:
 
         Its snapshot is then at the path that the request names.
         """
-        if not self._finds:
-            self.misses[request["key"]] = "all are made anew"
-            return None
-        key = self._key(request)
-        self.misses[request["key"]] = "not kept yet"
-        for entry in self._store.entries(key):
-            change = self._change(entry)
-            if change is not None:
-                self.misses[request["key"]] = f"changed: {change}"
-                continue
-            answer = self._answer(entry, request)
-            if answer is not None:
-                del self.misses[request["key"]]
+        for entry in self._store.entries(self._key(request)) if self._finds else ():
+            if first_change(entry.depends, self._current) is None:
                 self._store.used(entry)
-                return answer
+                return _answer(entry, request)
         return None
 
     def keep(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
@@ -106,45 +91,23 @@ class EstimateCache:
         names = self._current.names
         return digest_of([self._session, names.plain(asked), request["snapshot"] is not None])
 
-    def _change(self, entry: Entry) -> str | None:
-        try:
-            return first_change(entry.depends, self._current)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return "the form of what is kept"
 
-    def _answer(self, entry: Entry, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        answer = entry.answer
-        if not _is_answer(answer):
-            return None
-        if request["snapshot"] is None:
-            return answer
-        path, data = Path(request["snapshot"]), self._store.snapshot(entry)
-        if answer.get("has_snapshot", False) != (data is not None):
-            return None
-        try:
-            if data is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(path) as file:
-                    file.write(data)
-            else:
-                path.unlink(missing_ok=True)  # an earlier run's
-        except OSError as error:
-            why = f"{error.strerror or error}: {path.parent}"
-            return {**answer, "has_snapshot": False, "snapshot_error": why}
-        return answer
-
-
-def _is_answer(answer: Any) -> bool:
-    """Whether ``answer`` is a valid figure: its components add up."""
+def _answer(entry: Entry, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of ``entry``, with its snapshot at the path that ``request`` names."""
+    if request["snapshot"] is None:
+        return entry.answer
+    path = Path(request["snapshot"])
     try:
-        if answer["outcome"] not in FIGURES:
-            return False
-        if answer["outcome"] == "out_of_memory" and not isinstance(answer["where"], str):
-            return False
-        report = MemoryReport.from_json(answer["report"])
-        return sum(report.components.values()) == report.peak_bytes
-    except (KeyError, TypeError, ValueError, AttributeError, Misfit):
-        return False
+        if entry.snapshot is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as file:
+                file.write(entry.snapshot)
+        else:
+            path.unlink(missing_ok=True)  # an earlier run's
+    except OSError as error:
+        why = f"{error.strerror or error}: {path.parent}"
+        return {**entry.answer, "has_snapshot": False, "snapshot_error": why}
+    return entry.answer
 
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:

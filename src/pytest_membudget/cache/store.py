@@ -13,10 +13,10 @@ from typing import Any
 
 from ..atomic_files import replacing
 from ..units import MIB
-from .states import digest
+from .states import digest_of
 
 #: The version of the files' format; another version finds none of these files.
-FORMAT = 2
+FORMAT = 3
 #: Environment variables: the cache's folder, and its size in MiB.
 FOLDER_VARIABLE = "MEMBUDGET_CACHE_DIR"
 SIZE_VARIABLE = "MEMBUDGET_CACHE_MIB"
@@ -25,8 +25,6 @@ MOST_BYTES = 256 * MIB
 _KEPT_SHARE = 0.8
 #: Most entries of one test in the same settings, for different states of the code.
 _MOST_STATES = 16
-#: A longer entry (without its snapshot) is not ours; the entry of Llama 3 8B has 60 kB.
-_MOST_ENTRY_BYTES = 16 * MIB
 _SUFFIX = ".estimate"
 
 
@@ -49,13 +47,12 @@ def most_bytes(environment: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One cached estimate: its dependencies, the worker's answer, and its path."""
+    """One cached estimate: its path and dependencies, the worker's answer, and the test's snapshot."""
 
     path: Path
     depends: Mapping[str, Any]
     answer: dict[str, Any]
-    snapshot: str | None
-    """The digest of its snapshot."""
+    snapshot: bytes | None
 
 
 class Store:
@@ -73,16 +70,6 @@ class Store:
             if entry is not None:
                 yield entry
 
-    def snapshot(self, entry: Entry) -> bytes | None:
-        """The snapshot of ``entry``; None if it is missing or damaged."""
-        try:
-            with entry.path.open("rb") as file:
-                file.readline()
-                data = zlib.decompress(file.read())
-        except (OSError, zlib.error):
-            return None
-        return data if digest(data) == entry.snapshot else None
-
     def used(self, entry: Entry) -> None:
         """Record that ``entry`` was used now; ignored if the folder is not writable."""
         with contextlib.suppress(OSError):
@@ -94,16 +81,9 @@ class Store:
         """Store ``answer``; it replaces one with the same dependencies."""
         folder = self._folder_of(key)
         folder.mkdir(parents=True, exist_ok=True)
-        body = {
-            "depends": depends,
-            "answer": answer,
-            "snapshot": digest(snapshot) if snapshot is not None else None,
-        }
-        encoded = _encoded(body)
-        data = b'{"digest": "%s", "body": %s}\n' % (digest(encoded).encode(), encoded)
-        data += zlib.compress(snapshot, 6) if snapshot is not None else b""
-        with replacing(folder / (digest(_encoded(depends, is_sorted=True)) + _SUFFIX)) as file:
-            file.write(data)
+        head = json.dumps({"depends": depends, "answer": answer}, separators=(",", ":"))
+        with replacing(folder / (digest_of(depends) + _SUFFIX)) as file:
+            file.write(zlib.compress(head.encode() + b"\n" + (snapshot or b"")))
         for old in self._newest_first(key)[_MOST_STATES:]:
             _remove(old)
 
@@ -142,21 +122,12 @@ class Store:
 
 
 def _read(path: Path) -> Entry | None:
-    """The entry at ``path``; None if it is damaged."""
+    """The entry at ``path``; None if it is damaged, as its checksum shows, or not ours."""
     try:
-        with path.open("rb") as file:
-            document = json.loads(file.readline(_MOST_ENTRY_BYTES))
-            more = file.read(1)
-        body = document["body"]
-        if document["digest"] != digest(_encoded(body)) or bool(more) != (body["snapshot"] is not None):
-            return None
-        return Entry(path, body["depends"], body["answer"], body["snapshot"])
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        head, _, snapshot = zlib.decompress(path.read_bytes()).partition(b"\n")
+        return Entry(path, **json.loads(head), snapshot=snapshot or None)
+    except (OSError, zlib.error, ValueError, TypeError):
         return None
-
-
-def _encoded(value: Any, *, is_sorted: bool = False) -> bytes:
-    return json.dumps(value, sort_keys=is_sorted, separators=(",", ":")).encode()
 
 
 def _remove(path: Path) -> None:
