@@ -235,13 +235,6 @@ def test_a_variable_that_matters_is_seen(project, monkeypatch, name, why):
     assert project.miss() == why
 
 
-def test_another_torch_is_seen(project, monkeypatch):
-    asked = facts.torch_facts
-    monkeypatch.setattr(facts, "torch_facts", lambda files: [*asked(files)[:1], "another build"])
-
-    assert project.miss() == "no entry"
-
-
 def test_another_source_of_this_plugin_is_seen(project, monkeypatch):
     monkeypatch.setattr(facts, "package_digest", lambda *_: "another")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import os
 import platform
 import sys
@@ -96,7 +95,6 @@ def session_facts(
         "python": [sys.version, sys.implementation.cache_tag, sys.executable, list(map(str, sys.flags))],
         "python_options": [names.plain(sys._xoptions), list(sys.warnoptions)],
         "platform": [platform.system(), platform.machine(), *platform.libc_ver()],
-        "torch": torch_facts(states),
         "distributions": distributions(sys.path, names),
         "edited": {path: states.of("content", path) for path in edited_files(sys.path)},
         "variables": listed_variables(current.environment, names),
@@ -143,15 +141,6 @@ def package_digest(folder: str, states: States) -> str:
         if not path.endswith(".pyc")
     }
     return digest_of(found)
-
-
-def torch_facts(states: States) -> list[str | None]:
-    """The folder of torch, and a digest of the file with its version, commit and CUDA release."""
-    spec = importlib.machinery.PathFinder.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return [None]
-    origin = os.path.abspath(spec.origin)
-    return [origin, states.of("content", os.path.join(os.path.dirname(origin), "version.py"))]
 
 
 def distributions(search: Sequence[str], names: Names) -> str:
