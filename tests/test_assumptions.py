@@ -65,6 +65,7 @@ def test_ends_of_ranges_are_within(given):
         ({"distinct_fraction": float("nan")}, ValueError, "distinct_fraction=nan"),
         ({"repeats": -1}, ValueError, "a number from 0 up; write assume(repeats=2.0)"),
         ({"repeats": float("inf")}, ValueError, "repeats=inf"),
+        ({"repeats": 10**400}, ValueError, "a number from 0 up"),
         ({"bins": 0}, ValueError, "a whole number from 1 up; write assume(bins=64)"),
         ({"bins": 2.5}, ValueError, "bins=2.5"),
         ({"bins": [2]}, TypeError, "bins=[2]"),

@@ -7,9 +7,9 @@ estimate it has no effect: a run on a GPU has real data.
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Mapping
-from typing import Any, Literal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 Number = bool | int | float
 Routing = Literal["worst", "balanced"] | float
@@ -61,14 +61,16 @@ def assume(
     Raises ``TypeError`` or ``ValueError`` for what cannot be meant.
     """
     arguments = {
-        "true_fraction": _share("true_fraction", true_fraction),
-        "distinct_fraction": _share("distinct_fraction", distinct_fraction),
-        "repeats": _at_least("repeats", repeats, 0),
-        "bins": _whole("bins", bins),
-        "routing": _routing(routing),
-        "value": _value(value),
+        "true_fraction": true_fraction,
+        "distinct_fraction": distinct_fraction,
+        "repeats": repeats,
+        "bins": bins,
+        "routing": routing,
+        "value": value,
     }
     given = {name: one for name, one in arguments.items() if one is not None}
+    for name, one in given.items():
+        _check(name, one)
     if not given:
         raise TypeError(
             "assume() has no argument: write what to assume, as in "
@@ -87,43 +89,30 @@ def assumed_value(kind: type) -> Any:
     return next((one["value"] for one in reversed(_active) if type(one.get("value")) is kind), None)
 
 
-def _share(name: str, value: Any) -> float | None:
-    if value is not None and not (_is_number(value) and 0 <= value <= 1):
-        raise _mistake(name, value, "a share between 0 and 1", f"{name}=0.15")
-    return value if value is None else float(value)
+def _is_number(value: Any, least: float, most: float = sys.float_info.max) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
 
-def _at_least(name: str, value: Any, least: int) -> float | None:
-    if value is not None and not (_is_number(value) and least <= value < math.inf):
-        raise _mistake(name, value, f"a number from {least} up", f"{name}=2.0")
-    return value if value is None else float(value)
+#: By argument: whether it takes a value, what it takes, and an example.
+_ARGUMENTS: Final[Mapping[str, tuple[Callable[[Any], bool], str, str]]] = {
+    "true_fraction": (lambda one: _is_number(one, 0, 1), "a share between 0 and 1", "0.15"),
+    "distinct_fraction": (lambda one: _is_number(one, 0, 1), "a share between 0 and 1", "0.15"),
+    "repeats": (lambda one: _is_number(one, 0), "a number from 0 up", "2.0"),
+    "bins": (lambda one: isinstance(one, int) and _is_number(one, 1), "a whole number from 1 up", "64"),
+    "routing": (
+        lambda one: one in ("worst", "balanced") if isinstance(one, str) else _is_number(one, 1),
+        "'worst', 'balanced', or how many times an equal share the busiest expert gets (1 or more)",
+        "'balanced') or assume(routing=1.25",
+    ),
+    "value": (lambda one: isinstance(one, (bool, int, float)), "a bool, an int or a float", "0.0"),
+}
 
 
-def _whole(name: str, value: Any) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        return value
-    raise _mistake(name, value, "a whole number from 1 up", f"{name}=64")
-
-
-def _routing(value: Any) -> str | float | None:
-    if value is None or (isinstance(value, str) and value in ("worst", "balanced")):
-        return value
-    if _is_number(value) and 1 <= value < math.inf:
-        return float(value)
-    meant = "'worst', 'balanced', or how many times an equal share the busiest expert gets (1 or more)"
-    raise _mistake("routing", value, meant, "routing='balanced') or assume(routing=1.25")
-
-
-def _value(value: Any) -> Number | None:
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    raise _mistake("value", value, "a bool, an int or a float", "value=0.0")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _mistake(name: str, value: Any, meant: str, example: str) -> Exception:
-    kind = ValueError if isinstance(value, (str, int, float)) and not isinstance(value, bool) else TypeError
-    return kind(f"assume({name}={value!r}) cannot be used: {name} is {meant}; write assume({example})")
+def _check(name: str, value: Any) -> None:
+    takes, meant, example = _ARGUMENTS[name]
+    if not takes(value):
+        kind = (
+            ValueError if isinstance(value, (str, int, float)) and not isinstance(value, bool) else TypeError
+        )
+        shown = f"assume({name}={value!r}) cannot be used: {name} is {meant}"
+        raise kind(f"{shown}; write assume({name}={example})")

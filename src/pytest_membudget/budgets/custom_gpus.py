@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ..errors import UsageMistake
 from ..hardware.gpus import load_gpus, normalised_name
-from ..units import MIB
 from ..user_input.fields import Field, Table
 from ..user_input.files import read_yaml
 from ..user_input.kinds import choice, list_of, several, text, texts, whole
@@ -70,7 +69,7 @@ def custom_gpus(pyproject: Path) -> str:
             places[name] = child
             values = CARD.read(child, f"{prefix}{name}", mistakes)
             if isinstance(values, dict):
-                entries[name] = _entry(values, child)
+                entries[name] = values
     if entries:
         _names_are_free(entries, places, mistakes)
     mistakes.raise_all()
@@ -98,13 +97,6 @@ def _from_file(path: Path, shown: str) -> Node:
         raise UsageMistake(f"{shown}: the file is empty; write cards: {{MY-CARD: {{total_bytes: ...}}}}")
     # as in our gpus.yaml
     return node.value["cards"] if isinstance(node.value, dict) and set(node.value) == {"cards"} else node
-
-
-def _entry(values: Mapping[str, Any], node: Node) -> Mapping[str, Any]:
-    """``node`` as a card of the catalogue. A CUDA context marked as measured needs its source."""
-    if values.get("context_confidence") != "measured" or values.get("contexts"):
-        return values
-    return {**values, "contexts": [{"mib": values["context_bytes"] // MIB, "source": node.place}]}
 
 
 def _names_are_free(

@@ -77,7 +77,7 @@ class Gpu:
         seen = [context.size_bytes for context in self.contexts]
         if self.context_confidence == "measured":
             known = "measured on this card"
-            if min(seen) < max(seen):
+            if seen and min(seen) < max(seen):
                 known += f", where {gib_text(min(seen))} to {gib_text(max(seen))} were seen"
         else:
             known = "typical, not measured on this card"
