@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from pytest_membudget.allocator.blocks import (
     ACTIVE_ALLOCATED,
@@ -217,6 +218,6 @@ def replay(history: DeviceHistory, capacity_bytes: int | None = None) -> Replay:
     it says so; with it, the model finds out by itself.
     """
     played = Replay(history, capacity_bytes)
-    for event, following in history.steps():
+    for event, following in zip_longest(history.events, history.events[1:]):
         played.play(event, following)
     return played

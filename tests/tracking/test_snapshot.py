@@ -9,14 +9,13 @@ from pytest_membudget.allocator.blocks import BlockState, SegmentState
 from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent, HistoryLog
 from pytest_membudget.allocator.settings import DEFAULT_SETTINGS, AllocatorSettings
-from pytest_membudget.tracking.snapshot import RequestDetails, shorter_addresses, snapshot_of
+from pytest_membudget.tracking.snapshot import shorter_addresses, snapshot_of
 from pytest_membudget.units import GIB, MIB
 
 FRAMES = [[{"filename": f"file{number}.py", "line": number, "name": "f"}] for number in range(3)]
 
 
-def details(request):
-    return RequestDetails(FRAMES[request], f"request {request}")
+PURPOSES = {number: f"request {number}" for number in range(3)}
 
 
 class Recorded(CachingAllocator):
@@ -31,7 +30,7 @@ class Recorded(CachingAllocator):
 def snapshot(allocator, alloc_conf=""):
     events = tuple(allocator.log.events())
     history = DeviceHistory(0, events, tuple(allocator.segments()), allocator.settings)
-    return snapshot_of(history, details, allocator.log, alloc_conf, 1_000_000)
+    return snapshot_of(history, FRAMES.__getitem__, PURPOSES, allocator.log, alloc_conf, 1_000_000)
 
 
 def two_blocks(settings=DEFAULT_SETTINGS):
@@ -196,7 +195,7 @@ def test_segments_from_before_the_first_event_have_addresses_of_their_own():
     )
     history = DeviceHistory(0, events, states, AllocatorSettings())
 
-    made = snapshot_of(history, details, HistoryLog(), "", 0)
+    made = snapshot_of(history, FRAMES.__getitem__, PURPOSES, HistoryLog(), "", 0)
 
     (trace,) = made["device_traces"]
     first, second = (segment["address"] for segment in made["segments"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from .blocks import SegmentState
@@ -49,10 +49,6 @@ class DeviceHistory:
     oldest_segment_first: bool = False
     """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
     one with the lowest address was, or it is not known."""
-
-    def steps(self) -> Iterator[tuple[HistoryEvent, HistoryEvent | None]]:
-        """Each event with the one that follows."""
-        return zip_longest(self.events, self.events[1:])
 
 
 class HistoryLog:

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
@@ -14,10 +14,11 @@ import _pytest.python
 import torch
 
 from .. import components
-from ..allocator.history import DeviceHistory, HistoryLog
+from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryLog
+from .ledger import Ledger
 from .record import Record
 from .running_code.source import is_own
-from .snapshot import Frames, RequestDetails, snapshot_of
+from .snapshot import Frames, snapshot_of
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node
@@ -47,10 +48,8 @@ class Recording:
         self._stacks: list[int] = []
         self._operators: list[str] = []
         self._nodes: list[str | None] = []
-        self._components: list[str] = []
-        self._modules: list[str | None] = []
+        self._purposes = Purposes(tracker.ledger)
         tracker.on_request = self._requested
-        tracker.ledger.on_death.append(self._ended)
         tracker.ledger.allocator.listen(self.log.note)
 
     def snapshot(self, alloc_conf: str = "", since: int = 0) -> dict[str, Any] | None:
@@ -58,51 +57,56 @@ class Recording:
 
         ``since``: the number of the first event that it has.
         """
-        for record in self._ledger.live.values():
-            self._ended(record)
         events, allocator = tuple(self.log.events(since)), self._ledger.allocator
         if not events:
             return None
         history = DeviceHistory(0, events, tuple(allocator.segments()), allocator.settings)
-        return snapshot_of(history, self._details(), self.log, alloc_conf, self._began_us)
+        purposes = self._purposes.so_far()
+        return snapshot_of(history, self._frames_of(), purposes, self.log, alloc_conf, self._began_us)
 
-    def _details(self) -> Callable[[int], RequestDetails]:
-        """The details of requests; equal lists and texts are one object, so that a pickle has each once."""
+    def _frames_of(self) -> Callable[[int], Frames]:
+        """The frames of requests; equal lists are one object, so that a pickle has each once."""
         head, stack = functools.cache(named_frame), functools.cache(self._book.frames)
 
         @functools.cache
         def frames(number: int, names: tuple[str, ...]) -> Frames:
             return [*map(head, names), *stack(number)]
 
-        @functools.cache
-        def details(number: int, names: tuple[str, ...], *purpose: str | None) -> RequestDetails:
-            return RequestDetails(frames(number, names), ", ".join(filter(None, purpose)))
-
-        return lambda request: details(
-            self._stacks[request], self._names_of(request), self._components[request], self._modules[request]
-        )
+        return lambda request: frames(self._stacks[request], self._names_of(request))
 
     def _names_of(self, request: int) -> tuple[str, ...]:
         """What ran in C++, the innermost first: the operator, and in backward the node that called it."""
         operator, node = self._operators[request], self._nodes[request]
-        if self._components[request] == components.WORKSPACES:
-            operator = f"{operator} workspace"
         return (operator,) if node is None else (operator, node)
 
     def _requested(self, record: Record) -> None:
         record.request = self.log.request = len(self._stacks)
         self._stacks.append(self._book.capture())
-        self._operators.append(record.operator)
+        is_workspace = record.role == components.WORKSPACES
+        self._operators.append(f"{record.operator} workspace" if is_workspace else record.operator)
         node = _node()
         self._nodes.append(node.name() if node is not None else None)
-        self._components.append("")  # until its end shows what it was
-        self._modules.append(record.module)
+        self._purposes.texts[record.request] = record.module or ""  # until its end shows what it was
 
-    def _ended(self, record: Record) -> None:
-        if record.request < 0:  # allocated before the recording
-            return
-        self._components[record.request] = self._ledger.component_of(record)
-        self._modules[record.request] = record.name or record.module
+
+class Purposes:
+    """Component and module of each storage of ``ledger``, by the number of its request."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        ledger.on_death.append(self._note)
+        self.texts: dict[int, str] = {}
+
+    def so_far(self) -> Mapping[int, str]:
+        """Of all storages, live ones included."""
+        for record in self._ledger.live.values():
+            self._note(record)
+        return self.texts
+
+    def _note(self, record: Record) -> None:
+        parts = (self._ledger.component_of(record), record.name or record.module)
+        if record.request != NO_REQUEST:  # else it was allocated before the recording
+            self.texts[record.request] = sys.intern(", ".join(filter(None, parts)))
 
 
 def named_frame(name: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ The keys are those of ``torch/csrc/cuda/memory_snapshot.cpp`` (read in 2.13), so
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from ..allocator.blocks import ACTIVE_ALLOCATED, INACTIVE, SegmentState
 from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent, HistoryLog
@@ -26,34 +26,28 @@ _DISTANCE_BYTES: Final = GIB
 """The gap between ranges of addresses that do not touch."""
 
 
-class RequestDetails(NamedTuple):
-    """What a snapshot shows of one request."""
-
-    frames: Frames
-    metadata: str
-    """A line of text (``user_metadata``)."""
-
-
 def snapshot_of(
     history: DeviceHistory,
-    details_of: Callable[[int], RequestDetails],
+    frames_of: Callable[[int], Frames],
+    purposes: Mapping[int, str],
     log: HistoryLog,
     alloc_conf: str,
     began_us: int,
 ) -> dict[str, Any]:
     """The dictionary of a snapshot.
 
-    ``details_of`` has those of a request's number; ``log`` the requests of active blocks and of segments.
+    ``frames_of`` and ``purposes`` have the stack and the text (``user_metadata``) of a request's number;
+    ``log`` the requests of active blocks and of segments.
     ``alloc_conf`` is PYTORCH_ALLOC_CONF as written; ``began_us`` the time of the first event in
     microseconds: the others follow one microsecond apart, since a run on a virtual device has no clock.
     """
-    unknown = RequestDetails([], "")
+    nothing: Frames = []
 
-    def details(request: int) -> RequestDetails:
-        return unknown if request == NO_REQUEST else details_of(request)
+    def frames(request: int) -> Frames:
+        return nothing if request == NO_REQUEST else frames_of(request)
 
     def frames_at(requests: dict[int, int]) -> Callable[[int], Frames]:
-        return lambda address: details(requests.get(address, NO_REQUEST)).frames
+        return lambda address: frames(requests.get(address, NO_REQUEST))
 
     # segments from before the first event are there at the end, or are given back by one of the events
     seen = [(e.address, e.size_bytes) for e in history.events if e.action != "oom"]
@@ -65,7 +59,9 @@ def snapshot_of(
         ],
         "device_traces": [
             [
-                _entry(event, details(event.request), moved, began_us + number)
+                _entry(
+                    event, frames(event.request), purposes.get(event.request, ""), moved, began_us + number
+                )
                 for number, event in enumerate(history.events)
             ]
         ],
@@ -136,7 +132,7 @@ def shorter_addresses(ranges: Iterable[tuple[int, int]]) -> Callable[[int], int]
 
 
 def _entry(
-    event: HistoryEvent, details: RequestDetails, moved: Callable[[int], int], time_us: int
+    event: HistoryEvent, frames: Frames, purpose: str, moved: Callable[[int], int], time_us: int
 ) -> dict[str, Any]:
     is_oom = event.action == "oom"
     return {
@@ -145,9 +141,9 @@ def _entry(
         "size": event.size_bytes,
         "stream": event.stream,
         "compile_context": "N/A",
-        "user_metadata": event.text or ("" if event.action.startswith("segment") else details.metadata),
+        "user_metadata": event.text or ("" if event.action.startswith("segment") else purpose),
         "time_us": time_us,
-        "frames": details.frames,
+        "frames": frames,
     }
 
 

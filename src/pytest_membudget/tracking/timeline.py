@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from .. import components
 from ..memory_report import Timeline
@@ -85,9 +85,9 @@ class Lives:
     def _closest(self, peak_at: int) -> tuple[list[int], int]:
         """The beginnings of stretches, and the tolerance inside of them, close to the smallest possible."""
         starts = self._starts(peak_at, 0)
-        too_little, within_bytes = 0, 0
+        too_little, within_bytes, most_bytes = 0, 0, max(accumulate(self._bytes, initial=0))
         while starts is None:
-            too_little, within_bytes = within_bytes, within_bytes * 2 or 1 + self._most() // _FINEST
+            too_little, within_bytes = within_bytes, within_bytes * 2 or 1 + most_bytes // _FINEST
             starts = self._starts(peak_at, within_bytes)
         for _ in range(_REFINEMENTS if within_bytes else 0):
             middle = (too_little + within_bytes) // 2
@@ -97,13 +97,6 @@ class Lives:
             else:
                 starts, within_bytes = finer, middle
         return starts, within_bytes
-
-    def _most(self) -> int:
-        total = most = 0
-        for change in self._bytes:
-            total += change
-            most = max(most, total)
-        return most
 
     def _starts(self, peak_at: int, within_bytes: int) -> list[int] | None:
         """The beginnings of stretches in which no component varies by more; None if they are too many."""

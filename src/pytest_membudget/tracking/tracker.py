@@ -159,10 +159,9 @@ class Tracker:
             if record is not None:
                 record.note_collective(kept)
 
-    def transient(self, size_bytes: int, operator: str, component: str) -> Record:
+    def transient(self, size_bytes: int, operator: str) -> Record:
         """Allocate memory of a kernel of ``operator``; the caller frees it with ``release``."""
-        record = self._new_record(size_bytes, operator)
-        record.role = component
+        record = self._new_record(size_bytes, operator, components.WORKSPACES)
         self.ledger.born(id(record), record, self.streams.current())
         return record
 
@@ -174,7 +173,7 @@ class Tracker:
     @contextlib.contextmanager
     def held(self, sizes_bytes: Iterable[int], operator: str) -> Iterator[None]:
         """A context with memory that a kernel holds while it allocates more."""
-        records = [self.transient(size, operator, components.WORKSPACES) for size in sizes_bytes]
+        records = [self.transient(size, operator) for size in sizes_bytes]
         yield
         for record in records:
             self.release(record)
@@ -214,8 +213,8 @@ class Tracker:
         self.ledger.born(key, record, self.streams.current())
         self._at_end(storage, key, self.ledger.died)
 
-    def _new_record(self, size_bytes: int, operator: str) -> Record:
-        record = self._placed(Record(size_bytes, operator, self.phase))
+    def _new_record(self, size_bytes: int, operator: str, role: str | None = None) -> Record:
+        record = self._placed(Record(size_bytes, operator, self.phase, role=role))
         if self.on_request is not None:
             self.on_request(record)
         return record

@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 
-from ... import components
 from ...kernels.cublas import cublas_workspace_bytes
 from ...tracking.record import Phase, Record
 from ...tracking.tracker import Tracker
@@ -72,7 +71,7 @@ class Workspaces:
         if self.torch_version >= (2, 15):
             size_bytes = self._lt_bytes() if by_lt else self._bytes()
             for _ in range(products):
-                tracker.release(tracker.transient(size_bytes, name, components.WORKSPACES))
+                tracker.release(tracker.transient(size_bytes, name))
             return
         thread, stream = _thread(tracker.phase), tracker.streams.current()
         self._keep(tracker, (thread, "cublas", stream), self._bytes(), name)
@@ -86,7 +85,7 @@ class Workspaces:
 
     def _keep(self, tracker: Tracker, key: tuple[str, str, int], size_bytes: int, name: str) -> None:
         if key not in self._kept:
-            self._kept[key] = tracker.transient(size_bytes, name, components.WORKSPACES)
+            self._kept[key] = tracker.transient(size_bytes, name)
 
     def _bytes(self) -> int:
         config = os.environ.get("CUBLAS_WORKSPACE_CONFIG")

@@ -23,7 +23,7 @@ from ...tracking.running_code.source import SourceFinder
 from ...tracking.tracker import NO_GRAPH_TASK, running_phase
 from ..fake.on_host import tensors_in
 from .compiled_calls import COMPILED_CALLS, Follower
-from .run_log import Line, RunLog, State, storage_address
+from .run_log import Line, RunLog, State
 
 #: Key in the metadata of nodes with a hook: the first hook is of the innermost module.
 _HAS_HOOK: Final = "membudget"
@@ -35,8 +35,8 @@ class RunObserver:
     def __init__(
         self,
         set_metadata: Callable[[str], object],
-        address_of: Callable[[torch.Tensor], int] = storage_address,
-        source: SourceFinder | None = None,
+        address_of: Callable[[torch.Tensor], int],
+        source: SourceFinder,
     ) -> None:
         """``source``: finds the user's line that calls a backward."""
         self._source = source
@@ -133,7 +133,7 @@ class RunObserver:
 
     def _users_line(self) -> Line | None:
         """The running line; in a backward's threads the line that called the outer backward."""
-        file, line = self._source.find(2) if self._source is not None else (None, 0)
+        file, line = self._source.find(2)
         return (file, line) if file is not None else self._caller
 
     def _backward_begins(self, gradients: object) -> None:

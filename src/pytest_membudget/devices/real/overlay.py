@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from ... import components
 from ...allocator.history import DeviceHistory, HistoryEvent
@@ -18,7 +19,7 @@ def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: L
     An event's metadata is the number of its state; without one its block is ``unattributed``.
     """
     played = _Played(ledger, seen, users_line)
-    for number, (event, following) in enumerate(history.steps()):
+    for number, (event, following) in enumerate(zip_longest(history.events, history.events[1:])):
         played.play(number, event, following)
     played.see(len(seen.states))
 

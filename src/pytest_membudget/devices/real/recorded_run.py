@@ -16,14 +16,15 @@ from ...allocator.settings import AllocatorSettings
 from ...errors import UsageMistake
 from ...histories.reading import history_in
 from ...tracking.ledger import Ledger
-from ...tracking.running_code.replaced import Replacement
+from ...tracking.recording import Purposes
+from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
 from ..fake.private import torch_release
 from .observer import RunObserver
 from .overlay import overlay
 from .run_log import storage_address
-from .shown_snapshot import Purposes, shown_snapshot
+from .shown_snapshot import shown_snapshot
 
 #: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
 _MOST_EVENTS = 2_000_000
@@ -110,7 +111,7 @@ class RecordedRun:
         overlay(history, seen, self._users_line, ledger)
         shown = None
         if purposes is not None:
-            shown = shown_snapshot(content, device, purposes.at_end(), seen.states, self.source)
+            shown = shown_snapshot(content, device, purposes.so_far(), seen.states, self.source)
         return RunResult(ledger, stats, shown, seconds, lives)
 
     def _users_line(self, frames: Frames) -> tuple[str, int] | None:
@@ -121,7 +122,7 @@ class RecordedRun:
         return None
 
 
-class KeptPeaks:
+class KeptPeaks(Hooks):
     """The allocator's peaks over a whole run, though the test resets them on the way.
 
     ``torch.cuda.reset_peak_memory_stats`` and its variants call the private
@@ -130,17 +131,10 @@ class KeptPeaks:
 
     def __init__(self) -> None:
         self._highest: dict[str, int] = {}
-        self._handle: Replacement | None = None
 
-    def install(self) -> None:
-        """Start; without effect in a torch without CUDA."""
-        if hasattr(torch._C, "_cuda_resetPeakMemoryStats"):
-            self._handle = Replacement(torch._C, "_cuda_resetPeakMemoryStats", self._keeping)
-
-    def remove(self) -> None:
-        """Stop."""
-        if self._handle is not None:
-            self._handle.remove()
+    def _hooked(self) -> list[Replacement]:
+        name = "_cuda_resetPeakMemoryStats"  # not in a torch without CUDA
+        return [Replacement(torch._C, name, self._keeping)] if hasattr(torch._C, name) else []
 
     def over(self, stats: Mapping[str, int]) -> dict[str, int]:
         """``stats`` of ``torch.cuda.memory_stats``, with the peaks of the whole run."""

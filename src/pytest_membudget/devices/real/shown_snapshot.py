@@ -9,8 +9,6 @@ import _pytest.python
 
 from ...allocator.history import Frames
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
-from ...tracking.ledger import Ledger
-from ...tracking.record import Record
 from ...tracking.recording import named_frame
 from ...tracking.running_code.source import SourceFinder, is_own
 from .origins import requesting_function
@@ -20,39 +18,18 @@ from .run_log import State
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
 
 
-class Purposes:
-    """Component and module of each storage of ``ledger``, by the number of the event that made it."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        ledger.on_death.append(self._note)
-        self._texts: dict[int, str] = {}
-
-    def at_end(self) -> Mapping[int, str]:
-        """Of all storages, live ones included."""
-        for record in self._ledger.live.values():
-            self._note(record)
-        return self._texts
-
-    def _note(self, record: Record) -> None:
-        parts = (self._ledger.component_of(record), record.name or record.module)
-        self._texts[record.request] = ", ".join(part for part in parts if part)
-
-
 def shown_snapshot(
     content: Mapping[str, Any],
     device: int,
     purposes: Mapping[int, str],
     states: Sequence[State],
     source: SourceFinder,
-) -> dict[str, Any] | None:
-    """``content`` of ``torch.cuda.memory._snapshot`` with the run's frames alone; None without events.
+) -> dict[str, Any]:
+    """``content`` of ``torch.cuda.memory._snapshot`` with the run's frames alone.
 
     An event's text (``user_metadata``), the number of one of ``states``, is replaced by component and module
     of its block: of ``purposes``, by the number of the event that allocated it.
     """
-    if not content["device_traces"][device]:
-        return None
     frames = _Frames(states, source)
     held: list[dict[int, str]] = [{} for _ in content["device_traces"]]
     traces = [
