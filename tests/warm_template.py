@@ -8,10 +8,12 @@ of Python, import paths with modules of those names, limits), it is refused: the
 ordinary Python.
 """
 
+import atexit
 import contextlib
 import ctypes
 import gc
 import importlib
+import itertools
 import json
 import marshal
 import os
@@ -22,6 +24,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import types
 import warnings
 
@@ -92,6 +95,8 @@ class Template:
         self._path = list(sys.path)
         self._listener = listener
         _import_all(SESSIONS_IMPORT if "pytest" in modules else IMPORTED)
+        if "pytest" in modules:
+            _look_up_installed()
         gc.collect()
         gc.freeze()  # a copy's collections look at what is its own
         self._names = {name.partition(".")[0] for name in sys.modules}
@@ -318,10 +323,39 @@ def _import_all(names):
         importlib.import_module(f"_pytest.{name}")
 
 
+def _look_up_installed():
+    """What sessions look up of installed packages, which nobody changes while tests run."""
+    from pytest_membudget.cache import session_facts
+    from pytest_membudget.reporting.files import json_file
+
+    json_file.installed_distributions()
+    search = session_facts.edited_files
+    known = {folder: search([folder]) for folder in sys.path}
+
+    def edited_files(folders):
+        found = [known[folder] if folder in known else search([folder]) for folder in dict.fromkeys(folders)]
+        return sorted(itertools.chain.from_iterable(found))
+
+    session_facts.edited_files = edited_files
+
+
 def main(folder, listener, *modules):
     sys.path.pop(0)  # where it was started
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _run(Template(folder, socket.socket(fileno=int(listener)), modules).serve())
+    try:
+        _run(Template(folder, socket.socket(fileno=int(listener)), modules).serve())
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise  # it has a text to print
+        _leave(int(end.code or 0))
+    _leave(0)
+
+
+def _leave(status):
+    """Exit as Python does, but for freeing each object of torch's modules: most of a short process's time."""
+    threading._shutdown()  # waits for threads
+    atexit._run_exitfuncs()
+    processes.leave(status)
 
 
 if __name__ == "__main__":

@@ -5,16 +5,13 @@ largest model with adapters. ``tox -e accuracy`` runs all.
 """
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from benchmarks import accuracy
 from benchmarks.accuracy_runs import DEVICES, devices_here
 from pytest_membudget.devices.fake.private import torch_release
 
-ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%, equal (\d+)%, over (\d+)%")
 
 
@@ -28,18 +25,19 @@ LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%
     ],
 )
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_estimates_are_what_was_measured(device, family, cases, figures):
+@pytest.mark.usefixtures("warm_processes")
+def test_the_estimates_are_what_was_measured(device, family, cases, figures, tmp_path, monkeypatch, capsys):
     pytest.importorskip("transformers")
     if device not in devices_here():
         pytest.skip("torch is a build without CUDA")
     if torch_release() >= (2, 15):
         pytest.skip("measured with releases that keep cuBLAS's workspaces: torch 2.15 frees them at once")
-    command = [sys.executable, "-m", "benchmarks.accuracy", "--device", device, "--family", family]
-    command += [f"--case={case}" for case in cases]
+    monkeypatch.chdir(tmp_path)
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    status = accuracy.main(["--device", device, "--family", family, *(f"--case={case}" for case in cases)])
 
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
-    found = LINE.search(done.stdout)
+    said = capsys.readouterr()
+    assert status == 0, said.out[-3000:] + said.err[-1000:]
+    found = LINE.search(said.out)
     assert int(found[1]) == figures
-    assert found[5] == "100", done.stdout[-3000:]
+    assert found[5] == "100", said.out[-3000:]
