@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 #: A process with a smaller share of a processor, over its whole limit, is considered to be waiting.
@@ -25,100 +25,65 @@ class Overrun:
     """A process is over its time limit."""
 
     limit: float
-    processor_seconds: float | None
-    """The processor time used, in all or while it waited; None if the system does not report it."""
+    processor_seconds: float
+    """The processor time used, in all or while it waited."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether it uses hardly any processor time: it sleeps, or waits for a lock, a process or a file."""
-        return self.processor_seconds is not None and self.processor_seconds < self.limit
+        return self.processor_seconds < self.limit
 
     def text(self, what: str = "finish", *, at: str = "") -> str:
         """The message that it did not ``what`` within the limit, and at which line it was."""
+        used = " of processor time"
+        if self.is_waiting:
+            used = f", and used {self.processor_seconds:.1f} s of processor time in them: it waits"
         place = at and f", at {at}"
-        if self.processor_seconds is None:
-            return f"it did not {what} within {self.limit:g} s{place} ({_LIMIT})"
-        if not self.is_waiting:
-            return f"it did not {what} within {self.limit:g} s of processor time{place} ({_LIMIT})"
-        used = f"{self.processor_seconds:.1f} s"
-        return (
-            f"it did not {what} within {self.limit:g} s, and used {used} of processor time in them: "
-            f"it waits{place} ({_LIMIT})"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How much of its time limit a process has used, by the checks so far."""
-
-    limit: float
-    counted: float
-    """Seconds that count: the processor time used, at most one second for each second of the clock."""
-    looked_at: float
-    used: float | None
-    """The processor time at the last check; None if it is not known."""
-    marked_at: float
-    """The last time at which it was known not to be waiting."""
-    marked: float
-    """``counted`` at that time."""
-
-    @classmethod
-    def begun(cls, limit: float, now: float) -> Progress:
-        """The state of a process that begins ``now``; the first check reads its earlier processor time."""
-        return cls(limit, 0.0, now, None, now, 0.0)
-
-    def after(self, now: float, used: float | None) -> Progress:
-        """The state after a check ``now`` with processor time ``used``, None if it is not known."""
-        more = elapsed = now - self.looked_at
-        if used is not None:
-            more = 0.0 if self.used is None else min(elapsed, max(0.0, used - self.used))
-        counted = self.counted + more
-        later = replace(self, counted=counted, looked_at=now, used=used)
-        if counted - self.marked < self.limit * _LEAST_SHARE:
-            return later
-        return replace(later, marked_at=now, marked=counted)
-
-    @property
-    def overrun(self) -> Overrun | None:
-        """Why it is over its limit (processor time, or it waits); None if it is within."""
-        if self.counted >= self.limit:
-            return Overrun(self.limit, None if self.used is None else self.counted)
-        if self.used is not None and self.looked_at - self.marked_at > self.limit:
-            return Overrun(self.limit, self.counted - self.marked)
-        return None
+        return f"it did not {what} within {self.limit:g} s{used}{place} ({_LIMIT})"
 
 
 class Watch:
     """Checks a process, its group and its descendants regularly against a time limit."""
 
-    def __init__(self, pid: int, limit: float) -> None:
+    def __init__(self, pid: int, limit: float, began: float | None = None) -> None:
+        """``began``: as of ``time.monotonic``; None: now."""
         self._pid = pid
-        self._progress = Progress.begun(limit, time.monotonic())
+        self._limit = limit
+        self._looked_at = time.monotonic() if began is None else began
+        #: the processor time at the last check; the first check reads what was used before
+        self._used: float | None = None
+        #: seconds that count: the processor time used, at most one second for each second of the clock
+        self._counted = 0.0
+        #: the last time at which it was known not to be waiting, and what had counted then
+        self._marked_at, self._marked = self._looked_at, 0.0
 
     def wait_seconds(self) -> float:
         """Seconds until the next check."""
-        progress = self._progress
-        return max(0.0, progress.looked_at + progress.limit / _LOOKS - time.monotonic())
+        return max(0.0, self._looked_at + self._limit / _LOOKS - time.monotonic())
 
     def look(self) -> Overrun | None:
-        """Why the process is over its limit; None if it is within."""
-        if self.wait_seconds() == 0:
-            self._progress = self._progress.after(time.monotonic(), processor_seconds(self._pid))
-        return self._progress.overrun
+        """Why the process is over its limit; None if it is within, or the next check is later."""
+        return self.check(time.monotonic(), processor_seconds(self._pid)) if not self.wait_seconds() else None
+
+    def check(self, now: float, used: float) -> Overrun | None:
+        """Why the process, which has ``used`` so many seconds until ``now``, is over its limit, if it is."""
+        if self._used is not None:
+            self._counted += min(now - self._looked_at, max(0.0, used - self._used))
+        self._looked_at, self._used = now, used
+        if self._counted - self._marked >= self._limit * _LEAST_SHARE:
+            self._marked_at, self._marked = now, self._counted
+        if self._counted >= self._limit:
+            return Overrun(self._limit, self._counted)
+        waits = now - self._marked_at > self._limit
+        return Overrun(self._limit, self._counted - self._marked) if waits else None
 
 
-def processor_seconds(pid: int) -> float | None:
+def processor_seconds(pid: int) -> float:
     """Processor time of process ``pid``, its group and its descendants, including ended and reaped ones.
 
-    None without ``/proc`` (not on Linux). ``proc_pid_stat(5)``, man-pages 6.9.
+    ``proc_pid_stat(5)``, man-pages 6.9.
     """
-    try:
-        names = os.listdir(_PROC)
-    except OSError:
-        return None
-    found = [stat for name in names if name.isdigit() and (stat := _stat(name)) is not None]
-    if not found:
-        return None
+    found = [stat for name in os.listdir(_PROC) if name.isdigit() and (stat := _stat(name)) is not None]
     started: dict[int, list[_Stat]] = {}
     for stat in found:
         started.setdefault(stat.parent, []).append(stat)
@@ -133,8 +98,6 @@ def processor_seconds(pid: int) -> float | None:
 
 
 class _Stat(NamedTuple):
-    """One process."""
-
     pid: int
     parent: int
     group: int
