@@ -25,7 +25,6 @@ MOST_BYTES = 256 * MIB
 _KEPT_SHARE = 0.8
 #: Most entries of one test in the same settings, for different states of the code.
 _MOST_STATES = 16
-_SUFFIX = ".estimate"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -65,7 +64,7 @@ class Store:
 
     def entries(self, key: str) -> Iterator[Entry]:
         """The entries of ``key``, the most recently used first; damaged ones are left out."""
-        for path in self._newest_first(key):
+        for _, _, path in _newest_first(self._folder_of(key)):
             entry = _read(path)
             if entry is not None:
                 yield entry
@@ -82,43 +81,35 @@ class Store:
         folder = self._folder_of(key)
         folder.mkdir(parents=True, exist_ok=True)
         head = json.dumps({"depends": depends, "answer": answer}, separators=(",", ":"))
-        with replacing(folder / (digest_of(depends) + _SUFFIX)) as file:
+        with replacing(folder / f"{digest_of(depends)}.estimate") as file:
             file.write(zlib.compress(head.encode() + b"\n" + (snapshot or b"")))
-        for old in self._newest_first(key)[_MOST_STATES:]:
+        for _, _, old in _newest_first(folder)[_MOST_STATES:]:
             _remove(old)
 
     def trim(self) -> None:
         """Remove the least recently used entries, if the cache is over its size."""
-        found = sorted(self._sizes(), reverse=True)
+        found = _newest_first(self._folder)
         total_bytes = sum(size for _, size, _ in found)
         if total_bytes <= self._most_bytes:
             return
         left_bytes = int(self._most_bytes * _KEPT_SHARE)
         while found and total_bytes > left_bytes:
             _, size, path = found.pop()
-            _remove(Path(path))
+            _remove(path)
             total_bytes -= size
-
-    def _sizes(self) -> Iterator[tuple[int, int, str]]:
-        """Time of use, size and path of all files, including unfinished ones of processes that have died."""
-        for folder, _, names in os.walk(self._folder):
-            for name in names:
-                path = os.path.join(folder, name)
-                with contextlib.suppress(OSError):
-                    found = os.stat(path)
-                    yield found.st_mtime_ns, found.st_size, path
-
-    def _newest_first(self, key: str) -> list[Path]:
-        used: list[tuple[int, str]] = []
-        with contextlib.suppress(OSError), os.scandir(self._folder_of(key)) as found:
-            for file in found:
-                if file.name.endswith(_SUFFIX):
-                    with contextlib.suppress(OSError):
-                        used.append((file.stat().st_mtime_ns, file.path))
-        return [Path(path) for _, path in sorted(used, reverse=True)]
 
     def _folder_of(self, key: str) -> Path:
         return self._folder / key[:2] / key
+
+
+def _newest_first(folder: Path) -> list[tuple[int, int, Path]]:
+    """Time of use, size and path of all files, with unfinished ones of processes that have died."""
+    found: list[tuple[int, int, Path]] = []
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with contextlib.suppress(OSError):
+                found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
+    return sorted(found, reverse=True)
 
 
 def _read(path: Path) -> Entry | None:
