@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import pytest_membudget
 from pytest_membudget.errors import UsageMistake
@@ -44,6 +45,8 @@ CAPABILITIES = {
     "rocm": {(9, 0), (9, 4)},
 }
 
+CATALOGUE = Path(pytest_membudget.__file__).with_name("hardware") / "gpus.yaml"
+ENTRIES = yaml.safe_load(CATALOGUE.read_text(encoding="utf-8"))["cards"]
 every_card = pytest.mark.parametrize("gpu", load_gpus().values(), ids=lambda gpu: gpu.name)
 
 
@@ -53,13 +56,14 @@ def test_every_promised_card_is_catalogued_and_no_other():
 
 @every_card
 def test_a_card_shows_a_little_less_memory_than_its_name_says(gpu):
-    assert 0.85 * gpu.nominal_bytes <= gpu.total_bytes <= gpu.nominal_bytes
+    nominal_bytes = ENTRIES[gpu.name]["nominal_gib"] * GIB
+    assert 0.85 * nominal_bytes <= gpu.total_bytes <= nominal_bytes
 
 
 @pytest.mark.parametrize("name", [name for name in PROMISED if name.endswith("GB")])
 def test_a_card_with_its_size_in_its_name_is_nominally_that_big(name):
     size = name.rpartition("-")[2].removesuffix("GB")
-    assert find_gpu(name).nominal_bytes == int(size) * GIB
+    assert ENTRIES[name]["nominal_gib"] == int(size)
 
 
 @every_card
@@ -78,10 +82,11 @@ def test_a_context_is_between_a_hundred_mib_and_a_gib(gpu):
     assert gpu.context_bytes % MIB == 0  # no source is finer than that
 
 
-@every_card
-def test_every_figure_has_a_public_source(gpu):
-    assert set(gpu.sources) == FIGURES
-    assert all("/" in source for source in gpu.sources.values())
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=list(ENTRIES))
+def test_every_figure_has_a_public_source(entry):
+    assert set(entry["sources"]) == FIGURES
+    assert all("/" in source for source in entry["sources"].values())
+    assert all("/" in context["source"] for context in entry.get("contexts", ()))
 
 
 @every_card
@@ -172,13 +177,12 @@ def test_every_context_called_measured_is_among_those_checked_above():
 def test_a_measured_context_is_the_largest_that_was_seen_with_lazily_loaded_kernels(gpu):
     seen = [context.size_bytes for context in gpu.contexts]
     assert (gpu.context_bytes == max(seen)) if gpu.context_confidence == "measured" else True
-    assert all("/" in context.source for context in gpu.contexts)
 
 
-def test_a_context_that_was_seen_keeps_its_cuda_and_its_driver():
+def test_a_context_that_was_seen_keeps_its_cuda():
     # nvidia-smi in huggingface/transformers, docs/source/en/model_memory_anatomy.md
     (seen,) = find_gpu("V100-16GB").contexts
-    assert (seen.size_bytes, seen.cuda, seen.driver) == (1343 * MIB, "11.2", "460.91")
+    assert (seen.size_bytes, seen.cuda) == (1343 * MIB, "11.2")
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from ..errors import UsageMistake
-from ..units import GIB, MIB, gib_text
+from ..units import MIB, gib_text
 
 Confidence = Literal["measured", "typical"]
 Backend = Literal["cuda", "rocm"]
@@ -32,15 +32,13 @@ class Context:
     """A measured size of one process's memory outside PyTorch's allocator: the CUDA context."""
 
     size_bytes: int
-    source: str
-    cuda: str | None = None
+    cuda: str | None
     """The CUDA that PyTorch was built for, where the source says so."""
-    driver: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One device as PyTorch sees it; every figure's public source is in ``sources``."""
+    """One device as PyTorch sees it; the catalogue has every figure's public source."""
 
     name: str
     """As reports write it, e.g. ``"H100-80GB"``."""
@@ -54,16 +52,12 @@ class Gpu:
     """What one process takes on the card outside PyTorch's allocator; without NCCL."""
     context_confidence: Confidence
     """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
-    nominal_bytes: int
-    """The size in the name."""
     backend: Backend = "cuda"
     """Which build of PyTorch drives it; a rule by capability holds for one backend only."""
     aliases: tuple[str, ...] = ()
     """Other names that can mean nothing else in the catalogue."""
     contexts: tuple[Context, ...] = ()
     """All that was seen on this card; ``context_bytes`` is the largest of those with a recent CUDA."""
-    sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """Figure to its public source: repository and thread or path, or an address."""
 
     @property
     def usable_bytes(self) -> int:
@@ -131,14 +125,9 @@ def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
         multiprocessor_count=entry["multiprocessor_count"],
         context_bytes=entry["context_bytes"],
         context_confidence=entry.get("context_confidence", "typical"),
-        nominal_bytes=entry.get("nominal_gib", -(-entry["total_bytes"] // GIB)) * GIB,
         backend=entry.get("backend", "cuda"),
         aliases=tuple(entry.get("aliases", ())),
-        contexts=tuple(
-            Context(seen["mib"] * MIB, seen["source"], seen.get("cuda"), seen.get("driver"))
-            for seen in entry.get("contexts", ())
-        ),
-        sources=dict(entry.get("sources", {})),
+        contexts=tuple(Context(seen["mib"] * MIB, seen.get("cuda")) for seen in entry.get("contexts", ())),
     )
 
 
