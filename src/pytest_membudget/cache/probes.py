@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _posixsubprocess
 import ast
 import importlib.machinery
 import os
@@ -76,10 +77,7 @@ def watch_functions(report: Callable[[str, tuple[Any, ...], dict[str, Any]], Non
 
 def watch_processes(report: Callable[..., None], silence: Silence) -> None:
     """``report`` is called before ``multiprocessing`` starts a process, which has no event."""
-    if sys.platform != "win32":
-        import _posixsubprocess
-
-        _posixsubprocess.fork_exec = _Probe(_posixsubprocess.fork_exec, report, silence)
+    _posixsubprocess.fork_exec = _Probe(_posixsubprocess.fork_exec, report, silence)
 
 
 def watch_imports(found: Callable[[str, list[str], Any], None]) -> None:

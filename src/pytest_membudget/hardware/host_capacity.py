@@ -19,8 +19,7 @@ def processors(environment: Mapping[str, str], group: Path = _CONTROL_GROUP) -> 
 
     ``cpu.max``: Documentation/admin-guide/cgroup-v2.rst, Linux 6.12.
     """
-    affinity = getattr(os, "sched_getaffinity", None)
-    count = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    count = len(os.sched_getaffinity(0))
     quota, _, period = _text(group / "cpu.max").partition(" ")
     if quota.isdigit() and period.strip().isdigit():
         count = min(count, math.ceil(int(quota) / int(period)))

@@ -123,11 +123,8 @@ def leave(status: int) -> NoReturn:
 
 
 def end_with_parent() -> None:
-    """Have the kernel kill this process when its parent dies (Linux only)."""
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (AttributeError, OSError):
-        return
+    """Have the kernel kill this process when its parent dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_text(returncode: int) -> str:

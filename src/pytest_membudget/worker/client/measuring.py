@@ -9,11 +9,10 @@ from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
-from ...budgets.verdict import ERROR, Verdict
 from ...devices.cuda_devices import lock_gpus, visible_names, why_no_cuda
-from ...errors import UsageMistake, WorkerFailure
+from ...errors import WorkerFailure
 from ...hardware.gpus import find_gpu
-from ...results.estimator import Estimator, NotEstimated, result_of, without_figure
+from ...results.estimator import Estimator, NotEstimated, without_figure
 from ...results.test_result import TestResult
 from ..protocol import Answer
 from ..ranks.launch_ranks import measure_ranks
@@ -60,8 +59,6 @@ class MeasuringEstimator(Estimator):
             result = read_answer(test, self._answer(test, budget))
         except WorkerFailure as error:
             result = without_figure(test, str(error))
-        except UsageMistake as error:
-            result = result_of(test, Verdict(ERROR, str(error)))
         name = (self._card or {}).get("name")
         return replace(result, measured_on=str(name) if name is not None else None)
 

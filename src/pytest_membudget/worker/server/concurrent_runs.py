@@ -26,8 +26,6 @@ _HEARTBEAT = 10.0
 
 @dataclass
 class _Run:
-    """A request that is running."""
-
     request: Request
     child: Child
     has_neighbours: bool = False
@@ -41,7 +39,7 @@ class ConcurrentRuns:
         channel: Channel,
         most: int,
         start: Callable[[Request], Child | Answer],
-        ended: Callable[[Request], None] = lambda request: None,
+        ended: Callable[[Request], None],
         free: Callable[[], float] = free_bytes,
     ) -> None:
         """``start``: returns a child that answers a request, or the answer itself.

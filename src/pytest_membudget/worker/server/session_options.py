@@ -52,15 +52,7 @@ def mute_terminal(config: pytest.Config) -> None:
     """Stop pytest's own output from here on, so that all output is a test's."""
     reporter = config.pluginmanager.getplugin("terminalreporter")
     with suppress(AttributeError):  # no terminal reporter, or another one
-        reporter._tw._file = _NullOutput()
-
-
-class _NullOutput(io.TextIOBase):
-    """Discards all output without a file descriptor, which a test may close."""
-
-    def write(self, text: str) -> int:
-        """Discard ``text``."""
-        return len(text)
+        reporter._tw._file = io.StringIO()  # it has no file descriptor, which a test may close
 
 
 def flush_each_line() -> None:
