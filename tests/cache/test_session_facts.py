@@ -57,11 +57,11 @@ def write(tmp_path):
 def test_what_is_installed_is_identified_by_its_metadata(write, tmp_path, name, text):
     write("one-1.dist-info/METADATA", "Version: 1")
     write("one-1.dist-info/RECORD", "one.py,sha256=1,1")
-    before = distributions([str(tmp_path)], NAMES)
-    assert distributions([str(tmp_path)], NAMES) == before
+    before = distributions([str(tmp_path)], NAMES, States())
+    assert distributions([str(tmp_path)], NAMES, States()) == before
 
     write(name, text)
-    assert distributions([str(tmp_path)], NAMES) != before
+    assert distributions([str(tmp_path)], NAMES, States()) != before
 
 
 def test_what_is_installed_in_a_checkout_is_the_same_in_another(write, tmp_path):
@@ -69,7 +69,7 @@ def test_what_is_installed_in_a_checkout_is_the_same_in_another(write, tmp_path)
         write(f"{checkout}/lib/one-1.dist-info/METADATA", "Version: 1")
 
     first, second = (
-        distributions([str(tmp_path / name / "lib")], Names(str(tmp_path / name))) for name in "ab"
+        distributions([str(tmp_path / name / "lib")], Names(str(tmp_path / name)), States()) for name in "ab"
     )
     assert first == second
 

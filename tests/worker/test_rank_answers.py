@@ -134,6 +134,10 @@ def figure(rank, size_bytes):
     return MemoryReport("traced", "allocated", PeakBytes(size_bytes, 0, 0, 0), {}, rank=rank)
 
 
+def answer_of(budget, ranks):
+    return answer_of_ranks(budget, ranks, lambda further, sent: None)
+
+
 def assumptions_of(answer):
     return {report["rank"]: report["assumptions"] for report in answer["reports"]}
 
@@ -141,7 +145,7 @@ def assumptions_of(answer):
 def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_identical():
     ranks = Ranks(representatives=[7])
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 7]
     assert answer["outcome"] == "traced"
@@ -151,7 +155,7 @@ def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_i
 def test_nobody_is_asked_twice():
     ranks = Ranks(representatives=[4, 0, 2, 4])
 
-    answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+    answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 2, 4]
 
@@ -159,7 +163,7 @@ def test_nobody_is_asked_twice():
 def test_ranks_that_are_named_are_asked_and_no_others():
     ranks = Ranks(representatives=[7])
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8, ranks=[5, 0]), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8, ranks=[5, 0]), ranks)
 
     assert ranks.asked == [0, 5]
     assert assumptions_of(answer)[0] == ["a value is read"]
@@ -183,14 +187,14 @@ def test_the_others_get_what_rank_0_broadcasts_if_it_runs(named, rank0_broadcast
 
 
 def test_no_assumption_is_no_line():
-    answer = answer_of_ranks(Budget(gib=1, gpus=2), Ranks(representatives=[1], assumption=""))
+    answer = answer_of(Budget(gib=1, gpus=2), Ranks(representatives=[1], assumption=""))
 
     assert assumptions_of(answer)[1] == ["a value is read"]
 
 
 def test_what_is_recorded_and_shown_comes_from_one_of_them():
     sizes = {0: 10, 3: 30, 5: 40}  # rank 5 has left no snapshot
-    answer = answer_of_ranks(Budget(gib=1, gpus=8), Ranks(representatives=[3, 5], sizes=sizes))
+    answer = answer_of(Budget(gib=1, gpus=8), Ranks(representatives=[3, 5], sizes=sizes))
 
     assert answer["properties"] == [["rank", 0]]
     assert answer["has_snapshot"]
@@ -205,7 +209,7 @@ OUT_OF_MEMORY = {"outcome": "out_of_memory", "reason": "tried to allocate", "whe
 def test_a_rank_that_gives_no_figure_is_named_and_the_last_to_be_asked(trouble):
     ranks = Ranks(representatives=[3, 5, 7], rank_5=trouble)
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 3, 5]
     assert answer["outcome"] == trouble["outcome"]
@@ -218,7 +222,7 @@ def test_a_rank_that_gives_no_figure_is_named_and_the_last_to_be_asked(trouble):
 def test_a_test_that_rank_0_skips_is_skipped():
     ranks = Ranks(representatives=[7], rank_0={"outcome": "skipped", "reason": "no kernel"})
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert (answer["outcome"], answer["reason"]) == ("skipped", "no kernel")
 
@@ -226,7 +230,7 @@ def test_a_test_that_rank_0_skips_is_skipped():
 def test_a_test_that_only_some_ranks_skip_is_an_error():
     ranks = Ranks(representatives=[7], rank_7={"outcome": "skipped", "reason": "no kernel"})
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert answer["outcome"] == "error"
     assert answer["reason"] == "of 8 ranks not all have skipped it, but these: 7"
@@ -238,7 +242,7 @@ def test_a_test_that_only_some_ranks_skip_is_an_error():
 def test_where_all_that_are_asked_hold_the_same_the_others_need_not_be_asked():
     ranks = Ranks(representatives=[7], host={0: 20, 7: 20})
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8, host_gib=1), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8, host_gib=1), ranks)
 
     assert ranks.asked == [0, 7]
     assert assumptions_of(answer)[0][-1] == ALIKE
@@ -247,7 +251,7 @@ def test_where_all_that_are_asked_hold_the_same_the_others_need_not_be_asked():
 def test_where_they_differ_all_ranks_of_the_machine_are_asked_and_nothing_is_assumed():
     ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=8, host_gib=1), ranks)
+    answer = answer_of(Budget(gib=1, gpus=8, host_gib=1), ranks)
 
     assert ranks.asked == [0, 7, 1, 2, 3, 4, 5, 6]
     assert [report["rank"] for report in answer["reports"]] == list(range(8))
@@ -257,7 +261,7 @@ def test_where_they_differ_all_ranks_of_the_machine_are_asked_and_nothing_is_ass
 def test_of_several_machines_the_bound_is_reported():
     ranks = Ranks(representatives=[15], host={0: 20})
 
-    answer = answer_of_ranks(Budget(gib=1, gpus=16, host_gib=1), ranks)
+    answer = answer_of(Budget(gib=1, gpus=16, host_gib=1), ranks)
 
     assert ranks.asked == [0, 15]
     alike, told = assumptions_of(answer)[15][1:]
@@ -268,6 +272,6 @@ def test_of_several_machines_the_bound_is_reported():
 def test_without_a_budget_of_host_memory_it_makes_no_difference():
     ranks = Ranks(representatives=[7], host={0: 20, 7: 16})
 
-    answer_of_ranks(Budget(gib=1, gpus=8), ranks)
+    answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 7]

@@ -59,7 +59,7 @@ class Observer:
         self._paths: dict[Kind, dict[str, str]] = {kind: {} for kind in KINDS}
         self._modules: dict[str, dict[str, dict[str, str]]] = {"modules": {}, "namespaces": {}}
         self._made: dict[str, None] = {scratch: None, os.path.realpath(scratch): None}
-        self._bound: list[weakref.ref[Any]] = []
+        self._bound: weakref.WeakSet[Any] = weakref.WeakSet()
         self._variables: dict[str, None] = {}
         self._trouble: dict[str, None] = {}
         self._in_test = False
@@ -113,10 +113,7 @@ class Observer:
         """All observations, in plain JSON types; ``trouble``: why they are incomplete."""
         self._silence.now = True
         try:
-            if any(
-                bound is not None and bound.fileno() != -1
-                for bound in (reference() for reference in self._bound)
-            ):
+            if any(bound.fileno() != -1 for bound in self._bound):
                 self._trouble["socket.bind"] = None
             return {
                 "paths": self._paths,
@@ -249,7 +246,7 @@ class Observer:
         """Ignore a socket that a module opens and closes while it is imported: its port has no effect."""
         bound, address = args
         if self._callers.is_at_import() and isinstance(address, tuple) and address[1] == 0:
-            self._bound.append(weakref.ref(bound))
+            self._bound.add(bound)
         else:
             self._lost(event, args)
 

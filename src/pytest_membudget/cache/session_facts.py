@@ -17,7 +17,7 @@ from ..names import REFRESH
 from .estimates import EstimateCache
 from .paths import Names
 from .probes import SAYS_NOTHING
-from .states import CurrentStates, States, digest, digest_of, entries, variables
+from .states import CurrentStates, States, digest_of, entries, variables
 from .store import Store, cache_folder, most_bytes
 
 #: Variables that Python, torch, CUDA, Hugging Face's libraries and this plugin read anywhere.
@@ -95,7 +95,7 @@ def session_facts(
         "python": [sys.version, sys.implementation.cache_tag, sys.executable, list(map(str, sys.flags))],
         "python_options": [names.plain(sys._xoptions), list(sys.warnoptions)],
         "platform": [platform.system(), platform.machine(), *platform.libc_ver()],
-        "distributions": distributions(sys.path, names),
+        "distributions": distributions(sys.path, names, states),
         "edited": {path: states.of("content", path) for path in edited_files(sys.path)},
         "variables": listed_variables(current.environment, names),
         "options": names.plain(counted_options(vars(config.option))),
@@ -143,17 +143,17 @@ def package_digest(folder: str, states: States) -> str:
     return digest_of(found)
 
 
-def distributions(search: Sequence[str], names: Names) -> str:
+def distributions(search: Sequence[str], names: Names, states: States) -> str:
     """A digest of the distributions installed in ``search``: versions, hashes of files, links."""
     found: dict[str, str] = {}
     for folder in dict.fromkeys(search):
         for entry in entries(folder):
             path = os.path.join(folder, entry)
             if entry.endswith(_LINKS):
-                found[names.name(path)] = _digest_of(path)
+                found[names.name(path)] = states.of("content", path)
             elif entry.endswith(_DISTRIBUTIONS):
                 places = [os.path.join(path, name) for name in _SAYING] if os.path.isdir(path) else [path]
-                found[names.name(path)] = "".join(map(_digest_of, places))
+                found[names.name(path)] = " ".join(states.of("content", place) for place in places)
     return digest_of(found)
 
 
@@ -174,14 +174,6 @@ def _changed_ns(path: str) -> int:
         return os.stat(path).st_mtime_ns
     except OSError:
         return 0
-
-
-def _digest_of(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return digest(file.read())
-    except OSError:
-        return "-"
 
 
 def _files_below(folder: str, is_left_out: Callable[[str], bool]) -> Iterator[str]:

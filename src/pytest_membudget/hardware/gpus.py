@@ -16,11 +16,6 @@ from typing import Any, Final, Literal
 from ..errors import UsageMistake
 from ..units import MIB, gib_text
 
-Confidence = Literal["measured", "typical"]
-Backend = Literal["cuda", "rocm"]
-
-_PACKAGE: Final = "pytest_membudget.hardware"
-_CATALOGUE: Final = "gpus.yaml"
 #: The environment variable by which a session passes custom GPUs to its workers: JSON, entries by
 #: name as the catalogue has them.
 CUSTOM_GPUS: Final = "MEMBUDGET_OWN_GPUS"
@@ -50,9 +45,9 @@ class Gpu:
     """SMs; on ROCm compute units."""
     context_bytes: int
     """What one process takes on the card outside PyTorch's allocator; without NCCL."""
-    context_confidence: Confidence
+    context_confidence: Literal["measured", "typical"]
     """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
-    backend: Backend = "cuda"
+    backend: Literal["cuda", "rocm"] = "cuda"
     """Which build of PyTorch drives it; a rule by capability holds for one backend only."""
     aliases: tuple[str, ...] = ()
     """Other names that can mean nothing else in the catalogue."""
@@ -90,7 +85,7 @@ def _known_gpus(own: str) -> Mapping[str, Gpu]:
     import yaml  # imported only if a card is looked up
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = resources.files(_PACKAGE).joinpath(_CATALOGUE).read_text(encoding="utf-8")
+    text = resources.files(__package__).joinpath("gpus.yaml").read_text(encoding="utf-8")
     cards: Mapping[str, Any] = yaml.load(text, loader)["cards"]
     added: Mapping[str, Any] = json.loads(own)
     replaced = {normalised_name(name) for name in added}

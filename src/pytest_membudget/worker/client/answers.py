@@ -32,15 +32,13 @@ def request_for(test: MarkedTest, budget: Budget, default_gpu: str, snapshot: st
 
 def of_rank(request: Request, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:
     """``request`` for one of several ranks; ``rank0_broadcasts``: what rank 0 has broadcast."""
-    own = {
+    return {
         **request,
         "rank": rank,
         "world_size": world_size,
-        **({"rank0_broadcasts": rank0_broadcasts} if rank0_broadcasts else {}),
+        "rank0_broadcasts": rank0_broadcasts,
+        "snapshot": request["snapshot"] and name_of_rank(request["snapshot"], rank),
     }
-    if request["snapshot"] is not None:
-        own["snapshot"] = name_of_rank(request["snapshot"], rank)
-    return own
 
 
 def first_requests(request: Request, budget: Budget) -> list[Request]:

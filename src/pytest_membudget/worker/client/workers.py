@@ -53,8 +53,8 @@ class Workers:
         self._refusals: dict[str | None, str] = {}
         #: requests that will be made, in this order, and were not sent yet
         self._expected: deque[Request] = deque()
-        #: answers that came before ``ask``, and whether a worker gave them
-        self._ahead: dict[Ident, tuple[Answer, bool]] = {}
+        #: answers of workers that came before ``ask``
+        self._ahead: dict[Ident, Answer] = {}
         #: requests that were pending when a worker was lost: each runs alone now
         self._suspects: set[Ident] = set()
 
@@ -76,12 +76,10 @@ class Workers:
         """The answer to ``request``. Raises ``WorkerFailure`` if the worker is lost."""
         if request in self._expected:
             self._expected.remove(request)
-        answer, is_new = self._ahead.pop(_ident(request), (None, True))
-        if answer is None and not (self._worker is not None and request in self._worker.pending.values()):
-            answer = self._cache.find(request) if self._cache is not None else None
-            is_new = answer is None
-        if answer is not None and not is_new:
-            return answer
+        answer = self._ahead.pop(_ident(request), None)
+        is_pending = self._worker is not None and request in self._worker.pending.values()
+        if answer is None and not is_pending and (found := self._found(request)) is not None:
+            return found
         self.asked += 1
         refusal = self._refusals.get(None) or self._refusals.get(request["file"])
         if refusal is not None:
@@ -141,7 +139,10 @@ class Workers:
             answered, answer = worker.receive(request)
             if answered == request:
                 return answer
-            self._ahead[_ident(answered)] = answer, True
+            self._ahead[_ident(answered)] = answer
+
+    def _found(self, request: Request) -> Answer | None:
+        return self._cache.find(request) if self._cache is not None else None
 
     def _following(self, request: Request) -> Request | None:
         """The expected requests after ``request`` to the same worker that have no answer yet."""
@@ -153,10 +154,8 @@ class Workers:
             if is_elsewhere or _ident(following) in self._suspects:
                 return None
             self._expected.popleft()
-            found = self._cache.find(following) if self._cache is not None else None
-            if found is None:
+            if self._found(following) is None:
                 return following
-            self._ahead[_ident(following)] = found, False
         return None
 
     def _worker_for(self, file: str) -> Worker:

@@ -95,11 +95,7 @@ def _fate(one: RankEnd) -> str:
     return "had skipped it." if one.answer["outcome"] == "skipped" else "had finished."
 
 
-def answer_of_ranks(
-    budget: Budget,
-    ask: Ask,
-    expect: Callable[[Iterable[int], str], None] = lambda ranks, rank0_broadcasts: None,
-) -> Answer:
+def answer_of_ranks(budget: Budget, ask: Ask, expect: Callable[[Iterable[int], str], None]) -> Answer:
     """The combined answer of all ranks that ``budget`` applies to. Stops at the first rank without a figure.
 
     If the budget names no ranks, rank 0's run decides which others must run so that the worst is known; the

@@ -127,15 +127,16 @@ class Child:
         return {**answer, "details": "\n".join(filter(None, details))}
 
     def _look(self) -> dict[str, Any] | None:
+        is_running = self._poll() is None  # before its answer is read: one that has ended writes no more
         try:
             answer = self._channel.receive(0)
         except ValueError:  # the test has written to the answer's descriptor
             return {"outcome": "error", "reason": PIPE_WRITTEN}
-        except TimeoutError:
-            if self._poll() is None:
+        except TimeoutError:  # a process that it has started may keep the pipe open
+            if is_running:
                 overrun = self._watch.look()
                 return self._hang(overrun) if overrun is not None else None
-            answer = self._last_answer()
+            answer = None
         if answer is None:
             has_ended = self._ends_by_itself()
             code = self._end_group()
@@ -151,13 +152,6 @@ class Child:
     def _hang(self, overrun: Overrun) -> dict[str, Any]:
         (place,) = stacks_of([(self._pid, self._stack_file)])
         return {"outcome": "error", "reason": hang_text(overrun, place)}
-
-    def _last_answer(self) -> dict[str, Any] | None:
-        """The answer after its end, if any; a process that it has started may keep the pipe open."""
-        try:
-            return self._channel.receive(0)
-        except (TimeoutError, ValueError):
-            return None
 
     def _ends_by_itself(self) -> bool:
         """Wait for the end of a child that will not answer: it ends, or has closed the pipe."""

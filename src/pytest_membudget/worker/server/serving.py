@@ -134,8 +134,7 @@ class ServingPlugin:
         device = self._device
         if device.is_there and not device.is_awake:
             return run_in_child(device.card, _CARD_TIMEOUT)
-        card: dict[str, Any] = device.card()
-        return card
+        return device.card()
 
     def _answer(self, request: Request) -> Child | dict[str, Any]:
         """The answer to ``request``, or the child that gives it."""

@@ -182,7 +182,7 @@ def _place_in(request: Request) -> dict[str, Any]:
     """``rank`` and ``world_size`` of a test that runs as one of several ranks, and what rank 0 broadcast."""
     if request.get("world_size", 1) == 1:
         return {}
-    return {name: request[name] for name in ("rank", "world_size", "rank0_broadcasts") if name in request}
+    return {name: request[name] for name in ("rank", "world_size", "rank0_broadcasts")}
 
 
 @contextmanager
