@@ -157,15 +157,15 @@ class Replay:
 
     def _run_out(self, event: HistoryEvent) -> None:
         """Make the request that the device could not serve."""
-        capacity = self.allocator.capacity_bytes
+        capacity = self.allocator.device.capacity_bytes
         if self._follows:
-            self.allocator.capacity_bytes = self.allocator.reserved_bytes
+            self.allocator.set_capacity(self.allocator.reserved_bytes)
         self.recorded.ooms += 1
         try:
             self.allocator.free(self.allocator.allocate(event.size_bytes, event.stream))
         except OutOfMemory:
             self.recorded.ooms_matched += 1
-        self.allocator.capacity_bytes = capacity
+        self.allocator.set_capacity(capacity)
 
     def _address(self, size_bytes: int) -> int:
         """The address of the recorded segment that the model asks for; above all others if none was.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_membudget.budgets.settings import DEFAULT_TIMEOUT, Settings, load_settings
+from pytest_membudget.budgets.settings import Settings, load_settings
 from pytest_membudget.errors import UsageMistake
 
 
@@ -193,4 +193,4 @@ def test_a_value_where_the_table_should_be_is_refused(pyproject):
 
 
 def test_a_test_is_given_five_minutes_where_nobody_says_otherwise():
-    assert DEFAULT_TIMEOUT == 5 * 60
+    assert Settings().timeout == 5 * 60

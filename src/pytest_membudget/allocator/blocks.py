@@ -62,23 +62,15 @@ def block_state(block: Block) -> str:
     return ACTIVE_PENDING_FREE if block.pending else INACTIVE
 
 
-def link_after(block: Block, new: Block) -> None:
-    """Put ``new`` behind ``block`` in its segment."""
-    follower = block.next
-    new.previous = block
-    new.next = follower
-    if follower is not None:
-        follower.previous = new
-    block.next = new
-
-
 def split_off(block: Block, size_bytes: int) -> Block:
     """Cut ``block`` to ``size_bytes``; the rest behind it, mapped or not as the block, in no list."""
     rest = Block(block.address + size_bytes, block.size_bytes - size_bytes, block.stream, block.home)
     rest.mapped = block.mapped
     rest.virtual_segment = block.virtual_segment
-    block.size_bytes = size_bytes
-    link_after(block, rest)
+    rest.previous, rest.next = block, block.next
+    if block.next is not None:
+        block.next.previous = rest
+    block.size_bytes, block.next = size_bytes, rest
     return rest
 
 
@@ -143,9 +135,6 @@ class FreeBlocks:
         self._keys: list[int] = []
         self._by_key: dict[int, Block] = {}
 
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def __iter__(self) -> Iterator[Block]:
         """All of them, in order; safe against changes while iterating."""
         by_key = self._by_key
@@ -178,13 +167,8 @@ class FreeBlocks:
         del self._by_key[key]
         block.free = False
 
-    def first_fit(self, size_bytes: int) -> Block | None:
-        """The smallest block that can hold ``size_bytes``, left where it is."""
-        place = bisect_left(self._keys, size_bytes << _ADDRESS_BITS)
-        return self._by_key[self._keys[place]] if place < len(self._keys) else None
-
     def take_fit(self, size_bytes: int) -> Block | None:
-        """The same, taken out."""
+        """The smallest block that can hold ``size_bytes``, taken out."""
         keys = self._keys
         place = bisect_left(keys, size_bytes << _ADDRESS_BITS)
         if place == len(keys):
@@ -194,7 +178,7 @@ class FreeBlocks:
         return block
 
     def from_fit(self, size_bytes: int) -> Iterator[Block]:
-        """The blocks that can hold ``size_bytes``, in order; not safe against changes."""
+        """The blocks that can hold ``size_bytes``, the smallest first; not safe against changes."""
         keys = self._keys
         for place in range(bisect_left(keys, size_bytes << _ADDRESS_BITS), len(keys)):
             yield self._by_key[keys[place]]

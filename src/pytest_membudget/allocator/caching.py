@@ -65,16 +65,6 @@ class CachingAllocator:
         return self.device.peak_reserved_bytes
 
     @property
-    def capacity_bytes(self) -> int | None:
-        """What the device can give."""
-        return self.device.capacity_bytes
-
-    @capacity_bytes.setter
-    def capacity_bytes(self, capacity_bytes: int | None) -> None:
-        self.device.capacity_bytes = capacity_bytes
-        self._choose_search()
-
-    @property
     def num_segments(self) -> int:
         """Segments held; expandable ones are not counted, as in PyTorch."""
         return len(self._segments.heads)
@@ -156,6 +146,11 @@ class CachingAllocator:
         self.process_events()
         self._segments.release_cached()
 
+    def set_capacity(self, capacity_bytes: int | None) -> None:
+        """Let the device give so much from here on; None: it is never out of memory."""
+        self.device.capacity_bytes = capacity_bytes
+        self._choose_search()
+
     def set_memory_fraction(self, fraction: float) -> None:
         """Allow this part of the capacity, as ``torch.cuda.set_per_process_memory_fraction``.
 
@@ -205,7 +200,7 @@ class CachingAllocator:
         fit = (
             fit_with_room_to_grow(home, rounded_bytes)
             if self.settings.expandable_segments
-            else home.first_fit(rounded_bytes)
+            else next(home.from_fit(rounded_bytes), None)
         )
         if fit is None or not self.settings.may_serve(fit.size_bytes, rounded_bytes):
             return None
@@ -230,10 +225,9 @@ class CachingAllocator:
                 self.num_alloc_retries += 1
                 block = segments.grow(home, rounded_bytes)
         if block is None:
-            if self.capacity_bytes is not None:
-                self.device.notify(
-                    "oom", self.capacity_bytes - self.reserved_bytes, rounded_bytes, home.stream
-                )
+            capacity = self.device.capacity_bytes
+            if capacity is not None:
+                self.device.notify("oom", capacity - self.reserved_bytes, rounded_bytes, home.stream)
             raise self._out_of_memory(size_bytes, self.device.limit_bytes)
         return block
 

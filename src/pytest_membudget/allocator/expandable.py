@@ -9,6 +9,7 @@ unmapped leave holes, and the lowest hole that is large enough is filled first.
 from __future__ import annotations
 
 from bisect import insort
+from operator import attrgetter
 from typing import Final
 
 from ..units import round_up
@@ -17,6 +18,8 @@ from .device_memory import DeviceMemory
 
 UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
 """A segment's address space where the device's capacity is not known: more than any device's."""
+
+_address: Final = attrgetter("address")
 
 
 class ExpandableSegments:
@@ -162,7 +165,3 @@ def _room_from(block: Block | None, size_bytes: int) -> bool:
         found += block.size_bytes
         block = block.next
     return found >= size_bytes
-
-
-def _address(block: Block) -> int:
-    return block.address

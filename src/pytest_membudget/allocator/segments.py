@@ -79,7 +79,7 @@ class Segments:
         if limit is None:
             return False
         wanted = max(rounded_bytes, limit)
-        fit = home.first_fit(wanted)
+        fit = next(home.from_fit(wanted), None)
         if fit is not None and fit.virtual_segment is None:
             self._release(fit)
             return True

@@ -33,8 +33,6 @@ _OPTION: Final = Syntax("--membudget-{}={}", "{}={}", str)
 
 #: The card that is modelled if none is named; its size then limits nothing.
 DEFAULT_GPU: Final = "H100-80GB"
-#: Seconds after which the worker stops a test.
-DEFAULT_TIMEOUT: Final = 300.0
 
 
 def _day(written: object) -> datetime.date:
@@ -100,7 +98,7 @@ class Settings:
     timeout: float = described(
         number(300, unit="seconds"),
         "Seconds of processor time for the estimate of one test, and for its measurement.",
-        DEFAULT_TIMEOUT,
+        300.0,
     )
     processes: int | None = described(
         whole(example=2),

@@ -18,7 +18,7 @@ from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryLog
 from .ledger import Ledger
 from .record import Record
 from .running_code.source import is_own
-from .snapshot import Frames, snapshot_of
+from .snapshot import snapshot_of
 from .tracker import Tracker
 
 _node = torch._C._current_autograd_node
@@ -46,8 +46,6 @@ class Recording:
         self._book = StackBook(_pytest.python.pytest_pyfunc_call.__code__, is_own, tracker.source.shows)
         self._began_us = time.time_ns() // 1000
         self._stacks: list[int] = []
-        self._operators: list[str] = []
-        self._nodes: list[str | None] = []
         self._purposes = Purposes(tracker.ledger)
         tracker.on_request = self._requested
         tracker.ledger.allocator.listen(self.log.note)
@@ -61,31 +59,18 @@ class Recording:
         if not events:
             return None
         history = DeviceHistory(0, events, tuple(allocator.segments()), allocator.settings)
-        purposes = self._purposes.so_far()
-        return snapshot_of(history, self._frames_of(), purposes, self.log, alloc_conf, self._began_us)
-
-    def _frames_of(self) -> Callable[[int], Frames]:
-        """The frames of requests; equal lists are one object, so that a pickle has each once."""
-        head, stack = functools.cache(named_frame), functools.cache(self._book.frames)
-
-        @functools.cache
-        def frames(number: int, names: tuple[str, ...]) -> Frames:
-            return [*map(head, names), *stack(number)]
-
-        return lambda request: frames(self._stacks[request], self._names_of(request))
-
-    def _names_of(self, request: int) -> tuple[str, ...]:
-        """What ran in C++, the innermost first: the operator, and in backward the node that called it."""
-        operator, node = self._operators[request], self._nodes[request]
-        return (operator,) if node is None else (operator, node)
+        frames = functools.cache(self._book.frames)  # equal lists are one object: a pickle has each once
+        purposes, stacks = self._purposes.so_far(), self._stacks
+        return snapshot_of(
+            history, lambda request: frames(stacks[request]), purposes, self.log, alloc_conf, self._began_us
+        )
 
     def _requested(self, record: Record) -> None:
         record.request = self.log.request = len(self._stacks)
-        self._stacks.append(self._book.capture())
-        is_workspace = record.role == components.WORKSPACES
-        self._operators.append(f"{record.operator} workspace" if is_workspace else record.operator)
         node = _node()
-        self._nodes.append(node.name() if node is not None else None)
+        is_workspace = record.role == components.WORKSPACES
+        operator = f"{record.operator} workspace" if is_workspace else record.operator
+        self._stacks.append(self._book.capture(operator, *([node.name()] if node is not None else [])))
         self._purposes.texts[record.request] = record.module or ""  # until its end shows what it was
 
 
@@ -109,8 +94,9 @@ class Purposes:
             self.texts[record.request] = sys.intern(", ".join(filter(None, parts)))
 
 
+@functools.cache
 def named_frame(name: str) -> dict[str, Any]:
-    """A frame of a snapshot with a name and no source line."""
+    """A frame of a snapshot with a name and no source line; one object for each name."""
     return {"filename": _NO_FILE, "line": 0, "name": name}
 
 
@@ -131,12 +117,15 @@ class StackBook:
         self._end = end
         self._is_hidden = is_hidden
         self._is_users = is_users
-        self._numbers: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-        self._stacks: list[list[tuple[CodeType, int]]] = []
+        self._numbers: dict[tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]], int] = {}
+        self._stacks: list[tuple[tuple[str, ...], list[tuple[CodeType, int]]]] = []
         self._frames: dict[tuple[int, int], dict[str, Any]] = {}
 
-    def capture(self) -> int:
-        """The number of the stack that this is called on."""
+    def capture(self, *names: str) -> int:
+        """The number of the stack that this is called on, below ``names``.
+
+        These are what ran in C++, the innermost first: the operator, and in backward the node that called it.
+        """
         frame: FrameType | None = sys._getframe(1)
         end = self._end
         codes: list[CodeType] = []
@@ -149,11 +138,11 @@ class StackBook:
             places.append(frame.f_lasti)
             frame = frame.f_back
         # by identity, since hashing code hashes all its content; kept codes are alive, so ids are unique
-        key = (tuple(map(id, codes)), tuple(places))
+        key = (names, tuple(map(id, codes)), tuple(places))
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self._stacks)
-            self._stacks.append(list(zip(codes, places, strict=True)))
+            self._stacks.append((names, list(zip(codes, places, strict=True))))
         return number
 
     def frames(self, number: int) -> list[dict[str, Any]]:
@@ -161,14 +150,15 @@ class StackBook:
 
         Frames of this package and of pytest are left out; those of torch stay.
         """
-        stack = [entry for entry in self._stacks[number] if not self._is_hidden(entry[0].co_filename)]
+        names, entries = self._stacks[number]
+        stack = [entry for entry in entries if not self._is_hidden(entry[0].co_filename)]
         users = [place for place, (code, _) in enumerate(stack) if self._is_users(code.co_filename)]
         if users:
             del stack[users[-1] + 1 :]
         first = 0
         while first < len(stack) - 1 and _is_machinery(stack[first][0].co_filename):
             first += 1
-        return [self._frame(code, place) for code, place in stack[first:]]
+        return [*map(named_frame, names), *(self._frame(code, place) for code, place in stack[first:])]
 
     def _frame(self, code: CodeType, place: int) -> dict[str, Any]:
         key = (id(code), place)

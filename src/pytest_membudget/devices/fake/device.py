@@ -209,7 +209,7 @@ class VirtualDevice(Device):
         self._limited = limited
         self._mode.charges.move_to(gpu)
         refuse_in_forks(self.ledger)
-        self.ledger.allocator.capacity_bytes = gpu.usable_bytes if limited else None
+        self.ledger.allocator.set_capacity(gpu.usable_bytes if limited else None)
         self._began = time.perf_counter()
 
     def _begin_ranks(self, rank: int, world_size: int, rank0_broadcasts: str) -> None:

@@ -19,6 +19,7 @@ from torch import nn
 
 from ...tracking.running_code.modules import module_of, optimizers_of, plain_environment
 from ...tracking.running_code.replaced import Replacement
+from ..fake.after_import import after_import
 from ..fake.private import check_parts
 
 #: (module, attribute path, what it is for): see ``devices/fake/private.py``.
@@ -51,53 +52,36 @@ class CompiledCalls:
         self._call: contextlib.ExitStack | None = None
         #: frame of torch's entry, where a function is called
         self._entry: FrameType | None = None
-        #: whether the compiler has not been used yet
+        #: whether the entries are replaced when the compiler is imported
         self._is_waiting = False
         self._replaced: list[Replacement] = []
 
     def add(self, follower: Follower) -> None:
-        """Pause it from here on. Before the compiler's first use, only ``torch.compile`` is replaced."""
+        """Pause it from here on. Until the compiler is imported nothing is replaced."""
         self._followers.append(follower)
-        if self._replaced:
-            return
-        if "torch._dynamo.eval_frame" in sys.modules:
-            self._install_entries()
-        else:
+        if not self._is_waiting:
             self._is_waiting = True
-            self._replace(torch, "compile", self._waiting)
-
-    def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        # others may wrap it, or hold it, long after it was restored
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            if self._is_waiting:
-                self._put_back()
-                self._install_entries()
-            return original(*args, **kwargs)
-
-        return compiled
+            after_import("torch._dynamo", self._install_entries)
 
     def discard(self, follower: Follower) -> None:
         """No longer pause it."""
         self._followers.remove(follower)
         if not self._followers:
-            self._put_back()
+            for replacement in self._replaced:
+                replacement.remove()
+            self._replaced = []
 
-    def _put_back(self) -> None:
+    def _install_entries(self, dynamo: Any) -> None:
         self._is_waiting = False
-        for replacement in self._replaced:
-            replacement.remove()
-        self._replaced.clear()
-
-    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-        self._replaced.append(Replacement(owner, name, wrap))
-
-    def _install_entries(self) -> None:
+        if self._replaced or not self._followers:
+            return
         check_parts(PARTS)
-        from torch._dynamo import eval_frame, trace_rules
-
-        trace_rules.add(__name__.partition(".")[0])
-        self._replace(eval_frame, "_maybe_set_eval_frame", self._switching)
-        self._replace(eval_frame.OptimizedModule, "__call__", self._module_call)
+        dynamo.trace_rules.add(__name__.partition(".")[0])
+        entries = dynamo.eval_frame
+        self._replaced = [
+            Replacement(entries, "_maybe_set_eval_frame", self._switching),
+            Replacement(entries.OptimizedModule, "__call__", self._module_call),
+        ]
 
     def _switching(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """``original`` switches compiled code on, and back to the state before."""

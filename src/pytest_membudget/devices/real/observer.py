@@ -29,7 +29,7 @@ from .run_log import Line, RunLog, State
 _HAS_HOOK: Final = "membudget"
 
 
-class RunObserver:
+class RunObserver(Hooks):
     """Passes the step's state to the allocator (``set_metadata``), and records roles of storages."""
 
     def __init__(
@@ -45,23 +45,23 @@ class RunObserver:
         self.roles = RoleBook(self.log.note, lambda tensor: tensor.is_cuda, self._changed)
         self._backward_modules = BackwardModules(self._here, self._node_runs)
         self._follower = Follower(self._paused, self._backward_modules.see)
-        self._handles: list[Replacement] = []
         #: the module in which the running nodes of a backward were made
         self._node_module: str | None = None
         #: the line that called the running backward
         self._caller: Line | None = None
 
-    def install(self) -> None:
-        """Install the hooks."""
+    def _hooked(self) -> list[Replacement]:
         self._backward_modules.install()
         self.modules.install()
         self.roles.install()
         COMPILED_CALLS.add(self._follower)
         # the engine's entry, under the names by which torch calls it
         callers = torch.autograd.graph, torch.autograd
-        self._handles = [Replacement(one, "_engine_run_backward", self._following) for one in callers]
-        # no module registers the parameters that ``copy.deepcopy`` makes
-        self._handles.append(Replacement(nn.Parameter, "__deepcopy__", self._copying))
+        return [
+            *(Replacement(one, "_engine_run_backward", self._following) for one in callers),
+            # no module registers the parameters that ``copy.deepcopy`` makes
+            Replacement(nn.Parameter, "__deepcopy__", self._copying),
+        ]
 
     def remove(self) -> None:
         """Remove the hooks, after a last record of the gradients."""
@@ -71,8 +71,7 @@ class RunObserver:
         self._backward_modules.remove()
         self.modules.remove()
         self.roles.remove()
-        for handle in self._handles:
-            handle.remove()
+        super().remove()
 
     # a new number before the next allocations: buffers of collectives are short-lived
 

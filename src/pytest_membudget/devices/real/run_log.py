@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -98,15 +99,12 @@ class RunLog:
 
     def seen(self) -> Seen:
         """All that was collected."""
-        sightings, fields, at = [], self._fields, 0
-        while at < len(fields):
-            after, write, addresses, args = fields[at : at + 4]
-            args_at = at + 4 + addresses
-            end = args_at + args
+        sightings, fields = [], iter(self._fields)
+        for after in fields:
+            write, addresses, args = islice(fields, 3)
             sightings.append(
-                Sighting(after, write, tuple(fields[at + 4 : args_at]), tuple(fields[args_at:end]))
+                Sighting(after, write, tuple(islice(fields, addresses)), tuple(islice(fields, args)))
             )
-            at = end
         return Seen(self.states, sightings, self._first_nodes)
 
 
