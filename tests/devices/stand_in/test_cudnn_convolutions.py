@@ -1,7 +1,7 @@
 """Convolutions on the stand-in: PyTorch's own code, with plans that the real cuDNN makes for the card.
 
 Workspaces are compared with public allocator histories of real GPUs, and with the answers of cuDNN when asked
-directly (``virtual/cudnn_workspaces.py``), which knows nothing of the stand-in.
+directly (``devices/fake/cudnn_workspaces.py``), which knows nothing of the stand-in.
 """
 
 import ctypes

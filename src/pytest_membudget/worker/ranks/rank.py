@@ -28,7 +28,7 @@ from ..time_limit import LONGEST
 
 #: Seconds that collectives wait in addition to the test's time limit, which should end the test first.
 _SLACK = 60.0
-#: (module, attribute path, what it is for): see ``virtual/private.py``.
+#: (module, attribute path, what it is for): see ``devices/fake/private.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
     ("torch.distributed.distributed_c10d", "BackendConfig", "the devices that a backend serves"),
