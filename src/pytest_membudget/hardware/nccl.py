@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ..units import KIB, MIB
+from ..units import KIB, MIB, round_up
 from .gpus import Gpu
 
 _GRANULE_BYTES: Final = 2 * MIB
@@ -45,12 +45,10 @@ _KERNEL_BYTES: Final = {
 nvidia-nccl-cu13 2.28.9 and 2.30.7, the larger, in whole MiB. The first communicator of a process asks for
 every kernel's attributes, which loads it (ncclInitKernelsForDevice, src/enqueue.cc)."""
 
-
-def _granules(size_bytes: int) -> int:
-    return -(-size_bytes // _GRANULE_BYTES) * _GRANULE_BYTES
-
-
-CONNECTION_BYTES: Final = _granules(_CONTROL_BYTES + sum(_BUFFERS_BYTES)) + _granules(_CONTROL_BYTES)
+CONNECTION_BYTES: Final = sum(
+    round_up(size_bytes, _GRANULE_BYTES)
+    for size_bytes in (_CONTROL_BYTES + sum(_BUFFERS_BYTES), _CONTROL_BYTES)
+)
 """To receive from a peer and to send to one, on one channel: 10 and 2 MiB where the sender writes; 6 and 6
 where the receiver reads, as between A100s (src/transport/p2p.cc)."""
 

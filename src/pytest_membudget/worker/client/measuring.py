@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 from ...budgets.budget import Budget
@@ -42,6 +41,7 @@ class MeasuringEstimator(Estimator):
         """
         self._environment = environment
         self._order = replace(order, device=device, backend=backend, records=False, processes=1)
+        self._why_not = why_no_cuda(environment) if device == CUDA else None
         self._start = start
         self._workers = Workers(self._order, start=start)
         self._card: Mapping[str, Any] | None = None
@@ -65,10 +65,6 @@ class MeasuringEstimator(Estimator):
     def close(self) -> None:
         """End the worker."""
         self._workers.close()
-
-    @cached_property
-    def _why_not(self) -> str | None:
-        return why_no_cuda(self._environment) if self._order.device == CUDA else None
 
     def _check_card(self, file: str, budget: Budget) -> None:
         """Raise ``NotEstimated`` if ``budget`` cannot be measured here; not if no worker starts."""

@@ -89,11 +89,9 @@ def worker_environment(order: Order, scratch: str) -> dict[str, str]:
     own = {**os.environ, **dict(order.environment)}
     if order.device == VIRTUAL:
         return {**own, "CUDA_VISIBLE_DEVICES": ""}
+    own = {**SYMBOLS, **own}
     if order.libraries is not None:
-        environment = {**SYMBOLS, **own}
         card = find_gpu(order.gpu)
-        return stand_in_environment(
-            order.libraries, card, order.cards, environment, unlimited=True, scratch=scratch
-        )
+        return stand_in_environment(order.libraries, card, order.cards, own, unlimited=True, scratch=scratch)
     # torch.cuda.is_available() must not initialize the driver, which does not survive a fork
-    return {**SYMBOLS, **own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    return {**own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
@@ -78,10 +79,8 @@ class Trials:
 
 def _run(workers: Workers, request: Request) -> tuple[MemoryReport | None, str]:
     """The figure of a completed run, and what was changed in it; empty if the change was not applicable."""
-    try:
+    with suppress(WorkerFailure):  # only this trial is lost: the test's own estimate is known
         answer = workers.ask(request)
-    except WorkerFailure:  # only this trial is lost: the test's own estimate is known
-        return None, ""
-    if answer["outcome"] != "traced":
-        return None, ""
-    return MemoryReport.from_json(answer["report"]), answer.get("changed", "")
+        if answer["outcome"] == "traced":
+            return MemoryReport.from_json(answer["report"]), answer.get("changed", "")
+    return None, ""

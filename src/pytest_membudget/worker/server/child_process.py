@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from ..processes import end_text, end_with_parent, flush_output, leave
 from ..protocol import Channel
-from ..time_limit import Overrun, Watch
+from ..time_limit import Watch
 from .one_test.output_file import OutputFile
 from .stack_dump import dump_stack_on_signal, hang_text, stacks_of
 
@@ -135,7 +135,10 @@ class Child:
         except TimeoutError:  # a process that it has started may keep the pipe open
             if is_running:
                 overrun = self._watch.look()
-                return self._hang(overrun) if overrun is not None else None
+                if overrun is None:
+                    return None
+                (stack,) = stacks_of([(self._pid, self._stack_file)])
+                return {"outcome": "error", "reason": hang_text(overrun, stack)}
             answer = None
         if answer is None:
             has_ended = self._ends_by_itself()
@@ -148,10 +151,6 @@ class Child:
         """Kill it and its process group, if they exist."""
         self._end_group()
         self._files.close()
-
-    def _hang(self, overrun: Overrun) -> dict[str, Any]:
-        (place,) = stacks_of([(self._pid, self._stack_file)])
-        return {"outcome": "error", "reason": hang_text(overrun, place)}
 
     def _ends_by_itself(self) -> bool:
         """Wait for the end of a child that will not answer: it ends, or has closed the pipe."""

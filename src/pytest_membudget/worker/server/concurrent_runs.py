@@ -105,8 +105,9 @@ class ConcurrentRuns:
             return True
         if self._has_one_alone or len(self._running) >= self._most:
             return False
-        each = max(ROOM_BYTES, _largest_child_bytes())  # running tests may still grow
-        return self._free_bytes() >= each * (len(self._running) + 1)
+        largest_bytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # of those that ended
+        each_bytes = max(ROOM_BYTES, largest_bytes)  # running tests may still grow
+        return self._free_bytes() >= each_bytes * (len(self._running) + 1)
 
     def _wait(self) -> None:
         """Wait for a message of a child or the session, or for the end of a child's time limit."""
@@ -147,8 +148,3 @@ class ConcurrentRuns:
         head = {"event": "result", "key": request["key"], "number": request["number"]}
         self._channel.send({**head, **answer})
         self._is_over = self._is_over or bool(answer.get("is_last"))
-
-
-def _largest_child_bytes() -> int:
-    """The largest peak of resident memory among ended children, in bytes: what the next may need."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
