@@ -77,6 +77,11 @@ def history_between(folder: Path, good: str, bad: str) -> list[tuple[str, str]]:
     return [(commit, subject) for commit, _, subject in lines]
 
 
+def worktree_in(folder: Path, top: Path) -> Path:
+    """The worktree of a base's run, in its ``folder``; tools use the name of the checkout ``top``."""
+    return folder / "worktree" / top.name
+
+
 def add_worktree(top: Path, commit: str, path: Path) -> None:
     """Check out ``commit`` in a worktree at ``path``. Raises ``OSError`` with git's message."""
     done = run_git(
@@ -91,7 +96,7 @@ def add_worktree(top: Path, commit: str, path: Path) -> None:
 
 
 def remove_worktree(top: Path, path: Path) -> None:
-    """Remove the worktree at ``path`` and git's entry for it; other worktrees stay."""
+    """Remove the worktree at ``path``, if there is one, and git's entry for it; other worktrees stay."""
     shutil.rmtree(path, ignore_errors=True)
     run_git(top, "worktree", "remove", "--force", "--force", str(path))
 

@@ -21,7 +21,7 @@ from ...worker.protocol import Channel
 from ...worker.server.session_options import disable_side_effects
 from .exchange import Base, Exchange, Head, own_facts
 from .foreign_imports import foreign_text, write_imports
-from .git import remove_worktree
+from .git import remove_worktree, worktree_in
 
 #: Options that choose tests: repeated from the head's command line.
 _CHOICE = ("keyword", "markexpr", "deselect")
@@ -47,9 +47,9 @@ def _end_with_session(channel: Channel, order: Mapping[str, Any]) -> None:
     while channel.receive() is not None:
         pass
     os.chdir(os.sep)
-    if order["worktree"] is not None:
-        remove_worktree(Path(order["top"]), Path(order["worktree"]))
-    shutil.rmtree(order["folder"], ignore_errors=True)
+    folder, top = Path(order["folder"]), Path(order["top"])
+    remove_worktree(top, worktree_in(folder, top))
+    shutil.rmtree(folder, ignore_errors=True)
     leave(1)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from ...worker.processes import start_process
 from ...worker.protocol import Channel
 from .exchange import Exchange, Head, Invocation, base_without_figures
+from .git import remove_worktree, worktree_in
 from .sources import BaseSource, Start
 
 _PROCESS = "pytest_membudget.comparison.base.process"
@@ -59,7 +60,7 @@ class BaseRun:
             self._channel.close()
             self._channel = None
         if self._has_begun:
-            self._source.remove(self.folder)
+            remove_worktree(self._source.top, worktree_in(self.folder, self._source.top))
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self, start: Start) -> None:

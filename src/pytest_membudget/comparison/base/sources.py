@@ -24,7 +24,7 @@ from ...reporting.document import read_document
 from ..places import CheckoutPaths, checkout_path
 from .exchange import Base, Head, Invocation, base_of_document
 from .foreign_imports import VARIABLE
-from .git import OPTION, add_worktree, checkout_of, find_base, remove_worktree, submodules_in
+from .git import OPTION, add_worktree, checkout_of, find_base, submodules_in, worktree_in
 
 _SUFFIX = ".json"
 #: A plugin for the processes that run a commit.
@@ -62,8 +62,6 @@ class Start(JsonObject):
     import_path: Sequence[str]
     environment: Mapping[str, str]
     python: str
-    worktree: str | None = None
-    """Of git: the process removes it where its session is killed."""
     notes: Sequence[str] = ()
     """For the session's summary."""
 
@@ -98,7 +96,7 @@ class CommitSource:
 
     def prepare(self, folder: Path, invocation: Invocation, head: Head) -> Start:
         """Add a worktree in ``folder``. Raises ``OSError`` with what is wrong."""
-        worktree = self._worktree(folder)
+        worktree = worktree_in(folder, self.top)
         add_worktree(self.top, self.commit, worktree)
         missing = submodules_in(worktree)
         places = CheckoutPaths(str(self.top), str(worktree))
@@ -111,17 +109,8 @@ class CommitSource:
             import_path=places.import_path(sys.path, head.roots),
             environment=self._environment(places, folder),
             python=sys.executable,
-            worktree=str(worktree),
             notes=[f"the base's submodules are not checked out: {', '.join(missing)}"] if missing else (),
         )
-
-    def remove(self, folder: Path) -> None:
-        """Remove the worktree, if there is one."""
-        remove_worktree(self.top, self._worktree(folder))
-
-    def _worktree(self, folder: Path) -> Path:
-        # named as the checkout: tools use the folder's name
-        return folder / "worktree" / self.top.name
 
     def _environment(self, places: CheckoutPaths, folder: Path) -> dict[str, str]:
         environment = {**os.environ, VARIABLE: json.dumps({"head": str(self.top), "folder": str(folder)})}
@@ -149,9 +138,6 @@ class EnvironmentSource:
     def shown(self) -> str:
         """For people."""
         return f"{self.ref} (Python {self.version})"
-
-    def remove(self, folder: Path) -> None:
-        """Nothing is made that the run does not remove itself."""
 
     def prepare(self, folder: Path, invocation: Invocation, head: Head) -> Start:
         """Link this package into a separate folder for the import path. Raises ``OSError``."""
