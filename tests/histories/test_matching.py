@@ -53,7 +53,7 @@ def test_the_text_says_what_was_matched_by_size_alone():
     first = snapshot((20, LINE, False), (30, other, False))
     second = snapshot((20, moved, False), (30, LINE, False))
 
-    lines = list(comparison_lines(*sides(first, second), ("recorded", "virtual")))
+    lines = list(comparison_lines(*sides(first, second)))
 
     by_function = "  equal by function: 20,971,520 B x1, recorded m/model.py:5, virtual m/model.py:9"
     assert by_function in lines

@@ -16,7 +16,7 @@ from ..units import MIB
 from .terminal import Subcommands, print_lines
 
 _ROWS = 30
-_HEADERS = ("request", "{first}", "{second}", "difference", "place and operator")
+_HEADERS = ("request", "recorded", "virtual", "difference", "place and operator")
 _ALIGN = ("right", "right", "right", "right", "left")
 
 
@@ -44,22 +44,22 @@ def _run(options: argparse.Namespace) -> int:
     virtual_start = options.virtual_from or options.start
     if virtual_start is not None:
         second = window_from(second, virtual_start, str(options.virtual))
-    print_lines(comparison_lines(*sides(first, second), ("recorded", "virtual")))
+    print_lines(comparison_lines(*sides(first, second)))
     return 0
 
 
-def comparison_lines(first: Side, second: Side, names: tuple[str, str]) -> Iterator[str]:
+def comparison_lines(first: Side, second: Side) -> Iterator[str]:
     """Both peaks, what is held at them, and the requests that the two have unequally often."""
-    for name, side in zip(names, (first, second), strict=True):
+    for name, side in (("recorded", first), ("virtual", second)):
         yield (
             f"{name}: peak requested {_mib(side.peak_requested_bytes)}, "
             f"reserved {_mib(side.peak_reserved_bytes)}, {sum(side.requests.values())} requests"
         )
     ratio = second.peak_requested_bytes / max(1, first.peak_requested_bytes)
-    yield f"{names[1]} / {names[0]}: {ratio:.4f} requested"
+    yield f"virtual / recorded: {ratio:.4f} requested"
     operators = {**second.operators, **{key: value for key, value in first.operators.items() if value}}
-    yield from _section("Held at the peaks", first.held, second.held, operators, names)
-    yield from _section("Asked for", first.requests, second.requests, operators, names)
+    yield from _section("Held at the peaks", first.held, second.held, operators)
+    yield from _section("Asked for", first.requests, second.requests, operators)
 
 
 def _section(
@@ -67,37 +67,35 @@ def _section(
     first: Mapping[Allocation, int],
     second: Mapping[Allocation, int],
     operators: Mapping[Allocation, str],
-    names: tuple[str, str],
 ) -> Iterator[str]:
     matches, first, second = matched(first, second)
     found = differences(first, second, operators)
     yield ""
     if matches:
         yield f"{title}, the same sizes at other places:"
-        yield from _matches(matches, names)
+        yield from _matches(matches)
         yield ""
     if not found:
         yield f"{title}: the same in both."
         return
     yield f"{title}, {len(found)} differences, {_mib(sum(row.bytes for row in found))} together:"
-    yield from _table(found[:_ROWS], names)
+    yield from _table(found[:_ROWS])
     if len(found) > _ROWS:
         rest = sum(row.bytes for row in found[_ROWS:])
         yield f"and {len(found) - _ROWS} more, {_mib(rest)} together"
 
 
-def _matches(matches: Sequence[Match], names: tuple[str, str]) -> Iterator[str]:
+def _matches(matches: Sequence[Match]) -> Iterator[str]:
     for match in sorted(matches, key=lambda one: -one.count * one.first.size_bytes)[:_ROWS]:
         size = f"{match.first.size_bytes:,} B x{match.count}"
-        yield f"  {match.how}: {size}, {names[0]} {match.first.place}, {names[1]} {match.second.place}"
+        yield f"  {match.how}: {size}, recorded {match.first.place}, virtual {match.second.place}"
     if len(matches) > _ROWS:
         yield f"  and {len(matches) - _ROWS} more"
 
 
-def _table(rows: Sequence[Difference], names: tuple[str, str]) -> list[str]:
+def _table(rows: Sequence[Difference]) -> list[str]:
     from tabulate import tabulate  # only this command pays for it
 
-    headers = [header.format(first=names[0], second=names[1]) for header in _HEADERS]
     cells = [
         (
             f"{row.allocation.size_bytes:,} B",
@@ -108,7 +106,7 @@ def _table(rows: Sequence[Difference], names: tuple[str, str]) -> list[str]:
         )
         for row in rows
     ]
-    table = tabulate(cells, headers, tablefmt="plain", disable_numparse=True, colalign=_ALIGN)
+    table = tabulate(cells, _HEADERS, tablefmt="plain", disable_numparse=True, colalign=_ALIGN)
     return [line.rstrip() for line in table.splitlines()]
 
 

@@ -47,7 +47,7 @@ def _show(options: argparse.Namespace) -> int:
         if result.fails:
             print(_painted(f" {result.nodeid} ".center(width, "_"), "red"))
             print(failure_text(result, width), end="\n\n")
-    _print_table(document.tests, document.comparison, is_verbose=options.verbose)
+    _print_table(document.tests, document.comparison, options)
     return 0
 
 
@@ -60,27 +60,21 @@ def _diff(options: argparse.Namespace) -> int:
     results = [comparing.compare(replace(result, comparison=None)) for result in now.results.values()]
     session = comparing.session(results, is_whole=True, lists_removed=True)
     print_lines(changed_lines(results, terminal_width()))
-    _print_table(results, session, is_verbose=options.verbose, lists_changes=False)
+    _print_table(results, session, options, lists_changes=False)
     return 0
 
 
 def _print_table(
     results: Sequence[TestResult],
     compared: ComparedSession | None,
-    *,
-    is_verbose: bool,
+    options: argparse.Namespace,
     lists_changes: bool = True,
 ) -> None:
-    """Print the summary of ``results``; the options are those of ``summary_lines``."""
     print_lines(comparison_notices(compared))
-    lines = summary_lines(
-        results,
-        width=terminal_width(),
-        paint=_painted,
-        is_verbose=is_verbose,
-        lists_changes=lists_changes,
-    )
-    for line in lines:
+    width, is_verbose = terminal_width(), options.verbose
+    for line in summary_lines(
+        results, width=width, paint=_painted, is_verbose=is_verbose, lists_changes=lists_changes
+    ):
         print(line)
 
 

@@ -106,10 +106,12 @@ class Comparing:
         if isinstance(self.source, StoredReport) and is_whole:
             known = {result.nodeid for result in results}
             removed = tuple(nodeid for nodeid in base.results if nodeid not in known)
+        with_figures = {nodeid for nodeid, result in base.results.items() if result.figure is not None}
+        skipped = (result.nodeid for result in results if result.verdict == SKIPPED)
         return ComparedSession(
             BaseName(self.source.ref, self.source.commit) if self.source is not None else BaseName(""),
             removed=removed,
-            skipped=base.newly_skipped(results),
+            skipped=tuple(nodeid for nodeid in skipped if nodeid in with_figures),
             unused_waivers=unused_waivers(self._waivers, results, self._today, is_whole=is_whole),
             distributions=base.facts.version_changes(self._facts()),
         )

@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from ...atomic_files import write_json
-from ...budgets.verdict import SKIPPED
 from ...json_object import JsonObject
 from ...reporting.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
@@ -102,13 +101,6 @@ class Base(JsonObject):
     """Why files or folders of its tests could not be collected, by node id."""
     removed: tuple[str, ...] = ()
     """Node ids of the base's tests with budgets that the head does not have."""
-
-    def newly_skipped(self, results: Iterable[TestResult]) -> tuple[str, ...]:
-        """Those of ``results`` that are skipped and have a figure here."""
-        skipped = [result.nodeid for result in results if result.verdict == SKIPPED]
-        return tuple(
-            name for name in skipped if name in self.results and self.results[name].figure is not None
-        )
 
     def trouble_of(self, nodeid: str) -> str:
         """Why it is not known whether the base has the test ``nodeid``; empty if it is."""
