@@ -16,7 +16,7 @@ from ..errors import UsageMistake
 from ..reporting.causes import change_lines, signed_size
 from ..reporting.document import Document
 from ..reporting.terminal.fitting import terminal_width
-from ..results.comparison import NOT_COMPARABLE, Comparison, growth_text
+from ..results.comparison import NOT_COMPARABLE, Comparison, component_changes, growth_text
 from ..units import gib_text
 from .sessions import report_of_session
 from .terminal import Subcommands, print_lines
@@ -179,8 +179,8 @@ def figure_lines(figures: Figures, good: Figures, tests: Collection[str]) -> lis
             continue
         since = ""
         if good_bytes is not None and size_bytes != good_bytes:
-            growth = growth_text(size_bytes - good_bytes, good_bytes)
-            since = f", {growth.removeprefix('takes ').replace('at the base', 'at the good end')}"
+            growth = growth_text(size_bytes - good_bytes, good_bytes, "at the good end")
+            since = f", {growth.removeprefix('takes ')}"
         lines.append(f"{test}: {gib_text(size_bytes)}{since}")
     return lines
 
@@ -193,10 +193,8 @@ def step_lines(before: Comparison, after: Comparison, width: int) -> list[str]:
     """
     if after.base_bytes == before.head_bytes:
         return change_lines(before, width)
-    old, new = before.base_components or {}, after.base_components or {}
-    changes = {name: new.get(name, 0) - old.get(name, 0) for name in {**old, **new}}
-    largest = sorted(changes.items(), key=lambda change: -abs(change[1]))
-    return [f"  {signed_size(size):>12}  {name}" for name, size in largest if size]
+    changes = component_changes(after.base_components or {}, before.base_components or {})
+    return [f"  {signed_size(size):>12}  {name}" for name, size in changes.items()]
 
 
 def first_bad(count: int, state_of: Callable[[int], str]) -> tuple[int, int]:

@@ -122,13 +122,9 @@ def _in_both(head: Held, base: Held) -> list[tuple[Holder, Holder]]:
 
 def resized(head: Held, base: Held) -> tuple[Finding, ...]:
     """Parameters and buffers with the same name and another size, the largest change first."""
-    changes = [
-        _change(pair)
-        for pair in matched(head, base)[0]
-        if pair.head and pair.base and pair.bytes and pair.head.module == pair.base.module
-    ]
-    kept = (change for change in changes if change.component in _OF_MODELS)
-    return tuple(sorted(kept, key=lambda change: -abs(change.bytes)))[:MOST_ROWS]
+    pairs = [(one, other) for one, other in _in_both(head, base) if one.component in _OF_MODELS]
+    changes = [_change(Pair(one, other)) for one, other in pairs if one.module == other.module]
+    return tuple(sorted(filter(lambda one: one.bytes, changes), key=lambda one: -abs(one.bytes)))[:MOST_ROWS]
 
 
 def _is_near(one: float, other: float) -> bool:

@@ -29,6 +29,8 @@ from ..results.comparison import (
     UPDATE_COMMAND,
     LockCheck,
     LockEntry,
+    component_changes,
+    growth_text,
 )
 from ..results.test_result import TestResult, with_lock
 from ..units import KIB, gib_text
@@ -129,7 +131,7 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
         reason = _grown_text(result, entry, now) + (f" ({difference})" if difference else "")
         changes = tuple(
             f"{signed_size(size)} {name}, from {gib_text(entry.components.get(name, 0))}"
-            for name, size in _component_changes(entry, now).items()
+            for name, size in component_changes(now.components, entry.components).items()
         )
         return LockCheck(GROWN, reason, entry, limit_bytes, changes)
     if rules.mode is not None and now != entry and (difference or now.bytes <= entry.bytes):
@@ -137,7 +139,7 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
     if rules.mode == RAISE and now.bytes > entry.bytes:
         return _recorded(now, f"raised from {gib_text(entry.bytes)}", rules)
     if entry.bytes - now.bytes > allowed_bytes:
-        reason = f"takes {_share_text(entry, now)} less than its entry in {LOCK_FILE}; run {UPDATE_COMMAND}"
+        reason = f"{_change_text(entry, now)}; run {UPDATE_COMMAND}"
         return LockCheck(SHRUNK, reason, entry, limit_bytes)
     return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
 
@@ -174,24 +176,13 @@ def _difference(entry: LockEntry, now: LockEntry) -> str:
 def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
     figure = result.worst_estimate
     rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and now.gpus > 1 else ""
-    grew = [(name, size) for name, size in _component_changes(entry, now).items() if size > 0]
-    most = ", ".join(f"{name} +{gib_text(size)}" for name, size in grew[:2])
-    return (
-        f"{rank}takes {_share_text(entry, now)} more than its entry in {LOCK_FILE}: {most}; "
-        f"if it may, run {RAISE_COMMAND}"
-    )
+    changes = component_changes(now.components, entry.components).items()
+    grew = [f"{name} +{gib_text(size)}" for name, size in changes if size > 0]
+    return f"{rank}{_change_text(entry, now)}: {', '.join(grew[:2])}; if it may, run {RAISE_COMMAND}"
 
 
-def _share_text(entry: LockEntry, now: LockEntry) -> str:
-    growth_bytes = abs(now.bytes - entry.bytes)
-    return gib_text(growth_bytes) + (f" ({growth_bytes / entry.bytes:.1%})" if entry.bytes else "")
-
-
-def _component_changes(entry: LockEntry, now: LockEntry) -> dict[str, int]:
-    """Components that have changed and by how many bytes, the largest change first."""
-    names = {**entry.components, **now.components}
-    sizes = {name: now.components.get(name, 0) - entry.components.get(name, 0) for name in names}
-    return {name: sizes[name] for name in sorted(names, key=lambda name: -abs(sizes[name])) if sizes[name]}
+def _change_text(entry: LockEntry, now: LockEntry) -> str:
+    return growth_text(now.bytes - entry.bytes, entry.bytes, f"its entry in {LOCK_FILE}")
 
 
 def read_lock(path: Path) -> dict[str, LockEntry] | None:

@@ -210,13 +210,19 @@ class LockCheck(JsonObject):
     """Of a test that has grown a line for each component that has changed, the largest change first."""
 
 
-def growth_text(growth_bytes: int, base_bytes: int) -> str:
+def growth_text(growth_bytes: int, base_bytes: int, than: str = "at the base") -> str:
     """``takes 1.20 GiB (4.1%) more than at the base``."""
     if not growth_bytes:
         return "takes what it took at the base"
     share = f" ({abs(growth_bytes) / base_bytes:.1%})" if base_bytes else ""
     word = "more" if growth_bytes > 0 else "less"
-    return f"takes {gib_text(abs(growth_bytes))}{share} {word} than at the base"
+    return f"takes {gib_text(abs(growth_bytes))}{share} {word} than {than}"
+
+
+def component_changes(head: Mapping[str, int], base: Mapping[str, int]) -> dict[str, int]:
+    """Components that have changed, the largest change first; ``head`` minus ``base``, in bytes."""
+    sizes = {name: head.get(name, 0) - base.get(name, 0) for name in {**base, **head}}
+    return dict(sorted(((name, size) for name, size in sizes.items() if size), key=lambda one: -abs(one[1])))
 
 
 def versions_text(changes: Sequence[VersionChange], code: Callable[[str], str] = str, most: int = 3) -> str:

@@ -7,7 +7,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ...budgets.verdict import SKIPPED, UNSET
 from ...memory_report import MemoryReport
-from ...results.comparison import SHRUNK, UNCHANGED, WAIVED, ComparedSession, growth_text, versions_text
+from ...results.comparison import (
+    SHRUNK,
+    UNCHANGED,
+    WAIVED,
+    ComparedSession,
+    component_changes,
+    growth_text,
+    versions_text,
+)
 from ...results.test_result import TestResult
 from ...units import gib_text
 from ..causes import change_lines
@@ -157,14 +165,8 @@ def disagreements(row: TestResult, most: float) -> list[str]:
 
 def _differences(one: MemoryReport, other: MemoryReport) -> str:
     """The components in which ``one`` and ``other`` differ most."""
-    differences = {
-        name: one.components.get(name, 0) - other.components.get(name, 0)
-        for name in {**one.components, **other.components}
-    }
-    worst = sorted(differences.items(), key=lambda entry: -abs(entry[1]))[:_COMPONENTS]
-    return ", ".join(
-        f"{gib_text(abs(size))} {'more' if size > 0 else 'less'} {name}" for name, size in worst if size
-    )
+    worst = [*component_changes(one.components, other.components).items()][:_COMPONENTS]
+    return ", ".join(f"{gib_text(abs(size))} {'more' if size > 0 else 'less'} {name}" for name, size in worst)
 
 
 def comparison_notices(compared: ComparedSession | None) -> list[str]:
