@@ -66,17 +66,3 @@ def test_jobs_that_differ_take_milliseconds_each(folder):
 
     assert estimating._reports.cache_info().misses == len(points) == 100
     assert seconds < 3  # 6 ms each on a slow core
-
-
-def test_a_model_that_many_name_is_read_once(folder, monkeypatch):
-    from pytest_membudget.formulas.inputs import hugging_face
-
-    calls = []
-    real = hugging_face.read_config
-    monkeypatch.setattr(
-        hugging_face, "read_config", lambda *args, **rest: calls.append(1) or real(*args, **rest)
-    )
-    for point in folder.points(SINGLE).values():
-        read_scenario(point, folder.path, SETTINGS)
-
-    assert len(calls) == 1

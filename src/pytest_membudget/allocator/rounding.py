@@ -41,20 +41,16 @@ def block_bytes(size_bytes: int, divisions: Sequence[int] = ()) -> int:
     """The block that a request of ``size_bytes`` > 0 needs.
 
     ``divisions`` is ``AllocatorSettings.roundup_power2_divisions``: with n > 1 in the request's interval,
-    the space between two powers of two is cut into n parts and the request rounded up to one.
+    the space between two powers of two is cut into n parts and the request rounded up to one. Sizes off
+    either end use the first and the last entry.
     """
     if divisions and size_bytes >= MIN_BLOCK_BYTES:
-        parts = divisions_at(size_bytes, divisions)
+        interval = size_bytes.bit_length() - MIB.bit_length()
+        parts = divisions[min(max(interval, 0), len(divisions) - 1)]
         if parts > 1 and size_bytes > MIN_BLOCK_BYTES * parts:
             power = 1 << (size_bytes.bit_length() - 1)
             return round_up(size_bytes, power // parts)
     return round_up(size_bytes, MIN_BLOCK_BYTES)
-
-
-def divisions_at(size_bytes: int, divisions: Sequence[int]) -> int:
-    """The entry for ``size_bytes``; sizes off either end use the first and the last."""
-    interval = size_bytes.bit_length() - 1 - (MIB.bit_length() - 1)
-    return divisions[min(max(interval, 0), len(divisions) - 1)]
 
 
 def segment_bytes(rounded_bytes: int, large_segment_bytes: int = LARGE_SEGMENT_BYTES) -> int:

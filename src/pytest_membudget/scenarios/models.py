@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +36,6 @@ _USUAL = {
     "seq-length": Job.__dataclass_fields__["sequence"].default,
 }
 _DATA_RANKS = ("data_parallel_replicate_degree", "data_parallel_shard_degree")
-#: Files whose contents a process keeps.
-_KEPT = 256
 
 #: Names and values of Megatron's arguments.
 Arguments = tuple[tuple[str, Any], ...]
@@ -127,9 +123,7 @@ def model_of(name: str, arguments: Arguments, written: Written) -> Model | None:
         return None
 
 
-@lru_cache(maxsize=_KEPT)
 def _model(source: str, node: Node, arguments: Arguments, folder: Path) -> Model:
-    """One that several scenarios name is read once: a node is the same wherever YAML refers to it."""
     where = f"model.{source}"
     if source == MEGATRON:
         known = {**_megatron_arguments(node), **dict(arguments)}
@@ -141,10 +135,7 @@ def _model(source: str, node: Node, arguments: Arguments, folder: Path) -> Model
         return explicit.read_shape(node.plain, where=where)
     if isinstance(node.value, dict):
         return hugging_face.read_config(node.plain, where=where)
-    path, changed = folder / node.value, None
-    with suppress(OSError):  # one that has changed is read again
-        changed = path.stat().st_mtime_ns
-    return _model_of_file(path, changed)
+    return hugging_face.model_of_path(folder / node.value)
 
 
 def _source_of(values: Mapping[str, Any]) -> str:
@@ -155,8 +146,3 @@ def _source_of(values: Mapping[str, Any]) -> str:
 def _megatron_arguments(node: Node) -> dict[str, Any]:
     """Arguments by their names on Megatron's command line, without dashes."""
     return {key.removeprefix("--").replace("_", "-"): value for key, value in node.plain.items()}
-
-
-@lru_cache(maxsize=_KEPT)
-def _model_of_file(path: Path, changed: int | None) -> Model:
-    return hugging_face.model_of_path(path)

@@ -67,7 +67,7 @@ PYTHON: Final = Syntax("{}={}", "{!r}: {}", repr)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One value. Nodes are compared by identity, so that results can be cached by node."""
+    """One value. Nodes are compared by identity: YAML may refer to one of any size many times."""
 
     value: Any
     """A plain scalar, ``list[Node]`` or ``dict[str, Node]``."""

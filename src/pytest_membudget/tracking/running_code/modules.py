@@ -54,17 +54,17 @@ class ModuleStack(Hooks):
 
     @property
     def path(self) -> str | None:
-        """Path of the innermost running module; None outside any."""
-        return self.name_of(self._stack[-1]) if self._stack else None
+        """Path of the innermost running module in the outermost one that has it; None outside any.
+
+        The outermost itself has its class's name.
+        """
+        module = self._stack[-1] if self._stack else None
+        return self._names.get(module) or type(module).__name__ if module is not None else None
 
     @property
     def root_call(self) -> int | None:
         """Number of the running outermost call; None outside any."""
         return self._root_calls if self._stack else None
-
-    def name_of(self, module: nn.Module) -> str:
-        """Path of ``module`` in the outermost module that has it; the class name of the outermost itself."""
-        return self._names.get(module) or type(module).__name__
 
     def name_children(self, root: nn.Module) -> None:
         """Give every module below ``root`` its path, unless it has one from a larger module."""
