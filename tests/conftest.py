@@ -97,7 +97,7 @@ class Run:
         self.args = args
         self.report_path = folder / "membudget" / "report.json"
         shared = _shared()
-        command = [sys.executable, "-m", "pytest"] if is_cold else _WARM.command(shared)
+        command = [_PYTHON, "-m", "pytest"] if is_cold else _WARM.command(shared)
         own_cache = _own_cache(folder)
         done = subprocess.run(
             [*command, *_NO_PLUGINS, "--junitxml=junit.xml", *args],

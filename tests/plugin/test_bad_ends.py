@@ -65,6 +65,7 @@ def test_sessions_that_stop_early_or_are_shared_are_red_and_count_the_rest(sessi
         assert any(line.endswith(f"{8 - failed} not run") for line in run.summary)
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_two_sessions_at_once_in_one_folder_do_not_mix(tmp_path, write_all):
     body = """
         import pytest
