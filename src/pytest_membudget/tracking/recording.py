@@ -34,7 +34,7 @@ _NO_FILE = "??"
 class Recording:
     """Records stack, operator, component and module of each request that ``tracker`` sees.
 
-    Requests are numbered, and the lists below are by that number. They hold texts and numbers: an object for
+    Requests are numbered, and stacks and purposes kept by that number, as numbers and texts: an object for
     each request would make the garbage collector run more often. Walking a stack makes objects that it counts
     too, so a test that leaves tensors in reference cycles may have another peak when it is recorded.
     """
