@@ -35,12 +35,11 @@ def start_process(
     *,
     python: str | None = None,
     import_path: Sequence[str] | None = None,
-    keeps_open: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], Channel]:
     """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
 
     Its output goes to ``output``. ``environment``, ``python`` (the interpreter) and ``import_path`` replace
-    this process's. ``keeps_open``: file descriptors that it inherits.
+    this process's.
     """
     read_orders, write_orders = os.pipe()
     read_answers, write_answers = os.pipe()
@@ -61,7 +60,7 @@ def start_process(
         stdout=output,
         stderr=subprocess.STDOUT,
         env=dict(environment) if environment is not None else None,
-        pass_fds=(read_orders, write_answers, *keeps_open),
+        pass_fds=(read_orders, write_answers),
         start_new_session=True,  # Ctrl-C is for the session, which ends the process
     )
     os.close(read_orders)

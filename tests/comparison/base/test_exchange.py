@@ -1,13 +1,15 @@
 """The folder of the base's run: who waits is answered or told why not, and waits for no dead process."""
 
+import os
 import shutil
-import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
 import pytest
 
-from pytest_membudget.comparison.base.exchange import Base, Exchange, Head
+from pytest_membudget.comparison.base.exchange import Base, Exchange, Head, Invocation
+from pytest_membudget.comparison.base.run import BaseRun
+from pytest_membudget.comparison.base.sources import Start
 
 
 @pytest.fixture
@@ -26,26 +28,27 @@ def test_a_result_ends_the_waiting(exchange):
     assert exchange.wait(0) == Base(trouble="why")
 
 
-def test_a_process_that_dies_ends_the_waiting(exchange):
-    with exchange.held() as lock:
-        process = subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=[lock.fileno()]
-        )
-    began = time.monotonic()
-    assert exchange.wait(30) is None
-    assert time.monotonic() - began < 20
-    process.wait()
+def test_a_process_that_dies_ends_the_waiting(tmp_path):
+    """Here it exits at once, for its folder is not there."""
+    start = Start([], str(tmp_path / "none"), Head([], [], []), sys.path, os.environ, sys.executable)
+    source = SimpleNamespace(top=tmp_path, prepare=lambda *of_head: start)
+    run = BaseRun(source, Invocation([], str(tmp_path), str(tmp_path)))
+    run.begin(Head([], [], []))
+
+    found = run.exchange.wait(60)
+
+    run.close()
+    assert found == Base(trouble="the base could not be estimated: its run ended without output")
+    assert not run.folder.exists()
 
 
 def test_a_session_that_ends_ends_the_waiting(exchange):
-    with exchange.held():
-        shutil.rmtree(exchange.folder)
-        assert exchange.wait(30) is None
+    shutil.rmtree(exchange.folder)
+    assert exchange.wait(30) is None
 
 
 def test_waiting_has_a_limit(exchange):
-    with exchange.held():
-        assert exchange.wait(0.2) is None
+    assert exchange.wait(0.2) is None
 
 
 @pytest.mark.parametrize(

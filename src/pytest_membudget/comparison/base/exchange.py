@@ -5,12 +5,11 @@ A base that is a stored report is the same value.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -24,7 +23,7 @@ from ...results.comparison import VersionChange
 from ...results.test_result import TestResult
 
 _OWN: Final = "pytest-membudget"
-_HEAD, _BASE, _OUTPUT, _ALIVE = "head.json", "base.json", "output", "alive"
+_HEAD, _BASE, _OUTPUT = "head.json", "base.json", "output"
 #: Bytes of the output that ``complaint`` reads.
 _OUTPUT_BYTES = 100_000
 #: How pytest begins the lines on why a session cannot start.
@@ -165,31 +164,12 @@ class Exchange:
             text = file.read(_OUTPUT_BYTES)
         return complaint_in(text.decode(errors="replace"))
 
-    @contextmanager
-    def held(self) -> Iterator[IO[bytes]]:
-        """A file lock; the kernel releases it when its process ends."""
-        with (self.folder / _ALIVE).open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield file
-
     def wait(self, seconds: float) -> Base | None:
-        """The base; None if its process ended without writing it, or takes more than ``seconds``."""
+        """The base; None if it takes more than ``seconds``, or the folder is not there: the session ended."""
         deadline = time.monotonic() + seconds
-        while (base := self.base()) is None:
-            if self._has_ended() or time.monotonic() > deadline:
-                return self.base()  # it may have been written in between
+        while (base := self.base()) is None and self.folder.is_dir() and time.monotonic() < deadline:
             time.sleep(_INTERVAL)
         return base
-
-    def _has_ended(self) -> bool:
-        if not self.folder.is_dir():
-            return True
-        try:
-            with (self.folder / _ALIVE).open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:  # locked, or not there yet
-            return False
-        return True
 
     def _read(self, name: str) -> Any:
         with suppress(FileNotFoundError):

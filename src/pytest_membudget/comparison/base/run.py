@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 from ...worker.processes import start_process
@@ -30,6 +31,7 @@ class BaseRun:
         self.exchange = Exchange(self.folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
+        self._watch: threading.Thread | None = None
         self._has_begun = False
         self.notes: list[str] = []
         atexit.register(self.close)
@@ -55,6 +57,8 @@ class BaseRun:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            if self._watch is not None:
+                self._watch.join()
             self._process.wait()
         if self._channel is not None:
             self._channel.close()
@@ -64,13 +68,16 @@ class BaseRun:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self, start: Start) -> None:
-        with self.exchange.held() as lock, self.exchange.output() as output:
+        with self.exchange.output() as output:
             self._process, self._channel = start_process(
-                _PROCESS,
-                output,
-                start.environment,
-                python=start.python,
-                import_path=start.import_path,
-                keeps_open=[lock.fileno()],
+                _PROCESS, output, start.environment, python=start.python, import_path=start.import_path
             )
-            self._channel.send({**start.to_json(), "folder": str(self.folder), "top": str(self._source.top)})
+        self._channel.send({**start.to_json(), "folder": str(self.folder), "top": str(self._source.top)})
+        self._watch = threading.Thread(target=self._report_end, args=(self._process.pid,), daemon=True)
+        self._watch.start()
+
+    def _report_end(self, pid: int) -> None:
+        """Write why there is no result if the process ends without one: workers of pytest-xdist wait too."""
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if self.exchange.base() is None:
+            self.exchange.write_base(base_without_figures(self.exchange.complaint()))
