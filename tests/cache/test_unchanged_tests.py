@@ -62,7 +62,7 @@ class Rows:
 
     def pytest_sessionfinish(self, session):
         gate = session.config.pluginmanager.get_plugin("membudget-gate")
-        self.rows = {row.nodeid.split("::")[-1]: row for row in gate.results.in_order()}
+        self.rows = {row.nodeid.split("::")[-1]: row for row in gate.session.results.in_order()}
 
 
 class Project:

@@ -68,13 +68,12 @@ class Gate:
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
         self._estimators = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
         self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
-        self._session = BudgetSession(settings, self._estimators, self._comparing, locking)
+        self.session = BudgetSession(settings, self._estimators, self._comparing, locking)
         self._locking = locking
         self._nothing_runs = bool(config.option.collectonly or config.option.setuponly)
         self._only_asks = bool(config.option.showfixtures or config.option.show_fixtures_per_test)
-        #: results of the marked tests, from this process or from xdist workers
-        self.results = self._session.results
-        self._summary = Summary(config, settings, self.results, is_listing=self._nothing_runs)
+        self._results = self.session.results
+        self._summary = Summary(config, settings, self._results, is_listing=self._nothing_runs)
         if self._estimators.is_given:
             self._summary.add(f"membudget: {self._estimators.header}", is_bad=True)
 
@@ -105,7 +104,7 @@ class Gate:
         if report.passed and path.suffix == ".py":
             self._may_hide.append(str(path))
         if report.skipped and not self._is_worker:
-            self._session.skip_file(report.nodeid, reports.skip_text(report))
+            self.session.skip_file(report.nodeid, reports.skip_text(report))
 
     # before pytest-xdist reports to its controller that this is known
     @pytest.hookimpl(tryfirst=True, specname="pytest_collection_finish")
@@ -122,25 +121,25 @@ class Gate:
             return
         has_whole_files = lists_removed(self._config)
         collected, may_hide = (self._items, self._may_hide) if has_whole_files else ([], [])
-        marked = self._session.plan(session.items, collected, may_hide)
+        marked = self.session.plan(session.items, collected, may_hide)
         if is_first(self._config):
-            self._session.look_for_hidden()
+            self.session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_worker or cannot_run or not marked:
             return
         self._comparing.begin(requested_files(self._config))
-        to_estimate = [item for item in marked if self._session.skip_reason(item) is None]
+        to_estimate = [item for item in marked if self.session.skip_reason(item) is None]
         with progress_line(self._config, len(to_estimate)) as progress:
-            self._session.estimate(to_estimate, progress)
+            self.session.estimate(to_estimate, progress)
         if self._config.option.collectonly:
-            self._session.settle_unrun(marked)
+            self.session.settle_unrun(marked)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Count failures where no test runs (``--collect-only``, ``--setup-only``), for the exit status."""
         result = yield
         if self._nothing_runs and not self._is_worker:
-            session.testsfailed += len(self.results.failing())
+            session.testsfailed += len(self._results.failing())
         return result
 
     # Not tryfirst: skip and xfail marks are looked at before, fixtures are set up after.
@@ -148,13 +147,13 @@ class Gate:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Set up no fixture of a marked test: the worker does that."""
         if is_marked(item):
-            item.stash[_RESULT] = self._session.result_of(item)
+            item.stash[_RESULT] = self.session.result_of(item)
             raise BodyNotRun
 
     @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_setup")
     def pytest_membudget_lift_skips(self, item: pytest.Item) -> None:
         """With ``lift_cuda_skips``, estimate before pytest evaluates skip marks: the worker does that."""
-        if self._settings.lift_cuda_skips and self._session.skip_reason(item) is None:
+        if self._settings.lift_cuda_skips and self.session.skip_reason(item) is None:
             self.pytest_runtest_setup(item)
 
     @pytest.hookimpl(tryfirst=True)
@@ -164,7 +163,7 @@ class Gate:
         if result is None:
             return
         reports.hand_over_properties(item, result)
-        result = item.stash[_RESULT] = self._session.final(item)
+        result = item.stash[_RESULT] = self.session.final(item)
         error = reports.error_for(result)
         if error is not None:
             raise error(reports.failure_text(result))
@@ -176,7 +175,7 @@ class Gate:
     def pytest_membudget_late_mark(self, item: pytest.Item) -> None:
         """Fail a test that was marked while it ran: its budget was not checked."""
         if is_marked(item) and _RESULT not in item.stash:
-            item.stash[_RESULT] = result = self._session.without_estimate(item, ERROR, _LATE)
+            item.stash[_RESULT] = result = self.session.without_estimate(item, ERROR, _LATE)
             raise BudgetUnchecked(reports.failure_text(result))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -192,7 +191,7 @@ class Gate:
         if is_marked(item) and report.when in ("setup", "call"):
             result = item.stash.get(_RESULT, None)
             if result is None and not report.passed:
-                result = self._session.ended(item, report)
+                result = self.session.ended(item, report)
             if result is not None and (report.when == "call" or not report.passed or self._nothing_runs):
                 reports.finish_report(item, call, report, result)
                 reports.attach_result(report, result)
@@ -205,7 +204,7 @@ class Gate:
         error = call.excinfo.value
         if not isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)) or _RESULT in item.stash:
             return
-        result = self._session.skipped(item, str(error.msg))
+        result = self.session.skipped(item, str(error.msg))
         if result.verdict == ERROR:
             item.stash[_RESULT] = result
             call.excinfo = reports.excinfo_of(BudgetUnchecked(reports.failure_text(result)))
@@ -220,7 +219,7 @@ class Gate:
         """Collect results, from this process and from xdist workers."""
         result = reports.result_in(report)
         if result is not None:
-            self.results.settled(result, expected=reports.is_expected(report))
+            self._results.settled(result, expected=reports.is_expected(report))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -244,20 +243,20 @@ class Gate:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Close the workers, fail budgets without a result, and write the report."""
-        self.end_workers()
-        own = self._session.end([*self._collected], self._selection.unmatched)
+        self.session.close()
+        own = self.session.end([*self._collected], self._selection.unmatched)
         if self._is_worker:
             send_end(self._config, own)
             return
         ends = [end for end in self._ends if end is not None] or [own]
         for end in ends:
-            self.results.plan(end.planned)
+            self._results.plan(end.planned)
             self._collected.update(dict.fromkeys(end.collected))
             self._summary.add_not_cached(end.cache_trouble, end.not_cached)
         self._refuse_forgotten(session, ends)
-        has_run_all = is_whole(self._config) and not self.results.not_run()
+        has_run_all = is_whole(self._config) and not self._results.not_run()
         compared = self._comparing.session(
-            self.results.in_order(), is_whole=has_run_all, lists_removed=lists_removed(self._config)
+            self._results.in_order(), is_whole=has_run_all, lists_removed=lists_removed(self._config)
         )
         self._comparing.close()
         self._summary.add(*comparison_notices(compared), *self._comparing.notes)
@@ -267,20 +266,16 @@ class Gate:
         self._summary.update_lock(session, self._locking, self._collected if knows_all else None)
         self._summary.print_without_terminal()
 
-    def end_workers(self) -> None:
-        """End the processes that estimate and measure."""
-        self._session.close()
-
     def pytest_unconfigure(self) -> None:
         """Close the base's run, also of a session that did not finish."""
-        self._session.close()
+        self.session.close()
         self._comparing.close()
 
     def _refuse_forgotten(self, session: pytest.Session, ends: Sequence[End]) -> None:
         """Fail the session if a budget has no result, unless it was interrupted or has failed."""
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return
-        texts = self.results.forgotten(ends, is_whole=is_whole(self._config))
+        texts = self._results.forgotten(ends, is_whole=is_whole(self._config))
         if self._ends and not any(self._ends):
             texts.append("an xdist worker ended without reporting its budgets")
         if texts:

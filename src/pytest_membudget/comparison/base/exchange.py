@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from ...atomic_files import write_json
-from ...json_object import JsonObject
+from ...json_object import JsonObject, T
 from ...reporting.document import Document
 from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
 from ...results.comparison import VersionChange
@@ -141,8 +141,7 @@ class Exchange:
 
     def head(self) -> Head | None:
         """What ``write_head`` wrote; None if there is none yet."""
-        written = self._read(_HEAD)
-        return Head.from_json(written) if written is not None else None
+        return self._read(_HEAD, Head)
 
     def write_base(self, base: Base) -> None:
         """Write the base's results, or why there are none."""
@@ -150,8 +149,7 @@ class Exchange:
 
     def base(self) -> Base | None:
         """What ``write_base`` wrote; None if there is none yet."""
-        written = self._read(_BASE)
-        return Base.from_json(written) if written is not None else None
+        return self._read(_BASE, Base)
 
     def output(self) -> IO[bytes]:
         """A new file for the output of the base's run."""
@@ -171,9 +169,9 @@ class Exchange:
             time.sleep(_INTERVAL)
         return base
 
-    def _read(self, name: str) -> Any:
+    def _read(self, name: str, kind: type[T]) -> T | None:
         with suppress(FileNotFoundError):
-            return json.loads((self.folder / name).read_text(encoding="utf-8"))
+            return kind.from_json(json.loads((self.folder / name).read_text(encoding="utf-8")))
         return None
 
 

@@ -50,20 +50,12 @@ def write_report(
     if comparison is None:
         del document["comparison"]
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "report.json"
-    _write(path, json.dumps(document, indent=1) + "\n")
+    path, text = folder / "report.json", json.dumps(document, indent=1) + "\n"
+    with suppress(OSError):
+        path.unlink()  # after an error, no file of an earlier session is left
+    with replacing(path) as file:
+        file.write(text.encode())
     return path
-
-
-def _write(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically; after an error, no file of an earlier session is left."""
-    try:
-        with replacing(path) as file:
-            file.write(text.encode())
-    except BaseException:
-        with suppress(OSError):
-            path.unlink()
-        raise
 
 
 def _places(results: Sequence[TestResult]) -> Iterator[str]:
