@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import _posixsubprocess
-import ast
 import importlib.machinery
 import os
 import pathlib
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,6 +26,7 @@ _EVERY_TIME = ("PYTEST_CURRENT_TEST", "PYTEST_VERSION", "PYTEST_XDIST_")
 #: Variables of this plugin: the cache's folder, and the checkout that a session is the base of.
 SAYS_NOTHING = ("MEMBUDGET_CACHE_", "MEMBUDGET_FOREIGN_IMPORTS")
 _NOT_NOTED = (*_EVERY_TIME, *SAYS_NOTHING)
+_QUOTED = re.compile(r"""["']([^\W\d]\w*)(?=["'])""")
 #: Bytes of an instruction or of an entry of its cache, in Python's bytecode.
 _CODE_UNIT = 2
 
@@ -158,12 +159,5 @@ def was_unwatched() -> bool:
 
 
 def names_in(source: str) -> list[str]:
-    """Names that a module's source may read: its strings that can be variables, if it reads any variable."""
-    if not any(word in source for word in ("environ", "getenv")):
-        return []
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # not Python, or for another Python
-        return []
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return sorted({text for text in texts if isinstance(text, str) and text.isidentifier()})
+    """Names that a module's source may read: its quoted words, if it reads any variable."""
+    return _QUOTED.findall(source) if "environ" in source or "getenv" in source else []
