@@ -17,9 +17,6 @@ from .states import digest_of
 
 #: The version of the files' format; another version finds none of these files.
 FORMAT = 3
-#: Environment variables: the cache's folder, and its size in MiB.
-FOLDER_VARIABLE = "MEMBUDGET_CACHE_DIR"
-SIZE_VARIABLE = "MEMBUDGET_CACHE_MIB"
 MOST_BYTES = 256 * MIB
 #: The share of the size that is left after a cleanup.
 _KEPT_SHARE = 0.8
@@ -29,7 +26,7 @@ _MOST_STATES = 16
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """``MEMBUDGET_CACHE_DIR``, else our folder in the platform's cache folder."""
-    named = environment.get(FOLDER_VARIABLE)
+    named = environment.get("MEMBUDGET_CACHE_DIR")
     if named:
         return Path(named).absolute()
     base = environment.get("XDG_CACHE_HOME", "")
@@ -39,8 +36,8 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def most_bytes(environment: Mapping[str, str]) -> int:
-    """The size of the cache in bytes; a variable that is not a number is ignored."""
-    text = environment.get(SIZE_VARIABLE, "")
+    """The size of the cache in bytes; a ``MEMBUDGET_CACHE_MIB`` that is not a number is ignored."""
+    text = environment.get("MEMBUDGET_CACHE_MIB", "")
     return int(text) * MIB if text.isascii() and text.isdigit() else MOST_BYTES
 
 
