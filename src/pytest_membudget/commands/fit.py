@@ -86,7 +86,6 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _try(options: argparse.Namespace, points: Sequence[Point], cards: Mapping[str, dict[int, Tried]]) -> None:
-    """Estimate ``points`` in one session, and add their outcomes to ``cards``."""
     test, _, variant = options.test.partition("[")
     varied = Variation(options.vary, variant.removesuffix("]"), tuple(points))
     arguments = ["-p", _PLUGIN, "--membudget-measure=off", test, *options.pytest_arguments]

@@ -14,7 +14,7 @@ from ..budgets.node_ids import key_of, nodeid_of
 from ..budgets.settings import Settings
 from ..errors import MembudgetError
 from ..names import MARKER
-from ..scenarios.items import EntryItem, ScenarioItem
+from ..scenarios.items import EntryItem
 from .selection import is_selected
 
 #: What to do about a skip mark that requires a GPU.
@@ -28,11 +28,6 @@ _MARKED = pytest.StashKey[MarkedTest]()
 def is_marked(item: pytest.Item) -> bool:
     """Whether ``item`` has a budget."""
     return item.get_closest_marker(MARKER) is not None
-
-
-def has_body(item: pytest.Item) -> bool:
-    """Whether ``item`` runs code; a scenario does not."""
-    return not isinstance(item, ScenarioItem)
 
 
 def marked_test(item: pytest.Item, settings: Settings) -> MarkedTest:

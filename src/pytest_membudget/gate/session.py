@@ -18,9 +18,10 @@ from ..names import OFF, REQUIRE
 from ..outcomes import BudgetExceeded
 from ..results.estimator import NotEstimated, result_of, without_figure
 from ..results.test_result import TestResult, with_measurement
+from ..scenarios.items import ScenarioItem
 from .estimators import Estimators
 from .lock_file import Locking
-from .marks import expects_failure, has_body, is_marked, marked_test, skip_reason, unchecked_text, unreadable
+from .marks import expects_failure, is_marked, marked_test, skip_reason, unchecked_text, unreadable
 from .output import Progress
 from .session_results import SessionResults
 from .test_reports import error_for, failure_line, may_be_expected, skip_text
@@ -57,7 +58,7 @@ class BudgetSession:
         conditionally.
         """
         marked = [item for item in items if is_marked(item)]
-        with_bodies = dict.fromkeys(str(item.path) for item in marked if has_body(item))
+        with_bodies = dict.fromkeys(str(item.path) for item in marked if not isinstance(item, ScenarioItem))
         self._hiding = [file for file in may_hide if file not in with_bodies]
         files = dict.fromkeys([*with_bodies, *self._hiding])
         keys: dict[str, set[str]] = {file: set() for file in self._hiding}
@@ -76,11 +77,10 @@ class BudgetSession:
     def estimate(self, items: Sequence[pytest.Item], progress: Progress) -> None:
         """Estimate ``items`` in order, several at once if the machine has room."""
         for item in items:
-            if _RESULT not in item.stash and has_body(item):
-                test = marked_test(item, self._settings)
+            test = marked_test(item, self._settings)
+            if _RESULT not in item.stash and test.budget is not None:
                 with suppress(Exception):  # its result has the reason
-                    if test.budget is not None:
-                        self._estimators.bodies.expect(test)
+                    self._estimators.bodies.expect(test)
         for number, item in enumerate(items, start=1):
             progress(number, item.nodeid)
             result = self.result_of(item)
@@ -102,7 +102,6 @@ class BudgetSession:
         return self._advised(item, self._compared(result))
 
     def _compared(self, result: TestResult) -> TestResult:
-        """``result`` compared with the lock file, then with the base."""
         return self.strict(self._comparing.compare(self._locking.check(result)))
 
     def skip_reason(self, item: pytest.Item) -> str | None:

@@ -76,7 +76,6 @@ def cause_lines(causes: Sequence[Cause], width: int) -> Iterator[str]:
 
 
 def _subject(cause: Cause, code: Code) -> str:
-    """The component and the module."""
     if isinstance(cause, Finding) and cause.component == OTHERS:
         return "in smaller changes"
     of = f" of {code(cause.module)}" if cause.module and cause.module != ELSEWHERE else ""

@@ -206,7 +206,6 @@ def _all_ranks(reports: Sequence[MemoryReport], gpus: int) -> list[str]:
 
 
 def _holders(estimate: MemoryReport, width: int, title: str = "What holds it:") -> list[str]:
-    """The largest holders, and the sum of the others."""
     if not estimate.holders:
         return []
     shown, rest = estimate.holders[:_TOP], estimate.holders[_TOP:]
@@ -216,7 +215,6 @@ def _holders(estimate: MemoryReport, width: int, title: str = "What holds it:") 
 
 
 def _terms(holders: Sequence[Holder]) -> Iterator[str]:
-    """The terms of an analytic figure: bytes, formula and source."""
     for holder in holders:
         times = f" x{holder.count}" if holder.count > 1 else ""
         formula = f" = {holder.operator}" if holder.operator else ""
