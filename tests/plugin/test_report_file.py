@@ -126,38 +126,38 @@ MALFORMED = "import pytest\n@pytest.mark.mem_budget(gib=0)\ndef test_it(): pass\
 
 
 @pytest.mark.parametrize("no_terminal", [(), ("-p", "no:terminal")], ids=["terminal", "no terminal"])
-def test_a_folder_that_cannot_be_written_is_reported_and_changes_no_result(pytester, no_terminal):
-    pytester.makepyfile(MALFORMED)
-    pytester.path.joinpath("taken").write_text("a file")
+def test_a_folder_that_cannot_be_written_is_reported_and_changes_no_result(session_of, no_terminal):
+    files = {"test_it.py": MALFORMED, "taken": "a file"}
 
-    result = pytester.runpytest_subprocess(
-        "--membudget", "--membudget-report=taken", "-k", "plain", *no_terminal
+    run = session_of(
+        files, "--membudget", "--membudget-report=taken", "-k", "plain", *no_terminal, report=False
     )
 
-    assert result.ret == 0
-    said = result.stderr if no_terminal else result.stdout
-    said.fnmatch_lines(["membudget: the report could not be written: *"])
+    assert run.status == 0
+    said = run.err if no_terminal else run.out
+    assert "\nmembudget: the report could not be written: " in f"\n{said}"
 
 
-def test_the_report_is_written_without_a_terminal(pytester):
-    pytester.makepyfile(MALFORMED)
+def test_the_report_is_written_without_a_terminal(session_of):
+    args = ("--membudget", "--membudget-report=a/b", "-p", "no:terminal")
 
-    result = pytester.runpytest_subprocess("--membudget", "--membudget-report=a/b", "-p", "no:terminal")
+    run = session_of({"test_it.py": MALFORMED}, *args, report=False)
 
-    assert result.ret == 1
-    assert json.loads(pytester.path.joinpath("a/b/report.json").read_text())["tests"][0]["verdict"] == "error"
+    assert run.status == 1
+    assert json.loads((run.folder / "a/b/report.json").read_text())["tests"][0]["verdict"] == "error"
 
 
-def test_the_commit_is_reported_and_reports_do_not_make_it_dirty(pytester):
+def test_the_commit_is_reported_and_reports_do_not_make_it_dirty(tmp_path, in_folder):
     def git(*args):
         command = ["git", "-c", "user.name=n", "-c", "user.email=e", *args]
-        return subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
     def report():
-        pytester.runpytest_subprocess("--membudget", "--membudget-report=out")
-        return json.loads(pytester.path.joinpath("out/report.json").read_text())["git"]
+        in_folder(tmp_path, "--membudget", "--membudget-report=out", "-p", "no:cacheprovider")
+        return json.loads((tmp_path / "out/report.json").read_text())["git"]
 
-    file = pytester.makepyfile(MALFORMED)
+    file = tmp_path / "test_it.py"
+    file.write_text(MALFORMED)
     git("init", "-q")
     git("add", file.name)
     git("commit", "-q", "-m", "first")

@@ -1,6 +1,5 @@
 """Snapshots in the report's folder: PyTorch's own tools read them, and they say what report.json says."""
 
-import json
 import pickle
 import textwrap
 from dataclasses import replace
@@ -399,19 +398,17 @@ def test_what_imports_allocate_is_reported_too(session_of):
     assert [(f["name"], f["line"]) for f in first["frames"][-1:]] == [("<module>", 4)]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(pytester, workers):
-    if workers:
-        pytest.importorskip("xdist")
+def test_snapshots_that_cannot_be_written_are_reported_and_change_no_result(session_of, both_ways):
     two = textwrap.dedent(ONE).format(gib=0.25)
-    pytester.makepyfile(test_it=two + two[two.index("@") :].replace("test_it", "test_other"))
-    pytester.makepyfile(holding=textwrap.dedent(HOLDING))
-    pytester.mkdir("out").joinpath("snapshots").write_text("a file")
+    files = {
+        "test_it.py": two + two[two.index("@") :].replace("test_it", "test_other"),
+        "membudget/snapshots": "a file",
+    }
 
-    result = pytester.runpytest_subprocess("--membudget", "--membudget-report=out", *workers)
+    run = session_of(files, "--membudget", *both_ways)
 
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(["membudget: 2 of the snapshots could not be written: *"])
-    rows = json.loads(pytester.path.joinpath("out/report.json").read_text())["tests"]
+    assert run.status == 0
+    assert "membudget: 2 of the snapshots could not be written: " in run.out
+    rows = run.report["tests"]
     assert [row["snapshot"] for row in rows] == [None, None]
     assert all("snapshots" in row["snapshot_error"] for row in rows)
