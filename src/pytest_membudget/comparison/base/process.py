@@ -82,14 +82,10 @@ class BasePlugin:
             config.args = [path for path in self._head.files if os.path.exists(path)]
         return config
 
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Record node ids before plugins change them."""
-        item.stash[_NODEID] = nodeid_of(item)
-
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Deselect what the head does not run; record tests that the head has removed."""
-        named = [(item, item.stash.get(_NODEID, item.nodeid)) for item in items]
+        named = [(item, nodeid_of(item)) for item in items]
         marked = [nodeid for item, nodeid in named if item.get_closest_marker(MARKER) is not None]
         known, selected = set(self._head.collected), set(self._head.selected)
         self._removed = [nodeid for nodeid in marked if nodeid not in known]
@@ -128,9 +124,6 @@ class BasePlugin:
         }
         for name, value in {**chosen, **ours}.items():
             setattr(option, name, value)
-
-
-_NODEID = pytest.StashKey[str]()
 
 
 def _cause(text: str) -> str:
