@@ -45,7 +45,7 @@ CARD: Final = Table(
             required=True,
         ),
         Field("context_confidence", choice(("measured", "typical")), "How well that is known.", "typical"),
-        Field("nominal_gib", whole(example=24), "The size in the card's name.", "total_bytes, rounded up"),
+        Field("nominal_gib", whole(example=24), "The size in the card's name, for readers."),
         Field("backend", choice(("cuda", "rocm")), "Which build of PyTorch drives it.", "cuda"),
         Field("aliases", list_of(text("MY-CARD")), "Other names for it."),
         Field("contexts", several(_CONTEXT, [{"mib": 504, "source": "nvidia-smi"}]), "All seen on it."),
