@@ -51,10 +51,13 @@ def write_report(
         del document["comparison"]
     folder.mkdir(parents=True, exist_ok=True)
     path, text = folder / "report.json", json.dumps(document, indent=1) + "\n"
-    with suppress(OSError):
-        path.unlink()  # after an error, no file of an earlier session is left
-    with replacing(path) as file:
-        file.write(text.encode())
+    try:
+        with replacing(path) as file:
+            file.write(text.encode())
+    except BaseException:
+        with suppress(OSError):  # no file of an earlier session is left
+            path.unlink()
+        raise
     return path
 
 
