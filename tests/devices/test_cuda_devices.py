@@ -90,24 +90,16 @@ def holder():
 # One card
 
 
-def test_the_next_process_waits_until_the_first_has_left(holder, device):
+@pytest.mark.parametrize(
+    "end", [lambda first: first.leave(), lambda first: first.process.kill()], ids=["leaves", "is killed"]
+)
+def test_the_next_process_waits_until_the_first_has_ended(holder, device, end):
     first = holder(device)
     assert first.is_let_in()
     second = holder(device)
     assert second.waits()
 
-    first.leave()
-
-    assert second.is_let_in()
-
-
-def test_a_process_that_is_killed_leaves_the_device_to_the_next(holder, device):
-    first = holder(device)
-    assert first.is_let_in()
-    second = holder(device)
-    assert second.waits()
-
-    first.process.kill()
+    end(first)
 
     assert second.is_let_in()
 
