@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,15 @@ from pytest_membudget.histories.places import (
 
 _WORKSPACE = " workspace"
 _NO_FILE = "??"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedHistory(DeviceHistory):
+    """The history of a real device, or of one that is taken for it."""
+
+    oldest_segment_first: bool = False
+    """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
+    one with the lowest address was, or it is not known."""
 
 
 def compact(content: Mapping[str, Any], device: int, alloc_conf: str) -> dict[str, Any]:
@@ -51,6 +60,7 @@ def compact(content: Mapping[str, Any], device: int, alloc_conf: str) -> dict[st
             requests.append(known[stack])
     return {
         "settings": alloc_conf or None,
+        # trace entries name their pool (pytorch/pytorch#177717) from the release on that has #178362
         "oldest_segment_first": "pool_id" in content["device_traces"][device][0],
         "traces": [[] for _ in range(device)] + [trace],
         "segments": [_segment(entry) for entry in content["segments"] if entry["device"] == device],
@@ -68,7 +78,7 @@ def write_history(path: Path, history: Mapping[str, Any]) -> int:
     return len(packed)
 
 
-def load_history(path: Path) -> list[DeviceHistory]:
+def load_history(path: Path) -> list[RecordedHistory]:
     """The devices in a ``.json.gz`` that had any events.
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
@@ -87,7 +97,7 @@ def load_history(path: Path) -> list[DeviceHistory]:
         segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
             oldest_first = content.get("oldest_segment_first", False)
-            histories.append(DeviceHistory(device, events, segments, settings, oldest_first))
+            histories.append(RecordedHistory(device, events, segments, settings, oldest_first))
     return histories
 
 

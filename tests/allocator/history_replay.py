@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from benchmarks.compact_history import RecordedHistory
 from pytest_membudget.allocator.blocks import (
     ACTIVE_ALLOCATED,
     INACTIVE,
@@ -105,7 +106,7 @@ class Replay:
         self._new_segments: list[HistoryEvent] = []  # recorded for the next request
         #: by the model's address of a segment the recorded one, where the model's own rise with its age
         self._moved: dict[int, int] = {}
-        self._oldest_first = history.oldest_segment_first
+        self._oldest_first = isinstance(history, RecordedHistory) and history.oldest_segment_first
         self._next_address = 2**60
         for segment in starting_segments(history):
             for block in self.allocator.adopt(segment):

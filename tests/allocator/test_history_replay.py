@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compact_history import load_history
+from benchmarks.compact_history import RecordedHistory, compact, load_history
 from pytest_membudget.allocator.blocks import (
     ACTIVE_ALLOCATED,
     ACTIVE_PENDING_FREE,
@@ -20,7 +20,7 @@ from pytest_membudget.allocator.blocks import (
     BlockState,
     SegmentState,
 )
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.history import HistoryEvent
 from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.units import MIB
 from tests.allocator.history_replay import replay
@@ -181,7 +181,7 @@ def segment(address, size, *blocks, is_small=False, is_expandable=False):
 
 
 def history(events, segments, **settings):
-    return DeviceHistory(0, tuple(events), tuple(segments), AllocatorSettings(**settings))
+    return RecordedHistory(0, tuple(events), tuple(segments), AllocatorSettings(**settings))
 
 
 def test_a_file_is_read_device_by_device(tmp_path):
@@ -204,7 +204,7 @@ def test_a_file_is_read_device_by_device(tmp_path):
     path.write_bytes(gzip.compress(json.dumps(content).encode()))
 
     (loaded,) = load_history(path)
-    assert loaded == DeviceHistory(
+    assert loaded == RecordedHistory(
         device=1,
         events=(event("segment_alloc", 0, 2 * MIB, 7), event("alloc", 0, 100, 7)),
         segments=(
@@ -222,6 +222,16 @@ def test_a_file_is_read_device_by_device(tmp_path):
         ),
         settings=AllocatorSettings(max_split_size_bytes=64 * MIB),
     )
+
+
+@pytest.mark.parametrize(("more", "expected"), [({}, False), ({"pool_id": (0, 0)}, True)])
+def test_pools_in_trace_entries_show_how_free_blocks_were_chosen(more, expected):
+    """Both came with torch 2.12: pytorch#177717, and #178362 a week later."""
+    entry = {"action": "segment_alloc", "addr": 0, "size": 2 * MIB, "stream": 0, **more}
+
+    kept = compact({"device_traces": [[entry]], "segments": []}, 0, "")
+
+    assert kept["oldest_segment_first"] == expected
 
 
 def test_undoing_all_of_a_history_from_empty_leaves_nothing():

@@ -48,15 +48,6 @@ def test_events_and_stacks_come_in_pairs(saved):
     assert [event.frames for event in read.events] == [FRAMES, FRAMES]
 
 
-@pytest.mark.parametrize(("more", "expected"), [({}, False), ({"pool_id": (0, 0)}, True)])
-def test_pools_in_trace_entries_show_how_free_blocks_were_chosen(saved, more, expected):
-    """Both came with torch 2.12: pytorch#177717, and #178362 a week later."""
-    content = snapshot()
-    content["device_traces"][0] = [entry("segment_alloc", 4 * MIB, 2 * MIB, **more)]
-
-    assert read_snapshot(saved(content)).oldest_segment_first == expected
-
-
 def test_blocks_without_addresses_lie_one_behind_the_other(saved):
     """Snapshots of older releases have none."""
     (segment,) = read_snapshot(saved(snapshot())).segments

@@ -46,9 +46,6 @@ class DeviceHistory:
     events: tuple[HistoryEvent, ...]
     segments: tuple[SegmentState, ...]
     settings: AllocatorSettings
-    oldest_segment_first: bool = False
-    """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
-    one with the lowest address was, or it is not known."""
 
 
 class HistoryLog:

@@ -80,10 +80,7 @@ def history_in(content: Any, device: int, source: str) -> DeviceHistory:
             "before what is to be recorded"
         )
     segments = tuple(_segment(entry) for entry in content["segments"] if entry["device"] == device)
-    # trace entries name their pool (pytorch/pytorch#177717) from the release on that has #178362
-    oldest_first = "pool_id" in entries[0]
-    settings = _settings(content, segments)
-    return DeviceHistory(device, tuple(map(_event, entries)), segments, settings, oldest_first)
+    return DeviceHistory(device, tuple(map(_event, entries)), segments, _settings(content, segments))
 
 
 def _event(entry: Mapping[str, Any]) -> HistoryEvent:

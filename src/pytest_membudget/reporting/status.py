@@ -16,7 +16,6 @@ from ..results.comparison import (
     NOT_COMPARABLE,
     OUTDATED,
     RAISE_COMMAND,
-    REMOVED,
     SHRUNK,
     STILL_OVER,
     UNCHANGED,
@@ -45,7 +44,6 @@ _BY_STATUS = {
     WAIVED: (NOTICE, "waived"),
     SHRUNK: (NOTICE, "shrunk"),
     NEW: (NOTICE, "new"),
-    REMOVED: (NOTICE, "removed"),
     UNCHANGED: (FINE, "unchanged"),
 }
 _BY_VERDICT = {

@@ -18,7 +18,6 @@ STILL_OVER: Final = "still-over"
 GROWN: Final = "grown"
 SHRUNK: Final = "shrunk"
 NEW: Final = "new"
-REMOVED: Final = "removed"
 UNCHANGED: Final = "unchanged"
 NOT_COMPARABLE: Final = "not-comparable"
 WAIVED: Final = "waived"
@@ -26,18 +25,7 @@ EXPIRED: Final = "expired-waiver"
 KEPT: Final = "kept"
 RECORDED: Final = "recorded"
 
-STATUSES: Final = (
-    NEW_OVER,
-    STILL_OVER,
-    GROWN,
-    SHRUNK,
-    NEW,
-    REMOVED,
-    UNCHANGED,
-    NOT_COMPARABLE,
-    WAIVED,
-    EXPIRED,
-)
+STATUSES: Final = (NEW_OVER, STILL_OVER, GROWN, SHRUNK, NEW, UNCHANGED, NOT_COMPARABLE, WAIVED, EXPIRED)
 FAILING: Final = (GROWN, EXPIRED)
 """Statuses that fail a test within its budget."""
 EXCUSING: Final = (STILL_OVER, WAIVED)
