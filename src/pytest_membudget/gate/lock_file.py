@@ -30,7 +30,7 @@ from ..results.comparison import (
     LockCheck,
     LockEntry,
     component_changes,
-    growth_text,
+    share_text,
 )
 from ..results.test_result import TestResult, with_lock
 from ..units import KIB, gib_text
@@ -139,7 +139,8 @@ def lock_check(result: TestResult, entry: LockEntry | None, rules: Rules) -> Loc
     if rules.mode == RAISE and now.bytes > entry.bytes:
         return _recorded(now, f"raised from {gib_text(entry.bytes)}", rules)
     if entry.bytes - now.bytes > allowed_bytes:
-        reason = f"{_change_text(entry, now)}; run {UPDATE_COMMAND}"
+        less = share_text(now.bytes - entry.bytes, entry.bytes)
+        reason = f"takes {less} less than its entry in {LOCK_FILE}; run {UPDATE_COMMAND}"
         return LockCheck(SHRUNK, reason, entry, limit_bytes)
     return LockCheck(KEPT, f"as in {LOCK_FILE}", entry, limit_bytes)
 
@@ -177,12 +178,9 @@ def _grown_text(result: TestResult, entry: LockEntry, now: LockEntry) -> str:
     figure = result.worst_estimate
     rank = f"rank {figure.rank} of {now.gpus}: " if figure is not None and now.gpus > 1 else ""
     changes = component_changes(now.components, entry.components).items()
-    grew = [f"{name} +{gib_text(size)}" for name, size in changes if size > 0]
-    return f"{rank}{_change_text(entry, now)}: {', '.join(grew[:2])}; if it may, run {RAISE_COMMAND}"
-
-
-def _change_text(entry: LockEntry, now: LockEntry) -> str:
-    return growth_text(now.bytes - entry.bytes, entry.bytes, f"its entry in {LOCK_FILE}")
+    grew = ", ".join([f"{name} +{gib_text(size)}" for name, size in changes if size > 0][:2])
+    more = share_text(now.bytes - entry.bytes, entry.bytes)
+    return f"{rank}takes {more} more than its entry in {LOCK_FILE}: {grew}; if it may, run {RAISE_COMMAND}"
 
 
 def read_lock(path: Path) -> dict[str, LockEntry] | None:

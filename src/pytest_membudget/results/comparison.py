@@ -202,9 +202,13 @@ def growth_text(growth_bytes: int, base_bytes: int, than: str = "at the base") -
     """``takes 1.20 GiB (4.1%) more than at the base``."""
     if not growth_bytes:
         return "takes what it took at the base"
-    share = f" ({abs(growth_bytes) / base_bytes:.1%})" if base_bytes else ""
     word = "more" if growth_bytes > 0 else "less"
-    return f"takes {gib_text(abs(growth_bytes))}{share} {word} than {than}"
+    return f"takes {share_text(growth_bytes, base_bytes)} {word} than {than}"
+
+
+def share_text(change_bytes: int, base_bytes: int) -> str:
+    """``1.20 GiB (4.1%)``."""
+    return gib_text(abs(change_bytes)) + (f" ({abs(change_bytes) / base_bytes:.1%})" if base_bytes else "")
 
 
 def component_changes(head: Mapping[str, int], base: Mapping[str, int]) -> dict[str, int]:

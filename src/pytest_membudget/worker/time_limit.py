@@ -35,11 +35,13 @@ class Overrun:
 
     def text(self, what: str = "finish", *, at: str = "") -> str:
         """The message that it did not ``what`` within the limit, and at which line it was."""
-        used = " of processor time"
-        if self.is_waiting:
-            used = f", and used {self.processor_seconds:.1f} s of processor time in them: it waits"
-        place = at and f", at {at}"
-        return f"it did not {what} within {self.limit:g} s{used}{place} ({_LIMIT})"
+        end = f"{at and f', at {at}'} ({_LIMIT})"
+        if not self.is_waiting:
+            return f"it did not {what} within {self.limit:g} s of processor time{end}"
+        used = f"{self.processor_seconds:.1f} s of processor time"
+        return (
+            f"it did not {what} within {self.limit:g} s, and used {used} in them: it waits{end}"
+        )
 
 
 class Watch:
