@@ -141,9 +141,6 @@ def _measuring(virtual: Any, *, records: bool) -> Any:
     torch.cuda.init()  # before it the allocator has nothing to note a text with
     if virtual is None:
         return RealCudaDevice(records=records)
-    import pytest_membudget.tracking.snapshot
-
-    pytest_membudget.tracking.snapshot.shorter_addresses = lambda ranges: int
     tracker = virtual._tracker
 
     def address_of(tensor: Any) -> int:

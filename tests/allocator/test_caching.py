@@ -186,6 +186,18 @@ def test_of_equal_free_blocks_the_oldest_segments_is_taken_from_2_12_on(release,
     assert model.allocate(30 * MIB).address == addresses[taken]
 
 
+@pytest.mark.parametrize("release", [(2, 11), (2, 12)])
+@pytest.mark.parametrize("text", ["", "expandable_segments:True"])
+def test_addresses_are_exact_in_the_viewer_of_snapshots(release, text):
+    """500 TiB on 500 streams: each has a segment of its own, whose addresses are numbers of JavaScript."""
+    settings = AllocatorSettings.parse(text)
+    model = CachingAllocator(settings, segment_address=segment_addresses(release))
+
+    starts = [model.allocate(2**40, stream).address for stream in range(500)]
+
+    assert all(0 < start < 2**53 - 2**40 for start in starts)
+
+
 def test_the_oldest_segment_is_taken_where_nothing_else_is_said():
     model = CachingAllocator()
     first, second = model.allocate(30 * MIB), model.allocate(30 * MIB)

@@ -15,7 +15,9 @@ SegmentAddress = Callable[[int], int]
 Listener = Callable[[str, int, int, int], None]
 """Called with an event's action (``alloc``, ``segment_alloc``, ...), address, size in bytes and stream."""
 
-_MIDDLE_ADDRESS = 2**61  # only the order of addresses matters
+#: Only the order of addresses matters. PyTorch's viewer of snapshots (pytorch.org/memory_viz) holds them in
+#: JavaScript's numbers, which are exact below 2**53.
+_MIDDLE_ADDRESS: Final = 2**52
 
 #: From this torch on, of free blocks of one size the oldest segment's is taken, whatever the addresses are
 #: (c10/cuda/CUDACachingAllocator.cpp; pytorch/pytorch#178362, and #183591 for each segment);

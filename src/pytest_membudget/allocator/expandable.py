@@ -16,8 +16,8 @@ from ..units import round_up
 from .blocks import Block, FreeBlocks, VirtualSegment, absorb_next, split_off
 from .device_memory import DeviceMemory
 
-UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**46
-"""A segment's address space where the device's capacity is not known: more than any device's."""
+UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**43
+"""A segment's address space where the device's capacity is not known: 8 TiB, more than any device's."""
 
 _address: Final = attrgetter("address")
 

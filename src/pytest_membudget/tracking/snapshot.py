@@ -6,24 +6,16 @@ The keys are those of ``torch/csrc/cuda/memory_snapshot.cpp`` (read in 2.13), so
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..allocator.blocks import ACTIVE_ALLOCATED, INACTIVE, SegmentState
 from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent, HistoryLog
 from ..allocator.rounding import ROUNDUP_INTERVALS
 from ..allocator.settings import AllocatorSettings
-from ..units import GIB
 
 Frames = list[dict[str, Any]]
 """``{"filename", "line", "name"}``, the innermost first. Share lists and frames: a pickle has each once."""
-
-_TOP_ADDRESS: Final = 0x7F8000000000
-"""The end of CUDA's address space on Linux x86-64; the viewer's numbers are exact below 2**53."""
-
-_DISTANCE_BYTES: Final = GIB
-"""The gap between ranges of addresses that do not touch."""
 
 
 def snapshot_of(
@@ -49,19 +41,12 @@ def snapshot_of(
     def frames_at(requests: dict[int, int]) -> Callable[[int], Frames]:
         return lambda address: frames(requests.get(address, NO_REQUEST))
 
-    # segments from before the first event are there at the end, or are given back by one of the events
-    seen = [(e.address, e.size_bytes) for e in history.events if e.action != "oom"]
-    moved = shorter_addresses([*seen, *((state.address, state.size_bytes) for state in history.segments)])
     of_segment, of_block = frames_at(log.segment_requests), frames_at(log.requests)
     return {
-        "segments": [
-            segment_dict(state, of_segment(state.address), of_block, moved) for state in history.segments
-        ],
+        "segments": [segment_dict(state, of_segment(state.address), of_block) for state in history.segments],
         "device_traces": [
             [
-                _entry(
-                    event, frames(event.request), purposes.get(event.request, ""), moved, began_us + number
-                )
+                _entry(event, frames(event.request), purposes.get(event.request, ""), began_us + number)
                 for number, event in enumerate(history.events)
             ]
         ],
@@ -70,17 +55,12 @@ def snapshot_of(
     }
 
 
-def segment_dict(
-    state: SegmentState,
-    frames: Frames,
-    frames_at: Callable[[int], Frames],
-    moved: Callable[[int], int] = int,
-) -> dict[str, Any]:
+def segment_dict(state: SegmentState, frames: Frames, frames_at: Callable[[int], Frames]) -> dict[str, Any]:
     """One segment with its blocks; ``frames_at`` those of the active block at an address."""
     active = [block for block in state.blocks if block.state != INACTIVE]
     return {
         "device": 0,
-        "address": moved(state.address),
+        "address": state.address,
         "total_size": state.size_bytes,
         "allocated_size": sum(block.size_bytes for block in active if block.state == ACTIVE_ALLOCATED),
         "active_size": sum(block.size_bytes for block in active),
@@ -92,7 +72,7 @@ def segment_dict(
         "frames": frames,
         "blocks": [
             {
-                "address": moved(block.address),
+                "address": block.address,
                 "size": block.size_bytes,
                 "requested_size": block.requested_bytes,
                 "state": block.state,
@@ -103,41 +83,10 @@ def segment_dict(
     }
 
 
-def shorter_addresses(ranges: Iterable[tuple[int, int]]) -> Callable[[int], int]:
-    """Maps the model's addresses to addresses like CUDA's.
-
-    ``ranges`` are (address, bytes) of all memory that was ever held. Their order stays, and so do the
-    distances within ranges that touch; the empty space between others shrinks.
-    """
-    starts: list[int] = []
-    ends: list[int] = []
-    for address, size_bytes in sorted(ranges):
-        if starts and address <= ends[-1]:
-            ends[-1] = max(ends[-1], address + size_bytes)
-        else:
-            starts.append(address)
-            ends.append(address + size_bytes)
-    places = []
-    place = 0
-    for start, end in zip(starts, ends, strict=True):
-        places.append(place)
-        place += end - start + _DISTANCE_BYTES
-    base = max(_TOP_ADDRESS - place, _DISTANCE_BYTES)
-
-    def moved(address: int) -> int:
-        number = bisect_right(starts, address) - 1
-        return base + places[number] + address - starts[number]
-
-    return moved
-
-
-def _entry(
-    event: HistoryEvent, frames: Frames, purpose: str, moved: Callable[[int], int], time_us: int
-) -> dict[str, Any]:
-    is_oom = event.action == "oom"
+def _entry(event: HistoryEvent, frames: Frames, purpose: str, time_us: int) -> dict[str, Any]:
     return {
         "action": event.action,
-        "device_free" if is_oom else "addr": event.address if is_oom else moved(event.address),
+        "device_free" if event.action == "oom" else "addr": event.address,
         "size": event.size_bytes,
         "stream": event.stream,
         "compile_context": "N/A",

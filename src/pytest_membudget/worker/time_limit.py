@@ -39,9 +39,7 @@ class Overrun:
         if not self.is_waiting:
             return f"it did not {what} within {self.limit:g} s of processor time{end}"
         used = f"{self.processor_seconds:.1f} s of processor time"
-        return (
-            f"it did not {what} within {self.limit:g} s, and used {used} in them: it waits{end}"
-        )
+        return f"it did not {what} within {self.limit:g} s, and used {used} in them: it waits{end}"
 
 
 class Watch:
