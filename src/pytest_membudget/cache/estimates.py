@@ -40,6 +40,7 @@ class EstimateCache:
         self._current = CurrentStates(Names(root), States(), os.environ, head_of_base(os.environ))
         self._facts = facts
         self._finds = finds
+        self._has_kept = False
         #: why nothing can be stored, as text
         self.trouble = ""
         #: why single estimates cannot be cached, by node id
@@ -68,6 +69,7 @@ class EstimateCache:
             depends = dependencies_of(seen, self._current)
             snapshot = Path(request["snapshot"]).read_bytes() if answer.get("has_snapshot") else None
             self._store.keep(self._key(request), depends, kept, snapshot)
+            self._has_kept = True
         except NotCacheable as error:
             names = self._current.names
             self.not_cached[names.shown(request["key"])] = names.shown(str(error))
@@ -75,8 +77,9 @@ class EstimateCache:
             self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
     def close(self) -> None:
-        """Remove old entries if the cache is over its size."""
-        self._store.trim()
+        """Remove old entries if the cache has grown, and is over its size."""
+        if self._has_kept:
+            self._store.trim()
 
     @cached_property
     def _session(self) -> str:
