@@ -11,6 +11,7 @@ ordinary Python.
 import atexit
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import itertools
@@ -27,6 +28,7 @@ import tempfile
 import threading
 import types
 import warnings
+from importlib import metadata
 
 from pytest_membudget.worker import processes
 
@@ -195,7 +197,8 @@ class Template:
         """The modules that were imported are found where they were."""
         if [entry for entry in path if entry in self._path] != self._path:
             raise Refused("another import path")
-        for entry in set(path) - set(self._path):
+        last = max(map(path.index, self._path))  # what comes later hides nothing
+        for entry in set(path[:last]) - set(self._path):
             with contextlib.suppress(FileNotFoundError):
                 self._check_names(entry, os.listdir(entry))
 
@@ -328,6 +331,7 @@ def _look_up_installed():
     from pytest_membudget.cache import session_facts
     from pytest_membudget.reporting.files import json_file
 
+    _read_distributions_once()
     json_file.installed_distributions()
     search = session_facts.edited_files
     known = {folder: search([folder]) for folder in sys.path}
@@ -337,6 +341,18 @@ def _look_up_installed():
         return sorted(itertools.chain.from_iterable(found))
 
     session_facts.edited_files = edited_files
+
+
+def _read_distributions_once():
+    """pytest asks each distribution for its entry points, and of plugins for their files."""
+    for name in ("entry_points", "files", "metadata"):
+        read = getattr(metadata.Distribution, name).fget
+        known = functools.cache(lambda path, read=read: read(metadata.PathDistribution(path)))
+        setattr(metadata.PathDistribution, name, property(lambda one, known=known: known(one._path)))
+    for one in metadata.distributions():
+        if any(entry.group == "pytest11" for entry in one.entry_points):
+            one.files  # noqa: B018 - to be known
+        one.metadata  # noqa: B018
 
 
 def main(folder, listener, *modules):
