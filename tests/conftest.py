@@ -16,7 +16,7 @@ import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-from tests.warm_python import SESSIONS, WORKER, WarmPython
+from tests.warm_python import DEVICE_SERVER, SESSIONS, WORKER, WarmPython
 
 pytest_plugins = ["pytester", "tests.report_fixtures"]
 
@@ -34,7 +34,8 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 _PYTHON = sys.executable
 #: Copies of it are the sessions' processes: see ``cold_python``.
-_WARM = WarmPython(SESSIONS, (WORKER,))
+_WARM = WarmPython(SESSIONS, (WORKER, DEVICE_SERVER))
+_ROOT = Path(__file__).parents[1]
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
     def hold(gib, device="cuda"):
@@ -240,6 +241,21 @@ def cold_python():
     _WARM.is_off = True
     yield
     _WARM.is_off = False
+
+
+@pytest.fixture(scope="session")
+def start_python():
+    """``start_python(*arguments, env=None, **rest)``: a process in the repository, a copy if it can be one.
+
+    Without ``env`` it has the variables of a session's.
+    """
+
+    def start(*arguments, env=None, **rest):
+        shared = _shared()
+        python = _WARM.launcher(shared) or _PYTHON
+        return subprocess.Popen([python, *arguments], env=env or shared, cwd=_ROOT, **rest)
+
+    return start
 
 
 @pytest.fixture(scope="module")

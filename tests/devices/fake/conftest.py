@@ -3,8 +3,6 @@
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +10,7 @@ from pytest_membudget.devices.stand_in.building import built_libraries
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.memory_report import MemoryReport
+from tests.warm_python import DEVICE_SERVER
 
 #: The variable that says which device bodies run on: ``fake`` or ``stand-in``.
 DEVICE = "MEMBUDGET_TESTS_DEVICE"
@@ -39,7 +38,8 @@ class Traced:
 class DeviceServers:
     """Processes with the device, each started when it is first needed."""
 
-    def __init__(self):
+    def __init__(self, start):
+        self._start = start
         self._device = os.environ.get(DEVICE, "fake")
         self._processes = {}
 
@@ -51,18 +51,13 @@ class DeviceServers:
         return self._processes[key]
 
     def _started(self, gpu, cards):
-        environment = dict(os.environ)
+        environment = None
         if self._device == "stand-in":
             libraries = built_libraries(os.environ)
-            environment["TORCH_SYMBOLIZE_MODE"] = "fast"
-            environment = stand_in_environment(libraries, find_gpu(gpu), cards, environment, unlimited=True)
-        server = Path(__file__).with_name("device_server.py")
-        return subprocess.Popen(
-            [sys.executable, str(server)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
+            own = {**os.environ, "TORCH_SYMBOLIZE_MODE": "fast"}
+            environment = stand_in_environment(libraries, find_gpu(gpu), cards, own, unlimited=True)
+        return self._start(
+            "-m", DEVICE_SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
 
     def close(self):
@@ -73,8 +68,8 @@ class DeviceServers:
 
 
 @pytest.fixture(scope="session")
-def device_servers():
-    servers = DeviceServers()
+def device_servers(start_python):
+    servers = DeviceServers(start_python)
     yield servers
     servers.close()
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pytest_membudget.memory_report import MemoryReport
+from tests.warm_python import DEVICE_SERVER
 
 GIB, GB = 2**30, 10**9
 #: cs336's shape of 3.4B parameters
@@ -119,10 +120,10 @@ def pretrained_8b(length, batch, reshards):
 
 
 @pytest.fixture
-def server(request):
+def server(request, start_python):
     # the allocator reads its settings when a process begins
-    process = subprocess.Popen(
-        [sys.executable, Path(__file__).parents[1] / "device_server.py"],
+    process = start_python(
+        *("-m", DEVICE_SERVER),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
