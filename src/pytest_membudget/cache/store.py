@@ -105,7 +105,8 @@ def _newest_first(folder: Path) -> list[tuple[int, int, Path]]:
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
             with contextlib.suppress(OSError):
-                found.append((path.stat().st_mtime_ns, path.stat().st_size, path))
+                status = path.stat()
+                found.append((status.st_mtime_ns, status.st_size, path))
     return sorted(found, reverse=True)
 
 

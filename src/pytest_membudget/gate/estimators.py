@@ -26,8 +26,6 @@ from ..worker.client.order import CUDA, Collected, Order
 from ..worker.client.tracing import TracingEstimator
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
-
-
 #: Makes the estimator of tests with a body, and what measures them, from their files and what was collected.
 Begin = Callable[[Sequence[str], Collected], tuple[Estimator, Estimator]]
 
