@@ -124,7 +124,7 @@ def with_fake_cuda() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from pytest_membudget.devices.fake import attention, cuda_module, device_query, generator, guard, patches
-    from pytest_membudget.devices.fake.known_values import KnownValues
+    from pytest_membudget.devices.stand_in.values.known_values import KnownValues
     from pytest_membudget.devices.fake.memory_history import MemoryHistory
     from pytest_membudget.hardware.gpus import find_gpu
 

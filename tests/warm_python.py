@@ -19,7 +19,7 @@ from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 #: What runs in a session's workers.
 WORKER = "pytest_membudget.worker.__main__"
 #: What runs the bodies of the ``trace`` fixture.
-DEVICE_SERVER = "tests.devices.fake.device_server"
+DEVICE_SERVER = "tests.devices.traced.device_server"
 #: A session, and one that runs a base.
 SESSIONS = ("pytest", "pytest_membudget.comparison.base.process")
 #: Bytes of a script's first line that every Linux reads.

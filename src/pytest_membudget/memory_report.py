@@ -114,7 +114,7 @@ class MemoryReport(JsonObject):
     timeline: Timeline | None = None
     """Memory over the run, if a report was requested."""
     device: str = ""
-    """What it was run on: ``stand-in``, ``fake`` or ``cuda``; empty where nothing was run."""
+    """What it was run on: ``stand-in`` or ``cuda``; empty where nothing was run."""
     phase: Annotated[str, one_of(("", *PHASES))] = ""
     """The phase of the peak, as of ``PhasePeak``; empty for metrics other than ``allocated``."""
     other_phases: tuple[PhasePeak, ...] = ()

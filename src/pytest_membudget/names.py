@@ -15,9 +15,7 @@ BASE: Final = "membudget-base"
 SELECTION: Final = "membudget-selection"
 
 AUTO, OFF, REQUIRE = "auto", "off", "require"
-STAND_IN, FAKE = "stand-in", "fake"
 ON, REFRESH = "on", "refresh"
-DEVICES: Final = (AUTO, STAND_IN, FAKE)
 MEASURES: Final = (AUTO, OFF, REQUIRE)
 CACHES: Final = (ON, OFF, REFRESH)
 ADVICES: Final = (ON, OFF)

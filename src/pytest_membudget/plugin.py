@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .errors import UsageMistake
-from .names import ADVICES, BASE, CACHES, DEVICES, GATE, MARKER, MEASURES, SELECTION, SKIP, WORKER
+from .names import ADVICES, BASE, CACHES, GATE, MARKER, MEASURES, SELECTION, SKIP, WORKER
 
 if TYPE_CHECKING:
     from .budgets.settings import Settings
@@ -54,12 +54,6 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "--membudget-gpu": (
         {"metavar": "NAME"},
         "the card for budgets that name none, e.g. H100-80GB, RTX-4090",
-    ),
-    "--membudget-device": (
-        {"choices": DEVICES},
-        "estimate by PyTorch's own CUDA code on a card that is not there (stand-in: needs a CUDA build "
-        "of torch, no GPU), by fake tensors (fake: any build), or by the first that can run (auto, the "
-        "default)",
     ),
     "--membudget-measure": (
         {"choices": MEASURES},
@@ -192,7 +186,7 @@ def _gate_of(config: pytest.Config) -> Gate:
 def _settings_of(config: pytest.Config) -> Settings:
     from .budgets.settings import load_settings
 
-    names = ("gpu", "device", "timeout", "measure", "cache", "advice", "strict")
+    names = ("gpu", "timeout", "measure", "cache", "advice", "strict")
     options = {name: config.getoption(f"membudget_{name}") for name in names}
     return load_settings(config.rootpath / "pyproject.toml", options)
 

@@ -335,7 +335,7 @@ def test_compiled_flex_attention_has_no_scores(figures):
 
 
 def test_uncompiled_flex_attention_has_six_and_a_half(figures):
-    """As in tests/devices/fake/test_higher_order.py."""
+    """As in tests/devices/traced/test_higher_order.py."""
     run = figures("test_flex_attention.py::test_uncompiled")
 
     scores = 2 * 8 * 1024 * 1024 * 4

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..components import METRICS
 from ..errors import UsageMistake
-from ..names import ADVICES, AUTO, CACHES, DEVICES, MEASURES, ON
+from ..names import ADVICES, AUTO, CACHES, MEASURES, ON
 from ..units import bytes_of_gib
 from ..user_input.fields import Table, described, read_fields, table_of
 from ..user_input.files import toml_nodes
@@ -105,9 +105,6 @@ class Settings:
         "How many tests are estimated at once.",
         None,
         without="as many as there are processors for the session",
-    )
-    device: str = described(
-        choice(DEVICES), "The device of estimates; `auto`: the stand-in wherever it can run.", AUTO
     )
     measure: str = described(
         choice(MEASURES), "`auto`: where CUDA is. `require`: an unmeasured budget fails.", AUTO

@@ -54,11 +54,11 @@ _REPORTING = frozenset(
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 #: pytest-xdist adds it for its workers.
 _XDISTS_OWN = "no:terminal"
-#: Settings that only affect what is done with an estimate; of ``device``, the chosen device counts.
+#: Settings that only affect what is done with an estimate; the worker's device is a fact of its own.
 _JUDGING = frozenset(
     {
         "measure", "max_disagreement", "max_growth", "tolerance", "timeout", "cache", "waivers", "processes",
-        "device", "strict", "tests", "lift_cuda_skips",
+        "strict", "tests", "lift_cuda_skips",
     }
 )  # fmt: skip
 

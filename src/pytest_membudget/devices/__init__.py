@@ -1,1 +1,1 @@
-"""Devices that a test body runs on: the stand-in, fake tensors, a real card."""
+"""Devices that a test body runs on: the stand-in for a card, a real card."""

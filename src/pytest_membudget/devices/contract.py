@@ -1,4 +1,4 @@
-"""Device: the contract of the devices that tests run on (stand-in, fake tensors, real card)."""
+"""Device: the contract of the devices that tests run on (the stand-in, a real card)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
-from ..devices.choice import choose_device
+from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
 from ..names import OFF
@@ -72,8 +72,8 @@ def choose_estimators(
 ) -> Estimators:
     """How the session of ``config`` estimates. ``args``: its command line, given in ``start_dir``.
 
-    ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` if the
-    requested device is not available.
+    ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` where
+    nothing can be estimated here.
     """
     given = given_to(config, args)
     if isinstance(given, GivenEstimates):
@@ -87,7 +87,8 @@ def choose_estimators(
         timeout=settings.timeout,
         processes=settings.processes or processors(os.environ),
     )
-    device = choose_device(settings.device)
+    stand_in = find_stand_in()
+    order = replace(order, libraries=stand_in.libraries)
     card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
@@ -96,13 +97,13 @@ def choose_estimators(
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected)
-        bodies = TracingEstimator(ordered, device, cache_for, report_folder)
-        measurer = MeasuringEstimator(ordered, os.environ, card.device, card.backend)
+        bodies = TracingEstimator(ordered, cache_for, report_folder)
+        measurer = MeasuringEstimator(replace(ordered, libraries=None), os.environ, card.device, card.backend)
         return bodies, measurer
 
     name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"
     measuring = "measures nothing" if settings.measure == OFF else "measures where CUDA is"
-    header = f"estimates on a {device.name} {name} ({device.why}); {measuring}"
+    header = f"estimates on a stand-in {name} ({stand_in.header}); {measuring}"
     if given is not None:
         header = f"CHECKS NOTHING: measures on {card.device}; {header}"
     return Estimators(header, begin, settings, is_given=given is not None)

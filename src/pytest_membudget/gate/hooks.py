@@ -49,7 +49,7 @@ class Gate:
     ) -> None:
         """``selection``: marks tests that have no mark. ``source``: what results are compared with.
 
-        Raises ``UsageMistake`` if the requested device is not available.
+        Raises ``UsageMistake`` where nothing can be estimated here.
         """
         self._config = config
         self._settings = settings

@@ -178,7 +178,7 @@ class LockEntry(JsonObject):
     )
     gpus: Count = described(whole(example=2), "How many ranks the test ran as.")
     gpu: str = described(text("H100-80GB"), "The card that was modelled.")
-    device: str = described(text("fake"), "What it ran on.")
+    device: str = described(text("stand-in"), "What it ran on.")
     torch: str = described(text("2.13.0+cpu"), "The version of torch.")
 
 

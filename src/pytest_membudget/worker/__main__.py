@@ -69,7 +69,7 @@ def _made(order: dict[str, Any]) -> Any:
     try:
         make = pkgutil.resolve_name(order["device"])
     except (ImportError, AttributeError):
-        from ..devices.fake.private import check_torch
+        from ..devices.private import check_torch
 
         check_torch()  # names a release of torch that has what the device imports
         raise

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from ...tracking.running_code.source import SourceFinder
-from ..fake.cluster.keepers import is_keepers
-from ..fake.on_host import tensors_in
+from ..on_host import tensors_in
+from ..stand_in.ranks.keepers import is_keepers
 
 #: Devices whose tensors the process groups of a rank serve.
 _KEYS = ("CUDA", "CPU")

@@ -19,8 +19,8 @@ from torch import nn
 
 from ...tracking.running_code.modules import module_of, optimizers_of, plain_environment
 from ...tracking.running_code.replaced import Replacement
-from ..fake.after_import import after_import
-from ..fake.private import check_parts
+from ..after_import import after_import
+from ..private import check_parts
 
 #: (module, attribute path, what it is for): see ``devices/fake/private.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (

@@ -21,7 +21,7 @@ from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
 from ...tracking.tracker import NO_GRAPH_TASK, running_phase
-from ..fake.on_host import tensors_in
+from ..on_host import tensors_in
 from .compiled_calls import COMPILED_CALLS, Follower
 from .run_log import Line, RunLog, State
 

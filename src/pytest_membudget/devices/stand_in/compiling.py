@@ -22,7 +22,7 @@ _COMPILERS: Final = ("cc", "gcc", "clang")
 _TIMEOUT_S: Final = 300
 
 
-class CannotBuild(Exception):  # noqa: N818 - it is caught where it is no error: fake tensors are used
+class CannotBuild(Exception):  # noqa: N818 - it says what is, not what went wrong
     """Why there are no libraries, and what to do: a text for the user."""
 
 

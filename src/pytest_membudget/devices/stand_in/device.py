@@ -16,15 +16,15 @@ from ...memory_report import MemoryReport
 from ...tracking.summary import memory_report
 from ...units import gib_text
 from ..contract import Device, context_caveats
-from ..fake.cluster.group_of_one import begin_with_group_of_one
-from ..fake.cluster.nccl_share import nccl_share
-from ..fake.self_check import self_check
 from ..real.device import allocators_peaks
 from ..real.recorded_run import RecordedRun
 from .after_fork import allow_cuda_after_fork
 from .environment import INDUCTOR_VARIABLE, cards_text
 from .host.tensors import HostTensors
 from .libraries import StandInLibraries
+from .ranks.group_of_one import begin_with_group_of_one
+from .ranks.nccl_share import nccl_share
+from .self_check import self_check
 from .values.values import Values
 
 if TYPE_CHECKING:

@@ -9,13 +9,12 @@ from typing import Any, Final
 
 from ...allocator.settings import VARIABLES
 from ...budgets.marked_test import Program
-from ...devices.fake.cluster.shown_backend import LAUNCHERS
 from ...devices.stand_in.building import Built
 from ...devices.stand_in.environment import stand_in_environment
+from ...devices.stand_in.ranks.shown_backend import LAUNCHERS
 from ...hardware.gpus import find_gpu
 
 #: What makes a worker's device, ``module:function`` of the order.
-VIRTUAL = "pytest_membudget.devices.fake.device:made_for"
 STAND_IN = "pytest_membudget.devices.stand_in.device:made_for"
 CUDA = "pytest_membudget.devices.real.device:made_for"
 #: The backends between several cards.
@@ -43,7 +42,7 @@ class Order:
     """Seconds for the start, and for each test."""
     records: bool = False
     """Whether it records snapshots."""
-    device: str = VIRTUAL
+    device: str = STAND_IN
     """``module:function`` that makes its device."""
     libraries: Built | None = None
     """The libraries of the stand-in."""
@@ -87,8 +86,6 @@ def with_expandable_segments(order: Order) -> Order:
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:
     """The environment variables of a worker for ``order``; ``scratch``: the folder of its temporary files."""
     own = {**os.environ, **dict(order.environment)}
-    if order.device == VIRTUAL:
-        return {**own, "CUDA_VISIBLE_DEVICES": ""}
     own = {**SYMBOLS, **own}
     if order.libraries is not None:
         card = find_gpu(order.gpu)

@@ -1,4 +1,4 @@
-"""The estimator that runs tests on a virtual device: the stand-in's CUDA card, or fake tensors."""
+"""The estimator that runs tests on CUDA cards that are not there."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from ...budgets.marked_test import MarkedTest
 from ...budgets.node_ids import file_name_of
 from ...budgets.verdict import OUT_OF_MEMORY
 from ...cache.estimates import EstimateCache
-from ...devices.choice import DeviceChoice
 from ...errors import WorkerFailure
-from ...hardware.gpus import find_gpu
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
-from ...names import STAND_IN
 from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
@@ -26,23 +23,21 @@ from ..protocol import Answer, Request
 from ..ranks.rank_answers import answer_of_ranks
 from .answers import first_requests, of_rank, read_answer, request_for
 from .client import Worker
-from .order import STAND_IN as ON_STAND_IN
-from .order import VIRTUAL, Order, for_program, with_expandable_segments
+from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
 from .workers import Workers
 
 
 class TracingEstimator(Estimator):
-    """Workers for each number of cards that tests need, on the stand-in for each kind of card too.
+    """Workers for each kind and number of cards that tests need.
 
-    Modules may read the number while they are imported, for skip marks and parameters. Fake tensors serve
-    any card; on the stand-in PyTorch reads the properties of its cards once.
+    Modules may read the number while they are imported, for skip marks and parameters; PyTorch reads the
+    properties of its cards once.
     """
 
     def __init__(
         self,
         order: Order,
-        choice: DeviceChoice,
         cache_for: Callable[[Order], EstimateCache | None] = lambda order: None,
         report_folder: Path | None = None,
         start: Callable[[Order], Worker] = Worker,
@@ -52,7 +47,6 @@ class TracingEstimator(Estimator):
         ``report_folder``: where each test leaves a snapshot; None for none. ``start``: starts a worker.
         """
         self._order = replace(order, records=report_folder is not None)
-        self._choice = choice
         self._cache_for = cache_for
         self._report_folder = report_folder
         self._start = start
@@ -135,7 +129,7 @@ class TracingEstimator(Estimator):
         return self._workers_of(with_expandable_segments(order) if change is EXPANDABLE_SEGMENTS else order)
 
     def _workers_of(self, order: Order) -> Workers:
-        key = (order.device, order.gpu, order.cards, order.environment)
+        key = (order.gpu, order.cards, order.environment)
         if key not in self._workers:
             cache = self._cache_for(order)
             self._caches += [cache] if cache is not None else []
@@ -143,11 +137,7 @@ class TracingEstimator(Estimator):
         return self._workers[key]
 
     def _order_for(self, gpu: str | None, cards: int) -> Order:
-        gpu = gpu or self._order.gpu
-        choice = self._choice.for_card(find_gpu(gpu))
-        if choice.name != STAND_IN:
-            return replace(self._order, device=VIRTUAL, cards=cards)
-        return replace(self._order, device=ON_STAND_IN, libraries=choice.libraries, gpu=gpu, cards=cards)
+        return replace(self._order, gpu=gpu or self._order.gpu, cards=cards)
 
 
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:

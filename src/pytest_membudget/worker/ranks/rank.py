@@ -18,8 +18,8 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ...devices.contract import Device
-from ...devices.fake.cluster.shown_backend import UNNAMED, show_backend
-from ...devices.fake.private import check_parts
+from ...devices.private import check_parts
+from ...devices.stand_in.ranks.shown_backend import UNNAMED, show_backend
 from ..processes import flush_output, leave
 from ..protocol import Channel, Request
 from ..server.serving import ServingPlugin

@@ -1,4 +1,4 @@
-"""The ``trace`` fixture of tests/devices/fake, over the stand-in's cards."""
+"""The ``trace`` fixture of tests/devices/traced, over the stand-in's cards."""
 
 from types import SimpleNamespace
 

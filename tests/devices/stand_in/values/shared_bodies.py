@@ -1,4 +1,4 @@
-"""Tests of tests/devices/fake, run on the stand-in too: both devices have one behaviour."""
+"""Tests of tests/devices/traced, run on the stand-in too: both devices have one behaviour."""
 
 import importlib.util
 from pathlib import Path

@@ -16,8 +16,8 @@ from torch.nn.utils import rnn
 
 from ....caveats import Caveat
 from ....tracking.running_code.source import Place, SourceFinder
-from ...fake.reads import kind_of_read
 from ..values.following import Following
+from ..values.reads import kind_of_read
 from .memory import Hollow
 from .shapes import host_tensors
 

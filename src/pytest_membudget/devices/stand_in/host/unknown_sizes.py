@@ -8,10 +8,10 @@ from typing import Any, Final
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
-from ...fake.known_shapes import Shape, shape_rule_of
-from ...fake.known_values import plausible
-from ...fake.refusals import note_untraceable
 from ..values.following import Following
+from ..values.known_shapes import Shape, shape_rule_of
+from ..values.known_values import plausible
+from ..values.refusals import note_untraceable
 
 aten = torch.ops.aten
 

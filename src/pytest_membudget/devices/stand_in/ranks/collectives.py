@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from ....tracking.running_code.source import SourceFinder
-from ...fake.cluster.broadcasts import Broadcasts
-from ...fake.cluster.groups import Groups
-from ...fake.cluster.identical_values import identical_results, note_results
-from ...fake.cluster.private import process_group_of
-from ...fake.on_host import tensors_in
+from ...on_host import tensors_in
 from ...real.collectives import NoteCollective, follow_collectives, note_tensors
+from .broadcasts import Broadcasts
+from .groups import Groups
+from .identical_values import identical_results, note_results
 from .memory_numbers import RankNumbers
+from .torch_private import process_group_of
 
 #: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
 _KEEPING = frozenset({"broadcast_", "send", "barrier", "monitored_barrier_", "check_for_nan"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from ...fake.cluster.numbers import Number
-from ...fake.known_values import KnownValues
-from ...fake.supposed_values import SupposedValues
+from ..values.known_values import KnownValues
+from ..values.supposed_values import SupposedValues
 from .memory_numbers import MemoryNumbers
+from .numbers import Number
 
 
 class FollowedNumbers:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from ...fake.cluster.numbers import Number, Numbers
+from .numbers import Number, Numbers
 
 #: Elements of a tensor that is followed: counters, sizes, flags, lists of ids.
 _MOST_ELEMENTS = 2**16

@@ -13,12 +13,12 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from ...fake.cluster.objects import put
-from ...fake.cluster.private import register_fake_backend
-from ...fake.cluster.remote_calls import install_remote_calls
-from ...fake.cluster.shown_backend import LAUNCHERS, UNNAMED, show_backend
-from ...fake.ordinal import Place
 from .lonely_store import LonelyStore
+from .objects import put
+from .ordinal import Place
+from .remote_calls import install_remote_calls
+from .shown_backend import LAUNCHERS, UNNAMED, show_backend
+from .torch_private import register_fake_backend
 
 #: What the launcher's group is shown with: what a test for cards asks for.
 BACKEND = "nccl"

@@ -9,18 +9,18 @@ import torch
 
 from ....caveats import Caveat
 from ....tracking.running_code.source import SourceFinder
-from ...fake.after_import import after_import
-from ...fake.cluster.broadcasts import Broadcasts
-from ...fake.cluster.groups import Group
-from ...fake.cluster.identical_ranks import IdenticalRanks
-from ...fake.cluster.launching import place_of, set_variables
-from ...fake.cluster.objects import install_objects
-from ...fake.cluster.pipelines import install_pipelines, install_schedules
-from ...fake.ordinal import take_place
-from ...fake.private import check_parts
+from ...after_import import after_import
+from ...private import check_parts
 from ...real.collectives import NoteCollective, SeeGradient, install_gathered
+from .broadcasts import Broadcasts
 from .collectives import Collectives
+from .groups import Group
+from .identical_ranks import IdenticalRanks
+from .launching import place_of, set_variables
 from .memory_numbers import MemoryNumbers, RankNumbers
+from .objects import install_objects
+from .ordinal import take_place
+from .pipelines import install_pipelines, install_schedules
 from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
 from .reducers import install_reducers

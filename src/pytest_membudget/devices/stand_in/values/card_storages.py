@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from ...fake.known_values import Entry, Scalar
 from ..host.memory import HostMemory
 from .followed_memory import FollowedMemory
+from .known_values import Entry, Scalar
 
 #: The device's memory is written to for tensors up to this size; larger ones have one value throughout.
 _MOST_BYTES = 2**20

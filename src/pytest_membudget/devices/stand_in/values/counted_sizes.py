@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ...fake.known_shapes import Shape
+from .known_shapes import Shape
 
 aten = torch.ops.aten
 

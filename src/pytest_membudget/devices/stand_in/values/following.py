@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from ....tracking.running_code.source import SourceFinder
-from ...fake.known_shapes import Shape
-from ...fake.known_values import KnownValues, Scalar
-from ...fake.reads import Reads
-from ...fake.unknown_shapes import UnknownShapes
 from ..host.memory import HostMemory
 from .card_storages import CardStorages
 from .followed_memory import FollowedMemory
 from .host_copies import HostCopies
+from .known_shapes import Shape
+from .known_values import KnownValues, Scalar
 from .plans import Plan
+from .reads import Reads
+from .unknown_shapes import UnknownShapes
 
 
 class Following:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import torch
 
-from ...fake.known_values import KnownValues
-from ...fake.on_host import tensors_in
-from ...fake.reads import Reads
+from ...on_host import tensors_in
 from ..host.memory import Hollow, HostMemory
+from .known_values import KnownValues
 from .plans import Plan
+from .reads import Reads
 
 #: Larger copies are not filled with plausible values: they would take host memory.
 _MOST_READ: Final = 2**20

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
-from ...fake.refusals import note_untraceable
 from .answers import Answers
 from .counted_sizes import COUNTED
 from .following import Following
@@ -28,6 +27,7 @@ from .original_kernels import (
     with_tensors,
 )
 from .plans import COMPOSITE, EMPTY, Plan, operator_of
+from .refusals import note_untraceable
 
 aten = torch.ops.aten
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ...fake.drawing import drawing_of
-from ...fake.known_values import KnownValues
-from ...fake.learning import Lesson, lesson_of
+from .drawing import drawing_of
+from .known_values import KnownValues
+from .learning import Lesson, lesson_of
 
 #: What operators that make a tensor take, and those with ``out`` have from it.
 _OF_NEW_TENSORS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from ...fake.known_shapes import shape_rule_of
-from ...fake.reads import COUNTS, READS
-from ...fake.routing import is_choice
+from .known_shapes import shape_rule_of
 from .original_kernels import tensor_positions
 from .out_lessons import lesson_with_out
+from .reads import COUNTS, READS
+from .routing import is_choice
 
 aten = torch.ops.aten
 

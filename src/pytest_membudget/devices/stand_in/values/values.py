@@ -8,12 +8,12 @@ import torch
 
 from ....caveats import Caveat
 from ....tracking.running_code.source import SourceFinder
-from ...fake.one_hot import OneHot
-from ...fake.read_floats import install_read_floats
-from ...fake.reads import install_isclose
-from ...fake.refusals import note_untraceable, refused
 from .following import Following
 from .kernels import Kernels
+from .one_hot import OneHot
+from .read_floats import install_read_floats
+from .reads import install_isclose
+from .refusals import note_untraceable, refused
 
 
 class Values:

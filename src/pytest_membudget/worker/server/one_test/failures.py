@@ -14,7 +14,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 
-from ....devices.fake.shape_bounds import what_to_write
+from ....devices.stand_in.values.shape_bounds import what_to_write
 from ....errors import MembudgetError
 from ....tracking.running_code.source import users_source
 

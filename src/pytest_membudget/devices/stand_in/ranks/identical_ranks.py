@@ -1,0 +1,91 @@
+"""IdenticalRanks: which ranks must be estimated so that the worst is known, and what is assumed of the rest.
+
+Sharding gives rank 0 the largest part of everything (``torch.chunk``), and the last rank the smallest. Ranks
+differ otherwise by the stage of a pipeline they run, by the parameters that an optimizer has assigned to each
+(ZeroRedundancyOptimizer), and by what the user's own code does once it has asked for its rank.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ....caveats import HOW, OTHER_RANKS, Caveat
+from ....tracking.running_code.source import SourceFinder, shown_path
+from ...after_import import after_import
+from .ordinal import Place
+from .rank_reads import RankReads
+
+#: With more ranks than this not every one is estimated where the user's code asks for its rank.
+MOST_RANKS = 8
+
+
+class IdenticalRanks:
+    """Watches what makes ranks differ while rank 0 runs."""
+
+    def __init__(self, place: Place, source: SourceFinder) -> None:
+        self._place = place
+        self._reads = RankReads(source)
+        #: a rank of each other stage of a pipeline
+        self._stages: set[int] = set()
+        #: the rank to which an optimizer has assigned the most
+        self._owners: set[int] = set()
+
+    def watch(self) -> None:
+        """Start watching what the test does."""
+        after_import("torch.distributed.pipelining.stage", self._watch_stages)
+        after_import("torch.distributed.optim.zero_redundancy_optimizer", self._watch_partitions)
+        self._reads.watch()
+
+    def representative_ranks(self) -> list[int]:
+        """The ranks other than rank 0 that must be estimated, in order."""
+        size = self._place.world_size
+        if self._reads.lines and size <= MOST_RANKS:
+            return list(range(1, size))
+        return sorted({size - 1, *self._stages, *self._owners} - {0})
+
+    def caveats(self) -> list[Caveat]:
+        """What is assumed of the other ranks; nothing if every rank is estimated."""
+        estimated = {0, *self.representative_ranks()}
+        left = self._place.world_size - len(estimated)
+        if not left:
+            return []
+        known = ", ".join(map(str, sorted(estimated)))
+        text = f"ranks {known} represent all {self._place.world_size}: sharding gives rank 0 the most"
+        if self._stages:
+            text += ", and there is a rank of each pipeline stage"
+        if self._owners:
+            text += ", and the one with the most optimizer states"
+        if self._reads.lines:
+            file, line = next(iter(self._reads.lines))
+            asked = f"{shown_path(file, os.getcwd())}:{line}"
+            text += f"; what the others do once {asked} has asked for the rank is taken to need no more"
+        return [Caveat(OTHER_RANKS if self._reads.lines else HOW, text)]
+
+    def _watch_stages(self, module: Any) -> None:
+        kind = module._PipelineStageBase
+        original = kind.__init__
+
+        def init(stage: Any, *args: Any, **kwargs: Any) -> None:
+            original(stage, *args, **kwargs)
+            from torch.distributed import get_process_group_ranks
+
+            self._stages.update(get_process_group_ranks(stage.group))
+
+        kind.__init__ = init
+
+    def _watch_partitions(self, module: Any) -> None:
+        kind = module.ZeroRedundancyOptimizer
+        original = kind.__init__
+
+        def init(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            original(optimizer, *args, **kwargs)
+            sizes = [
+                sum(parameter.numel() for group in groups for parameter in group["params"])
+                for groups in optimizer._partition_parameters()
+            ]
+            from torch.distributed import get_process_group_ranks
+
+            self._owners.add(get_process_group_ranks(optimizer.process_group)[sizes.index(max(sizes))])
+
+        kind.__init__ = init

@@ -1,0 +1,88 @@
+"""Results of collectives if every rank has the same values as this one.
+
+Ranks run one program, so counters, flags and sizes are mostly identical. The results count as assumed, so
+that a report lists reads of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .numbers import Numbers
+from .torch_private import reduction_of
+
+_c10d = torch.ops.c10d
+#: Reductions of equal numbers that give the number itself.
+_SAME = frozenset({"AVG", "MIN", "MAX", "BAND", "BOR"})
+
+Given = tuple[torch.Tensor, torch.Tensor]
+
+
+def identical_results(known: Numbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
+    """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
+    return [
+        (tensor, values.reshape(tensor.shape))
+        for tensor, values in _results(known, func, args, size)
+        if values is not None and values.numel() == tensor.numel()
+    ]
+
+
+def _results(
+    known: Numbers, func: Any, args: Sequence[Any], size: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    if func in (_c10d.allreduce_.default, _c10d.allreduce_coalesced_.default, _c10d.reduce_.default):
+        for tensor in args[0]:
+            yield tensor, _reduced(known, tensor, reduction_of(args[2]), size)
+    elif func is _c10d._allgather_base_.default:
+        yield args[0], _gathered(known, args[1], size)
+    elif func is _c10d.allgather_into_tensor_coalesced_.default:
+        for output, tensor in zip(args[0], args[1], strict=True):
+            yield output, _gathered(known, tensor, size)
+    elif func is _c10d.allgather_.default:
+        for outputs, tensor in zip(args[0], args[1], strict=True):
+            for output in outputs:
+                yield output, _reduced(known, tensor, "AVG", size)
+
+
+def note_results(known: Numbers, written: Iterable[torch.Tensor], identical: Sequence[Given]) -> None:
+    """A collective has written to the tensors ``written``, of which those of ``identical`` are known."""
+    given = {id(tensor) for tensor, _ in identical}
+    for tensor in written:
+        if id(tensor) not in given:
+            known.forget(tensor)
+    for tensor, values in identical:
+        known.overwrite(tensor, values, assumed=True)
+
+
+def identical_result(known: Numbers, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
+    """What the new tensor of a functional collective holds, where that is known."""
+    if name == "_c10d_functional::all_reduce":
+        return _reduced(known, args[0], str(args[1]).upper(), size)
+    if name == "_c10d_functional::all_gather_into_tensor":
+        return _gathered(known, args[0], size)
+    return None
+
+
+def _gathered(known: Numbers, tensor: torch.Tensor, size: int) -> torch.Tensor | None:
+    """``tensor`` of each of ``size`` ranks, one behind the other."""
+    if tensor.numel() * size > known.most_elements(tensor.dtype):
+        return None
+    values = known.of(tensor)
+    return None if values is None else torch.cat([values] * size)
+
+
+def _reduced(known: Numbers, tensor: torch.Tensor, reduction: str, size: int) -> torch.Tensor | None:
+    """``tensor``, the same on ``size`` ranks, reduced; None where it or the reduction is not known."""
+    values = known.of(tensor) if tensor.numel() <= known.most_elements(tensor.dtype) else None
+    if values is None:
+        return None
+    if reduction in _SAME:
+        return values.clone()
+    if reduction == "SUM":
+        return (values * size).to(values.dtype)
+    if reduction == "PRODUCT":
+        return (values**size).to(values.dtype)
+    return None

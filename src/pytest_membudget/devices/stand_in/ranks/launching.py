@@ -1,0 +1,37 @@
+"""The environment variables that a launcher such as torchrun sets for a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+
+from .ordinal import Place
+
+#: GPUs of a node where nothing says otherwise.
+NODE_GPUS = 8
+#: As torchrun has it on one node (torch/distributed/run.py, 2.13: ``--master-port``, rdzv of one node).
+_MASTER = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+
+
+def place_of(rank: int, world_size: int, environ: Mapping[str, str]) -> Place:
+    """Where ``rank`` is: nodes of 8 GPUs, or of as many as LOCAL_WORLD_SIZE says.
+
+    Raises ``ValueError`` for a rank that is not there.
+    """
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank {rank} is none of {world_size}, from 0 on")
+    said = environ.get("LOCAL_WORLD_SIZE", "")
+    node_gpus = min(int(said) if said.isdigit() and int(said) else NODE_GPUS, world_size)
+    return Place(rank, world_size, rank % node_gpus, node_gpus)
+
+
+def set_variables(place: Place, environ: MutableMapping[str, str]) -> None:
+    """Set what torchrun sets for the rank; the address is kept where there is one."""
+    environ.update({
+        "RANK": str(place.rank),
+        "LOCAL_RANK": str(place.local_rank),
+        "WORLD_SIZE": str(place.world_size),
+        "LOCAL_WORLD_SIZE": str(min(place.node_gpus, place.world_size)),
+        "GROUP_RANK": str(place.rank // place.node_gpus),
+    })  # fmt: skip
+    for name, value in _MASTER.items():
+        environ.setdefault(name, value)

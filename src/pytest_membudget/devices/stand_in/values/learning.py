@@ -1,0 +1,270 @@
+"""What each operator does to what is known of values.
+
+Operators on small known tensors also run for real on the host; on uniform tensors of any
+size, elementwise operators and reductions run on one element. In-place ones write to the host values too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ...on_host import NotKnown, OnHost
+from .drawing import drawing_of
+from .known_values import KnownValues, Scalar
+
+aten = torch.ops.aten
+
+#: ``lesson(known, args, kwargs, result)`` notes what a call of one operator says about values.
+Lesson = Callable[[KnownValues, Sequence[Any], Mapping[str, Any], Any], None]
+
+#: Operators whose result has one value throughout, which this function gives for their arguments.
+_FILLED: dict[Any, Callable[[Sequence[Any]], Scalar]] = {
+    aten.zeros.default: lambda args: 0,
+    aten.zeros_like.default: lambda args: 0,
+    aten.new_zeros.default: lambda args: 0,
+    aten.ones.default: lambda args: 1,
+    aten.ones_like.default: lambda args: 1,
+    aten.new_ones.default: lambda args: 1,
+    aten.full.default: lambda args: args[1],
+    aten.full_like.default: lambda args: args[1],
+    aten.new_full.default: lambda args: args[2],
+    aten.scalar_tensor.default: lambda args: args[0],
+}
+
+#: Operators that overwrite their first argument whatever it held; where the value is in their arguments.
+_OVERWRITES = {aten.zero_.default: None, aten.fill_.Scalar: 1, aten.fill_.Tensor: 1, aten.copy_.default: 1}
+
+#: Those of them that need no other tensor.
+_FROM_NOTHING = frozenset({aten.zero_.default, aten.fill_.Scalar})
+
+#: Copies, and reductions that give a uniform tensor's own value; elementwise operators are tagged as such.
+_OF_ONE_ELEMENT = frozenset({
+    aten.clone.default, aten._to_copy.default, aten.mean.default, aten.mean.dim,
+    aten.all.default, aten.all.dim, aten.all.dims, aten.any.default, aten.any.dim, aten.any.dims,
+    aten.amax.default, aten.amin.default, aten.max.default, aten.min.default,
+})  # fmt: skip
+_SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
+
+#: What a healthy run gives where the values are unknown: a run whose values are not finite has no memory
+#: separate figure. ``x == x`` and ``abs(x) != inf`` are the two halves of ``torch.isfinite``.
+_HEALTHY: dict[Any, Callable[[Sequence[Any]], bool | None]] = {
+    aten.isnan.default: lambda args: False,
+    aten.isinf.default: lambda args: False,
+    aten.isposinf.default: lambda args: False,
+    aten.isneginf.default: lambda args: False,
+    aten.eq.Tensor: lambda args: True if args[0] is args[1] else None,
+    aten.ne.Tensor: lambda args: False if args[0] is args[1] else None,
+    aten.eq.Scalar: lambda args: False if args[1] == float("inf") else None,
+    aten.ne.Scalar: lambda args: True if args[1] == float("inf") else None,
+}
+
+#: One operand of this value decides the result, whatever the other one is: a mask that is full already, a
+#: sequence that has ended.
+_DECIDES: dict[Any, bool] = {
+    aten.bitwise_or.Tensor: True,
+    aten.bitwise_or_.Tensor: True,
+    aten.logical_or.default: True,
+    aten.logical_or_.default: True,
+    aten.bitwise_and.Tensor: False,
+    aten.bitwise_and_.Tensor: False,
+    aten.logical_and.default: False,
+    aten.logical_and_.default: False,
+}
+
+#: Writes to gradients, and to ``found_inf``, which does not change: a healthy run overflows nowhere.
+_UNSCALE = aten._amp_foreach_non_finite_check_and_unscale_.default
+
+#: Change memory, not values.
+_RESIZING = ("aten::resize", "aten::set_")
+
+
+def lesson_of(operator: Any) -> Lesson | None:
+    """What a call of ``operator`` says about values; None if nothing."""
+    if not isinstance(operator, torch._ops.OpOverload) or operator.is_view:
+        return None
+    if operator in _FILLED:
+        return _Fills(_FILLED[operator])
+    draw = drawing_of(operator)
+    can_run = operator.namespace == "aten" and torch.Tag.nondeterministic_seeded not in operator.tags
+    if operator._schema.is_mutable:
+        return _Writes(operator, can_run and not operator.name().startswith(_RESIZING), draw)
+    if not can_run or operator.name().startswith(("aten::empty", "aten::new_empty")):
+        return draw
+    return _Computes(operator)
+
+
+def copy_from_host(known: KnownValues, tensor: torch.Tensor, values: torch.Tensor) -> None:
+    """``tensor`` was made from the real ``values``: token ids, a table in the test."""
+    if values.device.type == "cpu" and values.numel() <= known.most_elements(values.dtype):
+        known.keep(tensor, values.clone(memory_format=torch.contiguous_format))
+
+
+class _Fills:
+    """The lesson of an operator whose result has one value throughout."""
+
+    def __init__(self, value: Callable[[Sequence[Any]], Scalar]) -> None:
+        self._value = value
+
+    def __call__(
+        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        known.note(result, self._value(args))
+
+
+class _Writes:
+    """The lesson of an operator that writes to arguments."""
+
+    def __init__(self, operator: Any, can_run: bool, draw: Lesson | None) -> None:
+        self._operator = operator
+        self._can_run = can_run
+        self._draw = draw
+        self._written = _written_arguments(operator)
+        self._overwrites = operator in _OVERWRITES
+        self._value_at = _OVERWRITES.get(operator)
+        self._decides = _DECIDES.get(operator)
+        #: whether it says nothing where nothing is known of any argument
+        self.needs_known = operator not in _FROM_NOTHING and operator not in _DECIDES and draw is None
+
+    def __call__(
+        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        if self._overwrites and known.is_whole(args[0]):
+            _overwrite(known, args, self._value_at)
+            return
+        targets = args[0] if self._operator is _UNSCALE else list(self._targets(args, kwargs))
+        if not any(known.knows(target) for target in targets) or not self._run(known, targets, args, kwargs):
+            for target in targets:
+                known.forget(target)
+        if self._decides is not None and known.is_whole(args[0]):
+            _note_decided(known, args, self._decides, args[0])
+        if self._draw is not None:
+            self._draw(known, args, kwargs, result)
+
+    def _run(
+        self,
+        known: KnownValues,
+        targets: Sequence[torch.Tensor],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> bool:
+        if not self._can_run or self._operator is _UNSCALE:
+            return False
+        try:
+            OnHost(known, targets).run(self._operator, args, kwargs)
+        except NotKnown:
+            return False
+        return True
+
+    def _targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+        for position, name in self._written:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            for target in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(target, torch.Tensor):
+                    yield target
+
+
+class _Computes:
+    """The lesson of an operator whose result can be computed from what is known."""
+
+    def __init__(self, operator: Any) -> None:
+        self._operator = operator
+        self._of_one = (
+            torch.Tag.pointwise in operator.tags or operator in _OF_ONE_ELEMENT or operator in _SUMS
+        )
+        self._healthy = _HEALTHY.get(operator)
+        self._decides = _DECIDES.get(operator)
+        #: whether it says nothing where the first tensor among the arguments is unknown
+        self.needs_first = self.needs_known = self._healthy is None and self._decides is None
+
+    def __call__(
+        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        if first_is_known(known, args):
+            if self._on_host(known, args, kwargs, result):
+                return
+            if self._of_one and self._on_one_element(known, args, kwargs, result):
+                return
+        if self._decides is not None:
+            _note_decided(known, args, self._decides, result)
+        if self._healthy is not None and (value := self._healthy(args)) is not None:
+            known.note(result, value)
+
+    def _on_host(
+        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> bool:
+        fakes = result if isinstance(result, (list, tuple)) else (result,)
+        if any(
+            isinstance(fake, torch.Tensor) and fake.numel() > known.most_elements(fake.dtype)
+            for fake in fakes
+        ):
+            return False
+        host = OnHost(known)
+        try:
+            values = host.run(self._operator, args, kwargs)
+        except NotKnown:
+            return False
+        values = values if isinstance(values, (list, tuple)) else (values,)
+        for fake, one in zip(fakes, values, strict=True):
+            if not isinstance(fake, torch.Tensor):  # a gradient that nobody asked for, and kept by none
+                continue
+            if known.storages.follows(fake) and one.dtype is fake.dtype and one.shape == fake.shape:
+                known.keep(fake, one, assumed=host.assumed)
+        return True
+
+    def _on_one_element(
+        self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> bool:
+        if not isinstance(result, torch.Tensor) or not known.storages.follows(result):
+            return False
+        host = OnHost(known, uniform=True)
+        try:
+            value = host.run(self._operator, args, kwargs).item()
+        except NotKnown:
+            return False
+        if self._operator in _SUMS:
+            value *= args[0].numel() // max(result.numel(), 1)
+        known.note(result, value, assumed=host.assumed)
+        return True
+
+
+def first_is_known(known: KnownValues, args: Sequence[Any]) -> bool:
+    """Whether the first tensor among ``args``, or of a list that comes first, is known; True if none is."""
+    for value in args:
+        if isinstance(value, torch.Tensor):
+            return known.knows(value)
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
+            return known.knows(value[0])
+    return True
+
+
+def _note_decided(known: KnownValues, args: Sequence[Any], value: bool, result: torch.Tensor) -> None:
+    if not known.knows(result) and (result.dtype is torch.bool or not value):
+        for operand in args:
+            if known.uniform(operand) == value:
+                known.note(result, value, assumed=known.is_assumed(operand))
+
+
+def _overwrite(known: KnownValues, args: Sequence[Any], value_at: int | None) -> None:
+    target, value = args[0], 0 if value_at is None else args[value_at]
+    if not isinstance(value, torch.Tensor):
+        known.note(target, value)
+        return
+    values, assumed = known.of(value), known.is_assumed(value)
+    if values is not None and target.numel() <= known.most_elements(target.dtype):
+        written = torch.empty(tuple(target.shape), dtype=target.dtype).copy_(values)
+        known.keep(target, written, assumed=assumed)
+    elif values is not None and not any(values.stride()):  # one value, expanded
+        known.note(target, values.flatten()[0].to(target.dtype).item(), assumed=assumed)
+    else:
+        known.forget(target)
+
+
+def _written_arguments(operator: Any) -> list[tuple[int, str]]:
+    return [
+        (position, argument.name)
+        for position, argument in enumerate(operator._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]

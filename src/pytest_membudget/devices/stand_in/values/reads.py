@@ -1,0 +1,293 @@
+"""Reads of data that is not there: the answers given, and the list of them for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ....assumptions import assumed_value
+from ....caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, CaveatKind
+from ....tracking.running_code.source import Place, SourceFinder
+from ....units import times_text
+from ...on_host import NotKnown, OnHost
+from .known_values import KnownValues, Scalar, plausible
+from .shape_bounds import trues
+from .supposed_values import SupposedValues
+
+aten = torch.ops.aten
+
+#: Operators that give a number of Python's, not a tensor.
+READS = frozenset({aten._local_scalar_dense.default, aten.equal.default, aten.allclose.default})
+
+#: Operators that count a mask's trues: read, the count is that of the elements which the mask selects.
+_COUNTS_TRUES = frozenset({
+    aten.sum.default, aten.sum.dim_IntList, aten.count_nonzero.default, aten.count_nonzero.dim_IntList,
+})  # fmt: skip
+_SUMS = frozenset({aten.sum.default, aten.sum.dim_IntList})
+
+#: Those, and what a count is after them still a count: the same one, or counts together.
+COUNTS = _COUNTS_TRUES | {
+    aten._to_copy.default, aten.clone.default, aten.copy_.default, aten.max.default, aten.amax.default,
+}  # fmt: skip
+
+
+#: Values of one line that a report lists.
+_MOST_VALUES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Reads of unknown data of one type at one line of the user's code."""
+
+    place: Place
+    dtype: str
+    use: str = ""
+    """What was made of the value, if that is listed on its own."""
+
+
+class Answers:
+    """What those reads were given: how often, and which plausible values."""
+
+    __slots__ = ("_kinds", "count", "values")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.values: dict[str, None] = {}
+        self._kinds: set[CaveatKind] = set()
+
+    def add(self, value: Scalar | str, kind: CaveatKind) -> None:
+        """One more."""
+        self.count += 1
+        self.values[str(value)] = None
+        self._kinds.add(kind)
+
+    @property
+    def kind(self) -> CaveatKind:
+        """Of the answers the one that says least of a figure."""
+        return next(kind for kind in (SIZE_READ, READ, WORST_CASE, GIVEN) if kind in self._kinds)
+
+    def __str__(self) -> str:
+        values = ", ".join(list(self.values)[:_MOST_VALUES])
+        more = len(self.values) - _MOST_VALUES
+        others = f" and {more} other values" if more > 0 else ""
+        return f"({times_text(self.count)}): taken to be {values}{others}"
+
+
+class Reads:
+    """Answers reads of data: with the value where it is known, else with a plausible one, which is listed."""
+
+    def __init__(self, known: KnownValues, supposed: SupposedValues) -> None:
+        #: which lines read data whose value nobody knows, and what they were given
+        self.assumed: dict[Read, Answers] = {}
+        self.source: SourceFinder | None = None
+        self._known = known
+        self._supposed = supposed
+        #: of unknown floating-point numbers, how many reads
+        self.floats = 0
+        #: of masks that nobody knows; not known to operators, which would loop until none are left
+        self._counts = KnownValues(known.storages)
+
+    def forget_at(self, key: int) -> None:
+        """The storage with this ``key`` is no more."""
+        self._counts.forget_at(key)
+
+    def forget_all(self) -> None:
+        """Nothing is known of any tensor any more."""
+        self._counts.forget_all()
+
+    @property
+    def counted(self) -> Collection[int]:
+        """Of the storages with counts, as their keys: always the same object."""
+        return self._counts.keys
+
+    def see_count(self, operator: Any, args: Sequence[Any], result: torch.Tensor) -> None:
+        """``operator``, one of ``COUNTS``, ran: of a mask or of counts, ``result`` is a count."""
+        source = args[1] if operator is aten.copy_.default else args[0]
+        if operator in _COUNTS_TRUES and source.dtype is torch.bool:
+            if result.numel() and not self._known.knows(result):
+                self._counts.note(result, trues(source.numel() // result.numel())[0])
+        elif self._counts.keys:
+            self._pass_on(operator, source, result)
+
+    def _pass_on(self, operator: Any, source: torch.Tensor, result: torch.Tensor) -> None:
+        count = self._counts.stored(source)
+        if count is None or isinstance(count, torch.Tensor) or result.dtype is torch.bool:
+            self._counts.forget(result)  # of ``copy_``
+        elif self._counts.is_whole(result) and not self._known.knows(result):
+            added = source.numel() // max(result.numel(), 1) if operator in _SUMS else 1
+            self._counts.note(result, count * added)
+
+    def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
+        """What ``operator``, one of ``READS``, gives."""
+        if operator is aten._local_scalar_dense.default:
+            return self._number(args[0])
+        return self._comparison(operator, args, kwargs)
+
+    def array(self, tensor: torch.Tensor) -> torch.Tensor:
+        """All values of ``tensor`` as a real host tensor of its shape; one read."""
+        values = self.certain(tensor)
+        if values is not None:
+            return values
+        values, kind = self._plausible(tensor)
+        if tensor.numel():
+            first, last = values.flatten()[0].item(), values.flatten()[-1].item()
+            self.list_assumed(tensor.dtype, first if first == last else f"{first} to {last}", kind)
+        return values
+
+    def unlisted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Plausible values of ``tensor`` as a real host tensor of its shape, that nothing decides by yet."""
+        return self._plausible(tensor)[0]
+
+    def list_assumed(self, dtype: torch.dtype, value: Scalar | str, kind: CaveatKind | None = None) -> None:
+        """Whoever runs has been given ``value`` without anybody knowing it; ``kind``: None for any value."""
+        place = self.source.place(3) if self.source is not None else Place(None, 0)
+        read = Read(place, str(dtype).removeprefix("torch."))
+        shown = f"{value}, by assume()" if kind is GIVEN else value
+        self.assumed.setdefault(read, Answers()).add(shown, kind or kind_of_read(dtype))
+        self.floats += dtype.is_floating_point and kind is None
+
+    def list_whole(self, dtype: torch.dtype, value: int) -> None:
+        """Whoever runs has made the whole number ``value`` of unknown data of ``dtype``, which is no such."""
+        place = self.source.place(3) if self.source is not None else Place(None, 0)
+        read = Read(place, str(dtype).removeprefix("torch."), " as a whole number")
+        self.assumed.setdefault(read, Answers()).add(value, SIZE_READ)
+
+    def caveats(self, root: str) -> list[Caveat]:
+        """Those reads for the report, each with its line; paths are relative to ``root``."""
+        found = []
+        for read, answers in self.assumed.items():
+            article = "an" if read.dtype.startswith("int") else "a"
+            text = f"{read.place.shown(root)} reads {article} {read.dtype} value{read.use} {answers}"
+            found.append(Caveat(answers.kind, text))
+        return found
+
+    def _number(self, tensor: torch.Tensor) -> Scalar:
+        values = self.certain(tensor)
+        if values is not None:
+            return values.item()
+        values, kind = self._plausible(tensor)
+        value: Scalar = values.item()
+        self.list_assumed(tensor.dtype, value, kind)
+        return value
+
+    def _plausible(self, tensor: torch.Tensor) -> tuple[torch.Tensor, CaveatKind | None]:
+        """Values for a read of what is not certain, and why these; None: they could be any."""
+        values = self._known.of(tensor)
+        if values is not None:
+            # a drawn whole number is the largest of its range
+            return values, WORST_CASE if kind_of_read(tensor.dtype) is SIZE_READ else None
+        value, kind = self._counts.uniform(tensor), None
+        if value is not None:
+            kind = WORST_CASE  # of a mask's trues, all of them or the assumed share
+        else:
+            value = plausible(tensor.dtype)
+            given = assumed_value(type(value))
+            value, kind = (value, None) if given is None else (given, GIVEN)
+        made = torch.tensor(value, dtype=tensor.dtype, device="cpu")
+        return made.expand(tuple(tensor.shape)), kind
+
+    def certain(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Values that follow from the program, or from a choice that the report lists already."""
+        if self._known.knows(tensor):
+            return None if self._known.is_assumed(tensor) else self._known.of(tensor)
+        if not self._supposed.is_assumed(tensor):  # not counted
+            return None
+        self._supposed.use(tensor)
+        return self._supposed.of(tensor)
+
+    def _comparison(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        first, second = args[:2]
+        if first is second:
+            return True
+        if first.shape != second.shape and operator is aten.equal.default:
+            return False
+        host = OnHost(self._known)
+        try:
+            found = bool(host.run(operator, args, kwargs))
+        except NotKnown:
+            found = True  # tests and loops compare what they take to be equal
+        else:
+            if not host.assumed:
+                return found
+        self.list_assumed(torch.bool, found)
+        return found
+
+
+def kind_of_read(dtype: torch.dtype) -> CaveatKind:
+    """What a read of unknown data of this type is: a whole number may be a size, others are none."""
+    is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+    return SIZE_READ if is_whole else READ
+
+
+def install_array_reads(reads: Reads, known: KnownValues) -> None:
+    """Let fake tensors be turned into numpy arrays and lists, and be compared elementwise."""
+    fake: Any = FakeTensor
+
+    def numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:
+        if not force:
+            _refuse_numpy(tensor)
+        with torch._C._DisableTorchDispatch():
+            return reads.array(tensor).clone(memory_format=torch.contiguous_format).numpy()
+
+    def array(tensor: torch.Tensor, dtype: Any = None, **_: Any) -> Any:
+        result = numpy(tensor)
+        return result if dtype is None else result.astype(dtype, copy=False)
+
+    def tolist(tensor: torch.Tensor) -> Any:
+        with torch._C._DisableTorchDispatch():
+            return reads.array(tensor).tolist()
+
+    fake.numpy, fake.__array__, fake.tolist = numpy, array, tolist
+    _install_tensor_split()
+    install_isclose(known)
+    # nobody knows whether what a network gives is a valid parameter; a healthy run's is
+    torch.distributions.Distribution.set_default_validate_args(False)
+
+
+def _refuse_numpy(tensor: torch.Tensor) -> None:
+    """Raise as ``Tensor.numpy`` does."""
+    if tensor.device.type != "cpu":
+        raise TypeError(
+            f"can't convert {tensor.device} device type tensor to numpy. "
+            "Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if tensor.requires_grad:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+
+
+def _install_tensor_split() -> None:
+    """``tensor_split`` by a tensor: its C++ reads the memory that is not there."""
+    original: Any = torch.tensor_split
+
+    def tensor_split(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        by = args[0] if args else kwargs.pop("tensor_indices_or_sections", None)
+        if isinstance(by, FakeTensor):
+            if by.device.type != "cpu":
+                raise RuntimeError(
+                    f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {by.device}"
+                )
+            by = by.tolist()
+        return original(tensor, *(() if by is None else (by,)), *args[1:], **kwargs)
+
+    parts: Any = torch
+    parts.tensor_split = parts.Tensor.tensor_split = tensor_split
+
+
+def install_isclose(known: KnownValues) -> None:
+    """Take unknown tensors that are compared to be close: ``torch.testing.assert_close`` asks so."""
+    original: Any = torch.isclose
+
+    def isclose(*args: Any, **kwargs: Any) -> torch.Tensor:
+        result: torch.Tensor = original(*args, **kwargs)
+        if known.storages.follows(result) and not known.knows(result):
+            known.note(result, True, assumed=True)
+        return result
+
+    torch.isclose = isclose
+    torch.Tensor.isclose = isclose  # type: ignore[method-assign]

@@ -1,0 +1,104 @@
+"""Shapes that depend on data nobody knows: by a choice that is supposed, or bounded.
+
+Each is listed in the report with its line. What has neither fails: the fake kernel raises
+``DynamicOutputShapeException``, and the error says what to write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ....assumptions import assumed
+from ....caveats import DRAWN, WORST_CASE, Caveat, CaveatKind
+from ....tracking.running_code.source import Place, SourceFinder
+from ....units import times_text
+from ...on_host import tensors_in
+from .extension_torchvision import TORCHVISION_BOUNDS
+from .known_shapes import Rule, Shape
+from .known_values import KnownValues
+from .routing import Chosen
+from .shape_bounds import BOUNDS
+from .supposed_values import Choice, SupposedValues
+
+
+class _Line(NamedTuple):
+    """A line whose sizes are not known: what it does, and what they were taken to be."""
+
+    place: Place
+    what: str
+    taken: str
+    kind: CaveatKind = WORST_CASE
+
+
+class UnknownShapes:
+    """Gives those shapes, and keeps what was taken for granted of each line for the report."""
+
+    def __init__(self, known: KnownValues) -> None:
+        self.supposed = SupposedValues(known)
+        self.source: SourceFinder | None = None
+        self._known = known
+        self._lines: Counter[_Line] = Counter()
+
+    def of(
+        self, operator: Any, rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[Shape] | None:
+        """The shapes of what ``operator`` gives, by its ``rule`` where data is known; None if unbounded."""
+        given = [*tensors_in((*args, *kwargs.values()))]
+        drawn = any(self._known.is_assumed(tensor) for tensor in given)
+        if not drawn and (shapes := rule(self._known, args, kwargs)) is not None:
+            return shapes
+        if self.supposed.concerns(given) and (shapes := rule(self.supposed, args, kwargs)) is not None:
+            self.supposed.use(given)
+            return shapes
+        # a draw that is taken to be one number throughout says nothing of how many there are of each
+        if drawn and any(self._known.uniform(tensor) is None for tensor in given):
+            shapes = rule(self._known, args, kwargs)
+            if shapes is not None:
+                self._list(operator, "what its draws of random numbers are taken to give", DRAWN)
+                return shapes
+        bound_rule = BOUNDS.get(operator) or TORCHVISION_BOUNDS.get(operator.name())
+        bound = bound_rule(args, kwargs) if bound_rule is not None else None
+        if bound is None:
+            return None
+        self._list(operator, bound.taken)
+        return bound.shapes
+
+    def see_choice(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
+        """``operator`` has chosen: by data that nobody knows, if its result is not known."""
+        choice = Chosen(operator, args, kwargs, result)
+        if choice.is_followed and not self._known.knows(choice.tensor):
+            what = f"chooses {choice.what()} by unknown data with {operator}, and sizes follow"
+            self.supposed.choose(choice.tensor, choice.values(), Choice(self._place(), what, choice.taken()))
+
+    def largest(self, operator: Any, tensor: torch.Tensor) -> int | None:
+        """The largest of the whole numbers in ``tensor``, where the size of a result is up to it."""
+        with torch._C._DisableTorchDispatch():  # asked outside our mode's own dispatch, too
+            values = None if self._known.is_assumed(tensor) else self.supposed.of(tensor)
+            if values is not None:
+                self.supposed.use(tensor)
+                return int(values.max())
+        bins = assumed("bins")
+        if bins is not None:
+            self._list(operator, f"below {bins}, by assume()")
+        return None if bins is None else int(bins) - 1
+
+    def caveats(self, root: str) -> list[Caveat]:
+        """What was taken for granted of each line."""
+        supposed = self.supposed
+        choices = [(_Line(*choice), supposed.times[choice]) for choice in supposed.used]
+        lines = (*choices, *self._lines.items())
+        return [Caveat(line.kind, _text(line, times, root)) for line, times in lines]
+
+    def _list(self, operator: Any, taken: str, kind: CaveatKind = WORST_CASE) -> None:
+        self._lines[_Line(self._place(), f"takes sizes from unknown data with {operator}", taken, kind)] += 1
+
+    def _place(self) -> Place:
+        return self.source.place(3) if self.source is not None else Place(None, 0)
+
+
+def _text(line: _Line, times: int, root: str) -> str:
+    return f"{line.place.shown(root)} {line.what} ({times_text(times)}): taken to be {line.taken}"
