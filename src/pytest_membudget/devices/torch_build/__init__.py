@@ -1,0 +1,1 @@
+"""The builds of torch at hand: the environment's own, and a CUDA build for workers alone."""
