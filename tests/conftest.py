@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-from tests.warm_python import DEVICE_SERVER, SESSIONS, WORKER, WarmPython
+from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.worker.client.order import SYMBOLS
+from tests.warm_python import SESSIONS, WITH_CARDS, WarmPython
 
 pytest_plugins = ["pytester", "tests.report_fixtures"]
 
@@ -34,7 +36,7 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 _PYTHON = sys.executable
 #: Copies of it are the sessions' processes: see ``cold_python``.
-_WARM = WarmPython(SESSIONS, (WORKER, DEVICE_SERVER))
+_WARM = WarmPython(SESSIONS, WITH_CARDS)
 _ROOT = Path(__file__).parents[1]
 #: Beside every session's tests: importing torch is what a session of the plugin costs most.
 HOLDING = """
@@ -71,11 +73,10 @@ def _shared():
 def _own_cache(folder):
     """No session of another test finds estimates that were kept for this one; what is built is built once."""
     own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
-    if cuda_version_of_torch() is not None:
-        with contextlib.suppress(CannotBuild):  # the session itself will say why
-            built = built_libraries(os.environ).folder
-            shutil.copytree(built, os.path.join(own, "stand-in", built.name))
-            os.chmod(os.path.join(own, "stand-in"), 0o700)
+    with contextlib.suppress(CannotBuild):  # the session itself will say why
+        built = built_libraries(os.environ).folder
+        os.mkdir(os.path.join(own, "stand-in"), mode=0o700)
+        os.symlink(built, os.path.join(own, "stand-in", built.name))
     _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
     return {"MEMBUDGET_CACHE_DIR": own}
 
@@ -145,17 +146,6 @@ class Run:
     def allocated(self, name):
         """The peak of test ``name``, bytes."""
         return self.rows[name]["estimates"][0]["peak"]["allocated_bytes"]
-
-    @property
-    def device(self):
-        """What its tests were estimated on: ``stand-in`` or ``fake``."""
-        (name,) = {report["device"] for row in self.report["tests"] for report in row["estimates"]}
-        return name
-
-    @property
-    def said_device(self):
-        """What texts call it."""
-        return {"stand-in": "the stand-in", "fake": "the virtual device"}[self.device]
 
     @property
     def summary(self):
@@ -244,16 +234,19 @@ def cold_python():
 
 
 @pytest.fixture(scope="session")
-def start_python():
-    """``start_python(*arguments, env=None, **rest)``: a process in the repository, a copy if it can be one.
+def start_with_cards():
+    """``start_with_cards(*arguments, gpu=..., count=..., unlimited=..., environ=..., **rest)`` starts Python.
 
-    Without ``env`` it has the variables of a session's.
+    In the repository, with the variables of a session's worker and ``environ``; it is a copy if it can be.
     """
 
-    def start(*arguments, env=None, **rest):
+    def start(*arguments, gpu, count, unlimited, environ=(), **rest):
         shared = _shared()
         python = _WARM.launcher(shared) or _PYTHON
-        return subprocess.Popen([python, *arguments], env=env or shared, cwd=_ROOT, **rest)
+        libraries = built_libraries(os.environ)
+        own = {**shared, **SYMBOLS, **dict(environ)}
+        env = stand_in_environment(libraries, find_gpu(gpu), count, own, unlimited=unlimited)
+        return subprocess.Popen([python, *arguments], env=env, cwd=_ROOT, **rest)
 
     return start
 

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from pytest_membudget.devices.stand_in.environment import CARDS_VARIABLE
 from pytest_membudget.worker.processes import start_process
-from tests.warm_python import WarmPython, is_possible
+from tests.warm_python import WarmPython, is_possible, workers_environment
 
 pytestmark = pytest.mark.skipif(not is_possible(), reason="sessions have ordinary Python processes alone")
 
@@ -24,6 +25,7 @@ EXAMPLE = """
     import tempfile
     import time
 
+    from pytest_membudget.devices.stand_in.libraries import StandInLibraries
     from pytest_membudget.worker.protocol import Channel
 
     def main(read_fd, write_fd):
@@ -39,6 +41,7 @@ EXAMPLE = """
             "arguments": sys.argv[2:3],
             "temporary": tempfile.gettempdir(),
             "compiled": os.environ.get("TORCHINDUCTOR_CACHE_DIR"),
+            "cards": StandInLibraries().card_count(),
             "said": os.environ.get("PYTEST_SAID"),
             "descriptors": sorted(map(int, os.listdir("/proc/self/fd")))[:-1],
             "ignores": signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
@@ -62,6 +65,11 @@ def variables():
 
 
 @pytest.fixture(scope="module")
+def of_workers(variables):
+    return workers_environment(variables)
+
+
+@pytest.fixture(scope="module")
 def launcher(variables):
     warm = WarmPython(("example_of_a_process",))
     yield warm.launcher(variables)
@@ -69,7 +77,7 @@ def launcher(variables):
 
 
 @pytest.fixture
-def started(launcher, variables, monkeypatch, tmp_path, write_all):
+def started(launcher, of_workers, monkeypatch, tmp_path, write_all):
     """``started(**variables)``: a process, what it has told, its channel and the file that it prints into."""
     write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -80,7 +88,7 @@ def started(launcher, variables, monkeypatch, tmp_path, write_all):
         path = [str(folder or tmp_path), *filter(None, sys.path)]
         with open(tmp_path / "printed", "wb") as output:
             process, channel = start_process(
-                "example_of_a_process", output, variables | more, import_path=path
+                "example_of_a_process", output, of_workers | more, import_path=path
             )
         processes.append((process, channel))
         return process, channel.receive(60), channel
@@ -153,6 +161,25 @@ def test_other_variables_are_not(started, name):
     assert not started(**{name: "/elsewhere"})[1]["is_copy"]
 
 
+def test_cards_are_a_copys_own(started, of_workers):
+    two = "\n".join([of_workers[CARDS_VARIABLE]] * 2)
+    _, told, _ = started(**{CARDS_VARIABLE: two})
+
+    assert told["is_copy"]
+    assert told["cards"] == 2
+    assert started()[1]["cards"] == 1
+
+
+def test_the_same_libraries_may_lie_in_another_folder(started, of_workers, tmp_path):
+    folder = tmp_path / "linked"
+    (library,) = {os.path.dirname(path) for path in of_workers["LD_PRELOAD"].split()}
+    folder.symlink_to(library)
+
+    assert started(LD_PRELOAD=of_workers["LD_PRELOAD"].replace(library, str(folder)))[1]["is_copy"]
+    others = " ".join(reversed(of_workers["LD_PRELOAD"].split()))
+    assert not started(LD_PRELOAD=others)[1]["is_copy"]
+
+
 def test_another_folder_for_temporary_files_is_a_copys_own(started, tmp_path):
     _, told, _ = started(TMPDIR=str(tmp_path))
 
@@ -210,13 +237,13 @@ def test_a_copy_whose_channel_is_closed_ends(started):
     assert process.wait(60) == 0
 
 
-def test_the_end_of_the_warm_python_leaves_no_copy(variables, tmp_path, write_all, monkeypatch):
+def test_the_end_of_the_warm_python_leaves_no_copy(variables, of_workers, tmp_path, write_all, monkeypatch):
     warm = WarmPython(("example_of_a_process",))
     monkeypatch.setattr(sys, "executable", str(warm.launcher(variables)))
     write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
     with open(tmp_path / "printed", "wb") as output:
         path = [str(tmp_path), *filter(None, sys.path)]
-        process, channel = start_process("example_of_a_process", output, variables, import_path=path)
+        process, channel = start_process("example_of_a_process", output, of_workers, import_path=path)
     told = channel.receive(60)
 
     warm.close()

@@ -1,11 +1,12 @@
 """Sessions of tests that need not import torch again: their processes are copies of one that has.
 
-Importing torch, pytest and what the virtual device needs is most of what a small session costs. A session
+Importing torch, pytest and what the stand-in needs is most of what a small session costs. A session
 that ``command`` starts takes ``warm_launcher`` for Python (``sys.executable``), which asks two processes
 (``warm_template``) for a copy: one has what a session and its pytest-xdist workers import, the other what the
-plugin's workers import. It becomes an ordinary Python where it gets none.
+plugin's workers import, with the stand-in's libraries. It becomes an ordinary Python where it gets none.
 """
 
+import contextlib
 import os
 import shutil
 import socket
@@ -14,12 +15,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
+from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.worker.client.order import SYMBOLS
 
-#: What runs in a session's workers.
-WORKER = "pytest_membudget.worker.__main__"
-#: What runs the bodies of the ``trace`` fixture.
-DEVICE_SERVER = "tests.devices.traced.device_server"
+#: What runs in a session's workers, and for the fixtures ``trace`` and ``stand_in``.
+WITH_CARDS = (
+    "pytest_membudget.worker.__main__",
+    "tests.devices.traced.device_server",
+    "tests.devices.stand_in.server",
+)
 #: A session, and one that runs a base.
 SESSIONS = ("pytest", "pytest_membudget.comparison.base.process")
 #: Bytes of a script's first line that every Linux reads.
@@ -87,7 +93,7 @@ class WarmPython:
             listener.listen(64)
             return subprocess.Popen(
                 [sys.executable, "-c", text, self._folder, str(listener.fileno()), *modules],
-                env=environment,
+                env=environment if "pytest" in modules else workers_environment(environment),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -95,6 +101,15 @@ class WarmPython:
             )
 
 
+def workers_environment(environment):
+    """The variables of a worker on one card; a copy's own cards are told to the library."""
+    own = {**environment, **SYMBOLS}
+    return stand_in_environment(built_libraries(os.environ), find_gpu("A100-80GB"), 1, own, unlimited=True)
+
+
 def is_possible():
-    """Whether there is a use for it here: what a CUDA build is imported with is another for each card."""
-    return hasattr(os, "pidfd_open") and os.path.exists("/proc/self/ns") and cuda_version_of_torch() is None
+    """Whether a process can be copied here, and have the stand-in."""
+    with contextlib.suppress(CannotBuild):
+        built_libraries(os.environ)
+        return hasattr(os, "pidfd_open") and os.path.exists("/proc/self/ns")
+    return False

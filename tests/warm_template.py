@@ -30,6 +30,8 @@ import types
 import warnings
 from importlib import metadata
 
+from pytest_membudget.devices.stand_in.environment import CARDS_VARIABLE
+from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.worker import processes
 
 #: What a worker's process imports by itself before it waits for its files: see ``worker.__main__``.
@@ -38,7 +40,7 @@ IMPORTED = (
     "torch._dynamo.trace_rules",
     "torch._dynamo.variables.torch",
     "torch._dynamo.polyfills.loader",
-    "pytest_membudget.devices.fake.device",
+    "pytest_membudget.devices.stand_in.device",
     "pytest_membudget.worker.__main__",
     "pytest_membudget.worker.server.serving",
     "pytest_membudget.worker.server.self_checks",
@@ -62,12 +64,13 @@ SESSIONS_IMPORT = (
 #: What pytest-xdist's processes are started with, by execnet.
 _EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
 #: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers);
-#: what follows from the last two is made anew in a copy.
+#: what follows from the last three is made anew in a copy.
 _MAY_DIFFER = (
     "PYTEST_", "MEMBUDGET_", "JOB_", "COLUMNS", "LINES",
     "RANK", "WORLD_SIZE", "LOCAL_", "GROUP_", "ROLE_", "MASTER_", "TORCHELASTIC_",
-    "CUDA_VISIBLE_DEVICES",  # which builds without CUDA have no use for
-    "TORCH_NCCL_", "TORCH_SYMBOLIZE_MODE", "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "CUDA_VISIBLE_DEVICES", "TORCH_NCCL_", "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "TRITON_CACHE_DIR", "TRITON_LIBCUDA_PATH", "TORCHINDUCTOR_CACHE_DIR",
+    CARDS_VARIABLE,
     "OMP_NUM_THREADS",
     "TMPDIR",
 )  # fmt: skip
@@ -96,9 +99,12 @@ class Template:
         self._environment = dict(os.environ)
         self._path = list(sys.path)
         self._listener = listener
-        _import_all(SESSIONS_IMPORT if "pytest" in modules else IMPORTED)
         if "pytest" in modules:
+            _import_all(SESSIONS_IMPORT)
             _look_up_installed()
+        else:
+            _import_all(IMPORTED)
+            _read_unwinding_tables()
         gc.collect()
         gc.freeze()  # a copy's collections look at what is its own
         self._names = {name.partition(".")[0] for name in sys.modules}
@@ -241,7 +247,11 @@ class _Copy:
 
 
 def _fixed(environment):
-    return {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
+    """The variables that must be equal. Each session has the same libraries in a cache of its own."""
+    fixed = {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
+    if "LD_PRELOAD" in fixed:
+        fixed["LD_PRELOAD"] = " ".join(map(os.path.realpath, fixed["LD_PRELOAD"].split()))
+    return fixed
 
 
 def _peer(connection):
@@ -291,6 +301,8 @@ def _settle(request, descriptors, variables):
     if request["ignores_interrupts"]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     tempfile.tempdir = None  # as nobody has asked for it yet
+    if CARDS_VARIABLE in os.environ:  # read when the library was loaded
+        StandInLibraries().set_cards(os.environ[CARDS_VARIABLE])
     if "OMP_NUM_THREADS" in os.environ:
         sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
@@ -324,6 +336,13 @@ def _import_all(names):
 
     for name in _pytest.config.default_plugins:
         importlib.import_module(f"_pytest.{name}")
+
+
+def _read_unwinding_tables():
+    """What takes seconds where the device is installed."""
+    from pytest_membudget.devices.stand_in import device
+
+    device._read_unwinding_tables()
 
 
 def _look_up_installed():

@@ -3,14 +3,11 @@
 import json
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch, stand_in_environment
-from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
 
 
 @pytest.fixture(scope="session")
@@ -33,15 +30,16 @@ def cuda_build(stand_in_libraries):
 class Server:
     """A process that has imported torch once; every function runs in a child of it."""
 
-    def __init__(self, libraries, environ):
-        base = {**os.environ, **environ}
-        environment = stand_in_environment(libraries, find_gpu("A100-80GB"), 1, base)
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("server.py"))],
+    def __init__(self, start, environ):
+        self._process = start(
+            *("-m", "tests.devices.stand_in.server"),
+            gpu="A100-80GB",
+            count=1,
+            unlimited=False,
+            environ=environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
         )
 
     def run(self, order):
@@ -58,14 +56,14 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def stand_in_servers(cuda_build):
+def stand_in_servers(cuda_build, start_with_cards):
     """A server for each environment that torch reads when it is imported."""
     servers = {}
 
     def server(environ):
         key = json.dumps(environ, sort_keys=True)
         if key not in servers:
-            servers[key] = Server(cuda_build, environ)
+            servers[key] = Server(start_with_cards, environ)
         return servers[key]
 
     yield server

@@ -1,17 +1,11 @@
-"""The ``trace`` fixture: runs a function of the test's module on a card that is not there, in a process of its own."""
+"""The ``trace`` fixture runs a function of the test's module on a card that is not there, in a child process."""
 
 import json
-import os
 import subprocess
 
 import pytest
 
-from pytest_membudget.devices.stand_in.building import built_libraries
-from pytest_membudget.devices.stand_in.environment import stand_in_environment
-from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.memory_report import MemoryReport
-from pytest_membudget.worker.client.order import SYMBOLS
-from tests.warm_python import DEVICE_SERVER
 
 
 class Traced:
@@ -48,11 +42,14 @@ class DeviceServers:
         return self._processes[key]
 
     def _started(self, gpu, cards):
-        libraries = built_libraries(os.environ)
-        own = {**os.environ, **SYMBOLS}
-        environment = stand_in_environment(libraries, find_gpu(gpu), cards, own, unlimited=True)
         return self._start(
-            "-m", DEVICE_SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            *("-m", "tests.devices.traced.device_server"),
+            gpu=gpu,
+            count=cards,
+            unlimited=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def close(self):
@@ -63,8 +60,8 @@ class DeviceServers:
 
 
 @pytest.fixture(scope="session")
-def device_servers(start_python):
-    servers = DeviceServers(start_python)
+def device_servers(start_with_cards):
+    servers = DeviceServers(start_with_cards)
     yield servers
     servers.close()
 

@@ -12,7 +12,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pytest_membudget.memory_report import MemoryReport
-from tests.warm_python import DEVICE_SERVER
 
 GIB, GB = 2**30, 10**9
 #: cs336's shape of 3.4B parameters
@@ -120,14 +119,17 @@ def pretrained_8b(length, batch, reshards):
 
 
 @pytest.fixture
-def server(request, start_python):
+def server(request, start_with_cards):
     # the allocator reads its settings when a process begins
-    process = start_python(
-        *("-m", DEVICE_SERVER),
+    process = start_with_cards(
+        *("-m", "tests.devices.traced.device_server"),
+        gpu="H100-80GB",
+        count=8,
+        unlimited=True,
+        environ={"PYTORCH_ALLOC_CONF": request.param},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTORCH_ALLOC_CONF": request.param},
     )
     yield process
     process.stdin.close()
