@@ -16,6 +16,9 @@ import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.devices.torch_build.build import environments_torch
+from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE, workers_torch
+from pytest_membudget.errors import UsageMistake
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.worker.client.order import SYMBOLS
 from tests.warm_python import SESSIONS, WITH_CARDS, WarmPython
@@ -55,6 +58,12 @@ def pytest_configure(config):
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.add_cleanup(_WARM.close)
+    try:
+        torch = workers_torch(os.environ)
+    except UsageMistake as why:
+        raise pytest.UsageError(f"the tests run on the stand-in: {why}") from None
+    if torch != environments_torch():  # sessions in tests have caches of their own
+        os.environ[FOLDER_VARIABLE] = str(torch.folder)
     if "MEMBUDGET_CACHE_DIR" not in os.environ:
         folder = os.environ["MEMBUDGET_CACHE_DIR"] = tempfile.mkdtemp(prefix="membudget-tests-estimates-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -245,7 +254,9 @@ def start_with_cards():
         python = _WARM.launcher(shared) or _PYTHON
         libraries = built_libraries(os.environ)
         own = {**shared, **SYMBOLS, **dict(environ)}
-        env = stand_in_environment(libraries, find_gpu(gpu), count, own, unlimited=unlimited)
+        env = stand_in_environment(
+            libraries, workers_torch(os.environ), find_gpu(gpu), count, own, unlimited=unlimited
+        )
         return subprocess.Popen([python, *arguments], env=env, cwd=_ROOT, **rest)
 
     return start

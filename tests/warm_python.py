@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.worker.client.order import SYMBOLS
 
@@ -104,7 +105,9 @@ class WarmPython:
 def workers_environment(environment):
     """The variables of a worker on one card; a copy's own cards are told to the library."""
     own = {**environment, **SYMBOLS}
-    return stand_in_environment(built_libraries(os.environ), find_gpu("A100-80GB"), 1, own, unlimited=True)
+    return stand_in_environment(
+        built_libraries(os.environ), workers_torch(os.environ), find_gpu("A100-80GB"), 1, own, unlimited=True
+    )
 
 
 def is_possible():

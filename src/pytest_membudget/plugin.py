@@ -169,7 +169,7 @@ def _gate_of(config: pytest.Config) -> Gate:
     from .comparison.base.sources import source_of
     from .gate.hooks import Gate
     from .gate.lock_file import Locking, Rules
-    from .reporting.files.json_file import installed_version
+    from .reporting.files.json_file import torch_of
 
     start, root = Path(config.invocation_params.dir), config.rootpath
     _announce_custom_gpus(config, root / "pyproject.toml")
@@ -178,7 +178,7 @@ def _gate_of(config: pytest.Config) -> Gate:
     selection = _register_selection(config, settings)
     # the base of a comparison is a checkout that nothing is written to
     mode = None if config.pluginmanager.hasplugin(BASE) else config.getoption("membudget_update")
-    rules = Rules(parse_growth(settings.tolerance), installed_version("torch") or "", mode)
+    rules = Rules(parse_growth(settings.tolerance), torch_of(os.environ).version or "", mode)
     report_folder = config.getoption("membudget_report")
     return Gate(config, settings, selection, report_folder, source, Locking(root, rules))
 

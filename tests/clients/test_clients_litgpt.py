@@ -4,12 +4,7 @@ import importlib.util
 
 import pytest
 
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-
-pytestmark = [
-    pytest.mark.skipif(importlib.util.find_spec("litgpt") is None, reason="not installed: litgpt"),
-    pytest.mark.skipif(cuda_version_of_torch() is None, reason="torch is not a CUDA build"),
-]
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("litgpt") is None, reason="not installed: litgpt")
 
 WIDTH, LAYERS, WORDS, TOKENS = 768, 12, 50304, 4 * 2048
 #: 12 layers of 12 parameters, two embeddings, the last norm's two (arXiv:2304.01373, table 1)

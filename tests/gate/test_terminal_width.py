@@ -8,7 +8,7 @@ from pytest_membudget.commands.fit import result_lines
 from pytest_membudget.commands.fit_search import FAILS, FITS, TOO_LARGE, Tried
 from pytest_membudget.commands.main import main
 from pytest_membudget.commands.terminal import print_lines
-from pytest_membudget.reporting.files.json_file import installed_version
+from pytest_membudget.reporting.files.json_file import torch_of
 
 GIB = 2**30
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "CI": ""}
@@ -185,7 +185,7 @@ def ours(text):
 def base(raw, row):
     """The report of the base: what some of the tests took there."""
     names = ("test_grown_since_the_base", "test_over_and_waived", "test_that_was_there_at_the_base")
-    torch = {"version": installed_version("torch"), "cuda": None}
+    torch = {"version": torch_of(os.environ).version, "cuda": None}
     return raw(*(row(f"{LONG}::{name}", estimates=[inputs(row, 1)]) for name in names), torch=torch)
 
 
@@ -221,7 +221,7 @@ def head(raw, row, over, figure, comparison, advice):
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_session_with_every_kind_of_row(session_of, base, tmp_path, width):
     (tmp_path / "base.json").write_text(json.dumps(base))
-    lock = FILES["membudget.lock.yaml"].replace("TORCH", installed_version("torch"))
+    lock = FILES["membudget.lock.yaml"].replace("TORCH", torch_of(os.environ).version)
     asked = (*ASKED, f"--membudget-compare={tmp_path / 'base.json'}")
     run = session_of({**FILES, "membudget.lock.yaml": lock}, *asked, env={**ALONE, "COLUMNS": str(width)})
     unfolded = " ".join(run.out.split())

@@ -2,8 +2,6 @@
 
 import pytest
 
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-
 HEAD = """
 import os
 import signal
@@ -21,7 +19,7 @@ def hold(mib):
 
 """
 #: Seconds for each; where torch is a CUDA build the process is larger, and slower to begin.
-TIMEOUT = 3 if cuda_version_of_torch() is None else 6
+TIMEOUT = 6
 #: Body, and what its failure has to say; None if the test is within its budget of 16 MiB.
 BODIES = {
     "leaves": ("os._exit(3)", "the test's process left with status 3"),

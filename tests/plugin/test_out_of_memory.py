@@ -2,9 +2,7 @@
 
 import pytest
 
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-
-LIMIT = 3 if cuda_version_of_torch() is None else 6
+LIMIT = 6
 FILES = {
     "pyproject.toml": f"[tool.membudget]\ntimeout = {LIMIT}\n",
     "layers.py": """

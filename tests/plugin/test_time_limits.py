@@ -2,10 +2,8 @@
 
 import pytest
 
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
-
 #: Seconds; where torch is a CUDA build a process has more to do before its test begins.
-LIMIT = 3 if cuda_version_of_torch() is None else 6
+LIMIT = 6
 BODIES = """
     import subprocess
     import sys

@@ -12,33 +12,38 @@ from functools import cache
 
 from ..errors import UsageMistake
 from .stand_in.building import Built, CannotBuild, built_libraries
-from .stand_in.environment import cuda_version_of_torch
+from .torch_build.build import TorchBuild, environments_torch
+from .torch_build.installed import workers_torch
 
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """The libraries in place of CUDA's."""
+    """A CUDA build of torch, and the libraries in place of CUDA's."""
 
     libraries: Built
+    torch: TorchBuild
 
     @property
     def header(self) -> str:
         """By what estimates are made, for the header of a session."""
-        return f"by PyTorch's own code for CUDA {cuda_version_of_torch()}"
+        own = environments_torch()
+        made_by = f"by the code of torch {self.torch.version}"
+        if own is None or own.folder == self.torch.folder:
+            return made_by
+        return f"{made_by}, beside the environment's {own.version}"
 
 
 @cache
 def find_stand_in() -> StandIn:
     """What workers are started with. Raises ``UsageMistake`` with what is missing and what to do."""
-    if cuda_version_of_torch() is None:
-        raise UsageMistake("torch is a build without CUDA")
+    torch = workers_torch(os.environ)
     try:
         os.getcwd().encode()
     except UnicodeEncodeError:  # bytes without a character in the locale
         why_not = "PyTorch needs names of files in UTF-8, and this folder's is not"
         raise UsageMistake(f"{why_not}: rename it, or set PYTHONUTF8=1") from None
     try:
-        return StandIn(built_libraries(os.environ, say=_say))
+        return StandIn(built_libraries(os.environ, say=_say), torch)
     except CannotBuild as error:
         raise UsageMistake(str(error)) from None
 

@@ -88,17 +88,23 @@ def choose_estimators(
         processes=settings.processes or processors(os.environ),
     )
     stand_in = find_stand_in()
-    order = replace(order, libraries=stand_in.libraries)
+    order = replace(order, stand_in=stand_in)
     card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
-        device = [order.device, order.gpu, order.cards]
+        device = [
+            order.device,
+            order.gpu,
+            order.cards,
+            stand_in.torch.version,
+            *map(str, stand_in.torch.import_path),
+        ]
         return cache_of(config, settings, order.dir, order.files, device) if settings.cache != OFF else None
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected)
         bodies = TracingEstimator(ordered, cache_for, report_folder)
-        measurer = MeasuringEstimator(replace(ordered, libraries=None), os.environ, card.device, card.backend)
+        measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device, card.backend)
         return bodies, measurer
 
     name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"

@@ -44,7 +44,7 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
         import torch  # first: a clear message if it is missing
     except Exception as error:
         what = f"torch cannot be imported ({type(error).__name__}: {error})"
-        _fail(channel, f"{what}; install torch 2.11 or later: its CPU build is enough")
+        _fail(channel, f"{what}; install torch 2.11 or later")
         return 1
     if _is_rank(order) and "nccl" in order["backend"]:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

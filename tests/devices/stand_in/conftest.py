@@ -6,24 +6,20 @@ import subprocess
 
 import pytest
 
-from pytest_membudget.devices.stand_in.building import CannotBuild, built_libraries
-from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch
+from pytest_membudget.devices.stand_in.building import built_libraries
+from pytest_membudget.devices.torch_build.installed import workers_torch
 
 
 @pytest.fixture(scope="session")
 def stand_in_libraries():
-    """The built libraries; a test that needs them is skipped where there can be none."""
-    try:
-        return built_libraries(os.environ)
-    except CannotBuild as why:
-        return pytest.skip(str(why))
+    """The built libraries."""
+    return built_libraries(os.environ)
 
 
 @pytest.fixture(scope="session")
 def cuda_build(stand_in_libraries):
     """The libraries, for a torch that calls them."""
-    if cuda_version_of_torch() is None:
-        pytest.skip("torch is not a CUDA build")
+    workers_torch(os.environ)
     return stand_in_libraries
 
 

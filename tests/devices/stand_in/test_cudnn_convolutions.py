@@ -10,7 +10,6 @@ import threading
 import pytest
 import torch
 from cudnn_calls import requests, without
-
 from pytest_membudget.devices.fake.cudnn_library import find_cudnn
 from pytest_membudget.devices.fake.cudnn_workspaces import (
     Convolution,
@@ -18,6 +17,7 @@ from pytest_membudget.devices.fake.cudnn_workspaces import (
     largest_workspace_bytes,
     workspace_bytes,
 )
+
 from pytest_membudget.hardware.gpus import find_gpu
 
 A100 = find_gpu("A100-80GB")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from cudnn_calls import requests, without
-
 from pytest_membudget.devices.fake.cudnn_library import find_cudnn
+
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.kernels.attention_call import AttentionCall
 from pytest_membudget.kernels.cudnn_attention import backward_bytes, forward_bytes

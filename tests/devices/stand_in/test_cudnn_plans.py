@@ -7,7 +7,6 @@ its plan, and plans have to be finalized at once.
 import ctypes
 
 import pytest
-
 from pytest_membudget.devices.fake.cudnn_library import find_cudnn
 
 pytestmark = pytest.mark.skipif(find_cudnn() is None, reason="no cuDNN here that plans without a driver")

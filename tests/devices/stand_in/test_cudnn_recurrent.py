@@ -5,7 +5,6 @@ import warnings
 import pytest
 import torch
 from cudnn_calls import requests, without
-
 from pytest_membudget.devices.fake.cudnn_library import find_cudnn
 from pytest_membudget.devices.fake.recurrent_kernels import reserve_bytes
 

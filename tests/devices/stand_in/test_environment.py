@@ -1,19 +1,19 @@
 """The environment of a process on the stand-in."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from pytest_membudget.devices.stand_in import environment
 from pytest_membudget.devices.stand_in.building import Built
+from pytest_membudget.devices.torch_build.build import TorchBuild, environments_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
+OWN = environments_torch()
 BUILT = Built(Path("/libraries"))
 OURS = "/libraries/libmembudget_stand_in.so /libraries/libcuda.so.1 /libraries/libnvidia-ml.so.1"
 
 
-def made(base, **arguments):
-    return environment.stand_in_environment(BUILT, find_gpu("A100-80GB"), 1, base, **arguments)
+def made(base, torch=OWN, **arguments):
+    return environment.stand_in_environment(BUILT, torch, find_gpu("A100-80GB"), 1, base, **arguments)
 
 
 def test_the_libraries_come_before_what_was_preloaded():
@@ -40,13 +40,8 @@ def test_a_card_has_its_own_capacity_or_none():
     assert f"capacity_bytes={16 * 2**40}" in unlimited
 
 
-def test_the_cuda_of_torch_is_read_without_importing_it():
-    code = (
-        "import sys; from pytest_membudget.devices.stand_in.environment import cuda_version_of_torch as f; "
-        "print(f()); assert 'torch' not in sys.modules; import torch; print(torch.version.cuda)"
-    )
+def test_another_torch_than_the_environments_comes_first_in_import_paths():
+    with_path = made({"PYTHONPATH": "/mine"}, torch=TorchBuild(Path("/torch"), "2.13.0+cu130", cuda="13.0"))
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    read, real = done.stdout.split()
-    assert read == real
+    assert with_path["PYTHONPATH"] == "/torch:/mine"
+    assert with_path["MEMBUDGET_STAND_IN_CUDA"] == "13000"

@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
 READ = """
@@ -47,7 +48,7 @@ OFFSETS = {
 )
 def test_properties_lie_where_this_cuda_has_them(stand_in_libraries, function, version, size_bytes):
     gpu = find_gpu("A100-80GB")
-    environment = stand_in_environment(stand_in_libraries, gpu, 1, os.environ)
+    environment = stand_in_environment(stand_in_libraries, workers_torch(os.environ), gpu, 1, os.environ)
     environment["MEMBUDGET_STAND_IN_CUDA"] = version
 
     done = subprocess.run(
@@ -73,7 +74,9 @@ def test_properties_lie_where_this_cuda_has_them(stand_in_libraries, function, v
 
 @pytest.mark.parametrize("text", ["", "name=A", "total_bytes=-1", "nonsense"])
 def test_cards_that_are_not_whole_are_no_cards(stand_in_libraries, text):
-    environment = stand_in_environment(stand_in_libraries, find_gpu("A100-80GB"), 1, os.environ)
+    environment = stand_in_environment(
+        stand_in_libraries, workers_torch(os.environ), find_gpu("A100-80GB"), 1, os.environ
+    )
     environment["MEMBUDGET_STAND_IN_CARDS"] = text
     code = "from ctypes import *; n = c_int(7); print(CDLL(None).cudaGetDeviceCount(byref(n)), n.value)"
 

@@ -1,4 +1,4 @@
-"""The ``trace`` fixture runs a function of the test's module on a card that is not there, in a child process."""
+"""The ``trace`` fixture: a function of the test's module, run on a card that is not there."""
 
 import json
 import subprocess

@@ -18,7 +18,7 @@ from typing import IO, Final
 from ...atomic_files import write_json
 from ...json_object import JsonObject, T
 from ...reporting.document import Document
-from ...reporting.files.json_file import alloc_conf_of, installed_distributions, installed_version
+from ...reporting.files.json_file import installed_distributions, torch_of
 from ...results.comparison import VersionChange
 from ...results.test_result import TestResult
 
@@ -126,7 +126,8 @@ def base_of_document(document: Document) -> Base:
 
 def own_facts() -> Facts:
     """What the figures of this session are made with."""
-    return Facts(installed_version("torch"), alloc_conf_of(os.environ), installed_distributions())
+    torch = torch_of(os.environ)
+    return Facts(torch.version, torch.alloc_conf, installed_distributions())
 
 
 @dataclass(frozen=True, slots=True)

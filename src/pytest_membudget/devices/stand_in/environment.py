@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from ...cache.store import cache_folder
 from ...hardware.gpus import Gpu
 from ...units import GIB
+from ..torch_build.build import TorchBuild, environments_torch
 from .building import LIBRARY, NAMED, Built
 from .card_figures import figures_of
 
@@ -51,6 +51,7 @@ def cards_text(gpu: Gpu, count: int = 1, *, unlimited: bool = False) -> str:
 
 def stand_in_environment(
     built: Built,
+    torch: TorchBuild,
     gpu: Gpu,
     count: int,
     base: Mapping[str, str],
@@ -58,12 +59,11 @@ def stand_in_environment(
     unlimited: bool = False,
     scratch: str | None = None,
 ) -> dict[str, str]:
-    """``base`` with what a process needs in which torch is to find ``count`` cards of this kind.
+    """``base`` with what a process needs in which ``torch`` is to find ``count`` cards of this kind.
 
     ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast.
     """
     libraries = [str(built.folder / name) for name in (LIBRARY, *NAMED)]
-    version = cuda_version_of_torch()
     environment = {
         **base,
         "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
@@ -76,23 +76,12 @@ def stand_in_environment(
         environment[INDUCTOR_VARIABLE] = str(Path(scratch, "inductor"))
     # what hides the machine's own cards would hide these from torch, which reads it by itself
     environment.pop("CUDA_VISIBLE_DEVICES", None)
-    if version is not None:
-        environment[CUDA_VARIABLE] = str(_as_number(version))
+    if torch.cuda is not None:
+        environment[CUDA_VARIABLE] = str(_as_number(torch.cuda))
+    if torch != environments_torch():  # for the processes that a test starts
+        path = [*map(str, torch.import_path), base.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
     return environment
-
-
-@cache
-def cuda_version_of_torch() -> str | None:
-    """The CUDA that torch was built for ("13.2"); None for another build, or without torch."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.origin:
-        return None
-    try:
-        text = Path(spec.origin).with_name("version.py").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    found = re.search(r"^cuda(?:\s*:[^=]*)?\s*=\s*['\"](\d+\.\d+)", text, re.MULTILINE)
-    return found.group(1) if found else None
 
 
 def _as_number(version: str) -> int:

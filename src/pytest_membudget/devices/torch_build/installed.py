@@ -43,6 +43,14 @@ def workers_torch(environment: Mapping[str, str]) -> TorchBuild:
     return found
 
 
+def estimates_torch(environment: Mapping[str, str]) -> TorchBuild | None:
+    """The torch that figures are made with; the environment's own where nothing can be estimated."""
+    try:
+        return workers_torch(environment)
+    except UsageMistake:
+        return environments_torch()
+
+
 def no_cuda_build(own: TorchBuild | None) -> str:
     """Why a session of an environment with this torch cannot estimate, and what to do."""
     if own is None:

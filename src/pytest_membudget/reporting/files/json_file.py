@@ -14,6 +14,7 @@ from pathlib import Path
 from ... import __version__
 from ...allocator.settings import VARIABLES
 from ...atomic_files import replacing
+from ...devices.torch_build.installed import estimates_torch
 from ...git_command import run_git
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
@@ -43,7 +44,7 @@ def write_report(
         comparison,
         strict=strict,
         tool=Tool(__version__, testing),
-        torch=Torch(installed_version("torch"), alloc_conf=alloc_conf_of(os.environ)),
+        torch=torch_of(os.environ),
         git=replace(git_of(root, _places(results)), base=base),
         distributions=installed_distributions(),
     ).to_json()
@@ -105,6 +106,13 @@ def _git(root: Path, *args: str) -> str | None:
     return None if answer.code else answer.text
 
 
+def torch_of(environment: Mapping[str, str]) -> Torch:
+    """The torch that this session's figures are made with, which need not be the environment's own."""
+    build = estimates_torch(environment)
+    version, cuda = (build.version, build.cuda) if build is not None else (None, None)
+    return Torch(version, cuda, alloc_conf_of(environment))
+
+
 def alloc_conf_of(environment: Mapping[str, str]) -> str:
     """The allocator's settings in ``environ``, by PyTorch's rules; empty for none."""
     return next((environment[name] for name in VARIABLES if environment.get(name)), "")
@@ -120,11 +128,3 @@ def installed_distributions() -> Mapping[str, str]:
         if head["Name"]:
             found.setdefault(head["Name"], head["Version"])
     return dict(sorted(found.items()))
-
-
-def installed_version(name: str) -> str | None:
-    """The version of the distribution ``name``; None if it is not installed."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None

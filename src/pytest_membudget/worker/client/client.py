@@ -13,7 +13,7 @@ from ...errors import WorkerFailure
 from ..processes import WORKER_MODULE, end_process, end_text, start_process, with_tail
 from ..protocol import RUNNING, Answer, Request
 from ..time_limit import Watch
-from .order import Order, worker_environment
+from .order import Order, worker_environment, worker_import_path
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
@@ -32,7 +32,10 @@ class Worker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
         self._process, self._channel = start_process(
-            WORKER_MODULE, self._output, worker_environment(order, self._scratch)
+            WORKER_MODULE,
+            self._output,
+            worker_environment(order, self._scratch),
+            import_path=worker_import_path(order),
         )
         #: requests that were sent and not answered yet, by number; answers arrive in completion order
         self.pending: dict[int, Request] = {}

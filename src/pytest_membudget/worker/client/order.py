@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ...allocator.settings import VARIABLES
 from ...budgets.marked_test import Program
-from ...devices.stand_in.building import Built
+from ...devices.choice import StandIn
 from ...devices.stand_in.environment import stand_in_environment
 from ...devices.stand_in.ranks.shown_backend import LAUNCHERS
+from ...devices.torch_build.build import environments_torch
 from ...hardware.gpus import find_gpu
 
 #: What makes a worker's device, ``module:function`` of the order.
@@ -44,8 +46,8 @@ class Order:
     """Whether it records snapshots."""
     device: str = STAND_IN
     """``module:function`` that makes its device."""
-    libraries: Built | None = None
-    """The libraries of the stand-in."""
+    stand_in: StandIn | None = None
+    """What its process is started with; None on a real card."""
     cards: int = 1
     """How many cards a process sees."""
     observes: bool = False
@@ -83,12 +85,20 @@ def with_expandable_segments(order: Order) -> Order:
     return replace(order, environment=(*order.environment, (name, ",".join(settings))))
 
 
+def worker_import_path(order: Order) -> list[str]:
+    """The import path of a worker for ``order``: with the torch of its device before all."""
+    torch = order.stand_in.torch if order.stand_in is not None else environments_torch()
+    first = [] if torch is None or torch == environments_torch() else map(str, torch.import_path)
+    return [*first, *map(os.path.abspath, sys.path)]
+
+
 def worker_environment(order: Order, scratch: str) -> dict[str, str]:
     """The environment variables of a worker for ``order``; ``scratch``: the folder of its temporary files."""
     own = {**os.environ, **dict(order.environment)}
     own = {**SYMBOLS, **own}
-    if order.libraries is not None:
+    if order.stand_in is not None:
+        libraries, torch = order.stand_in.libraries, order.stand_in.torch
         card = find_gpu(order.gpu)
-        return stand_in_environment(order.libraries, card, order.cards, own, unlimited=True, scratch=scratch)
+        return stand_in_environment(libraries, torch, card, order.cards, own, unlimited=True, scratch=scratch)
     # torch.cuda.is_available() must not initialize the driver, which does not survive a fork
     return {**own, "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}

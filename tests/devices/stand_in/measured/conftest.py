@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
 HERE = Path(__file__).parent
@@ -20,7 +21,10 @@ def on_cards(cuda_build):
         path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))
         shown = ",".join(map(str, range(count)))
         own = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": shown}
-        return {**stand_in_environment(cuda_build, find_gpu(gpu), count, {}), **own}
+        return {
+            **stand_in_environment(cuda_build, workers_torch(os.environ), find_gpu(gpu), count, {}),
+            **own,
+        }
 
     return variables
 
