@@ -14,7 +14,7 @@ PARTS = ["-m pip install --quiet tox", "-m tox", "-m tox -e cuda-smoke"]
 
 @pytest.fixture
 def ci(tmp_path):
-    """``ci(fails)``: what ran, and the exit status, where the command ``fails`` does; nothing is installed."""
+    """``ci(fails)``: what ran, and the exit status, where ``fails`` does; nothing is installed."""
 
     def run(fails="none"):
         shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
