@@ -9,8 +9,11 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils import prune
 
+from pytest_membudget.devices.private import torch_release
+
 MIB = 2**20
-WORKSPACE = 8519680
+#: cuBLAS's workspace for a handle on an A100 (CUDABlas.cpp), which stays until torch 2.15
+WORKSPACE = 8519680 if torch_release() < (2, 15) else 0
 
 
 def square(**options):
@@ -134,33 +137,6 @@ def test_a_function_keeps_what_it_saves(trace, how, saved, most, left):
     assert trace(of_function, how).value == [saved, most, left]
 
 
-def cast_by_autocast():
-    class Fn(torch.autograd.Function):
-        @staticmethod
-        @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * 2
-
-        @staticmethod
-        @torch.amp.custom_bwd(device_type="cuda")
-        def backward(ctx, gradient):
-            assert ctx.saved_tensors[0].dtype is torch.float32
-            return gradient * 2
-
-    x = square(dtype=torch.float16, requires_grad=True)
-    counted = Counted()
-    with torch.autocast("cuda", dtype=torch.float16):
-        y = Fn.apply(x)
-    counted.forward_ended()
-    return [counted.found()[0], str(y.dtype)]
-
-
-def test_custom_fwd_casts_its_inputs(trace):
-    """The half is cast to 1 MiB of fp32, saved, beside the result."""
-    assert trace(cast_by_autocast).value == [2, "torch.float32"]
-
-
 def penalised():
     model = nn.Sequential(nn.Linear(512, 512, bias=False), nn.Tanh(), nn.Linear(512, 512, bias=False)).cuda()
     x = square(requires_grad=True)
@@ -178,52 +154,9 @@ def test_a_gradient_with_a_graph_keeps_what_its_own_backward_needs(trace):
 
     1 MiB each, and backward's workspace.
     """
-    traced = trace(penalised, workspaces_of=(2, 13))
+    traced = trace(penalised)
 
-    workspace = -(-WORKSPACE // MIB) - 1
-    assert traced.value == [3 + workspace, [True, True]]
-
-
-def without_graph():
-    x = square(requires_grad=True)
-    y = x.exp()
-    before = torch.cuda.memory_allocated()
-    gradient = torch.autograd.grad(y, x, torch.ones_like(y))[0]
-    return [x.grad is None, (torch.cuda.memory_allocated() - before) // MIB, gradient.requires_grad]
-
-
-def test_a_gradient_that_is_asked_for_is_the_callers(trace):
-    assert trace(without_graph).value == [True, 1, False]
-
-
-def hooked():
-    model = nn.Sequential(nn.Linear(512, 512, bias=False), nn.Linear(512, 512, bias=False)).cuda()
-    called = []
-    model[0].register_full_backward_hook(lambda module, inputs, outputs: called.append("module"))
-    model[1].register_full_backward_pre_hook(lambda module, outputs: called.append("before module"))
-    model.register_forward_hook(lambda module, inputs, output: called.append("forward"))
-    optimizers = {one: torch.optim.SGD([one], lr=0.1) for one in model.parameters()}
-
-    def step(parameter):
-        called.append("parameter")
-        optimizers[parameter].step()
-        parameter.grad = None
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(step)
-    hidden = model(square(requires_grad=True))
-    hidden.register_hook(lambda gradient: called.append("tensor"))
-    hidden.sum().backward()
-    return called
-
-
-def test_hooks_are_called_and_gradients_that_they_drop_are_gone(trace):
-    traced = trace(hooked)
-
-    assert traced.value == [
-        "forward", "tensor", "before module", "parameter", "parameter", "module",
-    ]  # fmt: skip
-    assert traced.gradients <= MIB + MIB  # one weight's, and the input's
+    assert traced.value == [(3 * MIB + WORKSPACE) // MIB, [True, True]]
 
 
 def parametrized(how):
@@ -250,7 +183,7 @@ def parametrized(how):
     ],
 )
 def test_parametrizations_hold_parameters_and_buffers(trace, how, parameters, buffers, workspaces):
-    traced = trace(parametrized, how, workspaces_of=(2, 13))
+    traced = trace(parametrized, how)
 
     assert (traced.parameters, traced.buffers) == (parameters, buffers)
     assert traced.value[2] == 1 + workspaces * WORKSPACE // MIB  # and the gradient
@@ -267,7 +200,7 @@ def inferred(how):
 @pytest.mark.parametrize("how", ["no_grad", "inference_mode"])
 def test_inference_holds_a_layers_input_and_output(trace, how):
     """The batch, which the caller's frame holds, a hidden tensor and the next; the workspace."""
-    traced = trace(inferred, how, workspaces_of=(2, 13))
+    traced = trace(inferred, how)
 
     assert traced.value == [3 + WORKSPACE // MIB, False, how == "inference_mode"]
 
@@ -299,69 +232,3 @@ def knows_on_the_default_device():
 
 def test_values_are_known_with_a_default_device(trace):
     assert trace(knows_on_the_default_device).value == [36, 36, [61, 61, 1, 1, 1, 1, 1, 1]]
-
-
-def on_a_side_stream():
-    side = torch.cuda.Stream()
-    x = square()
-    with torch.cuda.stream(side):
-        y = x * 2
-    y.record_stream(torch.cuda.current_stream())
-    torch.cuda.current_stream().wait_stream(side)
-    held = torch.cuda.memory_allocated()
-    del y
-    kept = torch.cuda.memory_reserved()
-    z = square()
-    return [held // MIB, torch.cuda.memory_reserved() > kept, z.shape[0]]
-
-
-def test_another_streams_memory_is_not_taken(trace):
-    """y's block belongs to the side stream's pool: z takes a block of the current stream's own segment."""
-    assert trace(on_a_side_stream).value == [2, False, 512]
-
-
-def twice_through_a_function(how):
-    function = {"differentiable": Exp, "once": ExpWithAttributes}[how]
-    x = square(requires_grad=True)
-    (slope,) = torch.autograd.grad(function.apply(x).square().sum(), x, create_graph=True)
-    try:
-        slope.sum().backward()
-    except RuntimeError as error:
-        return str(error)
-    return list(x.grad.shape)
-
-
-def test_a_functions_backward_is_differentiated_unless_it_says_once(trace):
-    assert trace(twice_through_a_function, "differentiable").value == [512, 512]
-    assert "once_differentiable" in trace(twice_through_a_function, "once").value
-
-
-def on_two_devices():
-    try:
-        nn.DataParallel(nn.Linear(512, 512, device="cuda"), device_ids=[0, 1])
-    except RuntimeError as error:
-        return str(error)
-
-
-def test_data_parallel_over_devices_that_are_not_there_fails(trace):
-    assert "cuda:1 is asked for, and the virtual device that budgets are estimated on has 1" in str(
-        trace(on_two_devices).value
-    )
-
-
-def of_a_library():
-    library = torch.library.Library("membudget_clients", "DEF")
-    library.define("scaled(Tensor x) -> Tensor")
-    library.impl("scaled", lambda x: x * 2, "CPU")
-    try:
-        torch.ops.membudget_clients.scaled(square())
-    except Exception as error:
-        return [type(error).__name__, str(error), str(virtual_device.refused())]  # noqa: F821 - by the server
-
-
-def test_an_operator_without_a_fake_kernel_fails(trace):
-    name, message, refused = trace(of_a_library).value
-
-    assert name == "UnsupportedOperatorException"
-    assert "membudget_clients.scaled.default" in message
-    assert "test_client_autograd.py:" in refused

@@ -1,11 +1,14 @@
-"""``torch.func`` and ``torch.autograd.functional``: alone as on a GPU, transforms of transforms refused."""
+"""``torch.func`` and ``torch.autograd.functional``: transforms run through the kernels that are followed."""
 
 import pytest
 import torch
 from torch import nn
 
+from pytest_membudget.devices.private import torch_release
+
 MIB = 2**20
-WORKSPACE = 8519680
+#: cuBLAS's workspace for a handle on an A100 (CUDABlas.cpp), which stays until torch 2.15
+WORKSPACE = 8519680 if torch_release() < (2, 15) else 0
 
 
 def linear():
@@ -28,7 +31,7 @@ def of_parameters():
 
 def test_a_gradient_is_a_tensor_of_its_own(trace):
     """The gradient, 1 MiB, and a workspace each for forward and backward."""
-    assert trace(of_parameters, workspaces_of=(2, 13)).value == [MIB + 2 * WORKSPACE, False, False]
+    assert trace(of_parameters).value == [MIB + 2 * WORKSPACE, False, False]
 
 
 def how_much_at_most():
@@ -45,30 +48,6 @@ def test_it_makes_a_graph_of_its_own_backward(trace):
     The third result is let go of: it was multiplied by ones, whose gradient nobody asks for.
     """
     assert trace(how_much_at_most).value == 2 + 3
-
-
-def what_requires_gradients(how):
-    model, x = linear(), square()
-    if how == "parameters around":
-        gradient, (value, extra) = torch.func.grad_and_value(
-            lambda given: (model(given).square().sum(), {"doubled": given * 2}), has_aux=True
-        )(x)
-        return [gradient.requires_grad, value.requires_grad, extra["doubled"].requires_grad]
-    weights = dict(model.named_parameters())
-    with torch.set_grad_enabled(how == "parameters"):
-        gradients = torch.func.grad(
-            lambda given: torch.func.functional_call(model, given, (x,)).square().mean()
-        )(weights)
-    return [gradients["weight"].requires_grad]
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"),
-    [("parameters around", [True, True, False]), ("parameters", [True]), ("no_grad", [False])],
-)
-def test_what_is_around_it_can_be_differentiated(trace, how, expected):
-    """The answers of torch 2.13 on the host."""
-    assert trace(what_requires_gradients, how).value == expected
 
 
 def adapted():
@@ -102,6 +81,10 @@ def in_other_ways(how):
         "jacfwd": lambda: torch.func.jacfwd(torch.sin)(x),
         "jacrev row by row": lambda: torch.func.jacrev(torch.sin, chunk_size=1)(x),
         "jacobian": lambda: torch.autograd.functional.jacobian(torch.sin, x),
+        "per sample": lambda: torch.func.vmap(torch.func.grad(torch.sin))(x),
+        "jacrev": lambda: torch.func.jacrev(torch.sin)(x),
+        "hessian": lambda: torch.func.hessian(lambda y: y.sin().sum())(x),
+        "vectorized": lambda: torch.autograd.functional.jacobian(torch.sin, x, vectorize=True),
         "on the host": lambda: torch.func.hessian(lambda y: y.sin().sum())(torch.randn(4)),
     }
     return list(ways[how]().shape)
@@ -111,29 +94,9 @@ def in_other_ways(how):
     ("how", "shape"),
     [
         ("twice", [4]), ("several", [4]), ("vjp", [4]), ("vmap", [4]), ("jvp", [4]), ("jacfwd", [4, 4]),
-        ("jacrev row by row", [4, 4]), ("jacobian", [4, 4]), ("on the host", [4, 4]),
+        ("jacrev row by row", [4, 4]), ("jacobian", [4, 4]), ("per sample", [4]), ("jacrev", [4, 4]),
+        ("hessian", [4, 4]), ("vectorized", [4, 4]), ("on the host", [4, 4]),
     ],
 )  # fmt: skip
 def test_other_ways(trace, how, shape):
     assert trace(in_other_ways, how).value == shape
-
-
-def refused(how):
-    x = torch.randn(4, device="cuda")
-    try:
-        {
-            "per sample": lambda: torch.func.vmap(torch.func.grad(torch.sin))(x),
-            "jacrev": lambda: torch.func.jacrev(torch.sin)(x),
-            "hessian": lambda: torch.func.hessian(lambda y: y.sin().sum())(x),
-            "vectorized": lambda: torch.autograd.functional.jacobian(torch.sin, x, vectorize=True),
-        }[how]()
-    except Exception as error:
-        return [type(error).__name__, str(error)]
-
-
-@pytest.mark.parametrize("how", ["per sample", "jacrev", "hessian", "vectorized"])
-def test_batched_gradients_are_refused_with_what_to_write(trace, how):
-    name, message = trace(refused, how).value
-
-    assert name == "NotAvailable"
-    assert "torch.func.grad and vjp without vmap" in message

@@ -165,19 +165,6 @@ def test_what_an_optimizer_holds_is_a_parameter(trace):
     assert traced.optimizer_states == 2 * MIB
 
 
-def functional_call():
-    model = linear()
-    weights = {name: value.detach().clone().requires_grad_() for name, value in model.named_parameters()}
-    output = torch.func.functional_call(model, weights, (batch(),))
-    output.sum().backward()
-
-
-def test_functional_calls_run(trace):
-    traced = trace(functional_call)
-
-    assert traced.allocated >= 3 * MIB  # the module's weights, the copy, the copy's gradient
-
-
 def attention_without_a_module():
     query, key, value = (torch.randn(1, 8, 512, 64, device="cuda", requires_grad=True) for _ in range(3))
     nn.functional.scaled_dot_product_attention(query, key, value).sum().backward()
@@ -303,23 +290,6 @@ def test_a_module_that_raises_leaves_no_trace_in_later_paths(trace):
 
     modules = {holder.module for holder in traced.report.holders if holder.component == "gradients"}
     assert modules == {"weight"}
-
-
-def autocast_cache():
-    model = linear()
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        for _ in range(3):
-            output = model(batch(512))
-        inside = torch.cuda.memory_allocated()
-        del output
-        before = torch.cuda.memory_allocated()
-    return inside, before - torch.cuda.memory_allocated()
-
-
-def test_autocasts_copies_of_weights_are_made_once_and_freed_at_its_end(trace):
-    _, freed = trace(autocast_cache).value
-
-    assert freed == MIB // 2
 
 
 def holders_by_line():

@@ -1,4 +1,4 @@
-"""Whole convolution networks on the virtual device: what they keep for backward, by hand."""
+"""Whole convolution networks on the stand-in: what they keep for backward, by hand."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[3]))  # the device's own process looks for modules here only
+sys.path.insert(0, str(Path(__file__).parents[3]))  # the stand-in's process looks for modules here only
 
 from benchmarks.cases.models.convnext import ConvNeXtTiny
 from benchmarks.cases.models.resnet import ResNet50

@@ -1,4 +1,4 @@
-"""Closed forms of optimizers' states and steps against torch's own optimizers on the virtual device.
+"""Closed forms of optimizers' states and steps against torch's own optimizers on the stand-in.
 
 Bytes are what is asked for, before rounding: sizes are odd, so that a wrong list or a forgotten copy shows.
 """
@@ -31,7 +31,7 @@ def tensors(shapes, kinds):
 
 
 def stepped(shapes, kinds, make, steps, clips=False, in_backward=False):
-    """Parameters with gradients, ``steps`` steps of an optimizer: runs on the virtual device."""
+    """Parameters with gradients, ``steps`` steps of an optimizer: runs on the stand-in."""
     import torch
 
     types = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -72,7 +72,7 @@ def check(trace, optimizer, make, *, shapes=SHAPES, kinds=None, steps=2, **optio
         asked = replace(asked, optimizer=replace(asked.optimizer, in_backward=True))
     some = tensors(shapes, kinds)
 
-    traced = trace(stepped, shapes, kinds, make, steps, *options.values(), workspaces_of=(2, 13))
+    traced = trace(stepped, shapes, kinds, make, steps, *options.values())
 
     on_card, on_host, _ = traced.value
     assert total_bytes(states.state_terms(some, asked)) == on_card == traced.optimizer_states

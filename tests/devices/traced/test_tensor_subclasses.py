@@ -1,7 +1,5 @@
 """Tensors of a class of the user's own around the memory of another: quantised parameters and the like."""
 
-import copy
-
 import torch
 from torch import nn
 
@@ -56,65 +54,6 @@ def test_a_parameter_of_an_own_class_keeps_it_when_moved(trace):
     ]  # fmt: skip
     assert run.parameters == MIB // 2
     assert run.report.host.peak_bytes == MIB
-
-
-def copied():
-    weight = Marked(torch.ones(N, device="cuda"), requires_grad=False, mark="first")
-    twin = copy.deepcopy(weight)
-    return [isinstance(twin, Marked), twin.mark, twin.requires_grad, twin.data_ptr() == weight.data_ptr()]
-
-
-def test_its_copy_is_of_that_class_too(trace):
-    run = trace(copied)
-
-    assert run.value == [True, "first", False, False]
-    assert run.allocated == 2 * MIB
-
-
-class Plain(nn.Parameter):
-    """One that only carries attributes."""
-
-    tag = "plain"
-
-
-def plain():
-    module = nn.Module()
-    module.weight = Plain(torch.ones(N, device="cuda"))
-    (module.weight * 2).sum().backward()
-    twin = copy.deepcopy(module.weight)
-    return [
-        isinstance(module.weight, Plain), module.weight.tag, list(module.weight.grad.shape),
-        type(twin).__name__,
-    ]  # fmt: skip
-
-
-def test_a_subclass_of_parameter_is_one(trace):
-    run = trace(plain)
-
-    assert run.value == [True, "plain", [N], "Plain"]
-    assert run.parameters == MIB
-
-
-class Counted(torch.Tensor):
-    """A tensor whose class its results keep: ``__torch_function__`` as torch has it."""
-
-
-def seen_as():
-    x = torch.ones(N, device="cuda", requires_grad=True)
-    counted = x.as_subclass(Counted)
-    doubled = counted * 2
-    doubled.sum().backward()
-    return [
-        isinstance(counted, Counted), isinstance(doubled, Counted), counted.data_ptr() == x.data_ptr(),
-        list(x.grad.shape), isinstance(counted.as_subclass(torch.Tensor), Counted),
-    ]  # fmt: skip
-
-
-def test_what_is_computed_from_a_subclass_is_one(trace):
-    run = trace(seen_as)
-
-    assert run.value == [True, True, True, [N], False]
-    assert run.allocated == 3 * MIB + 2 * 512  # the leaf, its double, the leaf's gradient; two scalars
 
 
 class Pair(torch.Tensor):

@@ -41,7 +41,7 @@ def test_a_rank_holds_its_shards_and_two_gathered_layers(trace):
 
 
 def test_nothing_whole_is_left_after_the_steps(trace):
-    left = trace(fully_sharded, world_size=8, workspaces_of=(2, 13)).value
+    left = trace(fully_sharded, world_size=8).value
 
     # the optimizer and its states went with the function that made them
     assert left == LAYERS * LAYER // 8 + 2 * 8_519_680  # cuBLAS's workspaces, forward's and backward's
@@ -63,7 +63,7 @@ def test_mixed_precision_gathers_in_bf16_and_reduces_in_fp32(trace):
 
 
 def test_parameters_that_stay_whole_after_forward_are_of_the_collectives(trace):
-    traced = trace(fully_sharded, "plain", False, world_size=8, workspaces_of=(2, 13))
+    traced = trace(fully_sharded, "plain", False, world_size=8)
 
     assert traced.parameters == LAYERS * LAYER // 8
     if torch_release() < (2, 15):
@@ -156,7 +156,7 @@ def offloaded(pin=True, rows=16):
 
 @pytest.mark.parametrize("pin", [True, False])
 def test_offloaded_shards_are_the_hosts(trace, pin):
-    traced = trace(offloaded, pin, world_size=8, workspaces_of=(2, 13))
+    traced = trace(offloaded, pin, world_size=8)
 
     shards = LAYERS * LAYER // 8
     host = traced.report.host

@@ -55,7 +55,7 @@ def replicated(shards_states):
 def test_zero_1_against_replicated_states(trace, shards_states, published_gib):
     # Wedsonlin/assignment2-systems, results/sharded_optimizer_sharded.json and its unsharded twin: 2 GPUs,
     # torch 2.11, peak allocated of the optimizer's step
-    run = trace(replicated, shards_states, world_size=2, gpu="H100-80GB", workspaces_of=(2, 11))
+    run = trace(replicated, shards_states, world_size=2, gpu="H100-80GB")
     count, peak_bytes, _ = run.value
 
     assert count == PARAMETERS_OF_3_4_B

@@ -53,7 +53,7 @@ def tensor_parallel(data_parallel=1, sequence=False):
 
 @pytest.mark.parametrize("rank", [0, 7])
 def test_matrices_are_split_and_never_counted_whole(trace, rank):
-    traced = trace(tensor_parallel, rank=rank, world_size=8, workspaces_of=(2, 13))
+    traced = trace(tensor_parallel, rank=rank, world_size=8)
 
     share = 4 * MATRIX // 8
     assert traced.value == [256, WIDTH]
@@ -70,7 +70,7 @@ def test_sequence_parallel_rows_are_split_between_the_layers(trace):
 
 
 def test_fsdp_and_tensor_parallel_split_twice(trace):
-    traced = trace(tensor_parallel, 4, world_size=8, workspaces_of=(2, 13))
+    traced = trace(tensor_parallel, 4, world_size=8)
 
     share = 4 * MATRIX // 8
     assert traced.parameters == share
