@@ -1,4 +1,4 @@
-"""Loaders with workers, which are children of the process with the stand-in: they have no CUDA, as on a GPU."""
+"""Loaders with workers, children of the process with the stand-in: they have no CUDA, as on a GPU."""
 
 import pytest
 import torch
