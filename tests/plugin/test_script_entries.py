@@ -141,14 +141,14 @@ def test_its_lines_hold_the_memory(run):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bad-end", "ScriptExit in call at jobs/train.py:22 on {device}: exit status 3"),
+        ("bad-end", "ScriptExit in call at jobs/train.py:22 on the stand-in: exit status 3"),
         ("usage", "unrecognized arguments: --mbi=1"),
         ("takes-nothing", "allocated nothing on cuda"),
         ("missing", "train.membudget.yaml:28: script: trian.py: there is no "),
     ],
 )
 def test_a_program_that_cannot_be_estimated_says_why(run, name, message):
-    assert message.format(device=run.said_device) in run.text(name)
+    assert message in run.text(name)
 
 
 def test_an_endless_program_ends_at_the_time_limit(session_of):

@@ -131,12 +131,12 @@ def test_a_skip_mark_gives_its_own_reason_alone(run):
 
 
 @pytest.mark.parametrize(("name", "reason"), SKIPPED_THERE.items())
-def test_a_skip_on_the_virtual_device_is_reported_with_its_reason(run, name, reason):
-    assert f"skipped on {run.said_device}: " in unchecked(run, name)
+def test_a_skip_on_the_stand_in_is_reported_with_its_reason(run, name, reason):
+    assert "skipped on the stand-in: " in unchecked(run, name)
     assert reason in unchecked(run, name)
 
 
-def test_a_skip_on_the_virtual_device_is_placed_at_the_mark(run):
+def test_a_skip_on_the_stand_in_is_placed_at_the_mark(run):
     assert any(line.startswith("SKIPPED [1] test_budgets.py:") and "no weights" in line for line in run.lines)
 
 
