@@ -250,7 +250,7 @@ def _fixed(environment):
     """The variables that must be equal. Each session has the same libraries in a cache of its own."""
     fixed = {name: value for name, value in environment.items() if not name.startswith(_MAY_DIFFER)}
     if "LD_PRELOAD" in fixed:
-        fixed["LD_PRELOAD"] = " ".join(map(os.path.realpath, fixed["LD_PRELOAD"].split()))
+        fixed["LD_PRELOAD"] = " ".join(dict.fromkeys(map(os.path.realpath, fixed["LD_PRELOAD"].split())))
     return fixed
 
 

@@ -53,3 +53,20 @@ def test_another_variable_has_no_such_advice(run):
 @pytest.mark.parametrize("name", ["test_has_none_unless_it_sets_them", "test_has_them_with_two"])
 def test_where_they_are_set_the_body_goes_on(run, name):
     assert run.outcomes[name] == "passed", run.text(name)
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [("0", "2"), ("3", "16")])
+def test_a_session_of_a_launcher_is_refused_with_what_to_do(session_of, rank, world_size):
+    variables = {"RANK": rank, "WORLD_SIZE": world_size}
+    run = session_of({"test_bodies.py": BODIES}, "--membudget", env=variables, report=False)
+
+    assert run.status == pytest.ExitCode.USAGE_ERROR
+    assert f"a launcher has started this session as one of {world_size} ranks" in run.err
+    assert "run pytest --membudget itself without the launcher" in run.err
+
+
+def test_a_launcher_of_one_process_is_none(session_of):
+    variables = {"RANK": "0", "WORLD_SIZE": "1"}
+    run = session_of({"test_bodies.py": BODIES}, "--membudget", "-k", "nothing", env=variables)
+
+    assert run.status == pytest.ExitCode.NO_TESTS_COLLECTED

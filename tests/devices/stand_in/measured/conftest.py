@@ -1,7 +1,6 @@
 """Sessions that measure, in processes in which the stand-in is the card."""
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -9,8 +8,19 @@ from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[3]
+#: A plugin for the sessions: they measure on the stand-in as on a card. No user's session does.
+MEASURED = """
+    from pytest_membudget.testing import GivenDevice
+
+    def pytest_membudget_estimates():
+        return GivenDevice("measured_on_stand_in:made_for")
+
+    def made_for(order):
+        # the measuring device itself, without asking what it would measure on
+        from pytest_membudget.devices.real.device import RealCudaDevice
+
+        return RealCudaDevice()
+    """
 
 
 @pytest.fixture(scope="session")
@@ -18,13 +28,9 @@ def on_cards(cuda_build):
     """``on_cards(count)``: variables of a process in which torch finds as many cards."""
 
     def variables(count=1, gpu="A100-80GB"):
-        path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")]))
-        shown = ",".join(map(str, range(count)))
-        own = {"PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": shown}
-        return {
-            **stand_in_environment(cuda_build, workers_torch(os.environ), find_gpu(gpu), count, {}),
-            **own,
-        }
+        torch = workers_torch(os.environ)
+        cards = stand_in_environment(cuda_build, torch, find_gpu(gpu), count, {})
+        return {**cards, "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(count)))}
 
     return variables
 
@@ -37,6 +43,9 @@ def measured_session(session_of, on_cards, tmp_path_factory):
         locks = {"TMPDIR": str(tmp_path_factory.mktemp("locks"))}
         switch = ("-p", "pytest_membudget.testing", "-p", "measured_on_stand_in")
         required = ("--membudget", "--membudget-measure=require", "--membudget-gpu=A100-80GB")
-        return session_of(files, *switch, *required, *args, env={**on_cards(cards), **locks, **(env or {})})
+        variables = {**on_cards(cards), **locks, **(env or {})}
+        return session_of(
+            {"measured_on_stand_in.py": MEASURED, **files}, *switch, *required, *args, env=variables
+        )
 
     return run

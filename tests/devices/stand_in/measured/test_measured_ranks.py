@@ -11,12 +11,12 @@ MIB = 2**20
 BODIES = """
     import os
     import signal
-    import sys
     import time
     import pytest
+    from holding import hold
 
     def is_measured():
-        return "pytest_membudget.devices.stand_in.device" not in sys.modules
+        return "CUDA_VISIBLE_DEVICES" in os.environ  # which a worker for estimates has not
 
     def steps(model):
         import torch
@@ -63,10 +63,20 @@ BODIES = """
 
     @pytest.mark.mem_budget(gib=1, gpus=2)
     def test_rank_1_runs_out_of_memory():
-        import torch
-        import torch.distributed as dist
-        gib = 90 if is_measured() and dist.get_rank() == 1 else 0.5
-        kept = torch.empty(int(gib * 2**30), dtype=torch.uint8, device="cuda")
+        kept = hold(90 if is_measured() and os.environ["RANK"] == "1" else 0.5)
+
+    @pytest.mark.mem_budget(gib=1, gpus=2, components={"inputs": 0.875})
+    def test_rank_1_is_over():
+        kept = hold(1.25 if is_measured() and os.environ["RANK"] == "1" else 0.5)
+
+    @pytest.mark.mem_budget(gib=1, gpus=8)
+    def test_more_gpus_than_there_are():
+        kept = hold(0.5)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_one_gpu():
+        assert "RANK" not in os.environ
+        kept = hold(0.5)
 
     @pytest.mark.mem_budget(gib=1, gpus=2)
     def test_rank_1_is_killed():
@@ -91,7 +101,7 @@ BODIES = """
 @pytest.fixture(scope="module")
 def run(measured_session):
     files = {"test_budgets.py": BODIES, "pyproject.toml": "[tool.membudget]\ntimeout = 60\n"}
-    return measured_session(files, cards=4)
+    return measured_session(files, "--membudget-measure=auto", cards=4)
 
 
 def pairs(run, name):
@@ -138,3 +148,35 @@ def test_a_rank_that_hangs_is_named_with_the_line_that_it_is_at(run):
     assert run.outcomes["test_rank_1_hangs"] == "failed"
     assert "rank 1 of 2: it did not finish within 60 s" in run.rows["test_rank_1_hangs"]["reason"]
     assert "in test_rank_1_hangs" in run.text("test_rank_1_hangs")
+
+
+def test_a_rank_that_is_over_budget_fails_the_test_and_is_named(run):
+    row = run.rows["test_rank_1_is_over"]
+
+    assert run.outcomes["test_rank_1_is_over"] == "failed"
+    assert row["reason"] == "measured on CUDA: rank 1 of 2: 0.25 GiB over its budget of 1 GiB"
+    assert row["rank"] == 1
+    lines = [" ".join(line.split()) for line in run.text("test_rank_1_is_over").splitlines()]
+    start = lines.index("Ranks by their peaks (2 of 2 measured):")
+    assert lines[start + 1 : start + 3] == ["rank 1 1.25 GiB", "rank 0 0.50 GiB"]
+    assert any(line.startswith("Peak memory of rank 1 of 2") for line in lines)
+
+
+def test_a_test_for_one_gpu_is_no_rank(run):
+    assert run.outcomes["test_one_gpu"] == "passed"
+    assert [one["peak"]["allocated_bytes"] for one in run.rows["test_one_gpu"]["measurements"]] == [2**29]
+
+
+def test_more_gpus_than_there_are_are_not_measured_and_nothing_fails(run):
+    row = run.rows["test_more_gpus_than_there_are"]
+
+    assert run.outcomes["test_more_gpus_than_there_are"] == "passed"
+    assert row["not_measured"] == "4 CUDA devices, and gpus=8"
+
+
+def test_the_summary_counts_them_as_any_other(run):
+    (line,) = [line for line in run.summary if " estimated (" in line]
+
+    # not those whose ranks came to no figure
+    assert line.endswith(", 6 measured, 1 not measured")
+    assert "not measured: 1 (4 CUDA devices, and gpus=8)" in run.summary

@@ -1,15 +1,21 @@
-"""Measuring on one card: the measuring device itself, on PyTorch's own CUDA code and allocator."""
+"""Measuring on one card: the measuring device itself, on PyTorch's own CUDA code and allocator.
+
+A body finds out whether it is measured, as no user's would, to make the figures differ.
+"""
 
 import pytest
 
 MIB = 2**20
+#: after the fixture's own
+WHERE_POSSIBLE = ("--membudget-measure=auto",)
 
 BODIES = """
-    import sys
+    import os
     import pytest
+    from holding import hold
 
     def is_measured():
-        return "pytest_membudget.devices.stand_in.device" not in sys.modules
+        return "CUDA_VISIBLE_DEVICES" in os.environ  # which a worker for estimates has not
 
     @pytest.mark.mem_budget(gib=1)
     def test_two_steps():
@@ -24,31 +30,39 @@ BODIES = """
 
     @pytest.mark.mem_budget(gib=1, metric="device")
     def test_with_the_context():
-        import torch
-        kept = torch.empty(256 * 2**20, dtype=torch.uint8, device="cuda")
+        kept = hold(0.25)
 
     @pytest.mark.mem_budget(gib=1)
     def test_takes_more_when_measured():
-        import torch
-        kept = torch.empty((1280 if is_measured() else 512) * 2**20, dtype=torch.uint8, device="cuda")
+        kept = hold(1.25 if is_measured() else 0.5)
+
+    @pytest.mark.mem_budget(gib=2)
+    def test_takes_a_little_more():
+        kept = hold(0.6 if is_measured() else 0.5)
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_estimated_over():
+        kept = hold(1.5)
 
     @pytest.mark.mem_budget(gib=1)
     def test_runs_out_of_memory_when_measured():
-        import torch
-        kept = torch.empty((90 * 1024 if is_measured() else 512) * 2**20, dtype=torch.uint8, device="cuda")
+        kept = hold(90 if is_measured() else 0.5)
 
     @pytest.mark.mem_budget(gib=1)
     def test_raises_when_measured():
-        import torch
-        kept = torch.empty(512 * 2**20, dtype=torch.uint8, device="cuda")
+        kept = hold(0.5)
         if is_measured():
             raise ValueError("not on this card")
+
+    @pytest.mark.mem_budget(gib=1, gpu="H200")
+    def test_needs_a_larger_card():
+        kept = hold(0.5)
     """
 
 
 @pytest.fixture(scope="module")
-def run(measured_session):
-    return measured_session({"test_budgets.py": BODIES})
+def run(measured_session, both_ways):
+    return measured_session({"test_budgets.py": BODIES}, *WHERE_POSSIBLE, *both_ways)
 
 
 def both(run, name):
@@ -106,3 +120,63 @@ def test_a_body_that_raises_on_the_card_fails_with_its_reason(run):
     assert run.outcomes["test_raises_when_measured"] == "failed"
     assert "measured on CUDA: ValueError in call" in run.message("test_raises_when_measured")
     assert "not on this card" in run.text("test_raises_when_measured")
+
+
+def test_the_failure_has_both_figures_component_by_component(run):
+    text = run.text("test_takes_more_when_measured")
+
+    assert "estimate     measured  ratio" in text
+    assert "inputs" in text
+    assert " 0.400" in text  # 0.5 of 1.25 GiB
+
+
+def test_a_figure_over_the_disagreement_is_reported_and_passes(run):
+    told = [line for line in run.summary if line.startswith("disagreement: ")]
+
+    assert run.outcomes["test_takes_a_little_more"] == "passed"
+    assert any("estimate 0.50 GiB, measured 0.60 GiB, ratio 0.833" in line for line in told)
+    assert not any("test_two_steps" in line for line in told)
+
+
+def test_what_is_over_already_is_not_measured(run):
+    assert run.rows["test_estimated_over"]["not_measured"] == "over budget already"
+    assert run.rows["test_estimated_over"]["measurements"] == []
+
+
+def test_a_smaller_card_than_the_budgets_measures_nothing(run):
+    reason = run.rows["test_needs_a_larger_card"]["not_measured"]
+
+    assert reason == "the card here, NVIDIA A100-SXM4-80GB, is smaller than gpu='H200'"
+    assert run.outcomes["test_needs_a_larger_card"] == "passed"
+
+
+def test_the_summary_counts_what_was_measured_and_why_the_rest_was_not(run):
+    line = next(line for line in run.summary if " measured" in line and " estimated" in line)
+
+    assert "6 measured" in line
+    assert "2 not measured" in line
+    assert "not measured: 1 (over budget already)" in run.summary
+    assert any(line.startswith("not measured: 1 (the card here") for line in run.summary)
+
+
+def test_the_table_has_the_ratio(run):
+    row = next(line for line in run.summary if "test_takes_more" in line and "GiB" in line)
+
+    assert "1.25 GiB" in row
+    assert "0.400" in row
+
+
+def test_measuring_can_be_switched_off(measured_session):
+    files = {"test_budgets.py": BODIES}
+    run = measured_session(files, "--membudget-measure=off", "-k", "takes_more")
+
+    assert run.outcomes["test_takes_more_when_measured"] == "passed"
+    assert any(line.endswith(", 0 measured (switched off)") for line in run.summary)
+
+
+def test_the_settings_may_allow_more_disagreement(measured_session):
+    files = {"test_budgets.py": BODIES, "pyproject.toml": '[tool.membudget]\nmax_disagreement = "20%"\n'}
+    run = measured_session(files, "-k", "little")
+
+    assert run.outcomes["test_takes_a_little_more"] == "passed"
+    assert not any(line.startswith("disagreement") for line in run.summary)
