@@ -16,7 +16,7 @@ class NotAvailable(MembudgetError):  # noqa: N818 (its public name)
 
 
 class UnsupportedTorch(MembudgetError):  # noqa: N818 (its public name)
-    """This torch lacks something that the virtual device needs, so no figure can be trusted."""
+    """This torch lacks something that estimates rest on, so no figure can be trusted."""
 
 
 class WorkerFailure(MembudgetError):  # noqa: N818 (its public name)

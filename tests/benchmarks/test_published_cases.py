@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import accuracy
 from benchmarks.accuracy_runs import DEVICES, devices_here
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 LINE = re.compile(r"(\d+) figures: median ratio (\S+), worst (\S+); under (\d+)%, equal (\d+)%, over (\d+)%")
 

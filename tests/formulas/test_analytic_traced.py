@@ -11,7 +11,7 @@ from traced_cases import compared, compared_backward, job_of, model_of
 from traced_models import MODELS, with_small_vocabulary, with_two_layers
 
 from pytest_membudget.components import ACTIVATIONS
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.formulas.estimate import estimate
 from pytest_membudget.formulas.job import Adapter, Checkpointing, Generation, Job, Loss, Optimizer
 from pytest_membudget.formulas.model import Attention, FeedForward, Layer, Model, Stack

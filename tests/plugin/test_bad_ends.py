@@ -100,11 +100,11 @@ def test_two_sessions_at_once_in_one_folder_do_not_mix(tmp_path, write_all):
     [
         (
             "2.1.0+cpu",
-            "torch 2.1.0+cpu is too old for the virtual device: it is made for torch 2.11 and later",
+            "torch 2.1.0+cpu is too old for the stand-in: it is made for torch 2.11 and later",
         ),
         (
             "9.0.0a0+git1",
-            "torch 9.0.0a0+git1 is not a torch that the virtual device was made for: it has no ",
+            "torch 9.0.0a0+git1 is not a torch that the stand-in was made for: it has no ",
         ),
     ],
 )

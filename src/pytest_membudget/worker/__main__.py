@@ -28,7 +28,7 @@ def main(read_fd: int, write_fd: int) -> None:
     except BaseException as error:
         _fail(channel, f"{type(error).__name__} in the worker: {error}\n{traceback.format_exc()}")
     finally:
-        # builds without CUDA abort at exit: the autograd engine has a thread for the virtual device
+        # at once: threads of autograd's engine may run, and atexit handlers are of libraries of the test's
         leave(status)
 
 
@@ -66,14 +66,10 @@ def _is_rank(order: dict[str, Any]) -> bool:
 
 
 def _made(order: dict[str, Any]) -> Any:
-    try:
-        make = pkgutil.resolve_name(order["device"])
-    except (ImportError, AttributeError):
-        from ..devices.private import check_torch
+    from ..devices.torch_parts import check_torch
 
-        check_torch()  # names a release of torch that has what the device imports
-        raise
-    return make(order)
+    check_torch()
+    return pkgutil.resolve_name(order["device"])(order)
 
 
 def _run_session(channel: Channel, order: dict[str, Any], device: Device, observer: Any) -> int:

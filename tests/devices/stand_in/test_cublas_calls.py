@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 #: PyTorch's workspace of a handle on an A100: ":4096:2:16:8" in KiB (CublasHandlePool.cpp, torch 2.15).
 WORKSPACE_BYTES = (4096 * 2 + 16 * 8) * 1024

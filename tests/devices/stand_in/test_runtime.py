@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.units import MIB
 
 

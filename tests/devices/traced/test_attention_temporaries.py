@@ -5,7 +5,7 @@ import torch
 from pytest_membudget.devices.fake.attention_calls import attention_call
 from pytest_membudget.devices.fake.attention_temporaries import attention_temporaries, missing_on_cuda
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.kernels.efficient_attention import workspace_bytes
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 2**20
 #: from 2.15 on, what a product holds while it runs; before, it is kept from the first product on

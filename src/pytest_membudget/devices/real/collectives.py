@@ -6,6 +6,7 @@ the device's dispatch key, so that C++ calls it too: DistributedDataParallel, fu
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,9 +15,23 @@ from typing import Any
 
 import torch
 
+from ...tracking.roles.tensor_parts import tensors_in
 from ...tracking.running_code.source import SourceFinder
-from ..on_host import tensors_in
-from ..stand_in.ranks.keepers import is_keepers
+
+#: Code that keeps buffers for its collectives alone: what it hands to one is such a buffer.
+_KEEPERS = tuple(
+    os.path.join("torch", *path)
+    for path in (
+        ("distributed", "fsdp", ""),
+        ("distributed", "algorithms", ""),
+        ("nn", "parallel", "distributed.py"),
+    )
+)
+_ENGINE_ENTRY = torch.autograd.graph._engine_run_backward.__code__
+#: Frames between C++ and a function that is registered for an operator: a mode's method and its wrappers.
+_DISPATCHERS = frozenset(
+    {"__torch_dispatch__", "wrapper", "inner", "_fn", "__call__", "handle_torch_function"}
+)
 
 #: Devices whose tensors the process groups of a rank serve.
 _KEYS = ("CUDA", "CPU")
@@ -62,7 +77,7 @@ def note_tensors(
     note: NoteCollective, args: Sequence[Any], frame: FrameType | None, source: SourceFinder
 ) -> None:
     """Call ``note`` with the CUDA tensors of the collective that ``frame`` calls."""
-    kept = is_keepers(frame, source)
+    kept = _is_keepers(frame, source)
     for tensor in tensors_in(args):
         if tensor.is_cuda:
             note(tensor, kept=kept)
@@ -100,3 +115,21 @@ def install_gathered(note_collective: NoteCollective, see_gradient: SeeGradient)
     kind.alloc_all_gather_outputs = alloc_all_gather_outputs
     kind.to_sharded_post_forward = to_sharded_post_forward
     group_kind.post_backward = post_backward
+
+
+def _is_keepers(frame: FrameType | None, source: SourceFinder) -> bool:
+    """Whether such code asked for the collective that ``frame`` runs: FSDP, DDP in Python or C++."""
+    if _called_by_engine(frame):
+        return True
+    while frame is not None and not source.shows(frame.f_code.co_filename):
+        if any(part in frame.f_code.co_filename for part in _KEEPERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _called_by_engine(frame: FrameType | None) -> bool:
+    """Whether ``frame`` is the call into the autograd engine; no frame at all is a thread of the engine's."""
+    while frame is not None and frame.f_code.co_name in _DISPATCHERS:
+        frame = frame.f_back
+    return frame is None or frame.f_code is _ENGINE_ENTRY

@@ -20,9 +20,9 @@ from torch import nn
 from ...tracking.running_code.modules import module_of, optimizers_of, plain_environment
 from ...tracking.running_code.replaced import Replacement
 from ..after_import import after_import
-from ..private import check_parts
+from ..torch_parts import check_parts
 
-#: (module, attribute path, what it is for): see ``devices/fake/private.py``.
+#: (module, attribute path, what it is for): see ``devices/torch_parts.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch._dynamo.eval_frame", "_maybe_set_eval_frame", "compiled calls: keeping hooks out of them"),
     ("torch._dynamo.eval_frame", "OptimizedModule.__call__", "compiled modules"),

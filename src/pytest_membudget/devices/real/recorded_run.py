@@ -20,7 +20,7 @@ from ...tracking.recording import Purposes
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
-from ..private import torch_release
+from ..torch_parts import torch_release
 from .observer import RunObserver
 from .overlay import overlay
 from .run_log import storage_address

@@ -93,20 +93,20 @@ class StandInDevice(Device):
             begin_with_group_of_one(begin_ranks)
 
     def _begin_ranks(self, rank: int, world_size: int, rank0_broadcasts: str) -> None:
-        from .ranks.followed_numbers import FollowedNumbers
+        from .ranks.numbers import RankNumbers
         from .ranks.ranks import StandInRanks
 
         self._rank = rank
         observer = self._run.observer
         following = self._values.following
-        numbers = FollowedNumbers(following.known, following.supposed)
+        numbers = RankNumbers(following.known, following.supposed)
         self._ranks = StandInRanks(
             rank,
             world_size,
             self._run.source,
             observer.note_collective,
-            rank0_broadcasts,
             numbers,
+            rank0_broadcasts,
             observer.see_gradient,
         )
         self._ranks.begin()

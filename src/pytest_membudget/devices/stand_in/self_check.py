@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,41 +27,22 @@ def expected_components() -> dict[str, int]:
     }
 
 
-#: By hand: x, 2x, exp, sin, their sum and its total; in backward the total's gradient, cos, three products.
-#: The two gradients that meet at 2x are added in place, so their sum has no separate storage.
-_FAN_IN_STORAGES = 6 + 5
-
-
-def self_check(device: Any, gpu: Gpu, births: Callable[[], int] | None = None) -> None:
+def self_check(device: Any, gpu: Gpu) -> None:
     """Raise ``UnsupportedTorch`` if this torch does not give the figures of ``expected_components``.
 
-    ``births``: how many storages the device has seen made; they are checked too. For a process that ends
-    thereafter: the step leaves its marks on the device.
+    For a process that ends thereafter: the step leaves its marks on the device.
     """
     device.begin(gpu, limited=False)
-    expected, storages = expected_components(), 0
-    if births is not None:
-        before = births()
-        _fan_in()
-        storages = births() - before
-        expected["storages"] = _FAN_IN_STORAGES
     _step()
-    found = {**device.end(metric="allocated", root="/").components, "storages": storages}
-    wrong = [
-        f"{name} {found[name]} instead of {size}" for name, size in expected.items() if found[name] != size
-    ]
+    found = device.end(metric="allocated", root="/").components
+    expected = expected_components().items()
+    wrong = [f"{name} {found[name]} instead of {size}" for name, size in expected if found[name] != size]
     if wrong:
         raise UnsupportedTorch(
             f"torch {torch.__version__} is not a torch that {device.name} was made for: a step whose "
             f"figures are known gave {', '.join(wrong)}. Install a torch that this release names as "
             "tested, or a newer pytest-membudget."
         )
-
-
-def _fan_in() -> None:
-    x = torch.randn(_WIDTH, device="cuda", requires_grad=True)
-    doubled = x * 2
-    (doubled.exp() + doubled.sin()).sum().backward()
 
 
 def _step() -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import torch
 
 #: Attributes of a parameter that hold what its numbers are scaled by (bitsandbytes 0.50.2, nn/modules.py:
 #: Params4bit, Int8Params).
 _SCALES: Final = ("quant_state", "SCB")
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors among ``value``, with those in lists, tuples and mappings."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from tensors_in(one)
+    elif isinstance(value, Mapping):
+        yield from tensors_in([*value.values()])
 
 
 def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:

@@ -86,7 +86,7 @@ def _judged(
     outcome, reason, rank = answer["outcome"], answer.get("reason", ""), answer.get("failed_rank")
     details = answer.get("details", "")
     if outcome == "skipped":
-        device = answer.get("device") or "the virtual device"
+        device = answer.get("device") or "the stand-in"
         verdict = judge(budget, reports, machine)
         if verdict.name == OVER:
             return replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"), ""

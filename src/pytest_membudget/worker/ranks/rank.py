@@ -18,8 +18,8 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from ...devices.contract import Device
-from ...devices.private import check_parts
 from ...devices.stand_in.ranks.shown_backend import UNNAMED, show_backend
+from ...devices.torch_parts import check_parts
 from ..processes import flush_output, leave
 from ..protocol import Channel, Request
 from ..server.serving import ServingPlugin
@@ -28,7 +28,7 @@ from ..time_limit import LONGEST
 
 #: Seconds that collectives wait in addition to the test's time limit, which should end the test first.
 _SLACK = 60.0
-#: (module, attribute path, what it is for): see ``devices/fake/private.py``.
+#: (module, attribute path, what it is for): see ``devices/torch_parts.py``.
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),
     ("torch.distributed.distributed_c10d", "BackendConfig", "the devices that a backend serves"),
@@ -93,7 +93,7 @@ class RankPlugin(ServingPlugin):
 def accept_own_group() -> None:
     """Make the test's first ``init_process_group`` return the existing group, if the arguments match it.
 
-    The virtual device does the same, so that one body runs on both. A second call raises torch's error. The
+    The stand-in does the same, so that one body runs on both. A second call raises torch's error. The
     group of the rank also serves the host (``cpu:gloo,cuda:nccl``), as FSDP2 with its optimizer on the host
     needs. ``get_backend`` returns the backend for cards, and after a test's own call the backend that the
     test asked for, as if that call had made the group.

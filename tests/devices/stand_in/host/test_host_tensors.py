@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -9,7 +9,7 @@ def run(path, name, args, where):
     import torch
 
     from pytest_membudget.devices.stand_in.host.tensors import HostTensors
-    from pytest_membudget.devices.stand_in.ranks.followed_numbers import FollowedNumbers
+    from pytest_membudget.devices.stand_in.ranks.numbers import RankNumbers
     from pytest_membudget.devices.stand_in.ranks.ranks import StandInRanks
     from pytest_membudget.devices.stand_in.values.values import Values
     from pytest_membudget.tracking.running_code.source import users_source
@@ -23,8 +23,8 @@ def run(path, name, args, where):
     ranks = StandInRanks(
         where["rank"], where["world_size"], users_source(),
         lambda tensor, kept: noted.append([tensor.untyped_storage().nbytes(), kept]),
+        RankNumbers(following.known, following.supposed),
         where["rank0_broadcasts"],
-        FollowedNumbers(following.known, following.supposed),
     )  # fmt: skip
     ranks.begin()
     torch.cuda.reset_peak_memory_stats()
@@ -43,7 +43,7 @@ def run(path, name, args, where):
 
 def load(path):
     own = Path(__file__)
-    sys.path[:0] = [str(Path(path).parent), str(own.parents[2] / "fake" / "cluster")]
+    sys.path[:0] = [str(Path(path).parent), str(own.parents[2] / "traced" / "cluster")]
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

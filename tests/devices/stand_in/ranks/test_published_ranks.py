@@ -5,7 +5,7 @@ import os
 import pytest
 from test_cluster_published import GIB, PARAMETERS_OF_3_4_B, pretrained_8b, replicated
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 
 @pytest.mark.parametrize(("shards_states", "published_gib"), [(False, 51.301), (True, 38.562)])

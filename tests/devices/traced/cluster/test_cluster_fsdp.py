@@ -6,7 +6,7 @@ import torch.distributed as dist
 from small_models import LAYER, LAYERS, MIB, layers, train
 from torch import nn
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 
 def fully_sharded(how="plain", after_forward=True, steps=2):

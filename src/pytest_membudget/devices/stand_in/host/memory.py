@@ -129,7 +129,7 @@ class HostMemory:
 
 
 def storage_address(tensor: torch.Tensor) -> int:
-    """Where ``tensor``'s storage begins; 0 where there is none behind it, as in a fake tensor."""
+    """Where ``tensor``'s storage begins; 0 where there is none behind it."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):

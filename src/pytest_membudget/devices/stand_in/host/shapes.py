@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from ...on_host import tensors_in
+from ....tracking.roles.tensor_parts import tensors_in
 
 
 def result_shapes(operator: Any, args: Any, kwargs: Any) -> Any:

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
 from ..values.following import Following
 from ..values.known_shapes import Shape, shape_rule_of
 from ..values.known_values import plausible
-from ..values.refusals import note_untraceable
+from ..values.shape_bounds import without_bound
 
 aten = torch.ops.aten
 
@@ -62,8 +61,7 @@ class UnknownSizes:
             return [Shape((given,), (1,), args[0].dtype)]
         shapes = self._following.shapes_of(self._following.copies.plan_of(operator), args, kwargs)
         if shapes is None:
-            note_untraceable(operator)
-            raise DynamicOutputShapeException(operator)
+            raise without_bound(operator)
         return shapes
 
 

@@ -1,6 +1,6 @@
 """Broadcasts: numbers and objects that rank 0 sends, passed on to the ranks that run after it.
 
-On the virtual device a rank runs alone. What others send is not there, but rank 0 runs first, and the
+A rank runs alone. What others send is not there, but rank 0 runs first, and the
 numbers that are known of its tensors, and its plain objects, are what a real broadcast would bring. Of what
 is not known the other ranks have what is their own.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .numbers import Numbers
+from .numbers import RankNumbers
 
 #: Most elements of a tensor and most parts of an object that are handed on: sizes, numbers, settings.
 _MOST_ELEMENTS = 2**16
@@ -30,7 +30,7 @@ _Sent = list[Any]
 class Broadcasts:
     """What rank 0 has sent to each process group, in order: recorded on rank 0, received on the others."""
 
-    def __init__(self, known: Numbers, rank: int, rank0_broadcasts: str) -> None:
+    def __init__(self, known: RankNumbers, rank: int, rank0_broadcasts: str) -> None:
         """``rank0_broadcasts``: the result of ``sent`` on rank 0; empty if it is not known."""
         self._known = known
         self._is_first = rank == 0

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
+from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import SourceFinder
-from ...on_host import tensors_in
 from ...real.collectives import NoteCollective, follow_collectives, note_tensors
 from .broadcasts import Broadcasts
-from .groups import Groups
 from .identical_values import identical_results, note_results
-from .memory_numbers import RankNumbers
-from .torch_private import process_group_of
+from .nccl_share import Groups
+from .numbers import RankNumbers
 
 #: After these a tensor holds what it did: nothing is written, or what one rank says, which this one would.
 _KEEPING = frozenset({"broadcast_", "send", "barrier", "monitored_barrier_", "check_for_nan"})
@@ -45,7 +45,7 @@ class Collectives:
         """Note the collective; what it will have given, where that is known."""
         tensors = list(tensors_in(args))
         place = next(place for place, one in enumerate(args) if _is_group(one))
-        group = process_group_of(args[place])
+        group = dist.ProcessGroup.unbox(args[place])
         if any(tensor.is_cuda for tensor in tensors):
             self.groups.note_operator(group, operator, args[place + 1] if place + 1 < len(args) else None)
         note_tensors(self._note, args, frame, self._source)
@@ -57,12 +57,12 @@ class Collectives:
     def _after(self, operator: str, args: Sequence[Any], known: Sequence[Any]) -> None:
         if operator == "broadcast_":
             with _Aside():
-                self._broadcasts.tensors(process_group_of(args[1]).group_name, args[2], args[0])
+                self._broadcasts.tensors(dist.ProcessGroup.unbox(args[1]).group_name, args[2], args[0])
         elif operator not in _KEEPING:
             with _Aside():
                 note_results(self._numbers, tensors_in(args[:1]), known)
                 if operator == "alltoall_base_" and len({*args[3], *args[4]}) < 2:
-                    group = process_group_of(args[2])
+                    group = dist.ProcessGroup.unbox(args[2])
                     self._numbers.exchange(args[1], args[0], group.rank(), group.size())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ....caveats import HOW, OTHER_RANKS, Caveat
 from ....tracking.running_code.source import SourceFinder, shown_path
 from ...after_import import after_import
-from .ordinal import Place
+from .launching import Place
 from .rank_reads import RankReads
 
 #: With more ranks than this not every one is estimated where the user's code asks for its rank.

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from .numbers import Numbers
-from .torch_private import reduction_of
+from .numbers import RankNumbers
 
 _c10d = torch.ops.c10d
 #: Reductions of equal numbers that give the number itself.
@@ -21,7 +21,7 @@ _SAME = frozenset({"AVG", "MIN", "MAX", "BAND", "BOR"})
 Given = tuple[torch.Tensor, torch.Tensor]
 
 
-def identical_results(known: Numbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
+def identical_results(known: RankNumbers, func: Any, args: Sequence[Any], size: int) -> list[Given]:
     """Tensors that ``func``, a collective of ``size`` ranks, writes to, with what they hold, where known."""
     return [
         (tensor, values.reshape(tensor.shape))
@@ -31,11 +31,11 @@ def identical_results(known: Numbers, func: Any, args: Sequence[Any], size: int)
 
 
 def _results(
-    known: Numbers, func: Any, args: Sequence[Any], size: int
+    known: RankNumbers, func: Any, args: Sequence[Any], size: int
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
     if func in (_c10d.allreduce_.default, _c10d.allreduce_coalesced_.default, _c10d.reduce_.default):
         for tensor in args[0]:
-            yield tensor, _reduced(known, tensor, reduction_of(args[2]), size)
+            yield tensor, _reduced(known, tensor, _reduction_of(args[2]), size)
     elif func is _c10d._allgather_base_.default:
         yield args[0], _gathered(known, args[1], size)
     elif func is _c10d.allgather_into_tensor_coalesced_.default:
@@ -47,7 +47,7 @@ def _results(
                 yield output, _reduced(known, tensor, "AVG", size)
 
 
-def note_results(known: Numbers, written: Iterable[torch.Tensor], identical: Sequence[Given]) -> None:
+def note_results(known: RankNumbers, written: Iterable[torch.Tensor], identical: Sequence[Given]) -> None:
     """A collective has written to the tensors ``written``, of which those of ``identical`` are known."""
     given = {id(tensor) for tensor, _ in identical}
     for tensor in written:
@@ -57,16 +57,13 @@ def note_results(known: Numbers, written: Iterable[torch.Tensor], identical: Seq
         known.overwrite(tensor, values, assumed=True)
 
 
-def identical_result(known: Numbers, name: str, args: Sequence[Any], size: int) -> torch.Tensor | None:
-    """What the new tensor of a functional collective holds, where that is known."""
-    if name == "_c10d_functional::all_reduce":
-        return _reduced(known, args[0], str(args[1]).upper(), size)
-    if name == "_c10d_functional::all_gather_into_tensor":
-        return _gathered(known, args[0], size)
-    return None
+def _reduction_of(boxed: Any) -> str:
+    """The name of the reduction in a collective operator's argument: ``SUM``, ``MAX``."""
+    kinds: Any = dist.ReduceOp.RedOpType
+    return str(kinds(boxed.op()).name)
 
 
-def _gathered(known: Numbers, tensor: torch.Tensor, size: int) -> torch.Tensor | None:
+def _gathered(known: RankNumbers, tensor: torch.Tensor, size: int) -> torch.Tensor | None:
     """``tensor`` of each of ``size`` ranks, one behind the other."""
     if tensor.numel() * size > known.most_elements(tensor.dtype):
         return None
@@ -74,7 +71,7 @@ def _gathered(known: Numbers, tensor: torch.Tensor, size: int) -> torch.Tensor |
     return None if values is None else torch.cat([values] * size)
 
 
-def _reduced(known: Numbers, tensor: torch.Tensor, reduction: str, size: int) -> torch.Tensor | None:
+def _reduced(known: RankNumbers, tensor: torch.Tensor, reduction: str, size: int) -> torch.Tensor | None:
     """``tensor``, the same on ``size`` ranks, reduced; None where it or the reduction is not known."""
     values = known.of(tensor) if tensor.numel() <= known.most_elements(tensor.dtype) else None
     if values is None:

@@ -1,15 +1,24 @@
-"""The environment variables that a launcher such as torchrun sets for a rank."""
+"""Where a rank is, and the environment variables that a launcher such as torchrun sets for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
-
-from .ordinal import Place
+from dataclasses import dataclass
 
 #: GPUs of a node where nothing says otherwise.
 NODE_GPUS = 8
 #: As torchrun has it on one node (torch/distributed/run.py, 2.13: ``--master-port``, rdzv of one node).
 _MASTER = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The rank that this process is, and its GPU among those of its node."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    node_gpus: int
 
 
 def place_of(rank: int, world_size: int, environ: Mapping[str, str]) -> Place:

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ....caveats import NCCL, WORST_CASE, Caveat
 from ....hardware.gpus import Gpu
 from ....hardware.nccl import Communicator, nccl_memory
 from ....units import gib_text
-from .groups import Group
 from .launching import NODE_GPUS
+
+
+@dataclass(slots=True)
+class Group:
+    """A process group that has communicated: its size, and the ranks it sends to and receives from."""
+
+    size: int
+    peers: set[int] = field(default_factory=set)
+
+
+class Groups:
+    """The process groups of a run that have communicated, by name."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, Group] = {}
+
+    def note_operator(self, group: Any, operator: str, peer: Any) -> None:
+        """``group`` has run ``operator`` of ``c10d``; ``peer`` is the argument behind the group."""
+        seen = self.seen.setdefault(group.group_name, Group(group.size()))
+        if operator in ("send", "recv_"):
+            seen.peers.add(int(peer))
+        elif operator.startswith("alltoall"):
+            seen.peers.update(set(range(group.size())) - {group.rank()})
 
 
 class NcclShare(NamedTuple):

@@ -1,7 +1,6 @@
 """Collectives of Python objects: the other ranks have the same as this one, and the others what rank 0 has.
 
-torch sends them as tensors of bytes, whose sizes and contents it reads: on the virtual device they would be
-made up.
+torch sends them as tensors of bytes, whose sizes and contents it reads: nobody would know them.
 """
 
 from __future__ import annotations
@@ -97,6 +96,6 @@ def _recv_object_list(*_: Any, **__: Any) -> int:
 
 
 _OTHERS = (
-    "torch.distributed.{} gives what another rank has, which is not there on the virtual device that budgets "
-    "are estimated on; make the objects on every rank"
+    "torch.distributed.{} gives what another rank has, which is not there while a budget is estimated; "
+    "make the objects on every rank"
 )

@@ -33,7 +33,7 @@ def install_pipelines(stage: Any) -> None:
 def _without_shapes(stage_index: int) -> Exception:
     return refusal(
         f"stage {stage_index} of the pipeline is to get the shapes of its inputs from stage "
-        f"{stage_index - 1}, which is another rank's and not there on the virtual device; give them: "
+        f"{stage_index - 1}, which is another rank's and not there; give them: "
         "PipelineStage(..., input_args=..., output_args=...) with tensors on the meta device"
     )
 

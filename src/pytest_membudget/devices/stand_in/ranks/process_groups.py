@@ -13,12 +13,11 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from .launching import Place
 from .lonely_store import LonelyStore
 from .objects import put
-from .ordinal import Place
 from .remote_calls import install_remote_calls
 from .shown_backend import LAUNCHERS, UNNAMED, show_backend
-from .torch_private import register_fake_backend
 
 #: What the launcher's group is shown with: what a test for cards asks for.
 BACKEND = "nccl"
@@ -39,7 +38,8 @@ class ProcessGroups:
 
     def begin(self) -> None:
         """From here on the process is a rank in a group of all."""
-        register_fake_backend()
+        import torch.testing._internal.distributed.fake_pg  # noqa: F401 - registers the backend "fake"
+
         install_remote_calls()
         own: Any = c10d
         own._new_process_group_helper = self._make_group

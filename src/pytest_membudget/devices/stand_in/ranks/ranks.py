@@ -10,20 +10,19 @@ import torch
 from ....caveats import Caveat
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
-from ...private import check_parts
 from ...real.collectives import NoteCollective, SeeGradient, install_gathered
+from ...torch_parts import check_parts
 from .broadcasts import Broadcasts
 from .collectives import Collectives
-from .groups import Group
 from .identical_ranks import IdenticalRanks
 from .launching import place_of, set_variables
-from .memory_numbers import MemoryNumbers, RankNumbers
+from .nccl_share import Group
+from .numbers import RankNumbers
 from .objects import install_objects
-from .ordinal import take_place
 from .pipelines import install_pipelines, install_schedules
-from .private import PRIVATE_PARTS
 from .process_groups import ProcessGroups
 from .reducers import install_reducers
+from .torch_parts import PARTS
 
 
 class StandInRanks:
@@ -35,19 +34,18 @@ class StandInRanks:
         world_size: int,
         source: SourceFinder,
         note_collective: NoteCollective,
+        numbers: RankNumbers,
         rank0_broadcasts: str = "",
-        numbers: RankNumbers | None = None,
         see_gradient: SeeGradient = lambda parameter, gradient: None,
     ) -> None:
         """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
         ``rank0_broadcasts``: rank 0's ``broadcasts()``, if it ran before. ``numbers``: known values of
-        tensors, by default of small ones. ``see_gradient`` is called with gradients of parameters that are in
+        tensors. ``see_gradient`` is called with gradients of parameters that are in
         no module.
         """
         self.place = place_of(rank, world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, source)
-        numbers = numbers or MemoryNumbers()
         self._broadcasts = Broadcasts(numbers, rank, rank0_broadcasts)
         self._note_collective = note_collective
         self._see_gradient = see_gradient
@@ -63,8 +61,7 @@ class StandInRanks:
 
         Raises ``UnsupportedTorch`` for a torch that lacks what ranks rest on.
         """
-        check_parts(PRIVATE_PARTS)
-        take_place(self.place)
+        check_parts(PARTS)
         set_variables(self.place, os.environ)
         torch.cuda.set_device(self.place.local_rank)
         self._collectives.install()

@@ -13,16 +13,31 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ..host.memory import HostMemory
 from .followed_memory import FollowedMemory
-from .known_values import Entry, Scalar
+
+Scalar = bool | int | float | complex
 
 #: The device's memory is written to for tensors up to this size; larger ones have one value throughout.
 _MOST_BYTES = 2**20
+
+
+class Entry(NamedTuple):
+    """What is known of one storage."""
+
+    #: gives the storage as long as it lives
+    storage: Callable[[], Any]
+    #: the storage's elements as a flat host tensor, or the one value of them all
+    values: torch.Tensor | Scalar
+    dtype: torch.dtype
+    #: plausible only: a draw of random numbers, or what was computed from one
+    assumed: bool
+    #: how many elements from the storage's start on this is about: all, where its size can be asked for
+    elements: int
 
 
 class CardStorages:
@@ -76,9 +91,6 @@ class CardStorages:
         if gone is None or tensor.is_floating_point() or tensor.is_complex():
             return _alive
         return weakref.ref(tensor.untyped_storage(), gone)
-
-    def constant(self, tensor: torch.Tensor) -> None:
-        """Fake tensors alone have one."""
 
     def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
         """Small ones are written to the tensor's memory, where ATen's own code may read them."""

@@ -10,11 +10,11 @@ import torch
 
 from ....tracking.running_code.source import SourceFinder
 from ..host.memory import HostMemory
-from .card_storages import CardStorages
+from .card_storages import CardStorages, Scalar
 from .followed_memory import FollowedMemory
 from .host_copies import HostCopies
 from .known_shapes import Shape
-from .known_values import KnownValues, Scalar
+from .known_values import KnownValues
 from .plans import Plan
 from .reads import Reads
 from .unknown_shapes import UnknownShapes

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from ...on_host import tensors_in
+from ....tracking.roles.tensor_parts import tensors_in
 from ..host.memory import Hollow, HostMemory
 from .known_values import KnownValues
 from .plans import Plan

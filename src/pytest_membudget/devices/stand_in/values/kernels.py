@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
 from .answers import Answers
 from .counted_sizes import COUNTED
@@ -27,7 +26,7 @@ from .original_kernels import (
     with_tensors,
 )
 from .plans import COMPOSITE, EMPTY, Plan, operator_of
-from .refusals import note_untraceable
+from .shape_bounds import without_bound
 
 aten = torch.ops.aten
 
@@ -256,8 +255,7 @@ class Kernels:
             try:
                 shapes = following.shapes_of(plan, args, kwargs)
                 if shapes is None:
-                    note_untraceable(operator)
-                    raise DynamicOutputShapeException(operator)
+                    raise without_bound(operator)
                 for answer in counted(args, shapes):
                     answers.give(answer)
                 result = kernel(*args, **kwargs)

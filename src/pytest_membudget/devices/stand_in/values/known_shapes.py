@@ -13,13 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...on_host import NotKnown, OnHost
 from .known_values import KnownValues
+from .on_host import NotKnown, OnHost
 
 aten = torch.ops.aten
-
-#: The types that an index counts as a mask in.
-_MASKS = (torch.bool, torch.uint8)
 
 
 class Shape(NamedTuple):
@@ -44,18 +41,6 @@ def shape_rule_of(operator: Any) -> Rule | None:
 
 def _name_of(operator: Any) -> str:
     return operator.name() if isinstance(operator, torch._ops.OpOverload) else ""
-
-
-def masks_among(indices: Sequence[Any]) -> bool:
-    """Whether ``x[indices]`` selects by a mask."""
-    return any(index is not None and index.dtype in _MASKS for index in indices)
-
-
-def places(index: torch.Tensor | None) -> list[torch.Tensor | None]:
-    """``index`` as the whole numbers that CUDA's kernel makes of a mask: one tensor a dimension."""
-    if index is None or index.dtype not in _MASKS:
-        return [index]
-    return list(aten.nonzero.default(index).unbind(1))
 
 
 def _nonzero(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
@@ -102,7 +87,7 @@ _RULES: dict[Any, Rule] = {
     aten.masked_select.default: _masked_select,
 }
 
-#: torchvision's, by name: it is there once torchvision is imported (``extension_torchvision``).
+#: torchvision's, by name: it is there once torchvision is imported.
 NMS = "torchvision::nms"
 
 #: All of their arguments must be known; the shapes are those of the host's own results.

@@ -8,16 +8,13 @@ kept in a separate host storage; of a tensor whose elements are all the same, th
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Collection
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
-Scalar = bool | int | float | complex
+from .card_storages import CardStorages, Entry, Scalar
 
-#: Most elements of a tensor whose values are computed next to the fake run, which must stay cheap: whole
+#: Most elements of a tensor whose values are computed during the run, which must stay cheap: whole
 #: numbers and masks decide what code does, other numbers are mostly activations.
 _MOST_WHOLE_NUMBERS = 2**16
 _MOST_BOOLEANS = 2**20
@@ -29,99 +26,19 @@ _MANY = 4096
 _REAL = (torch.Tensor, torch.nn.Parameter)
 
 
-class Entry(NamedTuple):
-    """What is known of one storage."""
-
-    #: gives the storage as long as it lives
-    storage: Callable[[], Any]
-    #: the storage's elements as a flat host tensor, or the one value of them all
-    values: torch.Tensor | Scalar
-    dtype: torch.dtype
-    #: plausible only: a draw of random numbers, or what was computed from one
-    assumed: bool
-    #: how many elements from the storage's start on this is about: all, where its size can be asked for
-    elements: int
-
-
-class Storages(Protocol):
-    """Keys of tensors without data and of their storages."""
-
-    def follows(self, tensor: torch.Tensor) -> bool:
-        """Whether ``tensor`` is without data: any other on the host is real."""
-
-    def key(self, tensor: torch.Tensor) -> int:
-        """A number that no other living storage has."""
-
-    def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
-        """Whether ``entry``, found by the key, is about ``tensor``'s elements."""
-
-    def is_whole(self, tensor: torch.Tensor) -> bool:
-        """Whether ``tensor`` is all of its storage, each element once."""
-
-    def elements(self, tensor: torch.Tensor) -> int:
-        """How many elements of its type the storage of ``tensor``, which is whole, has."""
-
-    def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
-        """Gives the storage as long as it lives; ``gone`` is called with this when it is no more."""
-
-    def constant(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The values that PyTorch itself keeps for ``tensor``, which is without data."""
-
-    def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
-        """``values``, to be kept for the whole storage, as they are kept."""
-
-
-class FakeStorages:
-    """The storages of fake tensors."""
-
-    def follows(self, tensor: torch.Tensor) -> bool:
-        """Whether it is fake."""
-        return isinstance(tensor, FakeTensor)
-
-    def key(self, tensor: torch.Tensor) -> int:
-        """The storage's own address."""
-        key: int = tensor.untyped_storage()._cdata
-        return key
-
-    def holds(self, entry: Entry, tensor: torch.Tensor) -> bool:
-        """Another storage may have taken the address of a dead one."""
-        return entry.storage() is tensor.untyped_storage()
-
-    def is_whole(self, tensor: torch.Tensor) -> bool:
-        """By its size in bytes."""
-        return is_whole(tensor)
-
-    def elements(self, tensor: torch.Tensor) -> int:
-        """By its size in bytes."""
-        return tensor.untyped_storage().nbytes() // tensor.itemsize
-
-    def reference(self, tensor: torch.Tensor, gone: Callable[[Any], None] | None = None) -> Callable[[], Any]:
-        """A weak one."""
-        return weakref.ref(tensor.untyped_storage(), gone)
-
-    def constant(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """Of one element, as ``torch.tensor`` makes it."""
-        constant: torch.Tensor | None = getattr(tensor, "constant", None)
-        return constant
-
-    def written(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
-        """There is no memory to write them to."""
-        return values
-
-
 class KnownValues:
     """Values by storage: a real host storage for small ones, one value for uniform ones."""
 
     #: Inputs larger than this are not computed with, uniform or not.
     most_input_elements = 2**20
 
-    def __init__(self, storages: Storages | None = None) -> None:
-        self.storages: Storages = FakeStorages() if storages is None else storages
+    def __init__(self, storages: CardStorages) -> None:
+        self.storages = storages
         self._entries: dict[int, Entry] = {}
         self._many = _MANY
 
     def most_elements(self, dtype: torch.dtype) -> int:
-        """How many elements a tensor of ``dtype`` may have to be computed in addition to the fake run."""
+        """How many elements a tensor of ``dtype`` may have to be computed."""
         if dtype is torch.bool:
             return _MOST_BOOLEANS
         return _MOST_NUMBERS if dtype.is_floating_point or dtype.is_complex else _MOST_WHOLE_NUMBERS
@@ -130,9 +47,6 @@ class KnownValues:
         """The values of ``tensor`` as a real host tensor of its shape, if they are known; read only."""
         if not self.storages.follows(tensor):
             return tensor.detach() if type(tensor) in _REAL and tensor.device.type == "cpu" else None
-        constant = self.storages.constant(tensor)
-        if constant is not None:
-            return constant
         entry = self._entry(tensor)
         if entry is None:
             return None
@@ -146,7 +60,7 @@ class KnownValues:
         """Whether something is known of ``tensor``; cheaper than ``of``, which may still give None."""
         if not self.storages.follows(tensor):
             return type(tensor) in _REAL
-        return self._entry(tensor) is not None or self.storages.constant(tensor) is not None
+        return self._entry(tensor) is not None
 
     def uniform(self, tensor: torch.Tensor) -> Scalar | None:
         """The one value of all elements of ``tensor``, if that is what is known of it."""
@@ -194,10 +108,7 @@ class KnownValues:
     def stored(self, tensor: torch.Tensor) -> torch.Tensor | Scalar | None:
         """All elements of ``tensor``'s storage in its type, flat on the host, or their one value."""
         entry = self._entry(tensor)
-        if entry is not None and entry.dtype is tensor.dtype:
-            return entry.values
-        constant = self.storages.constant(tensor)
-        return constant.reshape(-1) if constant is not None and self.is_whole(tensor) else None
+        return entry.values if entry is not None and entry.dtype is tensor.dtype else None
 
     def writable(self, tensor: torch.Tensor, *, assumed: bool = False) -> torch.Tensor | None:
         """``tensor``'s values for an operator to write to, ``assumed`` from then on if it says so."""
@@ -262,11 +173,6 @@ class KnownValues:
 
     def _placed(self, tensor: torch.Tensor, values: torch.Tensor | Scalar) -> torch.Tensor | Scalar:
         return self.storages.written(tensor, values)
-
-
-def is_whole(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` is all of its storage, each element once."""
-    return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes()
 
 
 def plausible(dtype: torch.dtype) -> Scalar:

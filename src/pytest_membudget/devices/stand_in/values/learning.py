@@ -1,6 +1,6 @@
 """What each operator does to what is known of values.
 
-Operators on small known tensors also run for real on the host; on uniform tensors of any
+Operators on small known tensors are also computed on the host; on uniform tensors of any
 size, elementwise operators and reductions run on one element. In-place ones write to the host values too.
 """
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from ...on_host import NotKnown, OnHost
+from .card_storages import Scalar
 from .drawing import drawing_of
-from .known_values import KnownValues, Scalar
+from .known_values import KnownValues
+from .on_host import NotKnown, OnHost
 
 aten = torch.ops.aten
 
@@ -94,12 +95,6 @@ def lesson_of(operator: Any) -> Lesson | None:
     if not can_run or operator.name().startswith(("aten::empty", "aten::new_empty")):
         return draw
     return _Computes(operator)
-
-
-def copy_from_host(known: KnownValues, tensor: torch.Tensor, values: torch.Tensor) -> None:
-    """``tensor`` was made from the real ``values``: token ids, a table in the test."""
-    if values.device.type == "cpu" and values.numel() <= known.most_elements(values.dtype):
-        known.keep(tensor, values.clone(memory_format=torch.contiguous_format))
 
 
 class _Fills:
@@ -195,10 +190,9 @@ class _Computes:
     def _on_host(
         self, known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
     ) -> bool:
-        fakes = result if isinstance(result, (list, tuple)) else (result,)
+        results = result if isinstance(result, (list, tuple)) else (result,)
         if any(
-            isinstance(fake, torch.Tensor) and fake.numel() > known.most_elements(fake.dtype)
-            for fake in fakes
+            isinstance(one, torch.Tensor) and one.numel() > known.most_elements(one.dtype) for one in results
         ):
             return False
         host = OnHost(known)
@@ -207,11 +201,11 @@ class _Computes:
         except NotKnown:
             return False
         values = values if isinstance(values, (list, tuple)) else (values,)
-        for fake, one in zip(fakes, values, strict=True):
-            if not isinstance(fake, torch.Tensor):  # a gradient that nobody asked for, and kept by none
+        for tensor, one in zip(results, values, strict=True):
+            if not isinstance(tensor, torch.Tensor):  # a gradient that nobody asked for, and kept by none
                 continue
-            if known.storages.follows(fake) and one.dtype is fake.dtype and one.shape == fake.shape:
-                known.keep(fake, one, assumed=host.assumed)
+            if known.storages.follows(tensor) and one.dtype is tensor.dtype and one.shape == tensor.shape:
+                known.keep(tensor, one, assumed=host.assumed)
         return True
 
     def _on_one_element(

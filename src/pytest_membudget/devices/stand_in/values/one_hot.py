@@ -1,34 +1,28 @@
-"""``one_hot`` on the virtual device: zeros, and ones written into them.
+"""``one_hot`` on cards: without ``num_classes`` the largest number, which nobody may know, decides the shape.
 
-For fake tensors PyTorch compares with every class instead, into a mask in addition to the result
-(aten/src/ATen/native/Onehot.cpp, 000c5f01). Without ``num_classes`` the largest number decides the shape.
+As ``one_hot`` of aten/src/ATen/native/Onehot.cpp (000c5f01): zeros, and ones written into them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
+from .shape_bounds import without_bound
 from .unknown_shapes import UnknownShapes
 
 ONE_HOT = torch.ops.aten.one_hot.default
 
 
 class OneHot:
-    """The operator; ``shapes`` knows the largest number; ``refuse`` is called if nobody does."""
+    """The operator; ``shapes`` knows the largest number."""
 
-    def __init__(self, shapes: UnknownShapes, refuse: Callable[[Any], None]) -> None:
+    def __init__(self, shapes: UnknownShapes) -> None:
         self._shapes = shapes
-        self._refuse = refuse
 
     def register(self) -> torch.library.Library:
-        """From here on ``one_hot`` of CUDA tensors is this, for as long as the library lives.
-
-        Without autograd (inference mode) the operator arrives whole at the mode, which calls this itself.
-        """
+        """From here on ``one_hot`` of CUDA tensors is this, for as long as the library lives."""
         library = torch.library.Library("aten", "IMPL")
         for dispatch_key in ("AutogradCUDA", "CUDA"):
             library.impl("one_hot", self, dispatch_key)
@@ -51,6 +45,5 @@ class OneHot:
         tensor.max()  # its result and what its kernel takes
         largest = self._shapes.largest(ONE_HOT, tensor)
         if largest is None:
-            self._refuse(ONE_HOT)
-            raise DynamicOutputShapeException(ONE_HOT)
+            raise without_bound(ONE_HOT)
         return largest + 1

@@ -6,7 +6,7 @@ a Python number in the place of a tensor is turned into the tensor that it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,13 @@ _OUTSIDE = torch._C.DispatchKeySet(torch._C.DispatchKey.BackendSelect) | torch._
     torch._C.DispatchKey.ADInplaceOrView
 )
 _CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+
+
+def argument(
+    args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: str, default: Any = None
+) -> Any:
+    """An operator's argument; a default is not handed over to its kernel."""
+    return args[position] if len(args) > position else kwargs.get(name, default)
 
 
 def original_kernel(name: str, operator: Any) -> Kernel:

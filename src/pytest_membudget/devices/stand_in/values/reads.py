@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from ....assumptions import assumed_value
 from ....caveats import GIVEN, READ, SIZE_READ, WORST_CASE, Caveat, CaveatKind
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
-from ...on_host import NotKnown, OnHost
-from .known_values import KnownValues, Scalar, plausible
+from .card_storages import Scalar
+from .known_values import KnownValues, plausible
+from .on_host import NotKnown, OnHost
 from .shape_bounds import trues
 from .supposed_values import SupposedValues
 
@@ -221,62 +221,6 @@ def kind_of_read(dtype: torch.dtype) -> CaveatKind:
     """What a read of unknown data of this type is: a whole number may be a size, others are none."""
     is_whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
     return SIZE_READ if is_whole else READ
-
-
-def install_array_reads(reads: Reads, known: KnownValues) -> None:
-    """Let fake tensors be turned into numpy arrays and lists, and be compared elementwise."""
-    fake: Any = FakeTensor
-
-    def numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:
-        if not force:
-            _refuse_numpy(tensor)
-        with torch._C._DisableTorchDispatch():
-            return reads.array(tensor).clone(memory_format=torch.contiguous_format).numpy()
-
-    def array(tensor: torch.Tensor, dtype: Any = None, **_: Any) -> Any:
-        result = numpy(tensor)
-        return result if dtype is None else result.astype(dtype, copy=False)
-
-    def tolist(tensor: torch.Tensor) -> Any:
-        with torch._C._DisableTorchDispatch():
-            return reads.array(tensor).tolist()
-
-    fake.numpy, fake.__array__, fake.tolist = numpy, array, tolist
-    _install_tensor_split()
-    install_isclose(known)
-    # nobody knows whether what a network gives is a valid parameter; a healthy run's is
-    torch.distributions.Distribution.set_default_validate_args(False)
-
-
-def _refuse_numpy(tensor: torch.Tensor) -> None:
-    """Raise as ``Tensor.numpy`` does."""
-    if tensor.device.type != "cpu":
-        raise TypeError(
-            f"can't convert {tensor.device} device type tensor to numpy. "
-            "Use Tensor.cpu() to copy the tensor to host memory first."
-        )
-    if tensor.requires_grad:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
-
-
-def _install_tensor_split() -> None:
-    """``tensor_split`` by a tensor: its C++ reads the memory that is not there."""
-    original: Any = torch.tensor_split
-
-    def tensor_split(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        by = args[0] if args else kwargs.pop("tensor_indices_or_sections", None)
-        if isinstance(by, FakeTensor):
-            if by.device.type != "cpu":
-                raise RuntimeError(
-                    f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {by.device}"
-                )
-            by = by.tolist()
-        return original(tensor, *(() if by is None else (by,)), *args[1:], **kwargs)
-
-    parts: Any = torch
-    parts.tensor_split = parts.Tensor.tensor_split = tensor_split
 
 
 def install_isclose(known: KnownValues) -> None:

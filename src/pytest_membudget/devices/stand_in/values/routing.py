@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ....assumptions import assumed
-from .kernel_layouts import argument
+from .original_kernels import argument
 
 aten = torch.ops.aten
 

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import torch
 
 from ....assumptions import assumed
-from .kernel_layouts import argument
-from .known_shapes import Shape
+from ....errors import NotAvailable
+from .known_shapes import NMS, Shape
+from .original_kernels import argument
+from .refusals import refusal
 
 aten = torch.ops.aten
 
@@ -29,8 +31,18 @@ class Bound(NamedTuple):
 BoundRule = Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]
 
 
-def what_to_write(operator: Any) -> str:
-    """What to write instead of ``operator``, the shape of whose result no bound is known for."""
+def bound_rule_of(operator: Any) -> BoundRule | None:
+    """The rule for ``operator``; None if the shape of its result has no bound."""
+    return _BOUNDS.get(operator) or (_kept_boxes if operator.name() == NMS else None)
+
+
+def without_bound(operator: Any) -> NotAvailable:
+    """The error to raise for a result of ``operator`` whose shape depends on unknown data."""
+    what = f"the shape of what {operator} gives depends on data, and nobody knows what a kernel would compute"
+    return refusal(f"{what}. {_what_to_write(operator)}")
+
+
+def _what_to_write(operator: Any) -> str:
     return _REMEDIES.get(
         operator,
         "Give it a fixed shape where memory is budgeted: torch.where or a mask times the tensor, or the "
@@ -135,9 +147,18 @@ def _repeat_interleave(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound 
     """``repeat_interleave.Tensor``: (repeats, output_size)."""
     repeats, each = args[0], assumed("repeats")
     if argument(args, kwargs, 1, "output_size") is not None or each is None:
-        return None  # the fake kernel takes a size that is given
+        return None
     count = math.ceil(each * repeats.numel())
     return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average, by assume()")
+
+
+def _kept_boxes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
+    """(boxes, scores, iou_threshold): the places of the boxes that are kept, all of them at worst.
+
+    ``nms`` of torchvision/csrc/ops/cuda/nms_kernel.cu (pytorch/vision at 01d5d107).
+    """
+    count, taken = share_of(args[0].shape[0], "true_fraction", "all kept", "kept in")
+    return Bound([Shape((count,), (1,), torch.long)], taken)
 
 
 def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
@@ -173,7 +194,7 @@ _REMEDIES: Mapping[Any, str] = {
     ),
 }
 
-BOUNDS: Mapping[Any, BoundRule] = {
+_BOUNDS: Mapping[Any, BoundRule] = {
     aten.nonzero.default: _nonzero,
     aten.masked_select.default: _masked_select,
     aten._unique.default: _unique_of_two,

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import Place
-from ...on_host import tensors_in
-from .known_values import Entry, KnownValues, Scalar
+from .card_storages import Entry, Scalar
+from .known_values import KnownValues
 
 aten = torch.ops.aten
 
@@ -67,7 +68,7 @@ class SupposedValues(KnownValues):
         self.used: dict[Choice, None] = {}
 
     def most_elements(self, dtype: torch.dtype) -> int:
-        """How many elements a tensor of ``dtype`` may have to be computed in addition to the fake run."""
+        """How many elements a tensor of ``dtype`` may have to be computed."""
         return _MOST_ELEMENTS
 
     def choose(self, tensor: torch.Tensor, values: torch.Tensor, choice: Choice) -> None:

@@ -1,7 +1,6 @@
 """Shapes that depend on data nobody knows: by a choice that is supposed, or bounded.
 
-Each is listed in the report with its line. What has neither fails: the fake kernel raises
-``DynamicOutputShapeException``, and the error says what to write.
+Each is listed in the report with its line. What has neither is refused, and the error says what to write.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ import torch
 
 from ....assumptions import assumed
 from ....caveats import DRAWN, WORST_CASE, Caveat, CaveatKind
+from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import Place, SourceFinder
 from ....units import times_text
-from ...on_host import tensors_in
-from .extension_torchvision import TORCHVISION_BOUNDS
 from .known_shapes import Rule, Shape
 from .known_values import KnownValues
 from .routing import Chosen
-from .shape_bounds import BOUNDS
+from .shape_bounds import bound_rule_of
 from .supposed_values import Choice, SupposedValues
 
 
@@ -60,7 +58,7 @@ class UnknownShapes:
             if shapes is not None:
                 self._list(operator, "what its draws of random numbers are taken to give", DRAWN)
                 return shapes
-        bound_rule = BOUNDS.get(operator) or TORCHVISION_BOUNDS.get(operator.name())
+        bound_rule = bound_rule_of(operator)
         bound = bound_rule(args, kwargs) if bound_rule is not None else None
         if bound is None:
             return None
@@ -76,7 +74,7 @@ class UnknownShapes:
 
     def largest(self, operator: Any, tensor: torch.Tensor) -> int | None:
         """The largest of the whole numbers in ``tensor``, where the size of a result is up to it."""
-        with torch._C._DisableTorchDispatch():  # asked outside our mode's own dispatch, too
+        with torch._C._DisableTorchDispatch():  # the user's modes do not see it
             values = None if self._known.is_assumed(tensor) else self.supposed.of(tensor)
             if values is not None:
                 self.supposed.use(tensor)

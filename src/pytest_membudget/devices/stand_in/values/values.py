@@ -13,7 +13,7 @@ from .kernels import Kernels
 from .one_hot import OneHot
 from .read_floats import install_read_floats
 from .reads import install_isclose
-from .refusals import note_untraceable, refused
+from .refusals import refused
 
 
 class Values:
@@ -27,7 +27,7 @@ class Values:
     def install(self) -> None:
         """Follow PyTorch's CUDA kernels from here on."""
         self._kernels.register()
-        self._one_hot = OneHot(self.following.shapes, note_untraceable).register()
+        self._one_hot = OneHot(self.following.shapes).register()
         install_isclose(self.following.known)
         install_read_floats(self.following.reads)
         # nobody knows whether what a network gives is a valid parameter; a healthy run's is

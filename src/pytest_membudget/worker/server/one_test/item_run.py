@@ -74,7 +74,7 @@ class ItemRun:
         }
 
     def _caught_refusal(self) -> dict[str, Any] | None:
-        """The answer if the test caught an error that only the virtual device raises: it ran other code."""
+        """The answer if the test caught an error that only the stand-in raises: it ran other code."""
         refused = self._device.refused()
         if not refused:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: (module, attribute path, what it is for)
-PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
+PARTS: tuple[tuple[str, str, str], ...] = (
     ("torch.library", "get_kernel", "PyTorch's own collectives, called from the functions around them"),
     ("torch._C", "_dispatch_has_kernel_for_dispatch_key", "the names of all collectives"),
     ("torch._C._distributed_c10d", "ProcessGroup.unbox", "which process group a collective is of"),
@@ -14,7 +14,7 @@ PRIVATE_PARTS: tuple[tuple[str, str, str], ...] = (
         "DistributedDataParallel's buckets",
     ),
     ("torch._C._distributed_c10d", "ReduceOp.RedOpType", "numbers that are the same on all ranks"),
-    ("torch._C._distributed_c10d", "FakeProcessGroup", "process groups of the host"),
+    ("torch.testing._internal.distributed.fake_pg", "FakeStore", "process groups of the host"),
     ("torch.distributed.distributed_c10d", "_new_process_group_helper", "process groups of any backend"),
     ("torch.distributed.distributed_c10d", "_store_based_barrier", "process groups without other processes"),
     ("torch.distributed.distributed_c10d", "_world.pg_map", "the backend that a process group is shown with"),

@@ -1,13 +1,14 @@
-"""Operators run for real on the host, on what is known of their fake arguments."""
+"""Operators computed on the host, on what is known of their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from .stand_in.values.known_values import KnownValues
+from ....tracking.roles.tensor_parts import tensors_in
+from .known_values import KnownValues
 
 
 class NotKnown(Exception):  # noqa: N818 - says what is, not what went wrong
@@ -15,7 +16,7 @@ class NotKnown(Exception):  # noqa: N818 - says what is, not what went wrong
 
 
 class OnHost:
-    """Runs operators on host tensors that hold what is known of fake ones.
+    """Runs operators on host tensors that hold what is known of the arguments.
 
     ``targets`` are the arguments that are written to: known values change with them. With ``uniform`` each
     tensor is one element that represents all.
@@ -61,14 +62,3 @@ class OnHost:
         if found is None:
             raise NotKnown
         return found
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors among ``value``, with those in lists, tuples and mappings."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for one in value:
-            yield from tensors_in(one)
-    elif isinstance(value, Mapping):
-        yield from tensors_in([*value.values()])
