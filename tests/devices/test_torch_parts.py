@@ -56,9 +56,7 @@ def test_a_missing_part_is_named_with_its_purpose(monkeypatch, table, module, pa
         torch_parts.check_parts(table.PARTS)
 
     text = str(caught.value)
-    assert text.startswith(
-        f"torch {torch.__version__} is not a torch that the stand-in was made for"
-    )
+    assert text.startswith(f"torch {torch.__version__} is not a torch that the stand-in was made for")
     assert f"it has no {module}.{path} ({purpose})" in text
 
 

@@ -1,6 +1,7 @@
 """Nothing that is written for the terminal is wider than it, and nothing that people copy is cut."""
 
 import json
+import os
 
 import pytest
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.devices.real.compiled_calls import CompiledCalls, Follower
+from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.tracking.running_code.modules import ModuleStack
 
 

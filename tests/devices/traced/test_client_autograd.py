@@ -9,7 +9,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils import prune
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 2**20
 #: cuBLAS's workspace for a handle on an A100 (CUDABlas.cpp), which stays until torch 2.15

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 2**20
 #: cuBLAS's workspace for a handle on an A100 (CUDABlas.cpp), which stays until torch 2.15

@@ -7,7 +7,7 @@ import as_rank
 import pytest
 
 #: bodies that run on the device of fake tensors too
-sys.path.append(str(Path(__file__).parents[2] / "fake" / "cluster"))
+sys.path.append(str(Path(__file__).parents[2] / "traced" / "cluster"))
 
 
 class Ran:

@@ -11,16 +11,6 @@ from pytest_membudget.caveats import Caveat
 _NOT_MODELLED = ("cusolverDnSorgqr_bufferSize", "cusolverDnXgeqrf_bufferSize")
 
 
-def pytest_collection_modifyitems(items):
-    """Bodies on the host's device compute as always here: nothing of them is to be tested."""
-    items[:] = [
-        item
-        for item in items
-        if getattr(getattr(item, "callspec", None), "params", {}).get("device") != "cpu"
-        or "test_as_fake" not in item.nodeid
-    ]
-
-
 @pytest.fixture
 def trace(stand_in):
     """``trace(body, *args)``: what ``body`` returned, what was assumed, its peak."""
