@@ -41,6 +41,15 @@ def gib_text(size_bytes: int) -> str:
     return f"{sign}{size} B"
 
 
+def gb_text(size_bytes: int) -> str:
+    """``size_bytes`` in GB, as installers and disks are measured.
+
+    >>> gb_text(1_650_000_000)
+    '1.7 GB'
+    """
+    return f"{size_bytes / 10**9:.1f} GB"
+
+
 def times_text(count: int) -> str:
     """``count`` as text.
 

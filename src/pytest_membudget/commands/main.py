@@ -11,7 +11,7 @@ from typing import Final
 from .. import __version__
 from ..errors import UsageMistake
 from ..reporting.terminal.fitting import folded, terminal_width
-from . import bisect, fit, histories, report, show
+from . import bisect, fit, histories, install_torch, report, show
 
 #: Exit status of a command line or a file that cannot be used: argparse's.
 UNUSABLE: Final = 2
@@ -51,6 +51,6 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="membudget", description="GPU-memory budgets for PyTorch tests.")
     found.add_argument("--version", action="version", version=f"pytest-membudget {__version__}")
     commands = found.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for subcommand in (show, report, histories, bisect, fit):
+    for subcommand in (show, report, histories, bisect, fit, install_torch):
         subcommand.add_to(commands)
     return found

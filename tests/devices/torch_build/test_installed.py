@@ -85,7 +85,7 @@ def test_without_one_the_message_has_the_command_and_its_sizes(own_torch, enviro
 
     assert str(caught.value) == (
         "torch 2.13.0+cpu has no CUDA code: run `membudget install-torch` once "
-        "(0.9 GB download, 2 GB on disk); pytest itself downloads nothing"
+        "(0.9 GB download, 1.7 GB on disk); pytest itself downloads nothing"
     )
 
 
@@ -132,7 +132,7 @@ def test_a_folder_with_half_a_library_is_refused(own_torch, environment, damage)
     with pytest.raises(
         UsageMistake,
         match=f"^{folder}: torch/lib/libtorch_cuda.so is missing or cut short; "
-        "delete the folder, and run `membudget install-torch` again$",
+        "run `membudget install-torch` again$",
     ):
         workers_torch(environment)
 

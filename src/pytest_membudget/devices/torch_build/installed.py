@@ -23,8 +23,8 @@ from .build import TorchBuild, build_in, environments_torch, runs_here
 #: A folder with a CUDA build of torch, as ``pip install --target`` lays it out; used in place of the cache's.
 FOLDER_VARIABLE: Final = "MEMBUDGET_TORCH"
 COMMAND: Final = "membudget install-torch"
-#: The wheels of torch 2.13.0 for CUDA 13.0 (0.53 GB) and of cuDNN 9.20 (0.37 GB).
-SIZES: Final = "0.9 GB download, 2 GB on disk"
+#: The wheels of torch 2.13.0 for CUDA 13.0 (0.53 GB, 1.16 on disk) and of cuDNN 9.20 (0.37 GB, 0.49 on disk).
+SIZES: Final = "0.9 GB download, 1.7 GB on disk"
 TRITON: Final = "triton"
 
 
@@ -72,11 +72,11 @@ def installed_for_worker(environment: Mapping[str, str]) -> TorchBuild | None:
     if not named and not folder.exists():
         return None
     found = build_in(folder)
-    why_not = "there is no torch in it" if found is None else _why_not(found, own)
-    if why_not:
+    reason = "there is no torch in it" if found is None else why_not(found, own)
+    if reason:
         start = f"{FOLDER_VARIABLE}={named}" if named else f"{folder}"
-        way_out = "name another folder" if named else f"delete the folder, and run `{COMMAND}` again"
-        raise UsageMistake(f"{start}: {why_not}; {way_out}")
+        way_out = "name another folder" if named else f"run `{COMMAND}` again"
+        raise UsageMistake(f"{start}: {reason}; {way_out}")
     assert found is not None
     return replace(found, extensions=tuple(_extensions(folder)))
 
@@ -107,7 +107,17 @@ def environments_version(name: str) -> str | None:
         return None
 
 
-def _why_not(found: TorchBuild, own: TorchBuild) -> str:
+def cpu_builds() -> dict[str, str]:
+    """Names and public versions of what the environment has besides torch as a CPU build, as torchvision."""
+    found = {one.name.lower(): one.version for one in importlib.metadata.distributions()}
+    return {
+        name: version.partition("+")[0]
+        for name, version in sorted(found.items())
+        if version.endswith("+cpu") and name != "torch"
+    }
+
+
+def why_not(found: TorchBuild, own: TorchBuild) -> str:
     """Why a worker of this environment cannot import ``found``; empty if it can."""
     if found.cuda is None:
         return f"torch {found.version} is a build without CUDA"

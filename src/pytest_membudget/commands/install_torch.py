@@ -1,0 +1,122 @@
+"""``membudget install-torch``: a CUDA build of torch for workers, where the environment has another."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+from ..devices.torch_build.build import TorchBuild, environments_torch
+from ..devices.torch_build.installed import (
+    COMMAND,
+    FOLDER_VARIABLE,
+    cpu_builds,
+    folder_for,
+    workers_torch,
+)
+from ..errors import UsageMistake
+from ..units import gb_text
+from .installers import find_installer
+from .terminal import Subcommands, print_lines
+
+#: As released wheels are numbered; "2.15.0.dev20251101" is a nightly build's, "2.15.0a0" one of sources.
+_RELEASE = re.compile(r"\d+(\.\d+)*(rc\d+)?(\.post\d+)?")
+
+
+def add_to(commands: Subcommands) -> None:
+    """Add the subcommand ``install-torch``."""
+    parser = commands.add_parser(
+        "install-torch",
+        help="install a CUDA build of torch that workers alone import",
+        description="Install the CUDA build of the environment's torch, and cuDNN, into the cache: workers "
+        "import it, and the environment stays as it is. Needed once where the environment has a CPU build.",
+    )
+    parser.set_defaults(run=_run)
+    parser.add_argument(
+        "--with",
+        dest="extensions",
+        metavar="NAME",
+        action="append",
+        help="also install triton, for torch.compile, or the CUDA build of what else this environment has",
+    )
+    parser.add_argument(
+        "--from",
+        dest="wheels",
+        metavar="WHEEL",
+        type=Path,
+        action="append",
+        help="take this wheel, or those in this folder, and ask no index",
+    )
+    parser.add_argument("--print-folder", action="store_true", help="print the folder, and install nothing")
+
+
+def _run(options: argparse.Namespace) -> int:
+    own = environments_torch()
+    if own is None:
+        raise UsageMistake(
+            "this environment has no torch: install it first, as its CPU build or a CUDA build"
+        )
+    if own.cuda is not None or os.environ.get(FOLDER_VARIABLE):
+        found = workers_torch(os.environ)
+        if not options.print_folder:
+            print_lines([f"workers import torch {found.version} from {found.folder}: nothing to install"])
+        return 0
+    folder = folder_for(own, os.environ)
+    if options.print_folder:
+        print(folder)
+        return 0
+    _check(own, has_wheels=bool(options.wheels))
+    try:
+        _install(folder, own, options)
+    except OSError as error:
+        raise UsageMistake(
+            f"{folder}: {error.strerror or error}; MEMBUDGET_CACHE_DIR names another"
+        ) from None
+    return 0
+
+
+def _check(own: TorchBuild, *, has_wheels: bool) -> None:
+    """Raises ``UsageMistake`` where there is no wheel to install."""
+    instead = f"give a wheel, `{COMMAND} --from FILE.whl`, or a folder in {FOLDER_VARIABLE}"
+    if not sys.platform.startswith("linux") or "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or ""):
+        raise UsageMistake("torch's CUDA builds for workers are for Linux with glibc alone")
+    if has_wheels:
+        return
+    if own.hip is not None:
+        raise UsageMistake(
+            f"torch {own.version} is a build for ROCm, and estimates need one for CUDA: {instead}"
+        )
+    if not _RELEASE.fullmatch(own.public_version):
+        kind = "a nightly build" if ".dev" in own.public_version else "built from sources"
+        raise UsageMistake(f"torch {own.version} is {kind}, and no index has its CUDA build: {instead}")
+
+
+def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None:
+    from .torch_folder import TorchFolder  # packaging is no dependency of the other commands
+    from .wheels import wheels_among
+
+    started = time.monotonic()
+    wheels = wheels_among(options.wheels or ())
+    TorchFolder(folder, own, find_installer(os.environ), os.environ, wheels, _say).fill(
+        options.extensions or ()
+    )
+    found = workers_torch(os.environ)
+    size_bytes = sum(path.lstat().st_size for path in folder.rglob("*"))
+    _say(
+        f"workers import torch {found.version} from {folder}: {gb_text(size_bytes)}, "
+        f"{time.monotonic() - started:.0f} s"
+    )
+    for path in found.extensions:
+        _say(f"and {path.name}")
+    used = {path.name for path in found.extensions}
+    for name, version in cpu_builds().items():
+        if f"{name}-{version}" not in used:
+            _say(f"tests that import {name}, here a CPU build too, need `{COMMAND} --with {name}`")
+
+
+def _say(line: str) -> None:
+    print_lines([line])

@@ -1,0 +1,78 @@
+"""The environment's own installer, pip or uv, with its settings of indexes, proxies and hashes."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import UsageMistake
+
+#: What holds for the environment alone: constraints may ask for the CPU build.
+_FOR_THE_ENVIRONMENT = {"PIP_CONSTRAINT", "UV_CONSTRAINT", "UV_OVERRIDE", "UV_TORCH_BACKEND"}
+_SETTINGS = {
+    "PIP_USER": "0",  # pip refuses it with --target
+    "PIP_REQUIRE_VIRTUALENV": "0",
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Installer:
+    """pip or uv, which puts one wheel into a folder."""
+
+    name: str
+    command: tuple[str, ...]
+
+    def install(self, what: str, target: Path, environment: Mapping[str, str], *, is_file: bool) -> None:
+        """Unpack ``what``, a requirement or the path of a wheel, into ``target``; it prints its progress.
+
+        Raises ``UsageMistake`` if it fails.
+        """
+        target.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name("tmp")  # in the same file system: pip moves what it has unpacked
+        scratch.mkdir(exist_ok=True)
+        kept = {name: value for name, value in environment.items() if name not in _FOR_THE_ENVIRONMENT}
+        options = ["--no-deps", "--only-binary", ":all:", "--target", str(target)]
+        done = subprocess.run(
+            [*self.command, *options, *(["--no-index"] if is_file else []), what],
+            env={**kept, **_SETTINGS, "TMPDIR": str(scratch)},
+            check=False,
+        )
+        if done.returncode != 0:
+            raise UsageMistake(
+                f"{self.name} could not install {what} (exit status {done.returncode}): "
+                "its message is above, and nothing was kept"
+            )
+
+
+def find_installer(environment: Mapping[str, str]) -> Installer:
+    """uv where it made the environment, else pip, else uv. Raises ``UsageMistake`` without either."""
+    uv = environment.get("UV") or shutil.which("uv", path=environment.get("PATH")) or _uv_of_environment()
+    if importlib.util.find_spec("pip") is not None and not (uv and _made_by_uv()):
+        return Installer("pip", (sys.executable, "-m", "pip", "install"))
+    if uv:
+        arguments = ("pip", "install", "--python", sys.executable, "--compile-bytecode")
+        return Installer("uv", (uv, *arguments))
+    raise UsageMistake(
+        f"{sys.prefix} has no pip, and there is no uv: run `{sys.executable} -m ensurepip`, or install uv"
+    )
+
+
+def _uv_of_environment() -> str | None:
+    return shutil.which("uv", path=sysconfig.get_path("scripts"))
+
+
+def _made_by_uv() -> bool:
+    try:
+        text = Path(sys.prefix, "pyvenv.cfg").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return re.search(r"^uv\s*=", text, re.MULTILINE) is not None
