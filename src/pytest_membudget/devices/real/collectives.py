@@ -42,11 +42,17 @@ NoteCollective = Callable[..., object]
 Before = Callable[[str, Any, Sequence[Any], FrameType | None], Any]
 #: Called after it with its name, its arguments and the result of ``Before``.
 After = Callable[[str, Sequence[Any], Any], object]
+#: Makes of a function one whose kernels nobody follows.
+Quiet = Callable[[Callable[..., Any]], Callable[..., Any]]
 #: Called with a parameter and its gradient.
 SeeGradient = Callable[[torch.Tensor, torch.Tensor], object]
 
 
-def follow_collectives(before: Before, after: After = lambda operator, args, known: None) -> object:
+def follow_collectives(
+    before: Before,
+    after: After = lambda operator, args, known: None,
+    quiet: Quiet = lambda function: function,
+) -> object:
     """Call ``before`` and ``after`` each collective of this process, as long as the result is referenced."""
     library: Any = torch.library.Library("c10d", "IMPL")
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::")]
@@ -55,18 +61,19 @@ def follow_collectives(before: Before, after: After = lambda operator, args, kno
         for name in names:
             for key in _KEYS:
                 if torch._C._dispatch_has_kernel_for_dispatch_key(name, key):
-                    run = _following(torch.library.get_kernel(name, key), name, before, after)
+                    call = quiet(torch.library.get_kernel(name, key).call_boxed)
+                    run = _following(call, name, before, after)
                     library.impl(name.removeprefix("c10d::"), run, key, with_keyset=True)
     return library
 
 
-def _following(original: Any, name: str, before: Before, after: After) -> Callable[..., Any]:
+def _following(call: Callable[..., Any], name: str, before: Before, after: After) -> Callable[..., Any]:
     operator = name.removeprefix("c10d::")
     func = getattr(torch.ops.c10d, operator).default
 
     def run(keys: Any, *args: Any) -> Any:
         known = before(operator, func, args, sys._getframe().f_back)
-        result = original.call_boxed(keys, *args)
+        result = call(keys, *args)
         after(operator, args, known)
         return result
 

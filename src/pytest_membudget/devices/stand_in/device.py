@@ -108,6 +108,7 @@ class StandInDevice(Device):
             numbers,
             rank0_broadcasts,
             observer.see_gradient,
+            self._values.quiet,
         )
         self._ranks.begin()
 

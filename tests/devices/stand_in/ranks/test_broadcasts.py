@@ -72,6 +72,19 @@ def test_the_other_ranks_have_what_rank_0_broadcasts(on_rank):
     assert second.broadcasts == ""
 
 
+def test_without_rank_0_a_rank_has_what_is_its_own(on_rank):
+    with pytest.raises(AssertionError, match="scatter_object_list gives what another rank has"):
+        on_rank(told_by_rank_0, rank=2, world_size=3)
+
+
+def nothing_of_use():
+    dist.broadcast(torch.rand(2, device="cuda"), src=0)
+
+
+def test_what_nobody_could_use_is_not_handed_on(on_rank):
+    assert on_rank(nothing_of_use).broadcasts == ""
+
+
 def large():
     weight = torch.ones(2**20, device="cuda")
     dist.broadcast(weight, src=0)

@@ -30,6 +30,15 @@ def test_a_rank_gets_its_number_in_the_environment(on_rank, rank, world_size, lo
     }  # fmt: skip
 
 
+def test_the_environment_says_how_many_gpus_a_node_has(on_rank):
+    environ = {"LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "head", "MASTER_PORT": "1"}
+
+    found = on_rank(who_am_i, rank=5, world_size=8, environ=environ).value
+
+    assert (found["LOCAL_RANK"], found["GROUP_RANK"], found["LOCAL_WORLD_SIZE"]) == ("1", "1", "4")
+    assert (found["MASTER_ADDR"], found["devices"][1]) == ("head", 1)
+
+
 def as_for_torchrun():
     dist.init_process_group("nccl", device_id=torch.device("cuda", int(os.environ["LOCAL_RANK"])))
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,4 +1,4 @@
-"""What real gloo processes hold, and what their collectives are given, is what a virtual rank has."""
+"""What real gloo processes hold, and what their collectives are given, is what a rank on the stand-in has."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def on_cuda(name):
 
 @pytest.mark.parametrize("name", list(RUNS))
 @pytest.mark.parametrize(("rank", "world_size"), [(0, 2), (1, 2), (0, 4), (2, 4), (3, 4)])
-def test_a_virtual_rank_holds_what_a_real_one_does(trace, figures, name, rank, world_size):
+def test_a_rank_holds_what_a_real_one_does(trace, figures, name, rank, world_size):
     real = figures[world_size][rank][name]
 
     traced = trace(on_cuda, name, rank=rank, world_size=world_size)

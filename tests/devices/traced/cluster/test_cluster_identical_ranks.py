@@ -34,12 +34,13 @@ def test_of_two_ranks_nothing_is_taken_for_granted(trace):
 def test_one_gpu_has_no_other_ranks(trace):
     traced = trace(lonely)
 
+    assert traced.value == [False, 1, None]
     assert traced.representatives == []
     assert traced.rank_assumption == ""
 
 
 def lonely():
-    torch.ones(1, device="cuda")
+    return [dist.is_initialized(), torch.cuda.device_count(), os.environ.get("RANK")]
 
 
 def asking(way):

@@ -4,13 +4,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
-MICROBATCHES, ROWS, WIDTH = 8, 4096, 256
+MICROBATCHES, ROWS, WIDTH = 8, 1024, 256
 
-
-#: where the bodies run (device_server sets it), and of how many microbatches a hidden layer was kept
-virtual_device = None
-kept = []
+#: the storages of hidden layers, and how many were alive at each forward
+made, kept = [], []
 
 
 class Stage(nn.Module):
@@ -21,7 +20,9 @@ class Stage(nn.Module):
 
     def forward(self, x):
         hidden = torch.tanh(self.up(x))
-        kept.append(sum(one.operator == "aten::tanh" for one in virtual_device.ledger.live.values()))
+        if not hidden.is_meta:
+            made.append(StorageWeakRef(hidden.untyped_storage()))
+            kept.append(sum(not one.expired() for one in made))
         return self.down(hidden)
 
 
@@ -42,23 +43,23 @@ def pipeline(schedule, stages_a_rank=1, with_shapes=True):
             )
         )
     kind = getattr(pipelining, schedule)
-    made = kind(stages if stages_a_rank > 1 else stages[0], MICROBATCHES, loss_fn=nn.functional.mse_loss)
+    runs = kind(stages if stages_a_rank > 1 else stages[0], MICROBATCHES, loss_fn=nn.functional.mse_loss)
     batch = torch.randn(MICROBATCHES * ROWS, WIDTH, device="cuda")
     for _ in range(2):
-        made.step(
+        runs.step(
             *([batch] if rank == 0 else []), **({"target": batch, "losses": []} if rank == size - 1 else {})
         )
     return max(kept)
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2, 3])
+@pytest.mark.parametrize("rank", [0, 3])
 def test_gpipe_keeps_all_microbatches_on_every_stage(trace, rank):
     traced = trace(pipeline, "ScheduleGPipe", rank=rank, world_size=4)
 
     assert traced.value == MICROBATCHES
 
 
-@pytest.mark.parametrize(("rank", "microbatches"), [(0, 4), (1, 3), (2, 2), (3, 1)])
+@pytest.mark.parametrize(("rank", "microbatches"), [(0, 4), (1, 3), (3, 1)])
 def test_1f1b_keeps_as_many_as_there_are_stages_from_here_on(trace, rank, microbatches):
     traced = trace(pipeline, "Schedule1F1B", rank=rank, world_size=4)
 

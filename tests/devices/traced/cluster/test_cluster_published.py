@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from pytest_membudget.devices.private import torch_release
 
 from pytest_membudget.memory_report import MemoryReport
 
@@ -56,10 +57,24 @@ def test_zero_1_against_replicated_states(trace, shards_states, published_gib):
     # Wedsonlin/assignment2-systems, results/sharded_optimizer_sharded.json and its unsharded twin: 2 GPUs,
     # torch 2.11, peak allocated of the optimizer's step
     run = trace(replicated, shards_states, world_size=2, gpu="H100-80GB")
-    count, peak_bytes, _ = run.value
+    count, peak_bytes, requested_bytes = run.value
+    # until 2.15 cuBLAS's workspaces were kept: 32 MiB (Hopper's, CUDABlas.cpp) for the handle of the main
+    # thread and for that of backward's
+    gives_back = torch_release() >= (2, 15)
+    workspaces_bytes = 2 * 32 * 2**20
+    published_bytes = published_gib * GIB - (workspaces_bytes if gives_back else 0)
 
     assert count == PARAMETERS_OF_3_4_B
-    assert peak_bytes / GIB == pytest.approx(published_gib, rel=0.001)
+    if shards_states or not gives_back:
+        assert peak_bytes == pytest.approx(published_bytes, rel=0.001)
+    if not shards_states:
+        # by hand: parameters, gradients, two states in fp32; three temporaries of the largest parameter; the
+        # tokens in int64 and the rotary table, 512 x 40 complex numbers
+        largest_bytes, tokens_bytes, table_bytes = 10240 * 2560 * 4, 4 * 512 * 8, 512 * 40 * 8
+        by_hand = 16 * count + 3 * largest_bytes + tokens_bytes + table_bytes
+        assert requested_bytes == by_hand + (0 if gives_back else workspaces_bytes)
+        # how much larger blocks are than what was asked for depends on where the workspaces lie
+        assert requested_bytes <= peak_bytes <= 1.001 * published_bytes
 
 
 def sharded_8b(length, offloads):
@@ -142,6 +157,7 @@ def reserved_gib(server, world_size, batch, reshards="default"):
     order = {
         "path": __file__, "name": "pretrained_8b", "args": [8192, batch, reshards], "gpu": "H100-80GB",
         "limited": False, "metric": "reserved", "environ": {}, "rank": 0, "world_size": world_size,
+        "rank0_broadcasts": "",
     }  # fmt: skip
     server.stdin.write(json.dumps(order) + "\n")
     server.stdin.flush()
@@ -160,8 +176,12 @@ def reserved_gib(server, world_size, batch, reshards="default"):
 def test_torchtitan_s_logs_of_one_sequence_a_gpu(server, reshards, published_gib):
     # the logs in the message of pytorch/torchtitan 5940ddeb5 (#822, 2025-02-05, 8 H100): reserved at most,
     # after the first step and from the tenth on; e23bb707d (#996) and 3b39d7ab0 (#985) have 49.58 in 2025-03.
-    # run_llama_train.sh sets expandable_segments:True.
-    assert reserved_gib(server, 8, 1, reshards) == pytest.approx(published_gib, abs=0.01)
+    # run_llama_train.sh sets expandable_segments:True. Releases that give back cuBLAS's workspaces take less.
+    below_gib = 0.1 if torch_release() >= (2, 15) else 0.01
+    found_gib = reserved_gib(server, 8, 1, reshards)
+
+    for found, published in zip(found_gib, published_gib, strict=True):
+        assert published - below_gib <= found <= published + 0.01
 
 
 @pytest.mark.skipif("MEMBUDGET_SLOW_TESTS" not in os.environ, reason="a trace of a quarter of a minute")
@@ -171,5 +191,7 @@ def test_torchtitan_s_published_runs_of_8b(server, world_size, published_gib):
     # pytorch/torchtitan, benchmarks/llama3_h100_202412_torchtitan.md, runs at 9dec370 with torch 1963fc8
     # (2.6 of 2024-12): reserved at most. It does not say how they were started. Only run_llama_train.sh, for
     # one machine, sets expandable_segments:True; multinode_trainer.slurm does not, and without it both come
-    # out (with it: 79.1 and 64.9 GiB).
-    assert reserved_gib(server, world_size, 2)[-1] == pytest.approx(published_gib, rel=0.003)
+    # out (with it: 79.1 and 64.9 GiB). Releases that give back cuBLAS's workspaces may take less.
+    least = 0.995 if torch_release() >= (2, 15) else 0.997
+
+    assert least * published_gib <= reserved_gib(server, world_size, 2)[-1] <= 1.003 * published_gib

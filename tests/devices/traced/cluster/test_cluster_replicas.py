@@ -8,9 +8,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 WHOLE = LAYERS * LAYER
 
-#: where the bodies run (device_server sets it)
-virtual_device = None
-
 
 def replicated(**settings):
     model = layers().cuda()
@@ -29,9 +26,11 @@ def static():
     replicated(static_graph=True)
 
 
+@pytest.mark.parametrize("legacy", ["0", "1"], ids=["legacy", "current"])
 @pytest.mark.parametrize("body", [plain, static])
-def test_buckets_are_a_copy_of_all_gradients(trace, body):
-    traced = trace(body, world_size=2)
+def test_buckets_are_a_copy_of_all_gradients(trace, body, legacy):
+    """Whatever ProcessGroupNCCL's watchdog does meanwhile, and with both generations of it."""
+    traced = trace(body, world_size=2, environ={"TORCH_DIST_USE_NCCL2": legacy})
 
     assert traced.parameters == traced.gradients == WHOLE
     assert traced.optimizer_states == 2 * WHOLE
@@ -47,10 +46,20 @@ def test_gradients_that_are_views_of_their_buckets_are_counted_once(trace):
 
 
 def bucket_sizes(settings):
+    """Of the buckets that the last reduction is given, in its order."""
+    given = []
+
+    def reduce(state, bucket):
+        given.append(bucket.buffer().nbytes)
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])
+
     model = DistributedDataParallel(layers(8).cuda(), **settings)
-    train(model, steps=3)
-    buckets = [one for one in virtual_device.ledger.live.values() if one.role == "collectives"]
-    return [one.requested_bytes for one in sorted(buckets, key=lambda one: one.birth)]
+    model.register_comm_hook(None, reduce)
+    train(model, steps=2)
+    given.clear()
+    train(model, steps=1)
+    return given
 
 
 @pytest.mark.parametrize(

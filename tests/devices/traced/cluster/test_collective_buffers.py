@@ -49,3 +49,18 @@ def test_what_was_gathered_and_stays_for_backward_is_an_activation(trace):
 
     assert traced.activations >= 4 * 4 * MIB
     assert traced.collectives == 0
+
+
+def gathered_in_a_list():
+    parts = [torch.empty(MIB, device="cuda") for _ in range(4)]
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    dist.all_gather(parts, torch.ones(MIB, device="cuda"))
+    return torch.cuda.max_memory_allocated() - before
+
+
+def test_the_older_nccl_group_gathers_a_list_by_way_of_one_tensor(trace):
+    # what is sent, and ProcessGroupNCCL's flat copy of all four parts
+    environ = {"TORCH_DIST_USE_NCCL2": "0"}
+
+    assert trace(gathered_in_a_list, world_size=4, environ=environ).value == 4 * MIB + 4 * 4 * MIB

@@ -38,9 +38,11 @@ def test_gathered_rows_are_kept_for_the_gradients_of_matrices(trace):
     shape, kept = trace(kept_for_backward, True, world_size=8).value
 
     assert shape == [ROWS // 8, WIDTH]
-    # of each of two layers all rows of its input, gathered; and the rank's rows of the result
-    assert kept == 2 * (ROWS * WIDTH * 4 + hidden(8)) + ROWS // 8 * WIDTH * 4
-    assert kept == 4 * MIB + MIB // 8
+    # of each of two layers all rows of its input, gathered; and the rank's rows of the result, with the input
+    # of their reduce-scatter, whose work holds it until it is waited for
+    rows = ROWS * WIDTH * 4
+    assert kept == 2 * (rows + hidden(8)) + rows // 8 + rows
+    assert kept == 5 * MIB + MIB // 8
 
 
 def test_without_it_results_are_whole_on_every_rank(trace):

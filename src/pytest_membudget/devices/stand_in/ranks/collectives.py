@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from ....tracking.roles.tensor_parts import tensors_in
 from ....tracking.running_code.source import SourceFinder
-from ...real.collectives import NoteCollective, follow_collectives, note_tensors
+from ...real.collectives import NoteCollective, Quiet, follow_collectives, note_tensors
 from .broadcasts import Broadcasts
 from .identical_values import identical_results, note_results
 from .nccl_share import Groups
@@ -29,17 +29,21 @@ class Collectives:
         note_collective: NoteCollective,
         numbers: RankNumbers,
         broadcasts: Broadcasts,
+        quiet: Quiet,
     ) -> None:
+        """``quiet``: what a collective copies on its way is not followed, only what it gives."""
         self.groups = Groups()
         self._source = source
         self._note = note_collective
         self._numbers = numbers
         self._broadcasts = broadcasts
+        self._quiet = quiet
         self._followed: object = None
 
     def install(self) -> None:
         """From here on every collective of this process is seen."""
-        self._followed = follow_collectives(self._before, self._after)  # as long as this is referenced
+        # as long as this is referenced
+        self._followed = follow_collectives(self._before, self._after, self._quiet)
 
     def _before(self, operator: str, func: Any, args: Sequence[Any], frame: Any) -> list[Any]:
         """Note the collective; what it will have given, where that is known."""

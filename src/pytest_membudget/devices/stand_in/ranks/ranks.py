@@ -10,7 +10,7 @@ import torch
 from ....caveats import Caveat
 from ....tracking.running_code.source import SourceFinder
 from ...after_import import after_import
-from ...real.collectives import NoteCollective, SeeGradient, install_gathered
+from ...real.collectives import NoteCollective, Quiet, SeeGradient, install_gathered
 from ...torch_parts import check_parts
 from .broadcasts import Broadcasts
 from .collectives import Collectives
@@ -37,19 +37,20 @@ class StandInRanks:
         numbers: RankNumbers,
         rank0_broadcasts: str = "",
         see_gradient: SeeGradient = lambda parameter, gradient: None,
+        quiet: Quiet = lambda function: function,
     ) -> None:
         """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
         ``rank0_broadcasts``: rank 0's ``broadcasts()``, if it ran before. ``numbers``: known values of
-        tensors. ``see_gradient`` is called with gradients of parameters that are in
-        no module.
+        tensors. ``see_gradient`` is called with gradients of parameters that are in no module. ``quiet`` makes
+        of a function one whose kernels nobody follows.
         """
         self.place = place_of(rank, world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, source)
         self._broadcasts = Broadcasts(numbers, rank, rank0_broadcasts)
         self._note_collective = note_collective
         self._see_gradient = see_gradient
-        self._collectives = Collectives(source, note_collective, numbers, self._broadcasts)
+        self._collectives = Collectives(source, note_collective, numbers, self._broadcasts, quiet)
 
     @property
     def groups(self) -> Mapping[str, Group]:

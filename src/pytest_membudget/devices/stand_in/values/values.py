@@ -22,6 +22,8 @@ class Values:
     def __init__(self, source: SourceFinder) -> None:
         self.following = Following(source)
         self._kernels = Kernels(self.following)
+        #: makes of a function one whose kernels nobody follows
+        self.quiet = self._kernels.quiet
         self._one_hot: torch.library.Library | None = None
 
     def install(self) -> None:
@@ -33,7 +35,7 @@ class Values:
         # nobody knows whether what a network gives is a valid parameter; a healthy run's is
         torch.distributions.Distribution.set_default_validate_args(False)
         printing: Any = torch._tensor_str
-        printing._str = self._kernels.quiet(printing._str)
+        printing._str = self.quiet(printing._str)
 
     def begin(self) -> None:
         """A test begins: operators that its imports have brought are followed too."""
