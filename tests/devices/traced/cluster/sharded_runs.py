@@ -1,4 +1,4 @@
-"""Small sharded training runs that say what a rank holds: on gloo processes for real, or on a rank on the stand-in.
+"""Small sharded training runs that say what a rank holds: on gloo processes for real, or on the stand-in.
 
 As a program: ``sharded_runs.py FOLDER WORLD_SIZE...`` leaves each rank's figures of all runs there, in
 ``WORLD_SIZE-RANK.json``.

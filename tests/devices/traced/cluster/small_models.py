@@ -1,7 +1,7 @@
 """Small models whose sharded sizes are plain arithmetic."""
 
 import torch
-from pytest_membudget.devices.private import torch_release
+from pytest_membudget.devices.torch_parts import torch_release
 from torch import nn
 
 MIB = 2**20

@@ -42,8 +42,8 @@ class StandInRanks:
         """``note_collective(tensor, kept=...)`` is called with each tensor of each collective.
 
         ``rank0_broadcasts``: rank 0's ``broadcasts()``, if it ran before. ``numbers``: known values of
-        tensors. ``see_gradient`` is called with gradients of parameters that are in no module. ``quiet`` makes
-        of a function one whose kernels nobody follows.
+        tensors. ``see_gradient`` is called with gradients of parameters that are in no module.
+        ``quiet`` makes of a function one whose kernels nobody follows.
         """
         self.place = place_of(rank, world_size, os.environ)
         self._identical_ranks = IdenticalRanks(self.place, source)
