@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE
 from tests.reporting.ci_steps import (
     ACTION,
     BASH,
@@ -51,6 +52,8 @@ class Pull:
             "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "ada/project",
             "COLUMNS": "80",
         }  # fmt: skip
+        if FOLDER_VARIABLE in os.environ:  # where the environment's torch is a CPU build
+            self._env[FOLDER_VARIABLE] = os.environ[FOLDER_VARIABLE]
 
     def git(self, *arguments, folder=None):
         own = ("-c", "user.name=n", "-c", "user.email=e@e", "-c", "init.defaultBranch=main")

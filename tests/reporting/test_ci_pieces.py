@@ -205,6 +205,76 @@ def test_unless_that_is_allowed(action, raw):
     assert action(raw(), allow_empty="true")[0] == 0
 
 
+# Torch for workers
+
+
+@pytest.fixture
+def installs(shell):
+    """``installs(prints, packages)`` runs the action's steps for torch: the calls of ``python``."""
+
+    def run(prints, packages=""):
+        write_program(
+            shell.folder / "bin/python",
+            f'printf "%s\\n" "$@" "" >> ../asked\ncase "$*" in *--print-folder) echo "{prints}";; esac',
+        )
+        for name in ("Find torch for workers", "Install torch for workers"):
+            done = shell(step(ACTION, name)["run"], {"WITH": packages})
+            assert done.returncode == 0, done.stderr
+        return [call.split("\n") for call in (shell.folder / "asked").read_text().split("\n\n")[:-1]]
+
+    return run
+
+
+COMMAND = ["-m", "pytest_membudget", "install-torch"]
+
+
+def test_torch_for_workers_is_cached_by_its_version_python_and_machine(installs, shell):
+    folder = "/home/runner/.cache/pytest-membudget/torch/2.13.0-cp312-x86_64"
+    calls = installs(folder, "triton  torchvision *")
+
+    assert outputs(shell) == {
+        "folder": folder,
+        "key": "membudget-torch-2.13.0-cp312-x86_64-triton--torchvision--",
+    }
+    assert calls == [
+        [*COMMAND, "--print-folder"],
+        [*COMMAND, "--with=triton", "--with=torchvision", "--with=*"],
+    ]
+
+
+def test_a_job_with_a_cuda_build_installs_no_other(installs, shell):
+    installs("")
+
+    assert outputs(shell)["folder"] == ""
+    steps = [one for one in steps_of(ACTION) if one["name"].endswith("torch for workers")][1:]
+    assert len(steps) == 3
+    assert all("steps.torch.outputs.folder != ''" in one["if"] for one in steps)
+
+
+def test_torch_for_workers_is_there_before_the_estimates_and_saved_once():
+    names = [one["name"] for one in steps_of(ACTION)]
+    order = [f"{verb} torch for workers" for verb in ("Find", "Restore", "Install", "Save")]
+    assert names[:6] == [*order, "Restore estimates", "Estimate"]
+    assert "steps.restored.outputs.cache-hit != 'true'" in step(ACTION, order[3])["if"]
+    assert step(ACTION, order[1])["with"] == step(ACTION, order[3])["with"]
+
+
+def test_estimates_are_cached_without_torch():
+    kept, saved = (step(ACTION, f"{verb} estimates")["with"]["path"] for verb in ("Restore", "Save"))
+    folder = "${{ env.MEMBUDGET_CACHE_DIR || '~/.cache/pytest-membudget' }}"
+    assert kept == saved == f"{folder}/*\n!{folder}/torch\n"
+
+
+def test_gitlab_installs_torch_for_workers_after_the_packages_and_caches_it_apart():
+    job = read(GITLAB)["memory budgets"]
+    *before, last = job["before_script"]
+    assert last == "membudget install-torch"
+    assert "pytest-membudget" in before[-1]
+    estimates, torch = (cache["paths"] for cache in job["cache"])
+    assert torch == [".cache/pytest-membudget/torch"]
+    assert not [path for path in estimates if path.startswith(torch[0])]
+
+
 HEAD = "0123456789abcdef0123456789abcdef01234567"
 
 
