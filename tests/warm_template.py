@@ -32,6 +32,7 @@ from importlib import metadata
 
 from pytest_membudget.devices.stand_in.environment import CARDS_VARIABLE
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
+from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.worker import processes
 
 #: What a worker's process imports by itself before it waits for its files: see ``worker.__main__``.
@@ -104,7 +105,9 @@ class Template:
             _look_up_installed()
         else:
             _import_all(IMPORTED)
-            _read_unwinding_tables()
+            _look_up_operators()
+            _name_functions()
+        find_gpu("A100-80GB")  # reads all
         gc.collect()
         gc.freeze()  # a copy's collections look at what is its own
         self._names = {name.partition(".")[0] for name in sys.modules}
@@ -338,11 +341,64 @@ def _import_all(names):
         importlib.import_module(f"_pytest.{name}")
 
 
-def _read_unwinding_tables():
-    """What takes seconds where the device is installed."""
+def _look_up_operators():
+    """What the device looks up of torch's operators, which no process changes before it is installed."""
+    import torch
+
+    from pytest_membudget.devices.stand_in.host import hollow
+    from pytest_membudget.devices.stand_in.values import plans
+
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("CUDA"):
+        if name.startswith("aten::"):
+            plans.plan_of(plans.operator_of(name))
+    for name in hollow.computing_operators():
+        hollow.kernel_of(name)
+
+
+def _name_functions():
+    """Have torch find the names of C++ functions on the way to an allocation, which takes it a while.
+
+    A child runs ordinary code and says what functions it has met; torch keeps their names by address.
+    """
+    import torch
+
     from pytest_membudget.devices.stand_in import device
+    from pytest_membudget.worker.server.child_process import run_in_child
 
     device._read_unwinding_tables()
+    met = run_in_child(_functions_of_ordinary_code, timeout=120)["functions"]
+    starts = _starts_of_files()
+    addresses = [starts[file] + offset + 1 for file, offset in met if file in starts]
+    torch._C._profiler.symbolize_addresses(addresses, "fast")
+
+
+def _starts_of_files():
+    """Where this process has the beginnings of files, among them of libraries."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        lines = [line.split() for line in maps]
+    beginnings = [line for line in lines if len(line) == 6 and int(line[2], 16) == 0]
+    return {file: int(addresses.partition("-")[0], 16) for addresses, *_, file in reversed(beginnings)}
+
+
+def _functions_of_ordinary_code():
+    """Files and the offsets in them, of one step of a small model and a bare allocation."""
+    import torch
+
+    from pytest_membudget.devices.stand_in.device import StandInDevice
+
+    gpu = find_gpu("A100-80GB")
+    device = StandInDevice(gpu)
+    device.install()
+    device.begin(gpu, limited=False)
+    kept = torch.empty(2**20, dtype=torch.uint8, device="cuda")
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.randn(4, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    traces = torch.cuda.memory._snapshot()["device_traces"]
+    del kept
+    frames = (frame for trace in traces for entry in trace for frame in entry.get("frames", ()))
+    return {"functions": sorted({(frame["filename"], frame["line"]) for frame in frames})}
 
 
 def _look_up_installed():

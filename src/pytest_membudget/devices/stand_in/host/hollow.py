@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -43,9 +44,9 @@ class HollowTensors:
         """Replace what fills; make what ``follow_operators`` needs, once for all forks of this process."""
         for name in NAMES:
             if _is_known(name):
-                self._replace(name, self._fills.replacement(name, _kernel_of(name)))
-        for name in (*_computing(), "allclose"):
-            operator, kernel = _overload(name), _kernel_of(name)
+                self._replace(name, self._fills.replacement(name, kernel_of(name)))
+        for name in computing_operators():
+            operator, kernel = _overload(name), kernel_of(name)
             if name in READS:
                 function = self._reading(operator, kernel)
             elif is_sized_by_data(operator):
@@ -142,8 +143,13 @@ class HollowTensors:
         return tree_map_only(torch.Tensor, _empty_like, result_shapes(operator, args, kwargs))
 
 
+@cache
+def computing_operators() -> tuple[str, ...]:
+    """The names of the operators that compute host tensors from others, in ``aten``."""
+    return (*_computing(), "allclose")
+
+
 def _computing() -> Iterator[str]:
-    """The names of the operators that compute host tensors from others."""
     for qualified in torch._C._dispatch_get_all_op_names():
         namespace, _, name = qualified.partition("::")
         if namespace != "aten" or name in NAMES or name.partition(".")[0] in _EXEMPT:
@@ -170,8 +176,10 @@ def _is_known(name: str) -> bool:
     return bool(torch._C._dispatch_has_kernel(f"aten::{name}"))
 
 
-def _kernel_of(name: str) -> KernelCall:
-    return KernelCall(_overload(name), torch.library.get_kernel(f"aten::{name}", "CPU"))
+@cache
+def kernel_of(name: str) -> KernelCall:
+    """PyTorch's own kernel for host tensors of the operator ``name`` in ``aten``."""
+    return KernelCall(_overload(name), torch.library.get_kernel(f"aten::{name}", torch._C.DispatchKey.CPU))
 
 
 def _overload(name: str) -> Any:

@@ -25,7 +25,7 @@ from .original_kernels import (
     takes_numbers,
     with_tensors,
 )
-from .plans import COMPOSITE, EMPTY, Plan, operator_of
+from .plans import COMPOSITE, EMPTY, Plan, operator_of, plan_of
 from .shape_bounds import without_bound
 
 aten = torch.ops.aten
@@ -108,7 +108,7 @@ class Kernels:
         return run
 
     def _around(self, operator: Any, name: str) -> Kernel:
-        kernel, plan = kernel_for_tensors(name), Plan(operator)
+        kernel, plan = kernel_for_tensors(name), plan_of(operator)
         if operator is _COPY:
             return self._copying(kernel, plan)
         if operator is _ITEM:

@@ -21,7 +21,9 @@ _NOTHING = torch._C.DispatchKeySet(torch._C.DispatchKey.Undefined)
 _OUTSIDE = torch._C.DispatchKeySet(torch._C.DispatchKey.BackendSelect) | torch._C.DispatchKeySet(
     torch._C.DispatchKey.ADInplaceOrView
 )
-_CUDA = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+#: Not by its name, which each call of ``get_kernel`` would look for among all keys.
+_KEY = torch._C.DispatchKey.CUDA
+_CUDA = torch._C.DispatchKeySet(_KEY)
 
 
 def argument(
@@ -46,7 +48,7 @@ def original_kernel(name: str, operator: Any) -> Kernel:
 
 def kernel_for_tensors(name: str) -> Kernel:
     """The same, for arguments ``with_tensors``."""
-    return partial(torch.library.get_kernel(name, "CUDA").call_boxed, _CUDA)
+    return partial(torch.library.get_kernel(name, _KEY).call_boxed, _CUDA)
 
 
 def takes_numbers(positions: Sequence[int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -47,6 +48,12 @@ class Plan:
         types = [str(argument.type) for argument in operator._schema.arguments if not argument.kwarg_only]
         first = next((index for index, name in enumerate(types) if "Tensor" in name), None)
         return None if first is None else slice(first, first + 1)
+
+
+@cache
+def plan_of(operator: Any) -> Plan:
+    """The plan of ``operator``, which every process with the device makes."""
+    return Plan(operator)
 
 
 def operator_of(name: str) -> Any:
