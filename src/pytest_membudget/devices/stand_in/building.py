@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import platform
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ...cache.store import cache_folder
 from .compiling import (
     FLAGS,
     LIBRARY,
@@ -27,13 +22,12 @@ from .compiling import (
     find_compiler,
     identity_of,
 )
+from .keeping import CannotKeep, is_fit, kept_folder
 
 __all__ = ["LIBRARY", "NAMED", "Built", "CannotBuild", "built_libraries"]
 
 #: Where a wheel has them.
 PREBUILT: Final = Path(__file__).parent / "built"
-#: What separates paths in LD_PRELOAD, which has no way to quote; ``$`` begins ld.so's own names.
-_UNFIT: Final = frozenset(" :;\t\n$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +53,20 @@ def built_libraries(
     ``say`` is given one line before a compiler is run. Raises ``CannotBuild``.
     """
     _check_machine()
-    if _is_complete(prebuilt) and _is_fit(prebuilt) and _loads(prebuilt):
+    if _is_complete(prebuilt) and is_fit(prebuilt) and _loads(prebuilt):
         return Built(prebuilt)
     compiler = find_compiler(environment)
     key = _key(compiler)
-    reasons = []
-    for folder in _folders(environment):
-        try:
-            return Built(_found_or_built(folder, key, compiler, say))
-        except OSError as error:
-            reasons.append(f"{folder}: {error.strerror or error}")
-    raise CannotBuild(
-        "there is no folder to keep the stand-in's libraries in ("
-        + "; ".join(reasons)
-        + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room, whose path has no space, colon or semicolon"
-    )
+
+    def build(folder: Path) -> None:
+        if say is not None:
+            say(f"building the stand-in for CUDA with {compiler[0]}, once")
+        compile_libraries(compiler, folder)
+
+    try:
+        return Built(kept_folder(environment, key, _is_complete, build))
+    except CannotKeep as error:
+        raise CannotBuild(str(error)) from None
 
 
 def _check_machine() -> None:
@@ -85,11 +78,6 @@ def _check_machine() -> None:
 
 def _is_complete(folder: Path) -> bool:
     return all((folder / name).is_file() for name in (LIBRARY, *NAMED))
-
-
-def _is_fit(folder: Path) -> bool:
-    """Whether LD_PRELOAD can name a file in ``folder``."""
-    return not _UNFIT & set(str(folder))
 
 
 def _loads(folder: Path) -> bool:
@@ -110,47 +98,3 @@ def _key(compiler: Sequence[str]) -> str:
         hashed.update(f"\n{path.name}\n".encode())
         hashed.update(path.read_bytes())
     return hashed.hexdigest()[:24]
-
-
-def _folders(environment: Mapping[str, str]) -> list[Path]:
-    """Where they may be kept: the cache, else a temporary folder of this user."""
-    kept = cache_folder(environment) / "stand-in"
-    temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir())
-    own = temporary / f"pytest-membudget-{os.getuid()}"
-    return [folder for folder in (kept, own) if _is_fit(folder)]
-
-
-def _found_or_built(
-    folder: Path, key: str, compiler: Sequence[str], say: Callable[[str], None] | None
-) -> Path:
-    """The folder of the libraries in ``folder``. Raises ``OSError`` if they cannot be kept there."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _check_owner(folder)
-    target = folder / key
-    if not _is_complete(target):
-        unfinished = Path(tempfile.mkdtemp(prefix=".building-", dir=folder))
-        try:
-            if say is not None:
-                say(f"building the stand-in for CUDA with {compiler[0]}, once")
-            compile_libraries(compiler, unfinished)
-            _move(unfinished, target)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    return target
-
-
-def _check_owner(folder: Path) -> None:
-    """What is preloaded runs as this user: nobody else may put it there."""
-    status = folder.lstat()
-    if folder.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise PermissionError(1, "others can write there")
-
-
-def _move(unfinished: Path, target: Path) -> None:
-    """Put whole libraries in place; other processes may be doing the same."""
-    if target.exists() and not _is_complete(target):
-        shutil.rmtree(target, ignore_errors=True)  # what was cut short, by hand or by a failing disk
-    with contextlib.suppress(OSError):
-        os.rename(unfinished, target)  # fails where another process was first
-    if not _is_complete(target):
-        raise OSError(f"{target} could not be put in place")

@@ -14,9 +14,14 @@ from ...units import GIB
 from ..torch_build.build import TorchBuild, environments_torch
 from .building import LIBRARY, NAMED, Built
 from .card_figures import figures_of
+from .linked.libraries import NOTHING_LINKED, linked_libraries
 
 CARDS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CARDS"
 CUDA_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDA"
+#: Releases of libraries that are not there, as native/versions.c reads them.
+CUBLAS_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUBLAS"
+NCCL_VARIABLE: Final = "MEMBUDGET_STAND_IN_NCCL"
+CUDNN_VARIABLE: Final = "MEMBUDGET_STAND_IN_CUDNN"
 #: Where inductor keeps what it has compiled, and which kernels autotuning has found to be the fastest.
 INDUCTOR_VARIABLE: Final = "TORCHINDUCTOR_CACHE_DIR"
 #: The capacity of a card on which nothing runs out of memory.
@@ -61,9 +66,11 @@ def stand_in_environment(
 ) -> dict[str, str]:
     """``base`` with what a process needs in which ``torch`` is to find ``count`` cards of this kind.
 
-    ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast.
+    ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast. Raises
+    ``CannotBuild``.
     """
-    libraries = [str(built.folder / name) for name in (LIBRARY, *NAMED)]
+    linked = linked_libraries(torch.folder / "torch", built, base) if torch.cuda is not None else NOTHING_LINKED
+    libraries = [*(str(built.folder / name) for name in (LIBRARY, *NAMED)), *map(str, linked.paths)]
     environment = {
         **base,
         "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),
@@ -71,6 +78,9 @@ def stand_in_environment(
         "TRITON_LIBCUDA_PATH": str(built.folder),
         # Triton's own compiler makes the same on all machines: kept, but apart, with what it links
         "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
+        CUBLAS_VARIABLE: str(linked.releases.cublas),
+        NCCL_VARIABLE: str(linked.releases.nccl),
+        CUDNN_VARIABLE: str(linked.releases.cudnn),
     }
     if scratch is not None:
         environment[INDUCTOR_VARIABLE] = str(Path(scratch, "inductor"))

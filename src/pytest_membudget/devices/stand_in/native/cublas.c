@@ -11,6 +11,7 @@
 #include "cublas_handle.h"
 #include "cublas_names.h"
 #include "libraries.h"
+#include "versions.h"
 
 enum { SUCCESS = 0, ALLOC_FAILED = 3, NOT_SUPPORTED = 15 }; /* cublasStatus_t */
 
@@ -56,8 +57,6 @@ EXPORTED int cublasSetWorkspace_v2(void *handle, void *workspace, size_t workspa
 {
     return SUCCESS;
 }
-
-size_t cublasLtGetVersion(void);
 
 EXPORTED int cublasGetVersion_v2(void *handle, int *version)
 {

@@ -6,11 +6,10 @@
    figure; an algorithm that needs less than there is exists for every product that cuBLASLt supports.
 
    Prototypes and layouts: cublasLt.h of CUDA 12.6 to 13.2, and the cuBLAS documentation. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
 #include <string.h>
 
 #include "libraries.h"
+#include "versions.h"
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 }; /* cublasStatus_t */
 
@@ -25,22 +24,6 @@ struct heuristic_result {
     int reserved[4];
 };
 _Static_assert(sizeof(struct heuristic_result) == 96, "cublasLtMatmulHeuristicResult_t has 96 bytes");
-
-/* Which release it is decides what PyTorch does (CUDABlas.cpp, ScaledBlas.cpp): the real library, which
-   torch has loaded, answers; the function does not touch a driver. The real one is not in the global scope,
-   so it is looked up by name. */
-EXPORTED size_t cublasLtGetVersion(void)
-{
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    for (size_t index = 0; index < sizeof names / sizeof *names; ++index) {
-        void *library = dlopen(names[index], RTLD_NOW | RTLD_NOLOAD);
-        size_t (*version)(void) = library ? (size_t (*)(void))dlsym(library, "cublasLtGetVersion") : NULL;
-        if (version)
-            return version();
-    }
-    not_modelled("cublasLtGetVersion");
-    return 0;
-}
 
 /* libraryPropertyType: 0 major, 1 minor, 2 patch, of major * 10000 + minor * 100 + patch. */
 EXPORTED int cublasLtGetProperty(int property, int *value)

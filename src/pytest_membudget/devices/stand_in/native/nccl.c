@@ -4,10 +4,8 @@
    Everything that PyTorch does around a collective, streams, flattened copies, events, is its own. What NCCL
    itself takes on a card is computed by formula (nccl.py) and is not allocated here. Prototypes and numbers:
    nccl.h of NVIDIA/nccl 2.30.7, the same in 2.27 to 2.29. */
-#define _GNU_SOURCE
 #include "stand_in.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,20 +46,6 @@ static int known(int number, int *result)
         return INVALID_USAGE;
     *result = number;
     return SUCCESS;
-}
-
-/* The version is that of the library that PyTorch has loaded, which says what PyTorch asks for. */
-EXPORTED int ncclGetVersion(int *version)
-{
-    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    int (*own)(int *) = NULL;
-    if (library != NULL) {
-        own = (int (*)(int *))dlsym(library, "ncclGetVersion");
-        dlclose(library);
-    }
-    if (own == NULL || own == ncclGetVersion)
-        return SYSTEM_ERROR;
-    return own(version);
 }
 
 EXPORTED int ncclGetUniqueId(struct unique_id *id)

@@ -1,26 +1,17 @@
-/* The version of CUDA that this process's PyTorch was built for, which also says how structures are laid out. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
+/* Versions: of CUDA, for which this process's PyTorch was built, which also says how structures are laid out; and of
+   libraries that are not loaded. Python says them (devices/stand_in/environment.py), from what is installed or from
+   what PyTorch's own metadata asks for: nothing here looks at a loaded library, which may be one of ours. */
+#include "versions.h"
+
 #include <stdlib.h>
 
 #include "errors.h"
 #include "stand_in.h"
 
-/* The runtime's own libraries, by the major version in their names, oldest first. */
-static int version_of_loaded(void)
+static int number_in(const char *variable)
 {
-    static const struct {
-        const char *name;
-        int version;
-    } runtimes[] = {{"libcudart.so.12", 12060}, {"libcudart.so.13", 13000}};
-    for (unsigned index = 0; index < sizeof runtimes / sizeof *runtimes; index++) {
-        void *loaded = dlopen(runtimes[index].name, RTLD_NOW | RTLD_NOLOAD);
-        if (loaded) {
-            dlclose(loaded);
-            return runtimes[index].version;
-        }
-    }
-    return 13000;
+    const char *text = getenv(variable);
+    return text ? atoi(text) : 0;
 }
 
 int cuda_version(void)
@@ -28,8 +19,8 @@ int cuda_version(void)
     static int version;
     int known = __atomic_load_n(&version, __ATOMIC_RELAXED);
     if (!known) {
-        const char *text = getenv("MEMBUDGET_STAND_IN_CUDA");
-        known = text && atoi(text) >= 12000 ? atoi(text) : version_of_loaded();
+        int number = number_in("MEMBUDGET_STAND_IN_CUDA");
+        known = number >= 12000 ? number : 13000;
         __atomic_store_n(&version, known, __ATOMIC_RELAXED);
     }
     return known;
@@ -51,4 +42,26 @@ EXPORTED int cudaDriverGetVersion(int *version)
 EXPORTED int cuDriverGetVersion(int *version)
 {
     return cudaDriverGetVersion(version);
+}
+
+/* PyTorch asks which products cuBLASLt has (aten/src/ATen/native/cuda/ScaledBlas.cpp, CUDABlas.cpp). */
+EXPORTED size_t cublasLtGetVersion(void)
+{
+    int version = number_in("MEMBUDGET_STAND_IN_CUBLAS");
+    if (!version)
+        not_modelled("cublasLtGetVersion");
+    return (size_t)version;
+}
+
+/* NCCL's number is major * 10000 + minor * 100 + patch since 2.9 (nccl.h). */
+EXPORTED int ncclGetVersion(int *version)
+{
+    enum { SYSTEM_ERROR = 2 }; /* ncclResult_t */
+    *version = number_in("MEMBUDGET_STAND_IN_NCCL");
+    return *version ? SUCCESS : SYSTEM_ERROR;
+}
+
+size_t cudnn_version_of_torch(void)
+{
+    return (size_t)number_in("MEMBUDGET_STAND_IN_CUDNN");
 }

@@ -1,0 +1,46 @@
+"""Where ld.so would find the libraries of NVIDIA's that torch needs, if they are installed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+#: A line of ldconfig's cache: soname, what it is for, path.
+_CACHED: Final = re.compile(r"^\s*(\S+) \(.*\) => (/.*)$", re.MULTILINE)
+
+
+def folders_of(search_path: Iterable[str], origin: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders that a library in ``origin`` with this search path is told to look in."""
+    own = [path.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(origin)) for path in search_path]
+    named = environment.get("LD_LIBRARY_PATH", "").split(":")
+    return tuple(Path(path) for path in [*own, *named] if path)
+
+
+def find_installed(sonames: Iterable[str], folders: Iterable[Path]) -> dict[str, Path]:
+    """The file of each of ``sonames`` that is installed, in ``folders`` or where ldconfig knows it."""
+    found = {}
+    missing = []
+    places = tuple(folders)
+    for soname in sonames:
+        path = next((folder / soname for folder in places if (folder / soname).is_file()), None)
+        if path is None:
+            missing.append(soname)
+        else:
+            found[soname] = path.resolve()
+    if missing:
+        cached = _ldconfig_cache()
+        found |= {soname: cached[soname] for soname in missing if soname in cached}
+    return found
+
+
+def _ldconfig_cache() -> dict[str, Path]:
+    for command in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
+        try:
+            done = subprocess.run([command, "-p"], capture_output=True, text=True, timeout=60, check=False)
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return {soname: Path(path) for soname, path in _CACHED.findall(done.stdout)}
+    return {}

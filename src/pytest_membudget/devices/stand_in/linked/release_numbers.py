@@ -1,0 +1,97 @@
+"""Releases of NVIDIA's libraries by which torch decides: those installed, else those it was built for.
+
+Which products cuBLASLt has (aten/src/ATen/native/cuda/ScaledBlas.cpp and CUDABlas.cpp), what NCCL can do
+(torch/csrc/distributed/c10d/NCCLUtils.cpp), and whether cuDNN computes attention
+(aten/src/ATen/native/transformers/cuda/sdp_utils.cpp), torch 2.11 to 2.15.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any, Final
+
+#: An exact requirement: ``nvidia-cudnn-cu13==9.20.0.48``, ``cuda-toolkit[cublas,cudart]==13.0.3``.
+_EXACT: Final = re.compile(r"([a-z-]+?)(?:-cu\d+)?(?:\[[^]]*\])?==(\d+(?:\.\d+)*)")
+#: cuBLAS's release in a release of CUDA: what PyPI's cuda-toolkit of that version requires.
+_CUBLAS_OF_CUDA: Final = {"13.0.3": "13.1.1.3"}
+#: Prints what a library says of itself; neither function touches a driver.
+_CUBLAS_NUMBER: Final = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cublasLtGetVersion())"
+_NCCL_NUMBER: Final = (
+    "import ctypes, sys; number = ctypes.c_int(); "
+    "ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(number)); print(number.value)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNumbers:
+    """As a library's own function gives it, major * 10000 + minor * 100 + patch; 0 where it is not known."""
+
+    cublas: int = 0
+    nccl: int = 0
+    cudnn: int = 0
+
+    def to_json(self) -> dict[str, int]:
+        """The numbers by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> ReleaseNumbers:
+        """What ``to_json`` gave. Raises ``KeyError``, ``TypeError`` or ``ValueError`` for anything else."""
+        return cls(**{name: int(value[name]) for name in ("cublas", "nccl", "cudnn")})
+
+
+def release_numbers(torch: Path, installed: Mapping[str, Path]) -> ReleaseNumbers:
+    """Those of the torch in the folder ``torch``; ``installed``: the libraries that are there, by soname."""
+    required = _required_versions(torch.parent)
+    cublas = required.get("nvidia-cublas") or _cublas_of(required.get("cuda-toolkit", ""))
+    return ReleaseNumbers(
+        cublas=_asked(_CUBLAS_NUMBER, installed, "libcublasLt.so.") or _number(cublas),
+        nccl=_asked(_NCCL_NUMBER, installed, "libnccl.so.") or _number(required.get("nvidia-nccl", "")),
+        cudnn=_number(required.get("nvidia-cudnn", "")),
+    )
+
+
+def _required_versions(site: Path) -> dict[str, str]:
+    """Versions of NVIDIA's packages that torch's wheel in ``site`` was built for."""
+    found = {}
+    for torch in distributions(name="torch", path=[str(site)]):
+        for requirement in torch.requires or ():
+            if exact := _EXACT.match(requirement):
+                found[exact[1]] = exact[2]
+    return found
+
+
+def _cublas_of(cuda: str) -> str:
+    return _CUBLAS_OF_CUDA.get(cuda, cuda)
+
+
+def _number(version: str) -> int:
+    """13.1.1.3 as 130101."""
+    major, minor, patch = [*(int(part) for part in version.split(".") if part), 0, 0, 0][:3]
+    return major * 10000 + minor * 100 + patch
+
+
+def _asked(code: str, installed: Mapping[str, Path], beginning: str) -> int:
+    path = next((path for soname, path in installed.items() if soname.startswith(beginning)), None)
+    if path is None:
+        return 0
+    command: Iterable[str] = [sys.executable, "-I", "-S", "-c", code, str(path)]
+    try:
+        # in a process of its own, with nothing preloaded
+        done = subprocess.run(
+            list(command),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={"PATH": "/usr/bin:/bin"},
+        )
+        return int(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return 0

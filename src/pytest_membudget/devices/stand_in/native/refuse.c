@@ -1,0 +1,65 @@
+/* Functions of NVIDIA's libraries that nobody has modelled: they are called, recorded by name, and refuse.
+
+   The libraries that take NVIDIA's places under torch (devices/stand_in/linked) are written from what torch links
+   and what is installed; each of their functions calls stand_in_refuse. */
+#define _GNU_SOURCE
+#include "refuse.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "errors.h"
+#include "stand_in.h"
+
+/* "Not supported" as each library says it, by the beginnings of its name and of the function's: the first row that
+   fits. Sources: the headers of CUDA 13.0 and of cuDNN 9.20, cuSPARSELt 0.8, NCCL 2.29, NVSHMEM 3.4. */
+static const struct {
+    const char *library, *function;
+    long status;
+} refusals[] = {
+    {"libcublas", "", 15},                    /* CUBLAS_STATUS_NOT_SUPPORTED */
+    {"libcudnn", "", 3000},                   /* CUDNN_STATUS_NOT_SUPPORTED */
+    {"libcufft", "", 16},                     /* CUFFT_NOT_SUPPORTED */
+    {"libcufile", "cuFileRead", -5007},       /* bytes read or written, or an error below zero */
+    {"libcufile", "cuFileWrite", -5007},
+    {"libcufile", "", 5007},                  /* CU_FILE_PLATFORM_NOT_SUPPORTED; the upper half is CUDA_SUCCESS */
+    {"libcupti", "", 27},                     /* CUPTI_ERROR_NOT_SUPPORTED */
+    {"libcurand", "", 999},                   /* CURAND_STATUS_INTERNAL_ERROR: it has none for this */
+    {"libcusolver", "", 9},                   /* CUSOLVER_STATUS_NOT_SUPPORTED */
+    {"libcusparse", "", 10},                  /* CUSPARSE_STATUS_NOT_SUPPORTED, cuSPARSELt's too */
+    {"libnccl", "", 5},                       /* ncclInvalidUsage */
+    {"libnvidia-ml", "", 3},                  /* NVML_ERROR_NOT_SUPPORTED */
+    {"libnvrtc", "", 11},                     /* NVRTC_ERROR_INTERNAL_ERROR */
+    {"libnvJitLink", "", 6},                  /* NVJITLINK_ERROR_INTERNAL */
+    {"libnvshmem", "nvshmem_malloc", 0},      /* a pointer */
+    {"libnvshmem", "nvshmem_calloc", 0},
+    {"libnvshmem", "nvshmem_align", 0},
+    {"libnvshmem", "nvshmem_ptr", 0},
+    {"libnvshmem", "nvshmemx_mc_ptr", 0},
+    {"libnvshmem", "nvshmemid_init_status", 0}, /* NVSHMEM_STATUS_NOT_INITIALIZED */
+    {"libnvshmem", "", 3},                    /* NVSHMEMX_ERROR_NOT_SUPPORTED */
+};
+
+static int begins(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+EXPORTED long stand_in_refuse(const char *library, const char *function)
+{
+    not_modelled(function);
+    for (unsigned index = 0; index < sizeof refusals / sizeof *refusals; index++)
+        if (begins(library, refusals[index].library) && begins(function, refusals[index].function))
+            return refusals[index].status;
+    return runtime_result(NOT_SUPPORTED); /* the runtime's, and the driver's */
+}
+
+/* dlsym also searches what a library needs: the mark must be its own. */
+int is_written_library(void *library)
+{
+    void *mark = dlsym(library, "stand_in_linked");
+    struct link_map *map;
+    Dl_info info;
+    return mark && !dlinfo(library, RTLD_DI_LINKMAP, &map) && dladdr(mark, &info) && !strcmp(info.dli_fname, map->l_name);
+}
