@@ -5,9 +5,16 @@ its plan, and plans have to be finalized at once.
 """
 
 import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from pytest_membudget.devices.fake.cudnn_library import find_cudnn
+from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.hardware.gpus import find_gpu
 
 pytestmark = pytest.mark.skipif(find_cudnn() is None, reason="no cuDNN here that plans without a driver")
 
@@ -43,7 +50,7 @@ def plans_of_a_convolution():
             before = asked(real, plan)
             workspace = question.values(plan, 402, INT64, 1)
             said = asked(stand_in, plan)
-            compiled = question.values(plan, 402, INT64, 1)
+            compiled = question.values(plan, 402, INT64, 1) if said == 0 else None
             found.append({
                 "notes": notes, "before": before, "workspace": workspace, "said": said, "compiled": compiled
             })  # fmt: skip
@@ -56,8 +63,29 @@ def asked(library, plan):
     return library.cudnnBackendGetAttribute(plan, 405, 24, ctypes.c_int64(1 << 16), ctypes.byref(count), text)
 
 
-def test_plans_are_compiled_when_more_than_their_workspace_is_asked(stand_in):
-    found = stand_in(plans_of_a_convolution, gpu="H100-80GB")
+def run_with_nvrtc(libraries):
+    """The same in a process where cuDNN finds the real NVRTC, which compiles."""
+    environment = stand_in_environment(libraries, find_gpu("H100-80GB"), 1, os.environ, unlimited=True)
+    preloaded = environment["LD_PRELOAD"].split()
+    environment["LD_PRELOAD"] = " ".join(
+        path for path in preloaded if not Path(path).name.startswith("nvrtc.")
+    )
+    code = "import json, test_cudnn_plans as own; print(json.dumps(own.plans_of_a_convolution()))"
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_workspace_is_that_of_the_plan_when_nvrtc_has_compiled_it(cuda_build):
+    found = run_with_nvrtc(cuda_build)
 
     at_run_time = [plan for plan in found if 0 in plan["notes"]]  # CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION
     at_once = [plan for plan in found if 0 not in plan["notes"]]
@@ -67,3 +95,12 @@ def test_plans_are_compiled_when_more_than_their_workspace_is_asked(stand_in):
     assert {plan["before"] for plan in at_once} == {0}
     assert {plan["said"] for plan in found} == {0}
     assert [plan["workspace"] for plan in found] == [plan["compiled"] for plan in found]
+
+
+def test_what_would_have_to_be_compiled_is_refused_when_more_than_its_workspace_is_asked(stand_in):
+    found = stand_in(plans_of_a_convolution, gpu="H100-80GB", not_modelled=["__nvrtcCPEx"])
+
+    at_run_time = [plan for plan in found if 0 in plan["notes"]]
+    assert at_run_time
+    assert 0 not in {plan["said"] for plan in at_run_time}
+    assert {plan["said"] for plan in found if 0 not in plan["notes"]} == {0}

@@ -2,17 +2,32 @@
 
 from pathlib import Path
 
+import pytest
+
 from pytest_membudget.devices.stand_in import environment
 from pytest_membudget.devices.stand_in.building import Built
-from pytest_membudget.devices.torch_build.build import TorchBuild, environments_torch
+from pytest_membudget.devices.stand_in.linked.libraries import LinkedLibraries
+from pytest_membudget.devices.stand_in.linked.release_numbers import ReleaseNumbers
+from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.hardware.gpus import find_gpu
 
-OWN = environments_torch()
+LINKED = LinkedLibraries(
+    (Path("/linked/cublas.so.13"),), ReleaseNumbers(cublas=130101, nccl=22907, cudnn=92000)
+)
 BUILT = Built(Path("/libraries"))
-OURS = "/libraries/libmembudget_stand_in.so /libraries/libcuda.so.1 /libraries/libnvidia-ml.so.1"
+OURS = (
+    "/libraries/libmembudget_stand_in.so /libraries/libcuda.so.1 /libraries/libnvidia-ml.so.1"
+    " /linked/cublas.so.13"
+)
+CUDA = TorchBuild(Path("/torch"), "2.13.0+cu130", cuda="13.0")
 
 
-def made(base, torch=OWN, **arguments):
+@pytest.fixture(autouse=True)
+def _linked(monkeypatch):
+    monkeypatch.setattr(environment, "linked_libraries", lambda torch, built, base: LINKED)
+
+
+def made(base, torch=CUDA, **arguments):
     return environment.stand_in_environment(BUILT, torch, find_gpu("A100-80GB"), 1, base, **arguments)
 
 
@@ -41,7 +56,21 @@ def test_a_card_has_its_own_capacity_or_none():
 
 
 def test_another_torch_than_the_environments_comes_first_in_import_paths():
-    with_path = made({"PYTHONPATH": "/mine"}, torch=TorchBuild(Path("/torch"), "2.13.0+cu130", cuda="13.0"))
+    with_path = made({"PYTHONPATH": "/mine"}, torch=CUDA)
 
     assert with_path["PYTHONPATH"] == "/torch:/mine"
     assert with_path["MEMBUDGET_STAND_IN_CUDA"] == "13000"
+
+
+def test_the_releases_of_what_is_not_there_are_said():
+    named = made({})
+
+    assert named["MEMBUDGET_STAND_IN_CUBLAS"] == "130101"
+    assert named["MEMBUDGET_STAND_IN_NCCL"] == "22907"
+    assert named["MEMBUDGET_STAND_IN_CUDNN"] == "92000"
+
+
+def test_a_build_without_cuda_links_none_of_its_libraries():
+    assert made({}, torch=TorchBuild(Path("/torch"), "2.13.0+cpu"))["LD_PRELOAD"].endswith(
+        "libnvidia-ml.so.1"
+    )

@@ -69,7 +69,9 @@ def stand_in_environment(
     ``scratch``: a folder for what runs on cards are not to find: here all kernels are equally fast. Raises
     ``CannotBuild``.
     """
-    linked = linked_libraries(torch.folder / "torch", built, base) if torch.cuda is not None else NOTHING_LINKED
+    linked = (
+        linked_libraries(torch.folder / "torch", built, base) if torch.cuda is not None else NOTHING_LINKED
+    )
     libraries = [*(str(built.folder / name) for name in (LIBRARY, *NAMED)), *map(str, linked.paths)]
     environment = {
         **base,
@@ -78,6 +80,8 @@ def stand_in_environment(
         "TRITON_LIBCUDA_PATH": str(built.folder),
         # Triton's own compiler makes the same on all machines: kept, but apart, with what it links
         "TRITON_CACHE_DIR": str(cache_folder(base) / "triton"),
+        # what NVRTC has compiled here is nothing: the user's cache of kernels is not to have it
+        "USE_PYTORCH_KERNEL_CACHE": "0",
         CUBLAS_VARIABLE: str(linked.releases.cublas),
         NCCL_VARIABLE: str(linked.releases.nccl),
         CUDNN_VARIABLE: str(linked.releases.cudnn),

@@ -2,7 +2,7 @@
 
    The real library says what workspace an engine's configuration needs without compiling it
    (CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, since 9.2), and a plan that nobody executes is asked for nothing else.
-   Whoever asks for more has it compiled then.
+   Whoever asks for more has it compiled then, which NVRTC's real library would do: it is refused by name.
 
    Constants and prototypes: cudnn_graph.h of cuDNN 9.26. */
 #include <pthread.h>

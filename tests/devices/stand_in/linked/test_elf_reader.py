@@ -1,0 +1,144 @@
+"""Reading what shared objects need and define: as readelf shows it."""
+
+import ctypes.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_membudget.devices.stand_in.linked.elf_reader import (
+    NeededSymbol,
+    NotSharedObject,
+    defined_functions,
+    needed_symbols,
+    read_shared_object,
+)
+
+needs_readelf = pytest.mark.skipif(not shutil.which("readelf"), reason="readelf (binutils) is not installed")
+
+
+def loaded_library(beginning):
+    """The file of a library that this process has mapped."""
+    mapped = re.findall(r"/\S+", Path("/proc/self/maps").read_text())
+    return next(Path(path) for path in mapped if Path(path).name.startswith(beginning))
+
+
+def extension():
+    """A shared object that needs symbols with versions: a module of Python's own."""
+    import _ctypes
+
+    return Path(_ctypes.__file__)
+
+
+def readelf(*arguments):
+    done = subprocess.run(["readelf", "-W", *map(str, arguments)], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def shown_symbols(path):
+    """``(name, type, is undefined, binding)`` of each dynamic symbol; a version follows ``@``."""
+    line = re.compile(r"^ +\d+: [0-9a-f]+ +\w+ (\w+) +(\w+) +\w+ +(\w+) (\S+)", re.MULTILINE)
+    return [
+        (name, kind, where == "UND", binding)
+        for kind, binding, where, name in line.findall(readelf("--dyn-syms", path))
+    ]
+
+
+@needs_readelf
+def test_sonames_and_versions_are_those_that_readelf_shows():
+    path = extension()
+    found = read_shared_object(path)
+
+    assert list(found.needed) == re.findall(r"NEEDED.*\[(.*)\]", readelf("-d", path))
+    shown = readelf("-V", path).split("Version needs")[1]
+    assert set(found.needed_versions) == set(re.findall(r"File: (\S+)", shown))
+    versions = [version for asked in found.needed_versions.values() for version in asked]
+    assert sorted(versions) == sorted(re.findall(r"Name: (\S+) ", shown))
+
+
+@needs_readelf
+def test_needed_symbols_are_those_that_readelf_shows_undefined():
+    path = extension()
+
+    found = {
+        f"{symbol.name}@{symbol.version}" if symbol.version else symbol.name
+        for symbol in needed_symbols(path)
+    }
+
+    assert found == {
+        name for name, _, is_undefined, binding in shown_symbols(path) if is_undefined and binding == "GLOBAL"
+    }
+
+
+def test_a_needed_symbol_names_the_library_that_has_its_version():
+    symbols = {symbol.name: symbol for symbol in needed_symbols(extension())}
+
+    assert symbols["memcpy"].library == "libc.so.6"
+    assert symbols["PyErr_Format"] == NeededSymbol("PyErr_Format")
+
+
+@needs_readelf
+@pytest.mark.parametrize("beginning", ["libc.so", "libm.so"])
+def test_functions_are_those_that_readelf_shows_and_data_is_none(beginning):
+    if beginning == "libm.so":
+        ctypes.CDLL(ctypes.util.find_library("m"))
+    path = loaded_library(beginning)
+
+    found = defined_functions(path)
+
+    shown = shown_symbols(path)
+    functions = {
+        name.split("@")[0]
+        for name, kind, undefined, _ in shown
+        if kind in ("FUNC", "IFUNC") and not undefined
+    }
+    data = {name.split("@")[0] for name, kind, undefined, _ in shown if kind == "OBJECT" and not undefined}
+    assert found == functions
+    assert data
+    assert not found & data
+
+
+def test_a_library_s_own_name_and_search_path_are_read(cuda_build):
+    import importlib.util
+
+    folder = Path(importlib.util.find_spec("torch").origin).parent / "lib"
+
+    found = read_shared_object(folder / "libtorch_cuda.so")
+
+    assert found.soname == "libtorch_cuda.so"
+    assert any("$ORIGIN" in path for path in found.search_path)
+    assert any(soname.startswith("libcudart.so.") for soname in found.needed)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"text", b"\x7fELF\x01\x01\x01" + bytes(60), b"\x7fELF\x02\x01\x01"],
+    ids=["empty", "no ELF", "32 bits", "cut short"],
+)
+def test_what_is_no_shared_object_is_refused_by_its_path(tmp_path, content):
+    path = tmp_path / "libother.so"
+    path.write_bytes(content)
+
+    for read in (read_shared_object, needed_symbols, defined_functions):
+        with pytest.raises(NotSharedObject, match=re.escape(f"{path} is no shared object")):
+            read(path)
+
+
+def test_a_shared_object_that_was_cut_short_is_refused(tmp_path):
+    path = tmp_path / "libshort.so"
+    path.write_bytes(extension().read_bytes()[:2000])
+
+    with pytest.raises(NotSharedObject, match="no shared object"):
+        needed_symbols(path)
+
+
+def test_a_missing_file_is_the_system_s_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_shared_object(tmp_path / "libnone.so")
+
+
+def test_an_executable_is_read_as_well():
+    assert read_shared_object(Path(sys.executable).resolve()).needed

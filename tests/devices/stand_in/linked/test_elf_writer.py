@@ -1,0 +1,142 @@
+"""Libraries that were written are loaded, and their functions refuse by name."""
+
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from pytest_membudget.devices.stand_in.linked.elf_reader import defined_functions, read_shared_object
+from pytest_membudget.devices.stand_in.linked.elf_writer import written_library
+
+MACHINES = ["x86_64", "aarch64"]
+#: With a version, with another, with none.
+REFUSING = {"cusparseAxpby": "libcusparse.so.12", "cusparseOld": "libcusparse.so.11", "cusparsePlain": None}
+VERSIONS = ["libcusparse.so.12", "libcusparse.so.11"]
+
+
+def write(folder, machine, needed="/libmembudget_stand_in.so"):
+    path = folder / "cusparse.so.12"
+    path.write_bytes(written_library(machine, "libcusparse.so.12", str(needed), VERSIONS, REFUSING))
+    return path
+
+
+def run(library, code):
+    """What a Python prints that has preloaded the stand-in's library."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_it_has_its_soname_what_it_needs_and_its_functions(tmp_path, machine):
+    path = write(tmp_path, machine)
+
+    found = read_shared_object(path)
+    assert (found.soname, found.needed) == ("libcusparse.so.12", ("/libmembudget_stand_in.so",))
+    assert defined_functions(path) == {*REFUSING, "stand_in_linked"}
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="readelf (binutils) is not installed")
+@pytest.mark.parametrize("machine", MACHINES)
+def test_readelf_finds_nothing_wrong(tmp_path, machine):
+    command = ["readelf", "-W", "--file-header", "--segments", "--dynamic", "--use-dynamic", "--symbols"]
+
+    done = subprocess.run([*command, write(tmp_path, machine)], capture_output=True, text=True, check=True)
+
+    assert done.stderr == ""
+    assert {"x86_64": "X86-64", "aarch64": "AArch64"}[machine] in done.stdout
+    assert "cusparseAxpby@@libcusparse.so.12" in done.stdout
+    assert "cusparseOld@@libcusparse.so.11" in done.stdout
+    assert re.search(r" UND stand_in_refuse$", done.stdout, re.MULTILINE)
+    assert re.search(r"GNU_STACK .* RW ", done.stdout), "a stack that can be run would be refused by ld.so"
+
+
+@pytest.mark.skipif(not shutil.which("objdump"), reason="objdump (binutils) is not installed")
+def test_a_function_passes_both_names_on_and_jumps_through_the_slot(tmp_path):
+    path = write(tmp_path, "x86_64")
+    data = path.read_bytes()
+
+    code = data.index(b"\xf3\x0f\x1e\xfa")
+    command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", f"--start-address={code + 24}"]
+    done = subprocess.run(
+        [*command, f"--stop-address={code + 48}", path], capture_output=True, text=True, check=True
+    )
+
+    rows = re.findall(r"(lea|jmp) +\S+ +# 0x([0-9a-f]+)", done.stdout)
+    soname, name, slot = (int(target, 16) for _, target in rows)
+    assert [instruction for instruction, _ in rows] == ["lea", "lea", "jmp"]
+    assert data[soname:].startswith(b"libcusparse.so.12\0")
+    assert data[name:].startswith(b"cusparseAxpby\0")
+    assert slot % 8 == 0
+
+
+def test_a_function_refuses_by_name_with_its_library_s_status(stand_in_libraries, tmp_path):
+    path = write(tmp_path, platform.machine(), stand_in_libraries.library)
+
+    printed = run(
+        stand_in_libraries.library,
+        f"""
+import ctypes
+written, own = ctypes.CDLL({str(path)!r}), ctypes.CDLL(None)
+own.stand_in_not_modelled.restype = ctypes.c_char_p
+print(written.cusparseAxpby(1, 2), written.cusparsePlain())
+print(own.stand_in_not_modelled().decode())
+""",
+    )
+
+    assert printed == ["10", "10", "cusparseAxpby", "cusparsePlain"]  # CUSPARSE_STATUS_NOT_SUPPORTED
+
+
+def test_versions_are_told_apart(stand_in_libraries, tmp_path):
+    path = write(tmp_path, platform.machine(), stand_in_libraries.library)
+
+    printed = run(
+        stand_in_libraries.library,
+        f"""
+import ctypes
+written, system = ctypes.CDLL({str(path)!r}), ctypes.CDLL(None)
+system.dlvsym.restype = ctypes.c_void_p
+system.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+for version in (b"libcusparse.so.11", b"libcusparse.so.12"):
+    print(bool(system.dlvsym(written._handle, b"cusparseOld", version)))
+""",
+    )
+
+    assert printed == ["True", "False"]
+
+
+def test_what_is_looked_up_in_it_is_found_in_the_stand_in_s_library(stand_in_libraries, tmp_path):
+    """cuDNN asks cuBLASLt's library for its functions by dlsym, and ends the process where it finds none."""
+    path = write(tmp_path, platform.machine(), stand_in_libraries.library)
+
+    printed = run(
+        stand_in_libraries.library,
+        f"""
+import ctypes
+written = ctypes.CDLL({str(path)!r})
+print(written.cublasLtMatmul() == 0)
+""",
+    )
+
+    assert printed == ["True"]
+
+
+def test_a_library_that_its_instructions_cannot_reach_across_is_refused():
+    many = {f"function_{number}": None for number in range(60_000)}
+
+    with pytest.raises(ValueError, match="too large for its own instructions"):
+        written_library("aarch64", "libcusolver.so.12", "/library.so", [], many)
+    assert len(written_library("x86_64", "libcusolver.so.12", "/library.so", [], many)) > 2**20
+
+
+def test_another_machine_is_no_machine_to_write_for():
+    with pytest.raises(KeyError):
+        written_library("riscv64", "libcuda.so.1", "/library.so", [], {})

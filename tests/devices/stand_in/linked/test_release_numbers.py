@@ -1,0 +1,71 @@
+"""Releases of libraries that are not there: those that torch's own metadata asks for."""
+
+import pytest
+
+from pytest_membudget.devices.stand_in.linked.release_numbers import ReleaseNumbers, release_numbers
+
+
+@pytest.fixture
+def torch(tmp_path):
+    """``torch(requirement, ...)``: the folder of a torch whose wheel requires these."""
+
+    def made(*requirements):
+        info = tmp_path / "torch-2.13.0.dist-info"
+        info.mkdir()
+        lines = "".join(f"Requires-Dist: {requirement}\n" for requirement in requirements)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: torch\nVersion: 2.13.0\n{lines}")
+        (tmp_path / "torch").mkdir()
+        return tmp_path / "torch"
+
+    return made
+
+
+def test_a_wheel_for_cuda_12_requires_each_library(torch):
+    """torch 2.11.0+cu128's METADATA, the rows that matter."""
+    folder = torch(
+        'nvidia-cublas-cu12==12.8.4.1; platform_system == "Linux"',
+        'nvidia-cudnn-cu12==9.19.0.56; platform_system == "Linux"',
+        'nvidia-nccl-cu12==2.28.9; platform_system == "Linux"',
+        "sympy>=1.13.3",
+    )
+
+    assert release_numbers(folder, {}) == ReleaseNumbers(cublas=120804, nccl=22809, cudnn=91900)
+
+
+def test_a_wheel_for_cuda_13_requires_a_toolkit_that_has_a_cublas(torch):
+    """torch 2.13.0's METADATA: PyPI's cuda-toolkit 13.0.3 requires nvidia-cublas 13.1.1.3."""
+    folder = torch(
+        'cuda-toolkit[cublas,cudart,cufft]==13.0.3; platform_system == "Linux"',
+        'nvidia-cudnn-cu13==9.20.0.48; platform_system == "Linux"',
+        'nvidia-nccl-cu13==2.29.7; platform_system == "Linux"',
+    )
+
+    assert release_numbers(folder, {}) == ReleaseNumbers(cublas=130101, nccl=22907, cudnn=92000)
+
+
+def test_an_unknown_toolkit_s_cublas_is_of_its_own_number(torch):
+    assert release_numbers(torch("cuda-toolkit[cublas]==13.9.1"), {}).cublas == 130901
+
+
+def test_a_torch_without_metadata_says_nothing(tmp_path):
+    assert release_numbers(tmp_path / "torch", {}) == ReleaseNumbers(0, 0, 0)
+
+
+def test_an_installed_library_says_its_own_release(cuda_build):
+    import importlib.util
+    from pathlib import Path
+
+    folder = Path(importlib.util.find_spec("torch").origin).parent
+    installed = {path.name: path for path in folder.parent.glob("nvidia/*/lib/lib*.so.*")}
+    if not any(name.startswith("libcublasLt.so.") for name in installed):
+        pytest.skip("cuBLASLt is not installed")
+
+    assert release_numbers(folder, installed) == release_numbers(folder, {}) != ReleaseNumbers(0, 0, 0)
+
+
+def test_numbers_are_written_and_read():
+    numbers = ReleaseNumbers(130101, 22907, 92000)
+
+    assert ReleaseNumbers.from_json(numbers.to_json()) == numbers
+    with pytest.raises(KeyError):
+        ReleaseNumbers.from_json({"cublas": 1})
