@@ -1,16 +1,23 @@
 """A torch that has none of NVIDIA's libraries beside it: the wheel alone."""
 
-import importlib.util
 import os
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
+
+from pytest_membudget.devices.torch_build.installed import workers_torch
 
 
 @pytest.fixture(scope="session")
 def torch_folder(cuda_build):
-    """The folder of this environment's torch."""
-    return Path(importlib.util.find_spec("torch").origin).parent
+    """The folder of the workers' torch."""
+    return workers_torch(os.environ).folder / "torch"
+
+
+@pytest.fixture(scope="session")
+def build_alone(torch_alone):
+    """The torch of ``torch_alone``."""
+    return replace(workers_torch(os.environ), folder=torch_alone.parent, extensions=())
 
 
 @pytest.fixture(scope="session")

@@ -101,12 +101,8 @@ def test_functions_are_those_that_readelf_shows_and_data_is_none(beginning):
     assert not found & data
 
 
-def test_a_library_s_own_name_and_search_path_are_read(cuda_build):
-    import importlib.util
-
-    folder = Path(importlib.util.find_spec("torch").origin).parent / "lib"
-
-    found = read_shared_object(folder / "libtorch_cuda.so")
+def test_a_library_s_own_name_and_search_path_are_read(torch_folder):
+    found = read_shared_object(torch_folder / "lib" / "libtorch_cuda.so")
 
     assert found.soname == "libtorch_cuda.so"
     assert any("$ORIGIN" in path for path in found.search_path)

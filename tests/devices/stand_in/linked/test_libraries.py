@@ -20,6 +20,7 @@ from pytest_membudget.devices.stand_in.linked.elf_reader import (
     read_shared_object,
 )
 from pytest_membudget.devices.stand_in.linked.libraries import linked_libraries
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
 NVIDIA = re.compile(r"lib(cu|nv|nccl)")
@@ -142,7 +143,7 @@ def test_a_torch_whose_libraries_cannot_be_read_is_named(cuda_build, tmp_path, e
 
 # A process that has them
 
-PEAKS = textwrap.dedent(r"""\
+PEAKS = textwrap.dedent(r"""
     import ctypes, json, re, sys
     import torch
 
@@ -191,9 +192,8 @@ BODIES = ["step", "solve", "transform", "multiply_sparse", "compile_kernels"]
 
 
 def run(libraries, *bodies, torch=None, gpu="A100-80GB", **more):
-    environment = {**stand_in_environment(libraries, find_gpu(gpu), 1, os.environ, torch=torch), **more}
-    if torch is not None:
-        environment["PYTHONPATH"] = str(torch.parent)
+    torch = torch or workers_torch(os.environ)
+    environment = {**stand_in_environment(libraries, torch, find_gpu(gpu), 1, os.environ), **more}
     command = [sys.executable, "-W", "ignore", "-c", PEAKS, *bodies]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
@@ -214,32 +214,32 @@ def test_no_library_of_nvidia_s_but_cudnn_s_is_loaded(full):
     }
 
 
-def test_torch_s_wheel_alone_gives_the_same_bytes(cuda_build, torch_alone, full):
-    done = run(cuda_build, *BODIES, torch=torch_alone)
+def test_torch_s_wheel_alone_gives_the_same_bytes(cuda_build, build_alone, full):
+    done = run(cuda_build, *BODIES, torch=build_alone)
 
     assert done.returncode == 0, done.stderr
     alone = json.loads(done.stdout)
-    assert alone["torch"] == str(torch_alone / "__init__.py")
+    assert alone["torch"] == str(build_alone.folder / "torch" / "__init__.py")
     assert alone["mapped"] == ["libcuda.so.1", "libnvidia-ml.so.1"]
     assert alone["peaks"] == {name: peak for name, peak in full["peaks"].items() if name != "convolve"}
     assert alone["nccl"] == full["nccl"]
 
 
-def test_with_cudnn_it_convolves_as_well(cuda_build, torch_alone, torch_folder, full, monkeypatch):
+def test_with_cudnn_it_convolves_as_well(cuda_build, build_alone, torch_folder, full, monkeypatch):
     folder = torch_folder.parent / "nvidia" / "cudnn" / "lib"
     if not folder.is_dir():
         pytest.skip("cuDNN is not installed beside torch")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
 
-    done = run(cuda_build, *BODIES, "convolve", torch=torch_alone)
+    done = run(cuda_build, *BODIES, "convolve", torch=build_alone)
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["peaks"] == full["peaks"]
 
 
 @pytest.mark.parametrize("gpu", ["A100-80GB", "H100-80GB"])
-def test_without_cudnn_a_convolution_is_refused_with_the_command_that_brings_it(cuda_build, torch_alone, gpu):
-    done = run(cuda_build, "convolve", torch=torch_alone, gpu=gpu)
+def test_without_cudnn_a_convolution_is_refused_with_the_command_that_brings_it(cuda_build, build_alone, gpu):
+    done = run(cuda_build, "convolve", torch=build_alone, gpu=gpu)
 
     assert done.returncode == 1
     assert "cuDNN's own library, which plans this, is not here: run `membudget install-torch`" in done.stderr
@@ -286,7 +286,8 @@ def extension(tmp_path):
 
 
 def load(libraries, extension):
-    environment = stand_in_environment(libraries, find_gpu("A100-80GB"), 1, os.environ)
+    gpu = find_gpu("A100-80GB")
+    environment = stand_in_environment(libraries, workers_torch(os.environ), gpu, 1, os.environ)
     command = [sys.executable, "-W", "ignore", "-c", EXTENSION, str(extension)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 

@@ -51,16 +51,16 @@ def test_a_torch_without_metadata_says_nothing(tmp_path):
     assert release_numbers(tmp_path / "torch", {}) == ReleaseNumbers(0, 0, 0)
 
 
-def test_an_installed_library_says_its_own_release(cuda_build):
-    import importlib.util
-    from pathlib import Path
-
-    folder = Path(importlib.util.find_spec("torch").origin).parent
-    installed = {path.name: path for path in folder.parent.glob("nvidia/*/lib/lib*.so.*")}
+def test_an_installed_library_says_its_own_release(torch_folder):
+    installed = {path.name: path for path in torch_folder.parent.glob("nvidia/*/lib/lib*.so.*")}
     if not any(name.startswith("libcublasLt.so.") for name in installed):
         pytest.skip("cuBLASLt is not installed")
 
-    assert release_numbers(folder, installed) == release_numbers(folder, {}) != ReleaseNumbers(0, 0, 0)
+    assert (
+        release_numbers(torch_folder, installed)
+        == release_numbers(torch_folder, {})
+        != ReleaseNumbers(0, 0, 0)
+    )
 
 
 def test_numbers_are_written_and_read():
