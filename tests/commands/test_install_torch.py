@@ -181,14 +181,13 @@ def test_extensions_go_into_folders_of_their_own_and_torch_is_not_fetched_for_th
     again = environment.run("--with", "triton", PIP_FIND_LINKS="/nowhere")
 
     assert (
-        "tests that import torchvision, here a CPU build too, need `membudget install-torch --with torch"
-        in hint
+        "torchvision 0.28.0 is a CPU build: if tests import it, run `membudget install-torch --with" in hint
     )
     assert (status, again[0]) == (0, 0), out
     assert (environment.installed / "with/torchvision-0.28.0/torchvision/_C.so").read_text() == "CUDA"
     assert (environment.installed / "with/triton-3.7.1/triton").is_dir()
     assert "and torchvision-0.28.0\nand triton-3.7.1\n" in out
-    assert "need" not in out
+    assert "is a CPU build" not in out
 
 
 @pytest.mark.parametrize("name", ["torchaudio", "torch"])
@@ -227,6 +226,17 @@ def test_where_workers_have_a_cuda_build_nothing_is_installed(environment, insta
     )
 
 
+def test_nothing_is_added_to_a_folder_that_was_named(environment, installation):
+    named = installation.installed
+
+    status, out = environment.run("--with", "triton", MEMBUDGET_TORCH=str(named))
+
+    assert (status, out) == (
+        2,
+        f"membudget: MEMBUDGET_TORCH={named} is used: install there by `pip install --target`\n",
+    )
+
+
 INSTEAD = "give a wheel, `membudget install-torch --from FILE.whl`, or a folder in MEMBUDGET_TORCH"
 
 
@@ -234,8 +244,8 @@ INSTEAD = "give a wheel, `membudget install-torch --from FILE.whl`, or a folder 
     ("version", "hip", "message"),
     [
         ("2.13.0+rocm7.0", "7.0.5", "is a build for ROCm, and estimates need one for CUDA"),
-        ("2.15.0.dev20251101+cpu", None, "is a nightly build, and no index has its CUDA build"),
-        ("2.15.0a0+gitcf30153", None, "is built from sources, and no index has its CUDA build"),
+        ("2.15.0.dev20251101+cpu", None, "is a nightly build without CUDA, and PyPI has releases alone"),
+        ("2.15.0a0+gitcf30153", None, "is built from sources without CUDA, and no index has another build"),
     ],
 )
 def test_builds_without_a_published_wheel_are_refused_with_the_way_out(environment, version, hip, message):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-import sys
-import sysconfig
 import time
 from pathlib import Path
 
@@ -16,15 +13,13 @@ from ..devices.torch_build.installed import (
     FOLDER_VARIABLE,
     cpu_builds,
     folder_for,
+    not_published,
     workers_torch,
 )
 from ..errors import UsageMistake
 from ..units import gb_text
 from .installers import find_installer
 from .terminal import Subcommands, print_lines
-
-#: As released wheels are numbered; "2.15.0.dev20251101" is a nightly build's, "2.15.0a0" one of sources.
-_RELEASE = re.compile(r"\d+(\.\d+)*(rc\d+)?(\.post\d+)?")
 
 
 def add_to(commands: Subcommands) -> None:
@@ -60,7 +55,10 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageMistake(
             "this environment has no torch: install it first, as its CPU build or a CUDA build"
         )
-    if own.cuda is not None or os.environ.get(FOLDER_VARIABLE):
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named and options.extensions:
+        raise UsageMistake(f"{FOLDER_VARIABLE}={named} is used: install there by `pip install --target`")
+    if own.cuda is not None or named:
         found = workers_torch(os.environ)
         if not options.print_folder:
             print_lines([f"workers import torch {found.version} from {found.folder}: nothing to install"])
@@ -69,7 +67,9 @@ def _run(options: argparse.Namespace) -> int:
     if options.print_folder:
         print(folder)
         return 0
-    _check(own, has_wheels=bool(options.wheels))
+    reason = not_published(own)
+    if reason and not options.wheels:
+        raise UsageMistake(reason)
     try:
         _install(folder, own, options)
     except OSError as error:
@@ -79,31 +79,14 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(own: TorchBuild, *, has_wheels: bool) -> None:
-    """Raises ``UsageMistake`` where there is no wheel to install."""
-    instead = f"give a wheel, `{COMMAND} --from FILE.whl`, or a folder in {FOLDER_VARIABLE}"
-    if not sys.platform.startswith("linux") or "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or ""):
-        raise UsageMistake("torch's CUDA builds for workers are for Linux with glibc alone")
-    if has_wheels:
-        return
-    if own.hip is not None:
-        raise UsageMistake(
-            f"torch {own.version} is a build for ROCm, and estimates need one for CUDA: {instead}"
-        )
-    if not _RELEASE.fullmatch(own.public_version):
-        kind = "a nightly build" if ".dev" in own.public_version else "built from sources"
-        raise UsageMistake(f"torch {own.version} is {kind}, and no index has its CUDA build: {instead}")
-
-
 def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None:
     from .torch_folder import TorchFolder  # packaging is no dependency of the other commands
     from .wheels import wheels_among
 
     started = time.monotonic()
     wheels = wheels_among(options.wheels or ())
-    TorchFolder(folder, own, find_installer(os.environ), os.environ, wheels, _say).fill(
-        options.extensions or ()
-    )
+    place = TorchFolder(folder, own, find_installer(os.environ), os.environ, wheels, _say)
+    place.fill(options.extensions or ())
     found = workers_torch(os.environ)
     size_bytes = sum(path.lstat().st_size for path in folder.rglob("*"))
     _say(
@@ -115,7 +98,7 @@ def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None
     used = {path.name for path in found.extensions}
     for name, version in cpu_builds().items():
         if f"{name}-{version}" not in used:
-            _say(f"tests that import {name}, here a CPU build too, need `{COMMAND} --with {name}`")
+            _say(f"{name} {version} is a CPU build: if tests import it, run `{COMMAND} --with {name}`")
 
 
 def _say(line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -55,7 +56,8 @@ class Installer:
 
 def find_installer(environment: Mapping[str, str]) -> Installer:
     """uv where it made the environment, else pip, else uv. Raises ``UsageMistake`` without either."""
-    uv = environment.get("UV") or shutil.which("uv", path=environment.get("PATH")) or _uv_of_environment()
+    path = os.pathsep.join([environment.get("PATH", ""), sysconfig.get_path("scripts")])
+    uv = environment.get("UV") or shutil.which("uv", path=path)
     if importlib.util.find_spec("pip") is not None and not (uv and _made_by_uv()):
         return Installer("pip", (sys.executable, "-m", "pip", "install"))
     if uv:
@@ -64,10 +66,6 @@ def find_installer(environment: Mapping[str, str]) -> Installer:
     raise UsageMistake(
         f"{sys.prefix} has no pip, and there is no uv: run `{sys.executable} -m ensurepip`, or install uv"
     )
-
-
-def _uv_of_environment() -> str | None:
-    return shutil.which("uv", path=sysconfig.get_path("scripts"))
 
 
 def _made_by_uv() -> bool:

@@ -120,7 +120,8 @@ class TorchFolder:
             raise UsageMistake(f"--with {name}: torch {self.own.public_version} requires none here")
         with self._staged() as target:
             self._get(requirement, target)
-            place = extension_folder(self.folder, name, _public_version(name, target))
+            installed = _distribution(name, target).version.partition("+")[0]
+            place = extension_folder(self.folder, name, installed)
             place.parent.mkdir(exist_ok=True)
             target.rename(place)
 
@@ -150,10 +151,6 @@ def _required(folder: Path, name: str) -> Requirement | None:
         if found.name.startswith(name) and (found.marker is None or found.marker.evaluate()):
             return found
     return None
-
-
-def _public_version(name: str, folder: Path) -> str:
-    return _distribution(name, folder).version.partition("+")[0]
 
 
 def _distribution(name: str, folder: Path) -> Distribution:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_membudget.devices.torch_build.build import TorchBuild, build_in, build_of, environments_torch
+from pytest_membudget.devices.torch_build.build import TorchBuild, build_in, environments_torch
 
 # as tools/generate_torch_version.py of PyTorch 2.13 writes it
 TYPED = """from typing import Optional
@@ -23,16 +23,13 @@ HERE = Path("site-packages")
     ("version", "cuda", "hip"),
     [("2.13.0+cu130", "13.0", None), ("2.13.0+cpu", None, None), ("2.13.0+rocm7.0", None, "7.0.51831")],
 )
-def test_the_build_is_read_from_version_py(version, cuda, hip):
+@pytest.mark.parametrize("types", [True, False])
+def test_the_build_is_read_from_version_py(tmp_path, version, cuda, hip, types):
     text = TYPED.format(version=version, cuda=repr(cuda), hip=repr(hip))
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text(text if types else text.replace(": Optional[str]", ""))
 
-    assert build_of(text, HERE) == TorchBuild(HERE, version, cuda, hip)
-
-
-def test_older_releases_write_no_types():
-    assert build_of("__version__ = '2.1.0'\ncuda = '12.1'\nhip = None\n", HERE) == TorchBuild(
-        HERE, "2.1.0", "12.1"
-    )
+    assert build_in(tmp_path) == TorchBuild(tmp_path, version, cuda, hip)
 
 
 def test_the_public_version_leaves_the_build_out():

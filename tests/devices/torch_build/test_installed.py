@@ -9,7 +9,12 @@ import pytest
 
 from pytest_membudget.devices.torch_build import installed
 from pytest_membudget.devices.torch_build.build import TorchBuild
-from pytest_membudget.devices.torch_build.installed import folder_for, installed_for_worker, workers_torch
+from pytest_membudget.devices.torch_build.installed import (
+    folder_for,
+    installed_for_worker,
+    no_cuda_build,
+    workers_torch,
+)
 from pytest_membudget.errors import UsageMistake
 
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -147,3 +152,27 @@ def test_an_extension_is_used_where_the_environment_has_the_same_version(own_tor
     found = workers_torch(environment)
 
     assert [path.name for path in found.import_path] == [folder.name, "torchvision-0.28.0", "triton-3.7.1"]
+
+
+@pytest.mark.parametrize(
+    ("platform", "host", "reason"),
+    [
+        ("linux", "x86_64-pc-linux-musl", "its CUDA build runs on Linux with glibc alone"),
+        ("darwin", None, "its CUDA build runs on Linux with glibc alone"),
+        ("linux", "x86_64-pc-linux-gnu", "run `membudget install-torch` once"),
+    ],
+)
+def test_where_no_cuda_build_runs_none_is_suggested(monkeypatch, platform, host, reason):
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(sysconfig, "get_config_var", {"HOST_GNU_TYPE": host}.get)
+
+    assert reason in no_cuda_build(CPU_BUILD)
+    assert ("install-torch" in no_cuda_build(CPU_BUILD)) == reason.startswith("run")
+
+
+def test_a_session_with_a_nightly_build_is_not_sent_to_an_index():
+    nightly = TorchBuild(Path("site-packages"), "2.15.0.dev20251101+cpu")
+
+    assert no_cuda_build(nightly).endswith(
+        "give a wheel, `membudget install-torch --from FILE.whl`, or a folder in MEMBUDGET_TORCH"
+    )

@@ -37,19 +37,14 @@ class TorchBuild:
 
 
 def build_in(folder: Path) -> TorchBuild | None:
-    """The torch in ``folder``; None if there is none, or one that was never built."""
+    """The torch in ``folder``; None if there is none, or one that was never built.
+
+    ``torch/version.py`` is read as ``tools/generate_torch_version.py`` of PyTorch 2.11 to 2.15 writes it.
+    """
     try:
         text = (folder / "torch" / "version.py").read_text(encoding="utf-8")
     except OSError:
         return None
-    return build_of(text, folder)
-
-
-def build_of(text: str, folder: Path) -> TorchBuild | None:
-    """The build that the text of ``torch/version.py`` describes.
-
-    Its form is that of ``tools/generate_torch_version.py`` in PyTorch 2.11 to 2.15.
-    """
     version = _value("__version__", text)
     if version is None:
         return None

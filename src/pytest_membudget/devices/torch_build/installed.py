@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import importlib.metadata
 import platform
+import re
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,8 @@ COMMAND: Final = "membudget install-torch"
 #: The wheels of torch 2.13.0 for CUDA 13.0 (0.53 GB, 1.16 on disk) and of cuDNN 9.20 (0.37 GB, 0.49 on disk).
 SIZES: Final = "0.9 GB download, 1.7 GB on disk"
 TRITON: Final = "triton"
+#: As released wheels are numbered; "2.15.0.dev20251101" is a nightly build's, "2.15.0a0" one of sources.
+_RELEASE: Final = re.compile(r"\d+(\.\d+)*(rc\d+)?(\.post\d+)?")
 
 
 def workers_torch(environment: Mapping[str, str]) -> TorchBuild:
@@ -56,7 +60,24 @@ def no_cuda_build(own: TorchBuild | None) -> str:
     if own is None:
         return "torch is not installed"
     way_out = f"run `{COMMAND}` once ({SIZES}); pytest itself downloads nothing"
-    return f"torch {own.version} has no CUDA code: {way_out}"
+    return not_published(own) or f"torch {own.version} has no CUDA code: {way_out}"
+
+
+def not_published(own: TorchBuild) -> str:
+    """Why no index has the CUDA build of this torch for this machine, and what to do; empty if one may."""
+    has_glibc = "musl" not in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
+    if not (sys.platform.startswith("linux") and has_glibc):
+        return f"torch {own.version} has no CUDA code, and its CUDA build runs on Linux with glibc alone"
+    if own.hip is not None:
+        kind = "a build for ROCm, and estimates need one for CUDA"
+    elif _RELEASE.fullmatch(own.public_version):
+        return ""
+    elif ".dev" in own.public_version:
+        kind = "a nightly build without CUDA, and PyPI has releases alone"
+    else:
+        kind = "built from sources without CUDA, and no index has another build"
+    way_out = f"give a wheel, `{COMMAND} --from FILE.whl`, or a folder in {FOLDER_VARIABLE}"
+    return f"torch {own.version} is {kind}: {way_out}"
 
 
 def installed_for_worker(environment: Mapping[str, str]) -> TorchBuild | None:
@@ -83,8 +104,13 @@ def installed_for_worker(environment: Mapping[str, str]) -> TorchBuild | None:
 
 def folder_for(own: TorchBuild, environment: Mapping[str, str]) -> Path:
     """The cache's folder for an environment with this torch, this Python and this machine."""
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}{sys.abiflags}"
+    python = f"cp{_python().replace('.', '')}"
     return cache_folder(environment) / "torch" / f"{own.public_version}-{python}-{platform.machine()}"
+
+
+def _python() -> str:
+    """ "3.13", or "3.13t" without the GIL: its compiled modules are others."""
+    return f"{sys.version_info.major}.{sys.version_info.minor}{getattr(sys, 'abiflags', '')}"
 
 
 def extension_folder(folder: Path, name: str, version: str) -> Path:
@@ -126,8 +152,7 @@ def why_not(found: TorchBuild, own: TorchBuild) -> str:
             f"it has torch {found.version}, and this environment torch {own.version}: versions must be equal"
         )
     if not runs_here(found):
-        python = f"{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
-        return f"its torch {found.version} is for another Python than {python}, or another machine"
+        return f"its torch {found.version} is for another Python than {_python()}, or another machine"
     return next((f"{path} is missing or cut short" for path in _damaged(found.folder)), "")
 
 
