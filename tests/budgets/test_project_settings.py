@@ -91,18 +91,6 @@ def test_an_unknown_way_of_measuring_is_refused_with_those_there_are(pyproject, 
     assert "write one of 'auto', 'off', 'require'" in refusal_of(pyproject)
 
 
-@pytest.mark.parametrize("line", ['device = "cuda"', "device = true", 'device = ""'])
-def test_an_unknown_device_is_refused_with_those_there_are(pyproject, line):
-    write_table(pyproject, line)
-    assert "write one of 'auto', 'stand-in', 'fake'" in refusal_of(pyproject)
-
-
-def test_the_command_lines_device_overrides_the_tables(pyproject):
-    write_table(pyproject, 'device = "stand-in"')
-    assert load_settings(pyproject, {}).device == "stand-in"
-    assert load_settings(pyproject, {"device": "fake"}).device == "fake"
-
-
 @pytest.mark.parametrize("value", ['"5"', "5", "0.05", '"-5%"', '"five%"', '"5 %"'])
 def test_a_disagreement_is_a_percentage(pyproject, value):
     write_table(pyproject, f"max_disagreement = {value}")
@@ -129,9 +117,9 @@ def test_a_card_that_is_no_name_is_refused_with_an_example(pyproject, value):
 
 def test_every_mistake_is_reported_with_its_line(pyproject):
     write_table(pyproject, "", "timeout = 0", "metrics = 3", "waivers = [3]")
-    text = refusal_of(pyproject, device="cuda")
+    text = refusal_of(pyproject, measure="cuda")
     lines = [line.removeprefix(str(pyproject)) for line in text.splitlines()]
-    assert [line.partition(" ")[0] for line in lines] == ["--membudget-device=cuda:", ":3:", ":4:", ":5:"]
+    assert [line.partition(" ")[0] for line in lines] == ["--membudget-measure=cuda:", ":3:", ":4:", ":5:"]
 
 
 def test_an_unknown_card_on_the_command_line_is_refused_with_the_option(pyproject):

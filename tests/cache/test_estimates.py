@@ -7,7 +7,6 @@ from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.cache.estimates import EstimateCache
 from pytest_membudget.cache.states import KINDS, States
 from pytest_membudget.cache.store import Store
-from pytest_membudget.devices.choice import DeviceChoice
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.units import GIB
 from pytest_membudget.worker.client.order import Order
@@ -31,9 +30,6 @@ SEEN = {"paths": PATHS, "modules": {}, "namespaces": {}, "variables": [], "troub
 TRACED = {"outcome": "traced", "report": REPORT, "properties": [], "seen": SEEN}
 REQUEST = {"key": "t.py::test", "file": "t.py", "gpu": "A100-40GB", "limited": False, "metric": "allocated"}
 REQUEST["snapshot"] = None
-
-
-FAKE = DeviceChoice("fake", "by fake tensors")
 
 
 class Worker:
@@ -75,7 +71,7 @@ class Worker:
 
 def estimator_of(cache, start, files=("t.py",)):
     order = Order(args=(), dir="/project", files=files, gpu="A100-40GB", timeout=1)
-    return TracingEstimator(order, FAKE, lambda order: cache, start=start)
+    return TracingEstimator(order, lambda order: cache, start=start)
 
 
 def marked(budget, name="test"):

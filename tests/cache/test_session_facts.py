@@ -22,8 +22,9 @@ from pytest_membudget.cache.session_facts import (
 )
 from pytest_membudget.cache.states import States
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
+from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.gate import estimators
-from pytest_membudget.worker.client.order import VIRTUAL
+from pytest_membudget.worker.client.order import STAND_IN
 
 NAMES = Names("/project")
 
@@ -145,13 +146,16 @@ def test_the_base_s_head_is_where_the_comparison_says():
 def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, pytestconfig):
     asked = []
     monkeypatch.setattr(estimators, "cache_of", lambda *args: asked.append(args))
-    bodies = estimators.choose_estimators(pytestconfig, Settings(device="fake"), (), "/project", None).bodies
+    bodies = estimators.choose_estimators(pytestconfig, Settings(), (), "/project", None).bodies
     for gpus in (1, 2):
         bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1, gpus=gpus)))
 
     one, two = asked
     assert one[:-1] == two[:-1]
-    assert (one[-1], two[-1]) == ([VIRTUAL, "H100-80GB", 1], [VIRTUAL, "H100-80GB", 2])
+    torch = find_stand_in().torch
+    builds = [torch.version, *map(str, torch.import_path)]
+    assert one[-1] == [STAND_IN, "H100-80GB", 1, *builds]
+    assert two[-1] == [STAND_IN, "H100-80GB", 2, *builds]
 
 
 def test_who_has_chosen_the_device_is_none():

@@ -1,7 +1,7 @@
 """A repository's story: a small model and its tests at the base, and at the head one change a test.
 
 Every test has a model of its own, so that one commit tells seven stories. Sizes are of a few MiB: figures of
-the virtual device do not round, and each estimate takes a moment.
+the device do not round, and each estimate takes a moment.
 """
 
 from textwrap import dedent

@@ -17,7 +17,7 @@ LOCKED = LockEntry(
     {"parameters": 60 * MIB, "activations": 40 * MIB},
     1,
     "H100-80GB",
-    "fake",
+    "stand-in",
     "2.13.0",
 )
 READ = Rules(parse_growth("1%"), "2.13.0")
@@ -27,7 +27,7 @@ def result(mib=100.0, *, verdict="unset", rank=0, **budget):
     size_bytes = int(mib * MIB)
     parts = {"parameters": 60 * MIB, "activations": size_bytes - 60 * MIB, "gradients": 0}
     peak = PeakBytes(size_bytes, 0, 0, 0)
-    reports = [MemoryReport("traced", "allocated", peak, parts, rank=rank, device="fake")]
+    reports = [MemoryReport("traced", "allocated", peak, parts, rank=rank, device="stand-in")]
     return TestResult("a::b", "a", 1, verdict, "why", budget=Budget(**budget), estimates=tuple(reports))
 
 
@@ -78,7 +78,7 @@ def test_of_several_ranks_the_one_that_takes_most_is_named():
     [
         ("torch", "2.12.0", "its torch is 2.12.0, now 2.13.0"),
         ("gpu", "A100-80GB", "its gpu is A100-80GB, now H100-80GB"),
-        ("device", "stand-in", "its device is stand-in, now fake"),
+        ("device", "fake", "its device is fake, now stand-in"),
         ("gpus", 8, "its gpus is 8, now 1"),
         ("metric", "reserved", "its metric is reserved, now allocated"),
     ],

@@ -11,7 +11,7 @@ from pytest_membudget.gate.lock_file import change_lock, lock_text, read_lock
 from pytest_membudget.results.comparison import LOCK_FILE, LockEntry
 
 ENTRY = LockEntry(
-    2**30, "allocated", {"parameters": 2**30 - 512, "rounding": 512}, 1, "H100-80GB", "fake", "2.13.0"
+    2**30, "allocated", {"parameters": 2**30 - 512, "rounding": 512}, 1, "H100-80GB", "stand-in", "2.13.0"
 )
 NODEIDS = [
     "a.py::test_a",

@@ -40,7 +40,7 @@ def test_in_backward_the_node_is_the_place(node, name):
 
 
 def test_a_node_counts_where_the_call_of_backward_is_below_it_too():
-    """As on the virtual device, whose backward runs on the calling thread."""
+    """Of a backward that runs on the calling thread."""
     assert place_of([frame("aten::bmm"), frame("BmmBackward0"), USERS]) == "BmmBackward0"
 
 

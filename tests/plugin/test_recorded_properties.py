@@ -43,7 +43,7 @@ def properties_of(run, name):
     return dict(run.rows[name]["properties"])
 
 
-def test_the_row_has_them_with_what_the_virtual_device_said(run):
+def test_the_row_has_them_with_what_the_device_said(run):
     assert properties_of(run, "test_records") == {
         "before": "set up", "held_bytes": 2**29, "device": "cuda", "ratio": "nan",
     }  # fmt: skip

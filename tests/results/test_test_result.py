@@ -124,7 +124,7 @@ def test_the_json_form_gives_the_same_value_back():
         (Caveat(READ, "assumed"), Caveat(OPERATOR, "not modelled", 7)),
         0.5,
         timeline,
-        "fake",
+        "stand-in",
     )
     change = Finding(-3, "gradients", None, "a.py:3", "a.py:1", "aten::mm", 2, -2)
     versions = (VersionChange("new", None, "1"), VersionChange("gone", "2", None))

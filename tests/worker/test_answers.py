@@ -68,7 +68,7 @@ def test_a_body_that_raised_is_an_error_with_its_details():
 def test_a_skip_on_the_device_is_no_figure():
     found = answered(Budget(gib=2), {"outcome": "skipped", "reason": "too slow"})
 
-    assert (found.verdict, found.reason) == (SKIPPED, "skipped on the virtual device: too slow")
+    assert (found.verdict, found.reason) == (SKIPPED, "skipped on the stand-in: too slow")
 
 
 def test_a_snapshot_is_named_if_it_was_written_and_by_its_rank():

@@ -116,7 +116,7 @@ class Ranks:
         answer = {
             "outcome": "traced",
             "report": self._report(rank),
-            "device": "the virtual device",
+            "device": "the stand-in",
             "properties": [["rank", rank]],
             "has_snapshot": rank != 5,
             **(self._identical_ranks if rank == 0 else {}),

@@ -4,13 +4,11 @@ import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
-from pytest_membudget.devices.choice import DeviceChoice
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 from tests.worker.scripted_worker import REPORT, ScriptedWorkers
 
-FAKE = DeviceChoice("fake", "by fake tensors")
 GIB = 2**30
 #: GiB with each change, where the test takes 4 GiB without.
 TAKES = {None: 4, "checkpointing": 3.5, "chunked_cross_entropy": 2, "half_batch": 4, "step_in_backward": 1}
@@ -29,7 +27,7 @@ def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
     """The estimate of a test with its advice, and the requests that were sent."""
     workers = ScriptedWorkers(answer_to, holds=processes)
     order = Order(args=(), dir="/", files=["t.py"], gpu="H100-80GB", timeout=timeout, processes=processes)
-    estimator = TracingEstimator(order, FAKE, start=workers)
+    estimator = TracingEstimator(order, start=workers)
     fixtures = frozenset({"batch_size"})
     test = MarkedTest("t", "t", "t.py", "t.py", 1, budget or Budget(gib=1), fixtures=fixtures)
     estimate = estimator.estimate(test)

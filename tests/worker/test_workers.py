@@ -2,20 +2,17 @@
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
-from pytest_membudget.devices.choice import DeviceChoice
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 from tests.worker.scripted_worker import ScriptedWorkers, traced
-
-FAKE = DeviceChoice("fake", "by fake tensors")
 
 
 def estimates(workers, tests, processes=2):
     """The estimates of ``tests``, (key, file, gpus), asked in their order."""
     files = list(dict.fromkeys(file for _, file, _ in tests))
     order = Order(args=(), dir="/", files=files, gpu="H100-80GB", timeout=1.0, processes=processes)
-    estimator = TracingEstimator(order, FAKE, start=workers)
+    estimator = TracingEstimator(order, start=workers)
     marked = [MarkedTest(key, key, file, file, 1, Budget(gib=1, gpus=gpus)) for key, file, gpus in tests]
     for test in marked:
         estimator.expect(test)

@@ -71,7 +71,7 @@ def is_workspace(frames: Frames) -> bool:
     """Whether a library or kernel allocated memory that is not a tensor's.
 
     Histories with C++ stacks show it: tensors get theirs by ``at::detail::empty_generic`` and its kin. Those
-    of the virtual device say so.
+    of a snapshot that this package has written say so.
     """
     allocating = False
     for frame in frames:
