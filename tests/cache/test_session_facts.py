@@ -158,12 +158,6 @@ def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, 
     assert two[-1] == [STAND_IN, "H100-80GB", 2, *builds]
 
 
-def test_who_has_chosen_the_device_is_none():
-    auto, chosen = (counted_settings(Settings(device=device)) for device in ("auto", "stand-in"))
-
-    assert auto == chosen
-
-
 # Paths
 
 

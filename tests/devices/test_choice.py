@@ -46,7 +46,7 @@ def test_another_torch_than_the_environments_is_named_beside_it(here, tmp_path):
     here(CPU_BUILD, CUDA_BUILD, Built(tmp_path))
 
     assert choice.find_stand_in().header == (
-        "by the code of torch 2.13.0+cu130, beside the environment's 2.13.0+cpu"
+        "by the code of torch 2.13.0+cu130, next to the environment's 2.13.0+cpu"
     )
 
 

@@ -54,7 +54,7 @@ _REPORTING = frozenset(
 _REPORTING_PREFIXES = ("cov_", "membudget", "html_")
 #: pytest-xdist adds it for its workers.
 _XDISTS_OWN = "no:terminal"
-#: Settings that only affect what is done with an estimate; the worker's device is a fact of its own.
+#: Settings that only affect what is done with an estimate; the worker's device is a separate fact.
 _JUDGING = frozenset(
     {
         "measure", "max_disagreement", "max_growth", "tolerance", "timeout", "cache", "waivers", "processes",

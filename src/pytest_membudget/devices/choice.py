@@ -30,7 +30,7 @@ class StandIn:
         made_by = f"by the code of torch {self.torch.version}"
         if own is None or own.folder == self.torch.folder:
             return made_by
-        return f"{made_by}, beside the environment's {own.version}"
+        return f"{made_by}, next to the environment's {own.version}"
 
 
 @cache
