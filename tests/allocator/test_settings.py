@@ -116,24 +116,11 @@ def test_what_pytorch_refuses_is_refused_with_what_to_write(text, named):
         AllocatorSettings.parse(text)
 
 
-def test_a_mistake_names_the_variable_it_was_written_in():
-    with pytest.raises(UsageMistake, match=r"^PYTORCH_CUDA_ALLOC_CONF: 'max_split_size_mb:1'"):
-        AllocatorSettings.from_environment({"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:1"})
+def test_a_mistake_names_where_it_was_written():
+    with pytest.raises(UsageMistake, match=r"^alloc_conf: 'max_split_size_mb:1'"):
+        AllocatorSettings.parse("max_split_size_mb:1", "alloc_conf")
 
 
 def test_the_drivers_own_allocator_is_not_modelled():
     with pytest.raises(NotAvailable, match=r"backend:cudaMallocAsync.*write 'backend:native'"):
         AllocatorSettings.parse("expandable_segments:True,backend:cudaMallocAsync")
-
-
-def test_the_older_variable_wins_as_in_pytorch():
-    # torch 2.13.0 and 2.15.0, both variables set: torch._C._accelerator_getAllocatorSettings() is the older's
-    environment = {
-        "PYTORCH_ALLOC_CONF": "max_split_size_mb:50",
-        "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:40",
-    }
-    assert AllocatorSettings.from_environment(environment).max_split_size_bytes == 40 * MIB
-
-    del environment["PYTORCH_CUDA_ALLOC_CONF"]
-    assert AllocatorSettings.from_environment(environment).max_split_size_bytes == 50 * MIB
-    assert AllocatorSettings.from_environment({}) == AllocatorSettings()

@@ -82,14 +82,6 @@ class AllocatorSettings:
         written.check_keys()
         return settings
 
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> AllocatorSettings:
-        """The settings of a process with these environment variables; errors as ``parse``."""
-        for variable in VARIABLES:
-            if variable in environment:
-                return cls.parse(environment[variable], variable)
-        return cls()
-
     def may_serve(self, free_bytes: int, rounded_bytes: int) -> bool:
         """Whether a free block may serve a request that it can hold (the end of ``get_free_block``).
 

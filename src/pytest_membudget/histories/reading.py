@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..allocator.blocks import BlockState, SegmentState
-from ..allocator.history import NO_REQUEST, DeviceHistory, HistoryEvent
+from ..allocator.history import DeviceHistory, HistoryEvent
 from ..allocator.settings import AllocatorSettings
 from ..errors import UsageMistake
 
@@ -90,7 +90,6 @@ def _event(entry: Mapping[str, Any]) -> HistoryEvent:
         int(address),
         int(entry["size"]),
         int(entry["stream"]),
-        NO_REQUEST,
         str(entry.get("user_metadata", "")),
         entry.get("frames") or (),
     )

@@ -1,1 +1,1 @@
-"""Attributes storages to components, modules and source lines, on virtual and real devices."""
+"""Attributes storages to components, modules and source lines, on the stand-in and on real cards."""

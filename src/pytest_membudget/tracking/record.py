@@ -61,10 +61,8 @@ class Record:
     """A collective has used it."""
     trained: bool = False
     """A parameter that a gradient reached or that an optimizer holds."""
-    node: int | None = None
-    """Sequence number of the autograd node that ran, in backward."""
-    request: int = -1
-    """Number of the request in a recorded run."""
+    event: int = -1
+    """Number of the event that allocated it, in the allocator's history."""
 
     def note_role(self, role: str, name: str | None = None) -> None:
         """Set ``role``; of several names the longest, a whole path, is kept."""

@@ -69,7 +69,7 @@ class Lives:
 
     def _extend(self) -> None:
         """Make room for the moments up to the present one."""
-        missing = self._ledger.clock.now + 1 - len(self._bytes)
+        missing = self._ledger.now + 1 - len(self._bytes)
         self._kinds.extend(bytes(missing))
         self._phases.extend(bytes(missing))
         self._bytes.frombytes(bytes(self._bytes.itemsize * missing))

@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from ...tracking.ledger import Ledger
+from ...tracking.phases import NO_GRAPH_TASK, running_phase
 from ...tracking.record import Phase, Record
 from ...tracking.roles.role_book import RoleBook
 from ...tracking.roles.tensor_parts import owners, tensors_in
 from ...tracking.running_code.modules import ModuleStack
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder
-from ...tracking.tracker import NO_GRAPH_TASK, running_phase
 from .compiled_calls import COMPILED_CALLS, Follower
 from .run_log import Line, RunLog, State
 

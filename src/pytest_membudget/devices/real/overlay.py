@@ -1,4 +1,4 @@
-"""Joins the records of a run with the allocator's history of it, into the same ledger as a trace's."""
+"""Joins the records of a run with the allocator's history of it, into a ledger."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Played:
         state = self._seen.states[self._state]
         origin = self._origins.of(event.frames)
         record = Record(event.size_bytes, origin.operator, state.phase)
-        record.request = number
+        record.event = number
         record.module, record.root_call = state.module, state.root_call
         if state.phase is Phase.FORWARD and state.module is None:
             record.for_update = bool(self._for_update[self._state]) and not origin.makes_new_values

@@ -16,7 +16,6 @@ from ...allocator.settings import AllocatorSettings
 from ...errors import UsageMistake
 from ...histories.reading import history_in
 from ...tracking.ledger import Ledger
-from ...tracking.recording import Purposes
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
@@ -24,7 +23,7 @@ from ..torch_parts import torch_release
 from .observer import RunObserver
 from .overlay import overlay
 from .run_log import storage_address
-from .shown_snapshot import shown_snapshot
+from .shown_snapshot import Purposes, shown_snapshot
 
 #: Most events that the allocator keeps: more than any step has, and a limit for endless tests.
 _MOST_EVENTS = 2_000_000

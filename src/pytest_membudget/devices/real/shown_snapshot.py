@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import _pytest.python
 
 from ...allocator.history import Frames
 from ...histories.places import BACKWARD, is_node, is_workspace, place_of
-from ...tracking.recording import named_frame
+from ...tracking.ledger import Ledger
+from ...tracking.record import Record
 from ...tracking.running_code.source import SourceFinder, is_own
 from .origins import requesting_function
 from .run_log import State
 
 #: pytest's function that calls a test
 _CALL = _pytest.python.pytest_pyfunc_call.__code__
+#: PyTorch's file name of a function without a source line.
+_NO_FILE: Final = "??"
+
+
+class Purposes:
+    """Component and module of each storage of ``ledger``, by the number of the event that allocated it."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        ledger.on_death.append(self._note)
+        self._texts: dict[int, str] = {}
+
+    def so_far(self) -> Mapping[int, str]:
+        """Of all storages, live ones included."""
+        for record in self._ledger.live.values():
+            self._note(record)
+        return self._texts
+
+    def _note(self, record: Record) -> None:
+        parts = (self._ledger.component_of(record), record.name or record.module)
+        self._texts[record.event] = sys.intern(", ".join(filter(None, parts)))
 
 
 def shown_snapshot(
@@ -118,4 +142,10 @@ def _heads(frames: Frames) -> list[Mapping[str, Any]]:
     place = place_of(frames)
     if is_node(place):
         names.append(place)
-    return [named_frame(name) for name in names]
+    return [_named_frame(name) for name in names]
+
+
+@functools.cache
+def _named_frame(name: str) -> Mapping[str, Any]:
+    """A frame with a name and no source line; one object for each name."""
+    return {"filename": _NO_FILE, "line": 0, "name": name}
