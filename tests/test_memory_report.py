@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_membudget.caveats import OPERATOR, READ, Caveat
+from pytest_membudget.caveats import LIBRARY, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, PhasePeak, Timeline
 
 PEAK = PeakBytes(allocated_bytes=1536, active_bytes=2048, reserved_bytes=4096, device_bytes=8192)
@@ -35,7 +35,7 @@ def traced(**changes):
         "rank": 3,
         "caveats": (
             Caveat(READ, "src/model.py:50 reads a bool value (once): taken to be False"),
-            Caveat(OPERATOR, "temporaries inside kernels", 512),
+            Caveat(LIBRARY, "cufftXtMakePlanMany"),
         ),
         "seconds": 1.25,
     }
@@ -100,19 +100,17 @@ def test_json_has_the_keys_that_other_tools_read():
         ],
         "host": None,
         "assumptions": ["src/model.py:50 reads a bool value (once): taken to be False"],
-        "not_modelled": ["temporaries inside kernels"],
+        "not_modelled": ["cufftXtMakePlanMany"],
         "caveats": [
             {
                 "kind": "read",
                 "level": "assumed",
                 "text": "src/model.py:50 reads a bool value (once): taken to be False",
-                "bound_bytes": None,
             },
             {
-                "kind": "operator",
-                "level": "assumed",
-                "text": "temporaries inside kernels",
-                "bound_bytes": 512,
+                "kind": "library",
+                "level": "unchecked",
+                "text": "cufftXtMakePlanMany",
             },
         ],
         "seconds": 1.25,

@@ -11,7 +11,7 @@ from .json_object import JsonObject, Lines, read_word
 UNCHECKED: Final = "unchecked"
 """Nobody knows by how much the figure is off: a failure under ``--membudget-strict``, else a mark."""
 ASSUMED: Final = "assumed"
-"""It rests on data, or something is missing that has a bound: a mark."""
+"""It rests on data: a mark."""
 METHOD: Final = "method"
 """How the figure was made: neither."""
 
@@ -38,7 +38,6 @@ class CaveatKind:
         return KINDS.get(read_word(data), OTHER_MISSING)
 
 
-_STAND_IN: Final = "estimate on the stand-in (a CUDA build of torch: --membudget-device=stand-in)"
 _MEASURE: Final = "measure the test on a GPU (--membudget-measure=require)"
 
 #: Taken for granted.
@@ -65,10 +64,7 @@ LEAST: Final = CaveatKind("least", UNCHECKED, "hold the budget to metric: alloca
 HOW: Final = CaveatKind("method", METHOD)
 
 #: Not modelled.
-OPERATOR: Final = CaveatKind("operator", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
 LIBRARY: Final = CaveatKind("library", UNCHECKED, _MEASURE, is_missing=True)
-OTHER_PATH: Final = CaveatKind("other-path", UNCHECKED, f"{_STAND_IN}, or {_MEASURE}", is_missing=True)
-HOST_PATH: Final = CaveatKind("host-path", METHOD, is_missing=True)
 PROCESS: Final = CaveatKind(
     "process",
     UNCHECKED,
@@ -109,13 +105,11 @@ class Caveat(JsonObject):
     kind: CaveatKind
     text: Lines
     """In a line, with its place."""
-    bound_bytes: int | None = None
-    """What is missing at most; None where no bound is known, or nothing is missing."""
 
     @property
     def level(self) -> str:
-        """``unchecked``, ``assumed`` or ``method``; what is missing with a bound is judged with that."""
-        return self.kind.level if self.bound_bytes is None else ASSUMED
+        """``unchecked``, ``assumed`` or ``method``."""
+        return self.kind.level
 
 
 def caveats_of(kind: CaveatKind, texts: Iterable[str]) -> list[Caveat]:

@@ -137,21 +137,6 @@ class MemoryReport(JsonObject):
         return max(self.components.items(), key=lambda entry: entry[1], default=("", 0))
 
     @property
-    def bound_bytes(self) -> int:
-        """An upper bound of memory that is not modelled and has a bound, in the budget's metric.
-
-        Kernels run one after the other, so of allocated memory only the largest bound counts; the allocator
-        may keep what it has reserved for each.
-        """
-        bounds = [one.bound_bytes for one in self.caveats if one.bound_bytes is not None]
-        return max(bounds, default=0) if self.metric == "allocated" else sum(bounds)
-
-    @property
-    def most_bytes(self) -> int:
-        """The peak plus ``bound_bytes``, which is compared with the budget."""
-        return self.peak_bytes + self.bound_bytes
-
-    @property
     def assumptions(self) -> tuple[str, ...]:
         """The lines of *Taken for granted*: values that reads of data were assumed to give, and others."""
         return texts_of(self.caveats, missing=False)

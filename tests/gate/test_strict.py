@@ -6,7 +6,7 @@ ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 ASKED = ("-p", "pytest_membudget.plugin", "-p", "pytest_membudget.testing", "--membudget")
 FILES = {
     "conftest.py": """
-        from pytest_membudget.caveats import HOW, LIBRARY, OPERATOR, READ, SIZE_READ, Caveat
+        from pytest_membudget.caveats import HOW, LIBRARY, READ, SIZE_READ, Caveat
         from pytest_membudget.testing import GivenEstimates, raises, skips, takes
 
         ESTIMATES = {
@@ -15,8 +15,6 @@ FILES = {
             "test_read": takes(1, caveats=[Caveat(READ, "a.py:1 reads a float32 value")]),
             "test_size": takes(1, caveats=[Caveat(SIZE_READ, "a.py:2 reads an int64 value")]),
             "test_library": takes(1, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
-            "test_bounded": takes(1, caveats=[Caveat(OPERATOR, "aten::nonzero", 2**20)]),
-            "test_over_by_its_bound": takes(2, caveats=[Caveat(OPERATOR, "aten::nonzero", 2**20)]),
             "test_over": takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
             "test_over_and_expected": takes(3, caveats=[Caveat(LIBRARY, "cusolverDnSpotrf")]),
             "test_size_and_expected": takes(1, caveats=[Caveat(SIZE_READ, "a.py:3 reads an int64 value")]),
@@ -49,10 +47,6 @@ FILES = {
         def test_size(): ...
         @budget
         def test_library(): ...
-        @budget
-        def test_bounded(): ...
-        @budget
-        def test_over_by_its_bound(): ...
         @budget
         def test_over(): ...
         @pytest.mark.xfail
@@ -122,8 +116,8 @@ NOT_CHECKED = {
     "test_bare",
     "test_waived_too_low",
 }
-OVER = {"test_over_by_its_bound", "test_over"}
-MARKED = {"test_read", "test_size", "test_library", "test_bounded", "test_waived", "test_waived_too_low"}
+OVER = {"test_over"}
+MARKED = {"test_read", "test_size", "test_library", "test_waived", "test_waived_too_low"}
 
 
 def failed(run):
@@ -150,7 +144,7 @@ def test_without_it_what_rests_on_something_is_marked(lenient):
 
     assert {row[0].rpartition("::")[2] for row in rows if row[-2:] == ["within", "*"]} == MARKED
     [legend] = [line for line in lenient.summary if line.startswith("* data assumed")]
-    assert legend.endswith("--membudget-strict fails 5 of these 7")  # with one that was expected to fail
+    assert legend.endswith("--membudget-strict fails 5 of these 6")  # with one that was expected to fail
 
 
 def test_with_it_what_was_not_checked_fails(run):

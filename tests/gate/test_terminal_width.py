@@ -21,12 +21,12 @@ REASON = "the tokens of the longest sequence of the data set are more than the m
 FILES = {
     "conftest.py": f"""
         from pytest_membudget import testing
-        from pytest_membudget.caveats import OPERATOR, READ, Caveat
+        from pytest_membudget.caveats import LIBRARY, READ, Caveat
 
         WRITE, TEXT, REASON = {WRITE!r}, {READ!r}, {REASON!r}
         CAVEATS = [
             Caveat(READ, TEXT),
-            Caveat(OPERATOR, "some_library::an_operator_of_an_extension, called 48 times: " + REASON),
+            Caveat(LIBRARY, "some_library::an_operator_of_an_extension, called 48 times: " + REASON),
         ]
         GIVEN = {{
             "test_over[micro_batch_size=8]": testing.takes(3, tried={{WRITE: 1.5}}, caveats=CAVEATS),

@@ -323,39 +323,6 @@ def test_out_of_memory_is_there_with_its_place(run):
 # When it is written
 
 
-def test_nothing_is_recorded_without_a_report(session_of):
-    files = {
-        "test_it.py": """
-        import gc, pytest
-
-        @pytest.mark.mem_budget(gib=1)
-        def test_it():
-            from holding import hold
-
-            held = hold(0.1)
-            assert "HistoryLog" not in {type(thing).__name__ for thing in gc.get_objects()}
-        """
-    }
-
-    # on the stand-in the allocator's own history is the trace of components too, report or not
-    plain = session_of(files, "--membudget", "--membudget-device=fake", report=False)
-    recorded = session_of(files, "--membudget", "--membudget-device=fake")
-
-    assert (plain.outcomes["test_it"], recorded.outcomes["test_it"]) == ("passed", "failed")
-    assert not list(plain.folder.rglob("*.pickle"))
-
-
-ONE = """
-    import pytest
-
-    @pytest.mark.mem_budget(gib=1)
-    def test_it():
-        from holding import hold
-
-        hold({gib})
-    """
-
-
 def test_the_last_run_counts(session_of, again, write_all):
     run = session_of({"test_it.py": ONE.format(gib=0.25)}, "--membudget")
     first = max(entry["size"] for entry in trace_of(run, "test_it"))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
-from pytest_membudget.caveats import OPERATOR, READ, Caveat
+from pytest_membudget.caveats import LIBRARY, READ, Caveat
 from pytest_membudget.memory_report import Holder, MemoryReport, PeakBytes, Timeline
 from pytest_membudget.results.comparison import Comparison, Finding, VersionChange, versions_text
 from pytest_membudget.results.test_result import TestResult, with_comparison, with_measurement
@@ -121,7 +121,7 @@ def test_the_json_form_gives_the_same_value_back():
         (Holder(3, 1, "activations", "layers.*", "a.py:3", "aten::mm", "x = f(x)"),),
         1,
         figure(7),
-        (Caveat(READ, "assumed"), Caveat(OPERATOR, "not modelled", 7)),
+        (Caveat(READ, "assumed"), Caveat(LIBRARY, "not modelled")),
         0.5,
         timeline,
         "stand-in",

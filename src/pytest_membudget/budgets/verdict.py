@@ -47,20 +47,19 @@ class Verdict:
 def judge(budget: Budget, reports: Sequence[MemoryReport], machine: Machine | None = None) -> Verdict:
     """Compare every report with ``budget``, and ``machine`` with its ``host_gib``; the worst decides.
 
-    Memory that is not modelled counts with its bound, if it has one. No report, or one in which nothing was
-    allocated, is an error: a budget that checked nothing never passes. Without a limit the verdict is
-    ``unset``.
+    No report, or one in which nothing was allocated, is an error: a budget that checked nothing never passes.
+    Without a limit the verdict is ``unset``.
     """
     limit_bytes = budget.limit_bytes
     unchecked = _unchecked(budget, reports, machine)
     if unchecked is not None:
         return Verdict(ERROR, unchecked)
-    worst = max(reports, key=lambda report: report.most_bytes)
+    worst = max(reports, key=lambda report: report.peak_bytes)
     if limit_bytes is None and budget.host_gib is None and not budget.components:
         return _of_rank(budget, worst, UNSET, _unset_text(budget, worst))
-    if limit_bytes is not None and worst.most_bytes > limit_bytes:
-        excess = gib_text(worst.most_bytes - limit_bytes)
-        reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}{_bound_text(worst)}"
+    if limit_bytes is not None and worst.peak_bytes > limit_bytes:
+        excess = gib_text(worst.peak_bytes - limit_bytes)
+        reason = f"{excess} over its budget of {_limit_text(budget, limit_bytes)}"
         return _of_rank(budget, worst, OVER, reason)
     over = _component_over(budget, reports) or _host_over(budget, machine)
     return over or _within(budget, worst, limit_bytes, machine)
@@ -89,19 +88,13 @@ def suggested_gib(size_bytes: int) -> float:
 
 
 def _unset_text(budget: Budget, worst: MemoryReport) -> str:
-    size = f"{gib_text(worst.peak_bytes)}{_bound_text(worst)}"
+    size = gib_text(worst.peak_bytes)
     if budget.max_growth is None:
         return f"takes {size}, and nothing limits it"
     return (
         f"takes {size}, and its max_growth of {budget.max_growth} alone checks nothing without a base "
         "(--membudget-compare=REF)"
     )
-
-
-def _bound_text(report: MemoryReport) -> str:
-    if not report.bound_bytes:
-        return ""
-    return f", with the {gib_text(report.bound_bytes)} at most that are not modelled"
 
 
 def _component_over(budget: Budget, reports: Sequence[MemoryReport]) -> Verdict | None:
@@ -135,7 +128,7 @@ def _within(budget: Budget, worst: MemoryReport, limit_bytes: int | None, machin
         host = f"host memory {share:.0%} of its budget of {budget.host_gib:g} GiB a machine"
     if limit_bytes is not None:
         share = worst.peak_bytes / limit_bytes
-        text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}{_bound_text(worst)}"
+        text = f"{share:.0%} of its budget of {_limit_text(budget, limit_bytes)}"
         return _of_rank(budget, worst, WITHIN, f"{text}; {host}" if host else text)
     components = "all components within their budgets" if budget.components else ""
     return Verdict(WITHIN, "; ".join(filter(None, (components, host))))

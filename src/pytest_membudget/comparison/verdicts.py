@@ -128,8 +128,7 @@ def with_waiver(
         return comparison
     figures = _figures(head)
     known = comparison or Comparison(NEW_OVER, head_bytes=figures[-1].peak_bytes if figures else None)
-    bound_bytes = figures[-1].bound_bytes if figures else 0
-    excess_bytes = (known.head_bytes or 0) + bound_bytes - waiver.ceiling_bytes
+    excess_bytes = (known.head_bytes or 0) - waiver.ceiling_bytes
     if excess_bytes > 0:
         reason = f"{gib_text(excess_bytes)} above the ceiling of its waiver, {waiver.ceiling_gib:g} GiB"
         return replace(known, reason="; ".join(filter(None, (known.reason, reason))))

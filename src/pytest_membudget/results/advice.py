@@ -59,7 +59,7 @@ def excess_of(budget: Budget, report: MemoryReport, *, ran_out: bool) -> Excess 
     if ran_out and capacity_bytes is not None:
         return Excess(None, capacity_bytes)
     limit_bytes = budget.limit_bytes
-    if limit_bytes is not None and report.most_bytes > limit_bytes:
+    if limit_bytes is not None and report.peak_bytes > limit_bytes:
         return Excess(None, limit_bytes)
     for component, gib in budget.components.items():
         if report.components.get(component, 0) > bytes_of_gib(gib):

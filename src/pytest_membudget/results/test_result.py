@@ -132,7 +132,7 @@ class TestResult(JsonObject):
         """A limit that its figure keeps to, as it is written where its budget is; empty without a figure."""
         if self.figure is None:
             return ""
-        limit = self.syntax.pair.format("gib", f"{suggested_gib(self.figure.most_bytes):g}")
+        limit = self.syntax.pair.format("gib", f"{suggested_gib(self.figure.peak_bytes):g}")
         return f"@pytest.mark.{MARKER}({limit})" if self.selected else limit
 
     @property

@@ -178,8 +178,8 @@ def test_a_body_that_raised_has_its_traceback_and_no_components(text):
 
 def test_a_body_that_raised_after_values_were_assumed_names_them_and_assume(text):
     caveats = [
-        {"kind": "read", "text": "a.py:2 reads an int64 value (once): taken to be 1", "bound_bytes": None},
-        {"kind": "method", "text": "by the device", "bound_bytes": None},
+        {"kind": "read", "text": "a.py:2 reads an int64 value (once): taken to be 1"},
+        {"kind": "method", "text": "by the stand-in"},
     ]
     said = text({"caveats": caveats}, verdict="error", raised=True, reason="KeyError in call")
 
