@@ -59,8 +59,10 @@ def no_cuda_build(own: TorchBuild | None) -> str:
     """Why a session of an environment with this torch cannot estimate, and what to do."""
     if own is None:
         return "torch is not installed"
-    way_out = f"run `{COMMAND}` once ({SIZES}); pytest itself downloads nothing"
-    return not_published(own) or f"torch {own.version} has no CUDA code: {way_out}"
+    return not_published(own) or (
+        f"torch {own.version} has no CUDA code: run `{COMMAND}` once ({SIZES}); "
+        "pytest itself downloads nothing"
+    )
 
 
 def not_published(own: TorchBuild) -> str:
