@@ -3,7 +3,6 @@
 Where the wheel is built without one it is a pure wheel, and the libraries are built at first use.
 """
 
-import importlib.util
 import os
 import platform
 import sys
@@ -13,6 +12,8 @@ from pathlib import Path
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _PACKAGE = "pytest_membudget/devices/stand_in"
+#: The oldest release of glibc that a wheel may be tagged with here: that of manylinux2014.
+_OLDEST_GLIBC = (2, 17)
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -24,7 +25,9 @@ class CustomBuildHook(BuildHookInterface):
         """Compile, unless the wheel is an editable one: that finds its sources and builds from them."""
         if self.target_name != "wheel" or version == "editable" or not sys.platform.startswith("linux"):
             return
-        compiling = _compiling(Path(self.root))
+        sys.path.insert(0, str(Path(self.root, "src")))  # these modules import nothing that is not Python's
+        from pytest_membudget.devices.stand_in import compiling
+
         if platform.machine() not in compiling.MACHINES:
             return
         self._folder = tempfile.TemporaryDirectory(prefix="membudget-stand-in-")
@@ -34,10 +37,11 @@ class CustomBuildHook(BuildHookInterface):
         except (compiling.CannotBuild, OSError) as error:
             self.app.display_warning(f"a wheel without the stand-in's libraries: {error}")
             return
-        for name in (compiling.LIBRARY, *compiling.NAMED):
+        names = (compiling.LIBRARY, *compiling.NAMED)
+        for name in names:
             build_data["force_include"][str(folder / name)] = f"{_PACKAGE}/built/{name}"
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-linux_{platform.machine()}"
+        build_data["tag"] = f"py3-none-{_platform_tag([folder / name for name in names])}"
 
     def finalize(self, version, build_data, artifact_path):
         """The wheel has the libraries: their folder can go."""
@@ -46,10 +50,16 @@ class CustomBuildHook(BuildHookInterface):
             folder.cleanup()
 
 
-def _compiling(root):
-    """The module that compiles; the package itself needs pytest, which is not there to build a wheel."""
-    path = root / "src" / _PACKAGE / "compiling.py"
-    spec = importlib.util.spec_from_file_location("membudget_compiling", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def _platform_tag(libraries):
+    """PEP 600's tag: by the newest symbol of glibc that one of them needs."""
+    from pytest_membudget.devices.stand_in.linked.elf_reader import read_shared_object
+
+    needed = [
+        tuple(map(int, version.removeprefix("GLIBC_").split(".")[:2]))
+        for library in libraries
+        for versions in read_shared_object(library).needed_versions.values()
+        for version in versions
+        if version.startswith("GLIBC_2.")
+    ]
+    major, minor = max([_OLDEST_GLIBC, *needed])
+    return f"manylinux_{major}_{minor}_{platform.machine()}"
