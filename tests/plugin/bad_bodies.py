@@ -131,6 +131,11 @@ HARMFUL = {
     ),
     "raises_a_book": ("raise ValueError('z' * 10**6)", "characters more)", "raise ValueError('z'"),
     "raises_odd_text": ("raise ValueError('\\ud800 \\x1b[31m')", "ValueError in call at", "raise ValueError"),
+    "compiles_without_triton": (
+        "from torch._inductor.exc import TritonMissing\nraise TritonMissing(None)",
+        "Run `membudget install-torch --with triton` where",
+        "raise TritonMissing",
+    ),
     "prints_and_raises": (
         "print('seven layers')\nraise ValueError(7)",
         "The last of its output:\nseven layers",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from ....devices.torch_build.installed import COMMAND
 from ....errors import MembudgetError
 from ....tracking.running_code.source import users_source
 
@@ -63,6 +64,11 @@ def _remedy(error: BaseException) -> str:
             "\nA launcher such as torchrun sets RANK, LOCAL_RANK and WORLD_SIZE. A test on one GPU has none: "
             "let it read os.environ.get('LOCAL_RANK', '0'), or set them with monkeypatch.setenv; with gpus=2 "
             "or more they are set, and the process group is ready."
+        )
+    if type(error).__name__ == "TritonMissing":  # torch/_inductor/exc.py, 2.11 to 2.15
+        return (
+            f"\nRun `{COMMAND} --with triton` where the environment's torch is a CPU build, else "
+            "`pip install triton`."
         )
     return ""
 
