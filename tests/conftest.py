@@ -1,6 +1,7 @@
 """What tests of the plugin as a whole share: a pytest session in a process of its own, and what it said."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from pytest_membudget.devices.torch_build.installed import FOLDER_VARIABLE, work
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.worker.client.order import SYMBOLS
-from tests.warm_python import SESSIONS, WITH_CARDS, WarmPython
+from tests.warm_python import SESSIONS, WITH_CARDS, WarmPython, workers_environment
 
 pytest_plugins = ["pytester", "tests.report_fixtures"]
 
@@ -82,12 +83,22 @@ def _shared():
 def _own_cache(folder):
     """No session of another test finds estimates that were kept for this one; what is built is built once."""
     own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
-    with contextlib.suppress(CannotBuild):  # the session itself will say why
-        built = built_libraries(os.environ).folder
-        os.mkdir(os.path.join(own, "stand-in"), mode=0o700)
-        os.symlink(built, os.path.join(own, "stand-in", built.name))
+    os.mkdir(os.path.join(own, "stand-in"), mode=0o700)
+    for folder in _folders_of_libraries():
+        os.symlink(folder, os.path.join(own, "stand-in", folder.name))
     _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
     return {"MEMBUDGET_CACHE_DIR": own}
+
+
+@functools.cache
+def _folders_of_libraries():
+    """Those of the stand-in's that are kept in the cache; none where that is not possible."""
+    try:
+        preloaded = workers_environment(os.environ)["LD_PRELOAD"].split()
+    except CannotBuild:
+        return []
+    kept = Path(os.environ["MEMBUDGET_CACHE_DIR"], "stand-in")
+    return [folder for folder in {Path(path).parent for path in preloaded} if folder.parent == kept]
 
 
 def _copy_self_checks(source, target):

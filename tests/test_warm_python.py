@@ -9,7 +9,9 @@ import time
 
 import pytest
 
+from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.devices.stand_in.environment import CARDS_VARIABLE
+from pytest_membudget.worker.client.order import Order, worker_import_path
 from pytest_membudget.worker.processes import start_process
 from tests.warm_python import WarmPython, is_possible, workers_environment
 
@@ -85,7 +87,7 @@ def started(launcher, of_workers, monkeypatch, tmp_path, write_all):
     processes = []
 
     def start(folder=None, **more):
-        path = [str(folder or tmp_path), *filter(None, sys.path)]
+        path = import_path_with(folder or tmp_path)
         with open(tmp_path / "printed", "wb") as output:
             process, channel = start_process(
                 "example_of_a_process", output, of_workers | more, import_path=path
@@ -99,6 +101,14 @@ def started(launcher, of_workers, monkeypatch, tmp_path, write_all):
             channel.close()
         process.kill()
         process.wait()
+
+
+def import_path_with(folder):
+    """That of a worker whose session has ``folder`` before all."""
+    order = Order(args=(), dir=".", files=(), gpu="A100-80GB", timeout=60, stand_in=find_stand_in())
+    path = worker_import_path(order)
+    own = path[: -len(sys.path)]
+    return [*own, str(folder), *path[len(own) :]]
 
 
 def is_there(pid):
@@ -171,13 +181,13 @@ def test_cards_are_a_copys_own(started, of_workers):
 
 
 def test_the_same_libraries_may_lie_in_another_folder(started, of_workers, tmp_path):
+    libraries = of_workers["LD_PRELOAD"].split()
     folder = tmp_path / "linked"
-    (library,) = {os.path.dirname(path) for path in of_workers["LD_PRELOAD"].split()}
-    folder.symlink_to(library)
+    folder.symlink_to(os.path.dirname(libraries[0]))
+    elsewhere = [os.path.join(folder, os.path.basename(libraries[0])), *libraries[1:]]
 
-    assert started(LD_PRELOAD=of_workers["LD_PRELOAD"].replace(library, str(folder)))[1]["is_copy"]
-    others = " ".join(reversed(of_workers["LD_PRELOAD"].split()))
-    assert not started(LD_PRELOAD=others)[1]["is_copy"]
+    assert started(LD_PRELOAD=" ".join(elsewhere))[1]["is_copy"]
+    assert not started(LD_PRELOAD=" ".join(reversed(libraries)))[1]["is_copy"]
 
 
 def test_another_folder_for_temporary_files_is_a_copys_own(started, tmp_path):
@@ -242,7 +252,7 @@ def test_the_end_of_the_warm_python_leaves_no_copy(variables, of_workers, tmp_pa
     monkeypatch.setattr(sys, "executable", str(warm.launcher(variables)))
     write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
     with open(tmp_path / "printed", "wb") as output:
-        path = [str(tmp_path), *filter(None, sys.path)]
+        path = import_path_with(tmp_path)
         process, channel = start_process("example_of_a_process", output, of_workers, import_path=path)
     told = channel.receive(60)
 

@@ -14,7 +14,6 @@ from pytest_membudget.cache.paths import Names
 from pytest_membudget.cache.probes import SAYS_NOTHING
 from pytest_membudget.cache.session_facts import (
     counted_options,
-    counted_settings,
     distributions,
     edited_files,
     listed_variables,

@@ -98,7 +98,7 @@ def _key(torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built
     hashed = hashlib.sha256(platform.machine().encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         hashed.update(source.read_bytes())
-    for path in (torch / "version.py", *needs.libraries, *installed.values(), built.library):
+    for path in (torch / "version.py", *needs.libraries, *installed.values(), built.library.resolve()):
         status = path.stat()
         hashed.update(f"\n{path}:{status.st_size}:{status.st_mtime_ns}".encode())
     return hashed.hexdigest()[:24]
@@ -110,7 +110,7 @@ def _write(folder: Path, torch: Path, needs: _Torch, installed: Mapping[str, Pat
     written = [soname for soname in needs.sonames if not (_CUDNN.match(soname) and soname in installed)]
     for soname in written:
         content = written_library(
-            platform.machine(), soname, str(built.library), needs.versions[soname], refusing[soname]
+            platform.machine(), soname, str(built.library.resolve()), needs.versions[soname], refusing[soname]
         )
         (folder / _file_name(soname)).write_bytes(content)
     releases = release_numbers(torch, installed)
