@@ -16,8 +16,8 @@ LINKED = LinkedLibraries(
 )
 BUILT = Built(Path("/libraries"))
 OURS = (
-    "/libraries/libmembudget_stand_in.so /libraries/libcuda.so.1 /libraries/libnvidia-ml.so.1"
-    " /linked/cublas.so.13"
+    "/libraries/libmembudget_stand_in.so /linked/cublas.so.13"
+    " /libraries/libcuda.so.1 /libraries/libnvidia-ml.so.1"
 )
 CUDA = TorchBuild(Path("/torch"), "2.13.0+cu130", cuda="13.0")
 

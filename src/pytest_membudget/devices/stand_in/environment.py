@@ -12,7 +12,7 @@ from ...cache.store import cache_folder
 from ...hardware.gpus import Gpu
 from ...units import GIB
 from ..torch_build.build import TorchBuild, environments_torch
-from .building import LIBRARY, NAMED, Built
+from .building import NAMED, Built
 from .card_figures import figures_of
 from .linked.libraries import NOTHING_LINKED, linked_libraries
 
@@ -72,7 +72,8 @@ def stand_in_environment(
     linked = (
         linked_libraries(torch.folder / "torch", built, base) if torch.cuda is not None else NOTHING_LINKED
     )
-    libraries = [*(str(built.folder / name) for name in (LIBRARY, *NAMED)), *map(str, linked.paths)]
+    # the driver's that was written comes before the one that has no functions to refuse
+    libraries = [str(built.library), *map(str, linked.paths), *(str(built.folder / name) for name in NAMED)]
     environment = {
         **base,
         "LD_PRELOAD": " ".join([*libraries, *re.split(r"[\s:]+", base.get("LD_PRELOAD", ""))]).strip(),

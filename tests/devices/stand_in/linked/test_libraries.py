@@ -49,7 +49,7 @@ def sonames_of(paths):
 def test_each_soname_that_torch_needs_is_written_but_cudnn_s(cuda_build, torch_folder, environment):
     linked = linked_libraries(torch_folder, cuda_build, environment)
 
-    names = needed_sonames(torch_folder) - {"libcuda.so.1", "libnvidia-ml.so.1"}
+    names = {"libcuda.so.1", *needed_sonames(torch_folder)}
     assert any(name.startswith("libcublas.so.") for name in names)
     assert sonames_of(linked.paths) == {name for name in names if not name.startswith("libcudnn.")}
 
@@ -90,6 +90,18 @@ def test_no_file_s_name_makes_torch_load_the_real_libraries(cuda_build, torch_fo
     linked = linked_libraries(torch_folder, cuda_build, environment)
 
     assert not [path for path in linked.paths if "libcudart.so" in str(path)]
+
+
+def test_the_driver_refuses_what_cudnn_and_pytorch_will_look_up(cuda_build, torch_folder, environment):
+    """Without cuLinkAddData no engine of cuDNN 9.26 that compiles at run time makes a plan."""
+    linked = linked_libraries(torch_folder, cuda_build, environment)
+
+    (driver,) = [path for path in linked.paths if read_shared_object(path).soname == "libcuda.so.1"]
+    refused, own = defined_functions(driver), defined_functions(cuda_build.library)
+    assert "cuMulticastBindMem" in refused
+    assert {"cuInit", "cuMemCreate"} <= own
+    if list(torch_folder.parent.glob("nvidia/cudnn/lib/libcudnn.so.*")):
+        assert {"cuLinkAddData", "cuCtxPushCurrent"} <= refused
 
 
 # The cache
@@ -290,6 +302,26 @@ def load(libraries, extension):
     environment = stand_in_environment(libraries, workers_torch(os.environ), gpu, 1, os.environ)
     command = [sys.executable, "-W", "ignore", "-c", EXTENSION, str(extension)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+LOOKED_UP = textwrap.dedent("""\
+    import ctypes
+
+    driver, own = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+    own.stand_in_not_modelled.restype = ctypes.c_char_p
+    print(driver.cuInit(0), driver.cuMulticastBindMem(), own.stand_in_not_modelled().decode())
+    """)
+
+
+def test_a_function_of_the_driver_that_is_looked_up_is_ours_or_refuses(cuda_build):
+    """As cuDNN and Triton look it up, in a library that they open by its name."""
+    gpu = find_gpu("A100-80GB")
+    environment = stand_in_environment(cuda_build, workers_torch(os.environ), gpu, 1, os.environ)
+
+    command = [sys.executable, "-c", LOOKED_UP]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["0", "801", "cuMulticastBindMem"]  # CUDA_ERROR_NOT_SUPPORTED
 
 
 def test_an_extension_is_answered_by_what_the_stand_in_defines(cuda_build, extension):

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ..building import NAMED, Built, CannotBuild
+from ..building import Built, CannotBuild
 from ..keeping import CannotKeep, kept_folder
+from .driver_names import DRIVER, asking_libraries, driver_names
 from .elf_reader import NotSharedObject, defined_functions, needed_symbols, read_shared_object
 from .elf_writer import written_library
 from .installed import find_installed, folders_of
@@ -76,13 +77,13 @@ def linked_libraries(torch: Path, built: Built, environment: Mapping[str, str]) 
 
 def _needs_of(folder: Path) -> _Torch:
     libraries = tuple(path for path in sorted(folder.glob("*.so*")) if not _NVIDIA.match(path.name))
-    sonames: dict[str, None] = {}
+    sonames: dict[str, None] = {DRIVER: None}  # loaded by name where it is not linked
     versions: dict[str, dict[str, None]] = {}
     search_path: dict[str, None] = {}
     for path in libraries:
         found = read_shared_object(path)
         search_path |= dict.fromkeys(found.search_path)
-        sonames |= dict.fromkeys(name for name in found.needed if _NVIDIA.match(name) and name not in NAMED)
+        sonames |= dict.fromkeys(name for name in found.needed if _NVIDIA.match(name))
         for soname, asked in found.needed_versions.items():
             versions.setdefault(soname, {}).update(dict.fromkeys(asked))
     return _Torch(
@@ -107,6 +108,8 @@ def _key(torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built
 def _write(folder: Path, torch: Path, needs: _Torch, installed: Mapping[str, Path], built: Built) -> None:
     own = defined_functions(built.library)
     refusing = _refused_names(needs, installed, own)
+    asked_for = driver_names(asking_libraries(torch / "lib", installed))
+    refusing[DRIVER] |= dict.fromkeys(sorted(asked_for - own))
     written = [soname for soname in needs.sonames if not (_CUDNN.match(soname) and soname in installed)]
     for soname in written:
         content = written_library(
@@ -159,7 +162,7 @@ def _owner_of(name: str, sonames: Iterable[str]) -> str | None:
 def _beginning_of(soname: str) -> str:
     """What the names of a library's functions begin with: ``nvshmem`` of libnvshmem_host.so.3."""
     stem = soname.removeprefix("lib").split(".")[0].split("_")[0].lower()
-    return "cuda" if stem == "cudart" else stem
+    return {"cudart": "cuda", "cuda": "cu"}.get(stem, stem)
 
 
 def _read_list(folder: Path) -> LinkedLibraries | None:

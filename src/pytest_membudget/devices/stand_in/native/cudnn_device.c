@@ -2,7 +2,7 @@
 
    From 9.8 on cuDNN plans for a device described in JSON ("deviceless ahead-of-time compilation",
    docs.nvidia.com/deeplearning/cudnn). The JSON's names are those that cuDNN 9.26 gives for a real device
-   (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION); devices/fake/cudnn_workspaces.py describes cards the same way. */
+   (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,21 +21,12 @@ static const struct {
     {"cuStreamGetCtx", "", 0},
 };
 
-static void *own_function(const char *name)
-{
-    static void *own;
-    Dl_info info;
-    if (!own && dladdr((void *)own_function, &info))
-        own = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    return own ? dlsym(own, name) : NULL;
-}
-
 static void *with_suffix(const char *name, const char *suffix)
 {
     char full[192];
     if (snprintf(full, sizeof full, "%s%s", name, suffix) >= (int)sizeof full)
         return NULL;
-    return own_function(full);
+    return dlsym(RTLD_DEFAULT, full); /* ours, or one that was written to refuse */
 }
 
 static void *find_function(const char *name, int version)
