@@ -20,8 +20,6 @@ class AttentionCall:
     element_bytes: int
     has_mask: bool = False
     has_dropout: bool = False
-    is_deterministic: bool = False
-    """``torch.use_deterministic_algorithms(True)``"""
 
     @property
     def matrices(self) -> int:

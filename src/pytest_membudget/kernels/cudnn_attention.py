@@ -12,7 +12,6 @@ was executed: the figures have not been seen on a GPU.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 from ..hardware.gpus import Gpu
@@ -24,53 +23,22 @@ _FP32: Final = 4
 _STEP: Final = 128
 #: Tile scheduler of the engines for Hopper, whatever the shape.
 _HOPPER_BYTES: Final = 256
-#: Keys from which on the engine for Blackwell splits them over idle multiprocessors.
-_SPLIT_FROM: Final = 4096
 #: From here on Blackwell's own engine takes up to 128 queries without a mask too.
 _FEW_QUERIES_SINCE: Final = 92600
 
 
-def forward_bytes(call: AttentionCall, gpu: Gpu, trains: bool = True) -> int:
-    """What is known, in addition to :func:`forward_bound`; ``trains``: the logsumexp is wanted."""
+def forward_bytes(call: AttentionCall, gpu: Gpu) -> int:
+    """Of a call that trains.
+
+    Not modelled: one query, and on Blackwell few queries with many keys, whose keys the engine may split.
+    """
     if not call.rows * call.keys or call.queries == 1:
         return 0
     if gpu.capability[0] == 9:
         return _HOPPER_BYTES
-    if gpu.capability[0] == 10 and call.has_dropout and trains:
+    if gpu.capability[0] == 10 and call.has_dropout:
         return _engine_bytes(_dropout_bytes(call))
     return 0
-
-
-def forward_bound(call: AttentionCall, gpu: Gpu, trains: bool = True) -> int:
-    """What the forward may take beyond :func:`forward_bytes`; 0 where that is exact.
-
-    One query, and on Blackwell few queries and many keys: the keys may be split, with an fp32 result and
-    two numbers a row for each split; how many is the heuristics' own. On Blackwell dropout without training
-    draws its mask in the workspace or not.
-    """
-    if not call.rows * call.keys:
-        return 0
-    parts: list[int] = []
-    if gpu.capability[0] == 10 and call.has_dropout and (not trains or call.queries == 1):
-        parts.append(_dropout_bytes(call))
-    splits = _most_splits(call, gpu)
-    if splits > 1:
-        numbers = _FP32 * splits * call.rows
-        parts += [numbers * call.value_width, numbers, numbers]
-    if gpu.capability[0] == 9 and call.queries == 1 and call.has_dropout:
-        parts.append(_HOPPER_BYTES)
-    return _engine_bytes(*parts)
-
-
-def _most_splits(call: AttentionCall, gpu: Gpu) -> int:
-    """In no plan had a split fewer than 128 keys, or several queries more tiles than multiprocessors."""
-    by_keys = math.ceil(call.keys / 128)
-    if call.queries == 1:
-        return by_keys
-    if gpu.capability[0] != 10 or call.keys < _SPLIT_FROM:
-        return 1
-    tiles = call.matrices * math.ceil(call.queries / 256)
-    return min(by_keys, gpu.multiprocessor_count // tiles)
 
 
 def backward_bytes(call: AttentionCall, gpu: Gpu, cudnn_version: int) -> int:

@@ -40,7 +40,7 @@ def workspace_bytes(call: AttentionCall, gpu: Gpu) -> int:
     sums = 0
     if call.is_half and widest > tile_queries:
         widths = round_up(call.width, tile_queries) + round_up(call.value_width, tile_queries)
-        sums = _splits(call, tile_keys, gpu) * tile_keys * widths
+        sums = _splits(call, tile_keys) * tile_keys * widths
     tiles = math.ceil(call.queries / tile_queries) * math.ceil(call.width / tile_keys)
     return _FP32 * call.matrices * round_up(sums + tiles * (4 + tile_queries * tile_keys), 4)
 
@@ -55,10 +55,8 @@ def _tiles(call: AttentionCall, gpu: Gpu) -> tuple[int, int, int]:
     return (128, 128, 128) if width <= 128 else (128, 64, 2**16)
 
 
-def _splits(call: AttentionCall, tile_keys: int, gpu: Gpu) -> int:
+def _splits(call: AttentionCall, tile_keys: int) -> int:
     """Of the keys, by kernels that do not sum in registers."""
-    if call.is_deterministic or gpu.capability < (7, 0):
-        return 1
     if call.matrices >= 256 and call.keys <= 2 * tile_keys:
         return 1
     return max(1, min(math.ceil(call.keys / tile_keys), 200 // call.matrices))

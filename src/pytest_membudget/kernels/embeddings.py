@@ -1,7 +1,7 @@
 """What the backward of embeddings holds in addition to the table's gradient.
 
 The indices are sorted, and the rows of one index are summed in groups. Read in aten/src/ATen/native/cuda/ of
-pytorch/pytorch: Embedding.cu, EmbeddingBackwardKernel.cu and EmbeddingBag.cu (2.6.0, and a version of 2025
+pytorch/pytorch: Embedding.cu and EmbeddingBackwardKernel.cu (2.6.0, and a version of 2025
 for pytorch/pytorch#172454).
 """
 
@@ -30,10 +30,6 @@ class Lookup:
     element_bytes: int
     accumulated_bytes: int = 4
     """A number of ``acc_type``: halves are summed in fp32."""
-    index_bytes: int = 8
-    scales_by_frequency: bool = False
-    in_bags: bool = False
-    is_deterministic: bool = False
 
 
 def sorted_sums(lookup: Lookup, result_bytes: int, gpu: Gpu) -> list[int]:
@@ -41,17 +37,14 @@ def sorted_sums(lookup: Lookup, result_bytes: int, gpu: Gpu) -> list[int]:
 
     ``result_bytes``: of the table's gradient, which comes after the sort.
     """
-    number = lookup.index_bytes
-    each = lookup.count * number
-    storage = radix_sort_storage_bytes(lookup.count, number, number, 8 * number, gpu)
+    each = lookup.count * _INT64
+    storage = radix_sort_storage_bytes(lookup.count, _INT64, _INT64, lookup.rows.bit_length(), gpu)
     sorting = [each, each, each, max(0, storage - result_bytes)]
     segments = min(lookup.count, lookup.rows)
     groups = lookup.count // 10 + segments
-    offsets = [segments * number, segments * number, _INT64, groups * number]
-    ordered = [each, each, each if lookup.scales_by_frequency else 0, each, _INT64]  # and how many there are
-    sums = [groups * lookup.width * lookup.accumulated_bytes]
-    if not lookup.in_bags:
-        sums = _group_sums(lookup, segments, groups, gpu)
+    offsets = [segments * _INT64, segments * _INT64, _INT64, groups * _INT64]
+    ordered = [each, each, each, _INT64]  # and how many there are
+    sums = _group_sums(lookup, segments, groups, gpu)
     return max([*ordered, *offsets, *sums], sorting, [*ordered, each], key=sum)
 
 
@@ -63,8 +56,8 @@ def _group_sums(lookup: Lookup, segments: int, groups: int, gpu: Gpu) -> list[in
     lanes = round_up(lookup.width, 32)
     blocks = math.ceil(segments * lanes / min(lanes, 1024))
     few = blocks < 4 * gpu.multiprocessor_count and groups > 4 * blocks
-    if not few or lookup.is_deterministic:
+    if not few:
         return [groups * lookup.width * lookup.accumulated_bytes]
     is_wider = lookup.accumulated_bytes != lookup.element_bytes
     sums = lookup.rows * lookup.width * lookup.accumulated_bytes if is_wider else 0
-    return [groups * lookup.index_bytes, sums]
+    return [groups * _INT64, sums]

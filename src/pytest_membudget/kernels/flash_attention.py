@@ -49,11 +49,10 @@ def _key_splits(blocks: int, keys: int, width: int, gpu: Gpu) -> int:
     return next(count for count in candidates if efficiency(count) >= 0.85 * best)
 
 
-def backward_bytes(call: AttentionCall, gpu: Gpu) -> list[int]:
+def backward_bytes(call: AttentionCall) -> list[int]:
     """The rows' softmax sums, the query's gradient in fp32, and gradients by query head where heads share."""
     rows = _FP32 * call.matrices * round_up(call.queries, 128)
-    accumulators = math.ceil(gpu.multiprocessor_count / call.matrices) if call.is_deterministic else 1
-    sizes = [rows, rows * _width(call.width) * accumulators]
+    sizes = [rows, rows * _width(call.width)]
     if call.heads != call.key_heads:
         sizes += 2 * [call.element_bytes * call.matrices * call.keys * call.width]
     return sizes

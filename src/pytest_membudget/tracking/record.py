@@ -66,7 +66,7 @@ class Record:
 
     def note_role(self, role: str, name: str | None = None) -> None:
         """Set ``role``; of several names the longest, a whole path, is kept."""
-        if self.role is None or self.role in _REPLACED_ROLES.get(role, ()):
+        if self.role in (None, components.UNATTRIBUTED, *_REPLACED_ROLES.get(role, ())):
             self.role = role
         if name is not None and (self.name is None or len(name) > len(self.name)):
             self.name = name

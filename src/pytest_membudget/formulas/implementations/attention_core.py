@@ -127,7 +127,7 @@ def _fused(
 def _kernel_bytes(call: AttentionCall, kernel: AttentionKernel, gpu: Gpu) -> tuple[int, tuple[int, ...]]:
     """What forward takes for itself, and the tensors that backward does."""
     if kernel == "flash":
-        return sum(flash_attention.forward_bytes(call, gpu)), tuple(flash_attention.backward_bytes(call, gpu))
+        return sum(flash_attention.forward_bytes(call, gpu)), tuple(flash_attention.backward_bytes(call))
     if kernel == "efficient":
         forward, backward = efficient_attention.forward_bytes, efficient_attention.backward_bytes
         return sum(forward(call, gpu)), tuple(backward(call, gpu))

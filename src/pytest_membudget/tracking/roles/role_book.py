@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from ... import components
 from ..record import Record
 from ..running_code.replaced import Hooks, Replacement
-from .tensor_parts import named_tensors, owners, scales
+from .tensor_parts import named_tensors, owners, scales, sparse_parts
 
 _CASTS: Final = ("to", "float", "double", "half", "bfloat16")
 #: A context in which no ``__torch_function__`` of the user's sees what is looked at here.
@@ -73,6 +73,7 @@ class RoleBook(Hooks):
             register_optimizer_step_post_hook(self._step_ended),
             Replacement(Optimizer, "load_state_dict", self._loading),  # torch has a hook of one optimizer
             Replacement(torch.utils, "swap_tensors", self._swapping),
+            Replacement(nn.Module, "_apply", self._moving),
             *_follow_copies(self._copied),
         ]
 
@@ -117,9 +118,10 @@ class RoleBook(Hooks):
         name = self._names.get(key)
         # the whole parameters that FSDP gathers are registered with no module
         is_parameter = key in self._parameters or isinstance(parameter, nn.Parameter)
-        for leaf, part in zip(owners(parameter), owners(gradient), strict=False):
+        for leaf, whole in zip(owners(parameter), owners(gradient), strict=False):
             self._note(Record.note_trained, [leaf], is_parameter)
-            self._note(Record.note_gradient, [part, leaf], name, is_parameter)
+            for part in sparse_parts(whole) or (whole,):
+                self._note(Record.note_gradient, [part, leaf], name, is_parameter)
 
     def see_gradients(self) -> None:
         """Record the ``.grad`` of every known parameter."""
@@ -178,6 +180,20 @@ class RoleBook(Hooks):
                     self.see_parameter(tensor)
 
         return swap_tensors
+
+    def _moving(self, apply: Any) -> Any:
+        """``nn.Module.to`` and its like give a parameter other memory, and register nothing."""
+
+        def move(module: nn.Module, *args: Any, **kwargs: Any) -> nn.Module:
+            moved: nn.Module = apply(module, *args, **kwargs)
+            for name, parameter in module.named_parameters(recurse=False):
+                self.see_parameter(parameter, name)
+            for name, buffer in module.named_buffers(recurse=False):
+                self._note_role(buffer, components.BUFFERS, name)
+            self._changed()
+            return moved
+
+        return move
 
     def _note_states(self, optimizer: Optimizer) -> None:
         for parameter, state in optimizer.state.items():

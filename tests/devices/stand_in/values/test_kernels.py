@@ -177,13 +177,19 @@ def test_a_default_device_changes_nothing(trace):
 
 def printed():
     shown = repr(torch.randn(2, 3, device="cuda"))
-    return [str(torch.arange(3, device="cuda")), shown.count("[") + shown.count(",")]
+    torch.full(
+        (2**16,), 3, dtype=torch.int32, device="cuda"
+    )  # what a kernel that computes nothing then finds in its memory
+    texts = [str(torch.arange(3, device="cuda")), str(torch.tensor([1.5, 20.0], device="cuda"))]
+    return [*texts, shown.count("[") + shown.count(",")]
 
 
 def test_printing_is_no_read(trace):
     traced = trace(printed)
 
-    assert traced.value == ["tensor([0, 1, 2], device='cuda:0')", 3 + 6]
+    assert traced.value == [
+        "tensor([0, 1, 2], device='cuda:0')", "tensor([ 1.5000, 20.0000], device='cuda:0')", 3 + 6
+    ]  # fmt: skip
     assert not traced.report.assumptions
 
 

@@ -88,6 +88,12 @@ class Following:
             elif plan.counts:
                 self.reads.see_count(plan.operator, args, result)
 
+    def assume_lengths(self, mask: torch.Tensor) -> None:
+        """``mask`` is true from the start of each row on: to its end, where nobody knows how far."""
+        if not self.known.knows(mask):
+            with torch._C.DisableTorchFunction():
+                self.known.keep(mask, self.shapes.lengths(tuple(mask.shape)))
+
     def answer(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Scalar:
         """What a read of data gives."""
         with torch._C.DisableTorchFunction():

@@ -46,6 +46,11 @@ _UNREACHED = frozenset({"aten::pow.Tensor_Tensor_out"})
 #: Has our kernel already (``Values.install``), which torch until 2.12 lists as one for CUDA.
 _OURS = frozenset({"aten::one_hot"})
 
+#: Take the lengths of sequences from a mask, by operators that are followed one by one.
+_OF_LENGTHS = frozenset({
+    "aten::_nested_tensor_from_mask", "aten::_nested_tensor_from_mask_left_aligned",
+})  # fmt: skip
+
 #: Raises where a decomposition has failed, by numbers that no kernel has written. A healthy run's has not.
 _CHECKS = ("aten::_linalg_check_errors",)
 
@@ -115,6 +120,8 @@ class Kernels:
             return self._reading(operator, kernel)
         if operator is _EXPONENTIAL:
             return self._computing(self._deciding(kernel), plan)
+        if name in _OF_LENGTHS:
+            return self._taking_lengths(kernel)
         if plan.reads:
             return self._comparing(operator, original_kernel(name, operator))
         if operator in COUNTED:
@@ -236,6 +243,16 @@ class Kernels:
                 nesting.depth = 0
                 launches.operator_ended()
             return found
+
+        return run
+
+    def _taking_lengths(self, kernel: Kernel) -> Kernel:
+        """The kernel of a padded batch and its mask, which must be known."""
+        following = self._following
+
+        def run(batch: torch.Tensor, mask: torch.Tensor, *args: Any) -> Any:
+            following.assume_lengths(mask)
+            return kernel(batch, mask, *args)
 
         return run
 

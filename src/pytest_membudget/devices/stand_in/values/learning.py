@@ -78,13 +78,18 @@ _DECIDES: dict[Any, bool] = {
 #: Writes to gradients, and to ``found_inf``, which does not change: a healthy run overflows nowhere.
 _UNSCALE = aten._amp_foreach_non_finite_check_and_unscale_.default
 
-#: Change memory, not values.
-_RESIZING = ("aten::resize", "aten::set_")
+#: Changes memory, not values.
+_RESIZING = "aten::resize"
+
+#: Changes which memory a tensor shows, and nothing that lies there: a deep copy is made so.
+_SHOWS_OTHER = "aten::set_"
 
 
 def lesson_of(operator: Any) -> Lesson | None:
     """What a call of ``operator`` says about values; None if nothing."""
     if not isinstance(operator, torch._ops.OpOverload) or operator.is_view:
+        return None
+    if operator.name().partition(".")[0] == _SHOWS_OTHER:
         return None
     if operator in _FILLED:
         return _Fills(_FILLED[operator])

@@ -19,7 +19,7 @@ from ....units import times_text
 from .known_shapes import Rule, Shape
 from .known_values import KnownValues
 from .routing import Chosen
-from .shape_bounds import bound_rule_of
+from .shape_bounds import bound_rule_of, trues
 from .supposed_values import Choice, SupposedValues
 
 
@@ -64,6 +64,12 @@ class UnknownShapes:
             return None
         self._list(operator, bound.taken)
         return bound.shapes
+
+    def lengths(self, shape: tuple[int, ...]) -> torch.Tensor:
+        """A mask of ``shape`` on the host in the place of one that nobody knows: true up to a bound."""
+        length, taken = trues(shape[1])
+        self._list(torch.ops.aten._nested_tensor_from_mask.default, taken)
+        return (torch.arange(shape[1], device="cpu") < length).expand(shape)
 
     def see_choice(self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> None:
         """``operator`` has chosen: by data that nobody knows, if its result is not known."""

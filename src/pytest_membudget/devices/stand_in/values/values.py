@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ class Values:
         torch.distributions.Distribution.set_default_validate_args(False)
         printing: Any = torch._tensor_str
         printing._str = self.quiet(printing._str)
+        printing._Formatter = _of_host_copies(printing._Formatter)
 
     def begin(self) -> None:
         """A test begins: operators that its imports have brought are followed too."""
@@ -48,3 +50,8 @@ class Values:
     def refused(self) -> list[str]:
         """What was refused in this process that a card would have done, each with its place."""
         return refused()
+
+
+def _of_host_copies(formatter: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+    """``formatter`` of what is to be printed, which selects and compares: kernels compute nothing."""
+    return lambda tensor: formatter(tensor.cpu() if tensor.is_cuda else tensor)
