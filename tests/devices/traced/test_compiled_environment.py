@@ -26,4 +26,5 @@ def test_reading_a_variable_does_not_break_the_graph_and_is_known_to_be_unseen(t
     traced = trace(compiled_reader)
 
     assert traced.value == [2**18, "WatchedEnvironment", 1, False, True]
-    assert traced.allocated == 2 * MIB  # fused: no sum of its own
+    # fused: no sum of its own; the tuner writes over the L2 cache (40 MiB: NVIDIA A100 white paper)
+    assert traced.allocated == (2 + 40) * MIB

@@ -1,9 +1,6 @@
 """Shapes that depend on data: right where the data follows from the program."""
 
-import pytest
 import torch
-
-DEVICES = ["cpu", "cuda"]
 
 
 def known_shapes(device):
@@ -26,9 +23,8 @@ def known_shapes(device):
     ]
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_shapes_that_depend_on_known_data_are_right(trace, device):
-    traced = trace(known_shapes, device)
+def test_shapes_that_depend_on_known_data_are_right(trace):
+    traced = trace(known_shapes, "cuda")
 
     assert traced.value == known_shapes("cpu")
     assert not traced.report.assumptions
@@ -42,8 +38,13 @@ def selected_by_a_large_mask():
 
 
 def test_a_full_mask_selects_everything_at_any_size(trace):
-    """4 Mi elements: 16 MiB of them, and two indices of 8 bytes an element while they are gathered."""
+    """4 Mi elements: 16 MiB of them, 4 of the mask, 16 selected.
+
+    Backward puts 16 MiB of gradients, written out, into another 16, by places: 32 MiB each, four times while
+    they are sorted, and what CUB takes for that (see ``test_peaks_by_hand``).
+    """
     traced = trace(selected_by_a_large_mask)
 
+    storage = 3 * 256 * 8 + -(-4 * 2**20 // 3840) * 1024 + 2 * 32 * 2**20 + 256 + 255
     assert traced.value == [[4096 * 1024], [4096, 1024]]
-    assert traced.allocated == (16 + 4 + 2 * 32 + 16) * 2**20
+    assert traced.allocated - traced.rounding == (4 * 16 + 4 + 4 * 32) * 2**20 + storage + 2 * 4

@@ -211,23 +211,6 @@ def test_a_step_in_backward_holds_one_gradient_at_a_time(trace):
     assert after.allocated - within.allocated >= 14 * 4 * MIB
 
 
-def dropped_by_a_hook():
-    model = nn.Sequential(*[linear() for _ in range(4)])
-
-    def hook(parameter):
-        parameter.grad = None
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(hook)
-    model(torch.randn(1, 1024, device="cuda")).sum().backward()
-
-
-def test_a_gradient_that_a_hook_drops_at_once_is_still_a_gradient(trace):
-    traced = trace(dropped_by_a_hook)
-
-    assert traced.gradients == 4 * MIB
-
-
 def moved_and_converted():
     model = nn.Sequential(*[nn.Linear(1024, 1024, bias=False) for _ in range(8)])
     model.cuda()
@@ -302,7 +285,9 @@ def test_a_limited_card_runs_out_of_memory_as_cuda_does(trace):
     count, text = trace(catches_out_of_memory, gpu="T4", limited=True).value
 
     assert count == 14
-    assert text.startswith("CUDA out of memory. Tried to allocate 1.00 GiB in aten::empty")
+    assert text.startswith(
+        "CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total capacity of 14.56 GiB"
+    )
 
 
 def test_an_unlimited_card_never_runs_out(trace):

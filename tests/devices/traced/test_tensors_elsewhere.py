@@ -1,4 +1,4 @@
-"""Tensors that are copied, moved, pinned, shared, and made by a loader's workers."""
+"""Tensors that are copied, moved, and made by a loader's workers: what they are for, and what they hold."""
 
 import copy
 
@@ -33,28 +33,6 @@ def test_a_deep_copy_is_as_large_and_shares_within_itself(trace):
     assert trace(copied).value == [True, True, True, "cuda:0", [2, 3], True, False]
 
 
-def copied_with_gradient():
-    x = torch.ones(3, device="cuda", requires_grad=True)
-    (x * 2).sum().backward()
-    x.tag = "mine"
-    twin = copy.deepcopy(x)
-    try:
-        copy.deepcopy(x * 2)
-    except RuntimeError as error:
-        message = str(error)
-    return [list(twin.grad.shape), twin.requires_grad, twin.tag, twin.grad is x.grad, message[:40]]
-
-
-def test_a_deep_copy_has_its_gradient_and_attributes(trace):
-    assert trace(copied_with_gradient).value == [
-        [3],
-        True,
-        "mine",
-        False,
-        "Only Tensors created explicitly by the u",
-    ]
-
-
 def copied_optimizer():
     model = linear()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -87,20 +65,6 @@ def test_a_moving_average_counts(trace):
     assert trace(averaged).value == 3
 
 
-def state_dicts():
-    model, other = linear(), nn.Linear(512, 512, bias=False)
-    keys = str(other.load_state_dict(model.state_dict()))
-    empty = nn.Linear(512, 512, bias=False, device="meta")
-    empty.load_state_dict(model.state_dict(), assign=True)
-    filled = nn.Linear(4, 4, device="meta").to_empty(device="cuda")
-    filled.reset_parameters()
-    return [keys, str(other.weight.device), str(empty.weight.device), str(filled.weight.device)]
-
-
-def test_state_dicts_are_loaded_across_devices(trace):
-    assert trace(state_dicts).value == ["<All keys matched successfully>", "cpu", "cuda:0", "cuda:0"]
-
-
 def converted():
     model = nn.Sequential(linear(), linear())
     model[1].weight = model[0].weight
@@ -131,36 +95,6 @@ def test_a_model_that_is_moved_and_not_run_is_made_of_parameters(trace):
     traced = trace(moved_alone)
 
     assert traced.parameters == traced.frozen_parameters == MIB
-
-
-def pinned():
-    x = torch.randn(4)
-    p = x.pin_memory()
-    empty = torch.empty(4, pin_memory=True)
-    moved = p.cuda(non_blocking=True)
-    try:
-        moved.pin_memory()
-    except RuntimeError as error:
-        message = str(error)
-    return [x.is_pinned(), p.is_pinned(), p[1:].is_pinned(), p.pin_memory() is p, empty.is_pinned(), message]
-
-
-def test_host_memory_is_pinned(trace):
-    assert trace(pinned).value == [
-        False, True, True, True, True,
-        "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
-    ]  # fmt: skip
-
-
-def shared():
-    model = nn.Linear(2, 2)
-    before = model.weight.is_shared()
-    model.share_memory()
-    return [before, model.weight.is_shared(), linear().share_memory().weight.is_shared()]
-
-
-def test_memory_is_shared_by_saying_so(trace):
-    assert trace(shared).value == [False, True, True]
 
 
 class Samples(Dataset):
@@ -196,21 +130,3 @@ def test_loaders_hand_over_what_their_datasets_hold(trace, workers, pin_memory):
         pin_memory, workers,
     ]  # fmt: skip
     assert not traced.report.assumptions
-
-
-def handed_over():
-    return torch.from_dlpack(torch.ones(2))
-
-
-def refused():
-    try:
-        handed_over()
-    except Exception as error:
-        return [type(error).__name__, str(error)]
-
-
-def test_tensors_cannot_be_handed_to_other_libraries_as_they_are(trace):
-    name, message = trace(refused).value
-
-    assert name == "NotAvailable"
-    assert "Tensor.numpy()" in message

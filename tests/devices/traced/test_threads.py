@@ -1,4 +1,4 @@
-"""Threads run on the virtual device too: libraries load weights and move batches in pools of them."""
+"""Threads on the stand-in: libraries load weights and move batches in pools of them."""
 
 import concurrent.futures
 import threading
@@ -87,48 +87,3 @@ def many_at_once():
 
 def test_threads_do_not_disturb_each_other(trace):
     assert trace(many_at_once).value == [["cuda"], [8] * 8, True]
-
-
-class Subclass(threading.Thread):
-    def run(self):
-        self.device = str(torch.ones(1).cuda().device)
-
-
-def subclassed():
-    thread = Subclass()
-    thread.start()
-    thread.join()
-    try:
-        thread.start()
-    except RuntimeError as error:
-        return thread.device, str(error)
-
-
-def test_a_thread_of_the_users_own_class_runs(trace):
-    assert trace(subclassed).value == ["cuda:0", "threads can only be started once"]
-
-
-def products_in_threads_at_once():
-    square = torch.zeros(64, 64, device="cuda")
-    both = threading.Barrier(2)
-
-    def multiply():
-        both.wait()
-        square @ square
-        both.wait()
-
-    threads = [threading.Thread(target=multiply) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    square @ square
-    return torch.cuda.memory_allocated()
-
-
-def test_each_thread_has_a_cublas_workspace_of_its_own(trace):
-    """Kept until 2.14, 8,519,680 bytes each below Hopper; the matrix has 16 KiB."""
-    release = tuple(map(int, torch.__version__.split(".")[:2]))
-
-    expected = 16 * 1024 + (3 * 8_519_680 if release < (2, 15) else 0)
-    assert trace(products_in_threads_at_once).value == expected

@@ -35,12 +35,7 @@ def shape_rule_of(operator: Any) -> Rule | None:
     """The rule for an operator whose shapes depend on data; None for any other."""
     if operator in _RULES:
         return _RULES[operator]
-    is_computed = operator in _COMPUTED or _name_of(operator) == NMS
-    return partial(_as_computed, operator) if is_computed else None
-
-
-def _name_of(operator: Any) -> str:
-    return operator.name() if isinstance(operator, torch._ops.OpOverload) else ""
+    return partial(_as_computed, operator) if operator in _COMPUTED else None
 
 
 def _nonzero(known: KnownValues, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Shape] | None:
@@ -86,9 +81,6 @@ _RULES: dict[Any, Rule] = {
     aten.nonzero.default: _nonzero,
     aten.masked_select.default: _masked_select,
 }
-
-#: torchvision's, by name: it is there once torchvision is imported.
-NMS = "torchvision::nms"
 
 #: All of their arguments must be known; the shapes are those of the host's own results.
 _COMPUTED = frozenset({

@@ -13,7 +13,7 @@ import torch
 
 from ....assumptions import assumed
 from ....errors import NotAvailable
-from .known_shapes import NMS, Shape
+from .known_shapes import Shape
 from .original_kernels import argument
 from .refusals import refusal
 
@@ -33,7 +33,7 @@ BoundRule = Callable[[Sequence[Any], Mapping[str, Any]], Bound | None]
 
 def bound_rule_of(operator: Any) -> BoundRule | None:
     """The rule for ``operator``; None if the shape of its result has no bound."""
-    return _BOUNDS.get(operator) or (_kept_boxes if operator.name() == NMS else None)
+    return _BOUNDS.get(operator)
 
 
 def without_bound(operator: Any) -> NotAvailable:
@@ -150,15 +150,6 @@ def _repeat_interleave(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound 
         return None
     count = math.ceil(each * repeats.numel())
     return Bound([Shape((count,), (1,), repeats.dtype)], f"repeats of {each:g} each on average, by assume()")
-
-
-def _kept_boxes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Bound:
-    """(boxes, scores, iou_threshold): the places of the boxes that are kept, all of them at worst.
-
-    ``nms`` of torchvision/csrc/ops/cuda/nms_kernel.cu (pytorch/vision at 01d5d107).
-    """
-    count, taken = share_of(args[0].shape[0], "true_fraction", "all kept", "kept in")
-    return Bound([Shape((count,), (1,), torch.long)], taken)
 
 
 def _distinct(elements: int, dtype: torch.dtype | None) -> tuple[int, str]:
