@@ -83,11 +83,15 @@ def _shared():
 def _own_cache(folder):
     """No session of another test finds estimates that were kept for this one; what is built is built once."""
     own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
-    os.mkdir(os.path.join(own, "stand-in"), mode=0o700)
-    for folder in _folders_of_libraries():
-        os.symlink(folder, os.path.join(own, "stand-in", folder.name))
-    _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
+    _fill_cache(Path(own))
     return {"MEMBUDGET_CACHE_DIR": own}
+
+
+def _fill_cache(own):
+    (own / "stand-in").mkdir(mode=0o700, parents=True)
+    for folder in _folders_of_libraries():
+        (own / "stand-in" / folder.name).symlink_to(folder)
+    _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
 
 
 @functools.cache
@@ -225,6 +229,17 @@ def session_of(tmp_path_factory):
         return Run(folder, [*args, *asked], env or {}, is_cold=is_cold)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def cache_in():
+    """``cache_in(folder)``: variables of a session with a cache there, which has what is built once."""
+
+    def cache(folder):
+        _fill_cache(folder)
+        return {"MEMBUDGET_CACHE_DIR": str(folder)}
+
+    return cache
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,14 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
+
+from pytest_membudget.devices.stand_in.compiling import find_compiler
 
 MIB = 2**20
 BUDGETS = """
@@ -29,11 +32,12 @@ CONFTEST = """
     if torch.cuda.is_available():
         OF_THE_CONFTEST = torch.empty(2**22, dtype=torch.uint8, device="cuda")
     """
+#: A locale without UTF-8.
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 #: An ASCII terminal of 20 columns, no asserts but those of tests, and no git.
 NARROW = {
-    "LC_ALL": "C",
-    "PYTHONUTF8": "0",
-    "PYTHONCOERCECLOCALE": "0",
+    **ASCII,
+    "PYTHONUTF8": "1",
     "PYTHONIOENCODING": "ascii",
     "COLUMNS": "20",
     "PYTHONOPTIMIZE": "1",
@@ -61,7 +65,7 @@ def pytest_command(*args):
 
 
 @pytest.fixture(scope="module")
-def odd(tmp_path_factory, write_all):
+def odd(tmp_path_factory, write_all, cache_in):
     """A session in a folder with an odd name, by a link to it, with a conftest that uses CUDA."""
     folder = tmp_path_factory.mktemp("odd")
     files = {"test_it.py": BUDGETS, "conftest.py": CONFTEST}
@@ -73,7 +77,8 @@ def odd(tmp_path_factory, write_all):
         [shutil.which(command[0]), *command[1:], *pytest_command("--membudget-report=räp ort")],
         link,
         **NARROW,
-        MEMBUDGET_CACHE_DIR=str(folder / "kept"),
+        **cache_in(folder / "kept"),
+        CC=shlex.join(find_compiler(os.environ)),  # by its path: what it has built is there
     )
     return link, done
 
@@ -98,6 +103,15 @@ def test_what_a_terminal_cannot_write_is_escaped(odd):
     assert "1.00 GiB over its budget of 1 GiB" in done.stdout
     assert "1 estimated" not in done.stdout
     assert "2 estimated (1 within, 1 over)" in done.stdout
+
+
+def test_a_folder_that_the_locale_cannot_write_is_refused_with_what_to_set(tmp_path, write_all):
+    folder = tmp_path / "päth"
+    write_all(folder, {"test_it.py": BUDGETS})
+    done = run(pytest_command(), folder, **ASCII)
+
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "rename it, or set PYTHONUTF8=1" in done.stderr
 
 
 def read_only(folder, cache):
@@ -126,15 +140,15 @@ def read_only(folder, cache):
     return wrapper if allowed else None
 
 
-def test_a_project_and_a_cache_that_cannot_be_written_cost_the_cache_alone(tmp_path, write_all):
+def test_a_project_and_a_cache_that_cannot_be_written_cost_the_cache_alone(tmp_path, write_all, cache_in):
     folder, cache = tmp_path / "project", tmp_path / "kept"
     write_all(folder, {"test_it.py": BUDGETS})
-    cache.mkdir()
+    kept = cache_in(cache)
     wrapper = read_only(folder, cache)
     if wrapper is None:
         pytest.skip("root may mount nothing here, and may write everywhere")
     try:
-        done = run([*wrapper, *pytest_command("-k", "within")], folder, MEMBUDGET_CACHE_DIR=str(cache))
+        done = run([*wrapper, *pytest_command("-k", "within")], folder, **kept)
     finally:
         for path in (folder, cache):
             path.chmod(0o755)
@@ -163,12 +177,15 @@ def test_a_report_that_finds_no_space_is_a_notice_and_leaves_no_older_one(tmp_pa
     assert list((tmp_path / "rep").iterdir()) == []
 
 
-def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path, write_all):
-    mount = 'mount -t tmpfs -o size=96k full "$1" || exit 99; cd "$1"; cp ../it.py test_it.py; '
+def test_no_space_for_anything_is_a_notice_for_each_and_fails_no_budget(tmp_path, write_all, cache_in):
+    mount = (
+        'mount -t tmpfs -o size=96k full "$1" || exit 99; cd "$1"; cp ../it.py test_it.py; cp -a ../kept .; '
+    )
     fill = "dd if=/dev/zero of=rest bs=1k count=1000 2>/dev/null; "
     full = tmp_path / "full"
     write_all(tmp_path, {"it.py": BUDGETS.replace("from holding import hold", _HOLD)})
     full.mkdir()
+    cache_in(tmp_path / "kept")
     wrapper = ["unshare", "-m", "sh", "-c", mount + fill + 'shift; exec "$@"', "sh", str(full)]
     try:
         allowed = os.geteuid() == 0 and run([*wrapper, "true"], tmp_path).returncode == 0

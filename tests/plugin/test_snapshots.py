@@ -323,6 +323,17 @@ def test_out_of_memory_is_there_with_its_place(run):
 # When it is written
 
 
+ONE = """
+    import pytest
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_it():
+        from holding import hold
+
+        hold({gib})
+    """
+
+
 def test_the_last_run_counts(session_of, again, write_all):
     run = session_of({"test_it.py": ONE.format(gib=0.25)}, "--membudget")
     first = max(entry["size"] for entry in trace_of(run, "test_it"))
