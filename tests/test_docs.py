@@ -136,7 +136,7 @@ def test_every_example_of_a_page_passes(lines_of, page, count, outcome):
 def test_getting_started_shows_the_real_output(lines_of, gib, block):
     [example] = examples("getting-started.md")
 
-    lines = lines_of({"test_memory.py": example.replace("gib=3", f"gib={gib}")}, "--membudget-device=fake")
+    lines = lines_of({"test_memory.py": example.replace("gib=3", f"gib={gib}")})
 
     outputs = [text for text in blocks("getting-started.md", "") if text.startswith(("=", "_"))]
     shown = outputs[block].splitlines()
@@ -149,10 +149,10 @@ def test_getting_started_shows_the_real_output(lines_of, gib, block):
 def test_getting_started_shows_the_real_output_of_the_lock_file(lines_of):
     [example] = examples("getting-started.md")
     bare = {"test_memory.py": example.replace("(gib=3)", "")}
-    found = lines_of(bare, "--membudget-device=fake")
-    found += lines_of(bare, "--membudget-device=fake", "--membudget-update")
+    found = lines_of(bare)
+    found += lines_of(bare, "--membudget-update")
     grown = {"test_memory.py": bare["test_memory.py"].replace("2048", "8192")}
-    found += lines_of(grown, "--membudget-device=fake")
+    found += lines_of(grown)
 
     page = (DOCS / "getting-started.md").read_text(encoding="utf-8")
     shown = page.partition("## Record first")[2].partition("## A failure")[0]
