@@ -72,7 +72,7 @@ def test_a_card_of_a_file_is_found_by_its_name_and_its_alias(announced, text):
 
     assert (card.name, card.total_bytes, card.capability) == ("LAB-12GB", 12_000_000_000, (8, 6))
     assert card.usable_bytes == 11_700_000_000
-    assert (card.backend, card.context_confidence) == ("cuda", "typical")
+    assert card.context_confidence == "typical"
     assert find_gpu("our-lab") == card
 
 

@@ -25,7 +25,7 @@ from pytest_membudget.hardware.nccl import (
 MIB = 2**20
 GIB = 2**30
 NVSWITCH_CARDS = ["A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB"]
-UNKNOWN_CARDS = ["V100-16GB", "V100-32GB", "MI250X", "MI300X"]
+UNKNOWN_CARDS = ["V100-16GB", "V100-32GB"]
 
 A100 = node_of(find_gpu("A100-80GB"))
 H100 = node_of(find_gpu("H100"))

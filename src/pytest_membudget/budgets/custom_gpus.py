@@ -46,7 +46,6 @@ CARD: Final = Table(
         ),
         Field("context_confidence", choice(("measured", "typical")), "How well that is known.", "typical"),
         Field("nominal_gib", whole(example=24), "The size in the card's name, for readers."),
-        Field("backend", choice(("cuda", "rocm")), "Which build of PyTorch drives it.", "cuda"),
         Field("aliases", list_of(text("MY-CARD")), "Other names for it."),
         Field("contexts", several(_CONTEXT, [{"mib": 504, "source": "nvidia-smi"}]), "All seen on it."),
         Field("sources", texts({"total_bytes": "our cluster"}), "Where the figures are from."),

@@ -20,6 +20,8 @@ from ..units import MIB, gib_text
 #: name as the catalogue has them.
 CUSTOM_GPUS: Final = "MEMBUDGET_OWN_GPUS"
 _SEPARATORS: Final = re.compile(r"[\s_-]+")
+#: How names of AMD's cards begin.
+_OF_AMD: Final = re.compile("amd|radeon|instinct|mi[0-9]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,13 @@ class Gpu:
     total_bytes: int
     """``torch.cuda.get_device_properties(0).total_memory``; less than the size in the name."""
     capability: tuple[int, int]
-    """Compute capability (major, minor); on ROCm the gfx version as PyTorch reports it."""
+    """Compute capability (major, minor)."""
     multiprocessor_count: int
-    """SMs; on ROCm compute units."""
+    """SMs."""
     context_bytes: int
     """What one process takes on the card outside PyTorch's allocator; without NCCL."""
     context_confidence: Literal["measured", "typical"]
     """``measured`` on this card, or ``typical``: from a relative or scaled by SMs."""
-    backend: Literal["cuda", "rocm"] = "cuda"
-    """Which build of PyTorch drives it; a rule by capability holds for one backend only."""
     aliases: tuple[str, ...] = ()
     """Other names that can mean nothing else in the catalogue."""
     contexts: tuple[Context, ...] = ()
@@ -62,7 +62,6 @@ class Gpu:
     @property
     def context_assumption(self) -> str:
         """The line of a report that rests on ``context_bytes``: what it is, and how well it is known."""
-        library = "CUDA" if self.backend == "cuda" else "HIP"
         seen = [context.size_bytes for context in self.contexts]
         if self.context_confidence == "measured":
             known = "measured on this card"
@@ -72,7 +71,7 @@ class Gpu:
             known = "typical, not measured on this card"
             for context in self.contexts:
                 known += f"; with CUDA {context.cuda} {gib_text(context.size_bytes)} were seen"
-        return f"{library} context of {self.name} taken to be {gib_text(self.context_bytes)} ({known})"
+        return f"CUDA context of {self.name} taken to be {gib_text(self.context_bytes)} ({known})"
 
 
 def load_gpus() -> Mapping[str, Gpu]:
@@ -120,7 +119,6 @@ def _gpu(name: str, entry: Mapping[str, Any]) -> Gpu:
         multiprocessor_count=entry["multiprocessor_count"],
         context_bytes=entry["context_bytes"],
         context_confidence=entry.get("context_confidence", "typical"),
-        backend=entry.get("backend", "cuda"),
         aliases=tuple(entry.get("aliases", ())),
         contexts=tuple(Context(seen["mib"] * MIB, seen.get("cuda")) for seen in entry.get("contexts", ())),
     )
@@ -133,6 +131,8 @@ def normalised_name(name: str) -> str:
 
 def _unknown(name: str, wanted: str, by_key: Mapping[str, Gpu]) -> str:
     known = f"known cards: {', '.join(load_gpus())}"
+    if _OF_AMD.match(wanted):
+        return f"{name!r}: AMD cards are not supported any more; {known}"
     sizes = [gpu.name for gpu in load_gpus().values() if normalised_name(gpu.name).startswith(f"{wanted}-")]
     if sizes:
         return f"{name!r} can mean {' or '.join(sizes)}: write the one you mean; {known}"

@@ -124,10 +124,10 @@ def node_of(gpu: Gpu) -> NcclNode | None:
 
 
 def kernel_bytes(gpu: Gpu) -> int | None:
-    """NCCL's kernels, once a process; None where no library for ``gpu`` was looked into (ROCm, V100)."""
+    """NCCL's kernels, once a process; None where no library for ``gpu`` was looked into (V100)."""
     major, minor = gpu.capability
     built_for = [known for known in _KERNEL_BYTES if known[0] == major and known[1] <= minor]
-    return _KERNEL_BYTES[max(built_for)] if built_for and gpu.backend == "cuda" else None
+    return _KERNEL_BYTES[max(built_for)] if built_for else None
 
 
 def communicator_memory(node: NcclNode, communicator: Communicator) -> NcclMemory:
