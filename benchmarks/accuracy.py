@@ -11,8 +11,7 @@
     python -m benchmarks.accuracy --captured             # the published cases, and the captured steps
     python -m benchmarks.accuracy --captured --family captured    # the captured steps alone, to the screen
 
-The cases run on each device that the installed torch has, with a CUDA build on the stand-in and on fake
-tensors. The estimates are kept in ``benchmarks/results/accuracy.json``. The long page, with a row for each
+The estimates are kept in ``benchmarks/results/accuracy.json``. The long page, with a row for each
 case, is a build artefact (default ``build/reports/accuracy.md``); the summary in ``docs/accuracy.md`` is
 written between two markers. Exits with 1 where a case has no figure, or is off by more than 1% and no cause
 is named.
@@ -29,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from .accuracy_page import accuracy_page, accuracy_summary, case_table
-from .accuracy_runs import DEVICES, DeviceRun, device_runs, devices_here
+from .accuracy_runs import CasesRun, cases_run
 from .capture import MEASURED
 from .captured_accuracy import CapturedAccuracy, captured_accuracy
 from .comparison import EXPLAINED_BEYOND, Comparison, summarize, with_measured, with_published
-from .kept_accuracy import KeptAccuracy, read_kept, write_kept
+from .kept_accuracy import KeptAccuracy, kept_of, read_kept, write_kept
 from .pages import write_pages
 from .published_figures import Published, read_published
 
@@ -49,12 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         published = _published(options)
         if options.only_kept and not options.results:
             return _write(options, read_kept(), published, CapturedAccuracy())
-        runs = _runs(options, published)
+        run = _run(options, published)
         captured = _captured(options)
     except (OSError, ValueError) as error:
         print(f"accuracy: {error}", file=sys.stderr)
         return 2
-    comparisons, troubles = _compared(options, runs, published)
+    comparisons, troubles = _compared(options, run, published)
     every, all_troubles = [*comparisons, *captured.comparisons], [*troubles, *captured.troubles]
     if options.family == [_CAPTURED] and not every and not all_troubles:
         return 0  # said so already
@@ -64,9 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.report or options.family:
         print(case_table(every), *captured.notes, sep="\n")
         return _conclude(every, all_troubles)
-    kept = read_kept()
-    for run in runs:
-        kept.add(run, comparisons, troubles)
+    kept = kept_of(run, comparisons, troubles)
     write_kept(kept)
     return _write(options, kept, published, captured)
 
@@ -76,14 +73,11 @@ def _write(
 ) -> int:
     """The pages of what is kept; the exit status."""
     own = kept.comparisons(published)
-    if not own:
-        raise ValueError("nothing is kept: run the cases first")
     comparisons = [*own, *captured.comparisons]
-    troubles = [*kept.troubles(), *captured.troubles]
-    runs = [one.run() for one in kept.runs]
+    troubles = [*kept.troubles, *captured.troubles]
     left_out = [entry for entry in published if entry.not_recreated]
-    page = accuracy_page(comparisons, left_out, troubles, runs, captured.notes)
-    write_pages("accuracy", page, accuracy_summary(own, runs), options.page)
+    page = accuracy_page(comparisons, left_out, troubles, kept.run(), captured.notes)
+    write_pages("accuracy", page, accuracy_summary(own, kept.run()), options.page)
     return _conclude(comparisons, troubles)
 
 
@@ -105,9 +99,6 @@ def _options(arguments: Sequence[str] | None) -> Any:
         "--captured", nargs="?", type=Path, const=MEASURED, metavar="DIR",
         help="add the steps that benchmarks.capture has measured (default benchmarks/measured)",
     )  # fmt: skip
-    parser.add_argument(
-        "--device", action="append", choices=DEVICES, help="all that the installed torch has by default"
-    )
     parser.add_argument(
         "--results", type=Path, metavar="FOLDER", help="where runs are kept; what lies there is not run again"
     )
@@ -148,15 +139,13 @@ def _selected(published: list[Published], options: Any) -> list[Published]:
     return [entry for entry in published if entry.id in asked]
 
 
-def _runs(options: Any, published: Sequence[Published]) -> list[DeviceRun]:
-    """The given report, or a run of the cases on each device."""
+def _run(options: Any, published: Sequence[Published]) -> CasesRun:
+    """The given report, or a run of the cases."""
     if options.report:
         report = json.loads(options.report.read_text(encoding="utf-8"))
-        return [DeviceRun("", report["torch"]["version"], "", report["tests"])]
-    devices = [device for device in DEVICES if device in (options.device or devices_here())]
-    return device_runs(
+        return CasesRun(report["torch"]["version"], "", report["tests"])
+    return cases_run(
         published,
-        devices,
         options.processes,
         options.results,
         only_kept=options.only_kept,
@@ -165,19 +154,13 @@ def _runs(options: Any, published: Sequence[Published]) -> list[DeviceRun]:
 
 
 def _compared(
-    options: Any, runs: Sequence[DeviceRun], published: Sequence[Published]
+    options: Any, run: CasesRun, published: Sequence[Published]
 ) -> tuple[list[Comparison], list[str]]:
     if options.report and not options.published:
-        return with_measured(runs[0].rows)
-    comparisons: list[Comparison] = []
-    troubles: list[str] = []
-    for run in runs:
-        ran = [entry for entry in published if entry.family not in run.not_run]
-        found, wrong = with_published(run.rows, ran, run.device)
-        comparisons += found
-        troubles += [f"{run.device}: {family}: not run" for family in run.not_run]
-        troubles += [f"{run.device}: {trouble}" if run.device else trouble for trouble in wrong]
-    return comparisons, troubles
+        return with_measured(run.rows)
+    ran = [entry for entry in published if entry.family not in run.not_run]
+    comparisons, troubles = with_published(run.rows, ran)
+    return comparisons, [*(f"{family}: not run" for family in run.not_run), *troubles]
 
 
 def _captured(options: Any) -> CapturedAccuracy:
@@ -192,18 +175,16 @@ def _captured(options: Any) -> CapturedAccuracy:
 
 
 def _conclude(comparisons: Sequence[Comparison], troubles: Sequence[str]) -> int:
-    for device in dict.fromkeys(one.device for one in comparisons):
-        summary = summarize([one for one in comparisons if one.device == device])
-        told = f"{device}: " if device else ""
-        print(
-            f"{told}{summary.count} figures: median ratio {summary.median:.4f}, worst {summary.worst:.4f}; "
-            f"under {summary.under:.0%}, equal {summary.equal:.0%}, over {summary.over:.0%}"
-        )
+    summary = summarize(comparisons)
+    print(
+        f"{summary.count} figures: median ratio {summary.median:.4f}, worst {summary.worst:.4f}; "
+        f"under {summary.under:.0%}, equal {summary.equal:.0%}, over {summary.over:.0%}"
+    )
     unexplained = [one for one in comparisons if one.is_unexplained]
     for one in unexplained:
         print(
-            f"{one.case}, {one.metric}, {one.device or 'estimate'}: {one.ratio:.4f}, "
-            f"off by more than {EXPLAINED_BEYOND:.0%}, and no cause is named"
+            f"{one.case}, {one.metric}: {one.ratio:.4f}, off by more than {EXPLAINED_BEYOND:.0%}, "
+            "and no cause is named"
         )
     for trouble in troubles:
         print(trouble)

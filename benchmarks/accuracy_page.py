@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from .accuracy_runs import DeviceRun
+from .accuracy_runs import CasesRun
 from .comparison import Comparison, summarize
 from .published_figures import UNITS, Published
 
 _HEAD = """\
 # How exact the estimates are
 
-Made by `python -m benchmarks.accuracy`:
-
-| device | torch | convolutions planned by |
-|---|---|---|
-{devices}
+Made by `python -m benchmarks.accuracy` with torch {torch}; convolutions are planned by {cudnn}.
 
 Each case is a configuration whose peak somebody measured on a GPU and published; a test in `benchmarks/cases`
-does the same without a GPU, on each of the devices. *Ratio* is estimate / measured: below 1 is too little.
+does the same without a GPU. *Ratio* is estimate / measured: below 1 is too little.
 *Equal* means within 0.1%, the precision of most published figures.
 
 `python -m benchmarks.accuracy --report report.json` compares the estimates of any report with the
 measurements in it, `--published FILE` with figures of your own.
 """
 _DIGITS = 3
-#: Smaller differences between devices are not listed: nothing on the page shows them.
-_SHOWN_RATIO = 0.00005
 
 
 def accuracy_page(
     comparisons: Sequence[Comparison],
     left_out: Iterable[Published],
     troubles: Iterable[str],
-    runs: Iterable[DeviceRun],
+    run: CasesRun,
     notes: Iterable[str] = (),
 ) -> str:
-    """The whole page; ``comparisons`` are in the order of their devices."""
+    """The whole page."""
     families = list(dict.fromkeys(comparison.family for comparison in comparisons))
-    devices = "\n".join(f"| {run.device} | {run.torch} | {run.cudnn} |" for run in runs)
-    parts = [_HEAD.format(devices=devices), "## All together\n", _summary_table(comparisons)]
-    parts.append(_apart(comparisons))
+    head = _HEAD.format(torch=run.torch, cudnn=run.cudnn)
+    parts = [head, "## All together\n", _summary_table(comparisons)]
     for family in families:
         own = [comparison for comparison in comparisons if comparison.family == family]
         parts.append(f"## {family[:1].upper()}{family[1:]}\n")
@@ -51,109 +44,46 @@ def accuracy_page(
     return "\n".join(part for part in parts if part)
 
 
-def accuracy_summary(comparisons: Sequence[Comparison], runs: Iterable[DeviceRun]) -> str:
-    """The summary in the docs: devices, and a row for each family and metric.
+def accuracy_summary(comparisons: Sequence[Comparison], run: CasesRun) -> str:
+    """The summary in the docs: a row for each family and metric."""
+    columns = ("below", "within 0.1%", "above")
+    return f"Run with torch {run.torch}, {run.cudnn}.\n\n{_summary_table(comparisons, columns)}"
 
-    Devices with the same figures share a row.
-    """
-    devices = "; ".join(f"{run.device}: torch {run.torch}, {run.cudnn}" for run in runs)
+
+def _summary_table(
+    comparisons: Sequence[Comparison], shares: Sequence[str] = ("under", "equal", "over")
+) -> str:
     lines = [
-        "| family | metric | device | figures | median ratio | worst ratio | below | within 0.1% | above |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    groups: dict[tuple[str, str], list[Comparison]] = {}
-    for one in comparisons:
-        groups.setdefault((one.family, one.metric), []).append(one)
-    for (family, metric), group in groups.items():
-        lines += _shared_lines(family, metric, group)
-    lines += _shared_lines("**all**", "", comparisons)
-    return "\n".join([f"Run with {devices}.", "", *lines]) + "\n"
-
-
-def _shared_lines(family: str, metric: str, comparisons: Sequence[Comparison]) -> Iterator[str]:
-    by_figures: dict[str, list[str]] = {}
-    for device in _devices(comparisons):
-        by_figures.setdefault(_figures(comparisons, device), []).append(device)
-    for figures, devices in by_figures.items():
-        yield f"| {family} | {_words(metric)} | {', '.join(devices)} | {figures} |"
-
-
-def _summary_table(comparisons: Sequence[Comparison]) -> str:
-    lines = [
-        "| family | metric | device | figures | median ratio | worst ratio | under | equal | over |",
-        "|---|---|---|--:|--:|--:|--:|--:|--:|",
+        f"| family | metric | figures | median ratio | worst ratio | {' | '.join(shares)} |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     groups: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in (one for one in comparisons if not one.is_component):
         groups.setdefault((comparison.family, comparison.metric), []).append(comparison)
     for (family, metric), group in groups.items():
-        lines += _summary_lines(family, metric, group)
-    lines += _summary_lines("**all**", "", comparisons)
+        lines.append(f"| {family} | {_words(metric)} | {_figures(group)} |")
+    lines.append(f"| **all** |  | {_figures(comparisons)} |")
     return "\n".join(lines) + "\n"
 
 
-def _summary_lines(family: str, metric: str, comparisons: Sequence[Comparison]) -> Iterator[str]:
-    for device in _devices(comparisons):
-        yield f"| {family} | {_words(metric)} | {device} | {_figures(comparisons, device)} |"
-
-
-def _figures(comparisons: Iterable[Comparison], device: str) -> str:
-    """The cells of one device's summary."""
-    summary = summarize([one for one in comparisons if one.device == device])
+def _figures(comparisons: Sequence[Comparison]) -> str:
+    """The cells of a row of the summary."""
+    summary = summarize(comparisons)
     shares = " | ".join(f"{share:.0%}" for share in (summary.under, summary.equal, summary.over))
     return f"{summary.count} | {summary.median:.4f} | {summary.worst:.4f} | {shares}"
 
 
-def _apart(comparisons: Sequence[Comparison]) -> str:
-    """The figures that the devices have unequally."""
-    groups = [own for own in _grouped(comparisons) if _spread(own) > _SHOWN_RATIO]
-    if not groups:
-        return ""
-    lines = []
-    for own in groups:
-        ratios = ", ".join(f"{one.device} {one.ratio:.4f}" for one in own)
-        lines.append(f"- {own[0].case}, {_words(own[0].metric)}: {ratios}")
-    return "\n".join(["Figures that the devices have unequally, by their ratios:\n", *lines]) + "\n"
-
-
-def _spread(comparisons: Sequence[Comparison]) -> float:
-    ratios = [one.ratio for one in comparisons]
-    return max(ratios) - min(ratios)
-
-
-def case_table(comparisons: Sequence[Comparison]) -> str:
-    """A row a figure, in it each device's estimate."""
-    devices = _devices(comparisons)
-    ratios = [f"ratio, {device}" for device in devices] if len(devices) > 1 else ["ratio"]
-    columns = ["case", "metric", *(device or "estimate" for device in devices), "measured", *ratios]
-    ruler = "---|---" + "|--:" * (2 * len(devices) + 1) + "|---"
-    lines = [f"| {' | '.join(columns)} | what explains the rest |", f"|{ruler}|"]
-    lines += [_case_line(own, devices) for own in _grouped(comparisons)]
-    return "\n".join(lines) + "\n"
-
-
-def _case_line(own: Sequence[Comparison], devices: Iterable[str]) -> str:
-    """The row of one figure; a device that has none of it has a dash."""
-    by_device = {one.device: one for one in own}
-    found = [by_device.get(device) for device in devices]
-    sizes = [_size(one.estimate_bytes, one.unit) if one else "-" for one in found]
-    ratios = [f"{one.ratio:.4f}" if one else "-" for one in found]
-    first = own[0]
-    sizes.append(_size(first.measured_bytes, first.unit))
-    cells = [_cell(first.case), _words(first.metric), *sizes, *ratios, _cell(first.explained)]
-    return f"| {' | '.join(cells)} |"
-
-
-def _grouped(comparisons: Iterable[Comparison]) -> list[list[Comparison]]:
-    """Those of one figure together."""
-    groups: dict[tuple[str, str], list[Comparison]] = {}
+def case_table(comparisons: Iterable[Comparison]) -> str:
+    """A row a figure."""
+    lines = [
+        "| case | metric | estimate | measured | ratio | what explains the rest |",
+        "|---|---|--:|--:|--:|---|",
+    ]
     for one in comparisons:
-        groups.setdefault((one.case, one.metric), []).append(one)
-    return list(groups.values())
-
-
-def _devices(comparisons: Iterable[Comparison]) -> list[str]:
-    return list(dict.fromkeys(one.device for one in comparisons))
+        sizes = (_size(one.estimate_bytes, one.unit), _size(one.measured_bytes, one.unit))
+        cells = (_cell(one.case), _words(one.metric), *sizes, f"{one.ratio:.4f}", _cell(one.explained))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _words(metric: str) -> str:

@@ -5,7 +5,6 @@
     python -m benchmarks.capture --only llama-1b bert-base --again
     python -m benchmarks.capture --out /tmp/measured --minutes 9
     python -m benchmarks.capture --device stand-in --out /tmp/tried   # without a GPU: what torch would take
-    python -m benchmarks.capture --device virtual --out /tmp/tried    # without a CUDA build: the machinery
 
 Each step runs twice, in fresh processes with its own allocator settings: bare, and measured. The two have the
 same peaks, byte for byte: measuring changes nothing; where they have not, that is stored and told. What is
@@ -85,8 +84,8 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--part", default="1/1", help="i/n: the i-th of n parts of equal expected time")
     parser.add_argument("--only", nargs="+", metavar="ID", help="these steps")
     parser.add_argument("--again", action="store_true", help="also what is there already")
-    parser.add_argument("--device", choices=("cuda", "stand-in", "virtual"), default="cuda")
-    parser.add_argument("--gpu", default="H200-141GB", help="the card of another device than cuda")
+    parser.add_argument("--device", choices=("cuda", "stand-in"), default="cuda")
+    parser.add_argument("--gpu", default="H200-141GB", help="the card of the stand-in")
     parser.add_argument("--out", type=Path, default=MEASURED, help="folder (default benchmarks/measured)")
     parser.add_argument("--limit", type=float, default=120.0, help="seconds a run may take (default 120)")
     parser.add_argument("--minutes", type=float, help="begin no step that would end after these")

@@ -17,7 +17,6 @@ import yaml
 from pytest_membudget.errors import MembudgetError
 from pytest_membudget.hardware.gpus import Gpu, find_gpu
 from pytest_membudget.histories.comparison import Difference, differences, sides
-from pytest_membudget.names import FAKE
 from pytest_membudget.units import MIB
 
 from .captured import Captured, read_captured
@@ -68,7 +67,7 @@ def captured_accuracy(root: Path, ahead: int = 1) -> CapturedAccuracy:
 def _estimates(
     todo: Sequence[Captured], cards: Mapping[str, Gpu], scratch: Path, ahead: int
 ) -> Iterator[tuple[Captured, dict[str, Any]]]:
-    runs = [Run(one.step, "estimated", "virtual", cards[one.versions["card"]].name) for one in todo]
+    runs = [Run(one.step, "estimated", "stand-in", cards[one.versions["card"]].name) for one in todo]
     processes = started_ahead(runs, scratch, ahead)
     for captured, process in zip(todo, processes, strict=True):
         yield captured, process.answer(_LIMIT_SECONDS)
@@ -112,7 +111,7 @@ def _comparisons(
     def comparison(metric: str, estimate: int, measured: int, *, is_component: bool = False) -> Comparison:
         return Comparison(
             captured.step.id, family, metric, estimate, measured, explained=explained,
-            source="benchmarks/capture.py", setup=setup, is_component=is_component, device=FAKE,
+            source="benchmarks/capture.py", setup=setup, is_component=is_component,
         )  # fmt: skip
 
     for metric in _PEAKS:
@@ -138,16 +137,16 @@ def _unequal(captured: Captured, gpu: Gpu, scratch: Path) -> list[str]:
     if captured.history is None:
         return ["its history was not kept"]
     path = scratch / f"{captured.step.id}.estimated.json.gz"
-    process = StepProcess(Run(captured.step, "estimated", "virtual", gpu.name, path), scratch, -1)
+    process = StepProcess(Run(captured.step, "estimated", "stand-in", gpu.name, path), scratch, -1)
     answer = process.answer(_LIMIT_SECONDS)
     if not path.exists():
         return [f"no history of its estimate ({answer.get('message', answer['outcome'])})"]
-    recorded, virtual = sides(read_snapshot(captured.history), read_snapshot(path))
-    operators = {**virtual.operators, **{key: name for key, name in recorded.operators.items() if name}}
-    found = differences(recorded.held, virtual.held, operators)
+    recorded, estimated = sides(read_snapshot(captured.history), read_snapshot(path))
+    operators = {**estimated.operators, **{key: name for key, name in recorded.operators.items() if name}}
+    found = differences(recorded.held, estimated.held, operators)
     if found:
         return [f"held at the peak: {_told(one)}" for one in found[:_TOLD]]
-    found = differences(recorded.requests, virtual.requests, operators)
+    found = differences(recorded.requests, estimated.requests, operators)
     if found:
         return [f"asked for: {_told(one)}" for one in found[:_TOLD]]
     return ["both histories ask for the same: the order or the moment of frees differs"]

@@ -32,8 +32,6 @@ class Comparison:
     """Card and torch that it was measured on."""
     is_component: bool = False
     """Of a peak that has a row of its own: no figure of a summary's."""
-    device: str = ""
-    """That it was estimated on; empty where it is not known."""
 
     @property
     def ratio(self) -> float:
@@ -76,7 +74,7 @@ def summarize(comparisons: Sequence[Comparison]) -> Summary:
 
 
 def with_published(
-    rows: Iterable[Mapping[str, Any]], published: Iterable[Published], device: str = ""
+    rows: Iterable[Mapping[str, Any]], published: Iterable[Published]
 ) -> tuple[list[Comparison], list[str]]:
     """Rows of a report beside published figures; and what is wrong: tests without row or without figure."""
     rows = list(rows)
@@ -94,7 +92,7 @@ def with_published(
             if estimate_bytes is None:
                 troubles.append(f"{entry.id}: no figure for {metric}: {row['verdict']}, {row['reason']}")
                 continue
-            comparisons.append(published_comparison(entry, metric, estimate_bytes, measured_bytes, device))
+            comparisons.append(published_comparison(entry, metric, estimate_bytes, measured_bytes))
     return comparisons, troubles
 
 
@@ -137,7 +135,7 @@ def _row_of(entry: Published, rows: Iterable[Mapping[str, Any]]) -> Mapping[str,
 
 
 def published_comparison(
-    entry: Published, metric: str, estimate_bytes: float, measured_bytes: float, device: str
+    entry: Published, metric: str, estimate_bytes: float, measured_bytes: float
 ) -> Comparison:
     """An estimate of ``entry`` with the published figure."""
     return Comparison(
@@ -150,5 +148,4 @@ def published_comparison(
         explained=entry.explained,
         source=entry.source,
         setup=", ".join(filter(None, (entry.gpu, f"torch {entry.torch}", f"grade {entry.grade}"))),
-        device=device,
     )

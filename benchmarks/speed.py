@@ -1,6 +1,6 @@
 """Measure speed as ratios of two runs on one machine.
 
-    python -m benchmarks.speed [--rounds 3] [--layers 32] [--page FILE]
+    python -m benchmarks.speed [--rounds 3] [--page FILE]
     python -m benchmarks.speed --only trace     # one case; written nowhere but to --page
     python -m benchmarks.speed --only-kept      # run nothing: pages from the kept results
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages import write_pages
-from benchmarks.speed_cases import CASES, Effort, Figure
+from benchmarks.speed_cases import CASES, Figure
 
 #: The figures of the last whole run: the pages are made of them.
 KEPT = Path(__file__).parent / "results" / "speed.json"
@@ -110,7 +110,6 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--only", choices=[case.__name__ for case in CASES], action="append")
     parser.add_argument("--only-kept", action="store_true", help="run nothing: pages from the kept results")
     parser.add_argument(
@@ -120,12 +119,11 @@ def _options(arguments: Sequence[str] | None) -> Any:
 
 
 def _run(options: Any) -> list[Figure]:
-    effort = Effort(options.rounds, options.layers)
     figures: list[Figure] = []
     for case in CASES:
         if options.only and case.__name__ not in options.only:
             continue
-        for figure in case(effort):
+        for figure in case(options.rounds):
             figures.append(figure)
             print(f"{figure.what}: {_value(figure)} ({figure.how})", file=sys.stderr, flush=True)
     return figures

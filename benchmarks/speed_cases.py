@@ -15,8 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import start_up, trace_speed
+from benchmarks import start_up
 from benchmarks.start_up import cpu_seconds, quiet_environment
+from benchmarks.step_processes import Run, StepProcess
+from benchmarks.steps.registry import STEPS
+from benchmarks.steps.step import Step
 
 #: Steps of eight models that differ in their sequences, each a second's work.
 _STEPS = """
@@ -77,14 +80,6 @@ class Figure:
     """Empty: it is a ratio."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How often, and how large."""
-
-    rounds: int = 3
-    layers: int = 32
-
-
 @contextmanager
 def project(files: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     """A folder with ``files``, and the variables for sessions in it."""
@@ -115,32 +110,37 @@ def in_turn(rounds: int, runs: Mapping[str, Callable[[], float]]) -> dict[str, f
     return {name: statistics.median(found) for name, found in seconds.items()}
 
 
-def unused(effort: Effort) -> Iterator[Figure]:
+def unused(rounds: int) -> Iterator[Figure]:
     """Start-up with the plugin installed and not used."""
-    found = start_up.measure(5 * effort.rounds)
+    found = start_up.measure(5 * rounds)
     how = f"`benchmarks/start_up.py`, processor time; the noise is {found.noise:.3f}"
     yield Figure("start-up with the plugin unused / pytest alone", found.ratio, 1.1, how)
 
 
-def trace(effort: Effort) -> Iterator[Figure]:
-    """A traced step of Llama 3 8B, of a run on bare fake tensors."""
-    targets = {"traced": 1.15, trace_speed.STAND_IN: 0.15}
-    here = trace_speed.variants_here(with_memtracker=False)
-    timed = [name for name in ("bare", *targets) if name in here]
-    medians = in_turn(
-        effort.rounds,
-        {name: lambda name=name: trace_speed.measure(name, effort.layers)[0] for name in timed},  # type: ignore[misc]
-    )
-    for name in timed[1:]:
-        how = (
-            f"`benchmarks/trace_speed.py`, {effort.layers} layers, {trace_speed.STEPS} steps, processor "
-            f"time: {_pair(medians, name, 'bare')}"
+def step(rounds: int) -> Iterator[Figure]:
+    """An estimated step of Llama 3 8B, of the same step on the stand-in that nobody follows."""
+    llama = next(one for one in STEPS if one.id == "llama-8b")
+    ways = ("estimated", "bare")
+    with tempfile.TemporaryDirectory() as folder:
+        medians = in_turn(
+            rounds,
+            {way: lambda way=way: _step_seconds(llama, way, folder) for way in ways},  # type: ignore[misc]
         )
-        what = f"{name} steps of Llama 3 8B / the same steps on bare fake tensors"
-        yield Figure(what, medians[name] / medians["bare"], targets[name], how)
+    how = f"`benchmarks/step_run.py`, processor time of a process: {_pair(medians, *ways)}"
+    what = "estimated step of Llama 3 8B / the same step on the stand-in, not followed"
+    yield Figure(what, medians["estimated"] / medians["bare"], 1.5, how)
 
 
-def at_once(effort: Effort) -> Iterator[Figure]:
+def _step_seconds(step: Step, way: str, folder: str) -> float:
+    before = os.times()
+    answer = StepProcess(Run(step, way, "stand-in", "H100-80GB"), Path(folder), 0).answer(600)
+    after = os.times()
+    if answer["outcome"] != "ok":
+        raise SystemExit(f"{step.id}, {way}: {answer['message']}")
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def at_once(rounds: int) -> Iterator[Figure]:
     """Eight tests at once, of five one after the other."""
     first_five = " or ".join(f"[{number}]" for number in range(5))
     anew = [*_ESTIMATED, "--membudget-cache=off"]
@@ -153,7 +153,7 @@ def at_once(effort: Effort) -> Iterator[Figure]:
 
         run("")
         medians = in_turn(
-            effort.rounds,
+            rounds,
             {"five": lambda: run("processes = 1\n", "-k", first_five), "eight": lambda: run("")},
         )
     cores = len(os.sched_getaffinity(0))
@@ -162,30 +162,30 @@ def at_once(effort: Effort) -> Iterator[Figure]:
     yield Figure(what, medians["eight"] / medians["five"], 1.0, how)
 
 
-def unchanged(effort: Effort) -> Iterator[Figure]:
+def unchanged(rounds: int) -> Iterator[Figure]:
     """A session in which nothing has changed, of the one before it."""
     with project({"test_steps.py": _STEPS}) as (folder, variables):
         first = [cpu_seconds([*_ESTIMATED, "--membudget-cache=refresh"], folder, variables)]
-        again = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(effort.rounds)]
+        again = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(rounds)]
     medians = {"first": statistics.median(first), "again": statistics.median(again)}
     how = f"eight traced tests, processor time: {_pair(medians, 'again', 'first')}"
     yield Figure("session in which nothing has changed / first session", again[-1] / first[0], 0.25, how)
 
 
-def thousand(effort: Effort) -> Iterator[Figure]:
+def thousand(rounds: int) -> Iterator[Figure]:
     """1,000 analytic budgets that differ."""
     with project({"all.membudget.yaml": _GRID}) as (folder, variables):
         cpu_seconds(list(_ESTIMATED), folder, variables)
-        runs = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(effort.rounds)]
-    how = f"`pytest --membudget --collect-only`, all of it, processor time, the least of {effort.rounds}"
+        runs = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(rounds)]
+    how = f"`pytest --membudget --collect-only`, all of it, processor time, the least of {rounds}"
     yield Figure("1,000 distinct analytic budgets", min(runs), 5.0, how, "s")
 
 
-def single(effort: Effort) -> Iterator[Figure]:
+def single(rounds: int) -> Iterator[Figure]:
     """One analytic estimate of a shape that was not asked for before."""
     for name, job in _jobs():
         _estimated(job)
-        jobs = [replace(job, sequence=job.sequence + 128 * number) for number in range(1, 5 * effort.rounds)]
+        jobs = [replace(job, sequence=job.sequence + 128 * number) for number in range(1, 5 * rounds)]
         how = f"with its report, processor time, the least of {len(jobs)}, each of another sequence"
         yield Figure(f"analytic estimate: {name}", 1000 * min(map(_estimated, jobs)), 10.0, how, "ms")
 
@@ -230,9 +230,9 @@ def _pair(medians: Mapping[str, float], one: str, other: str) -> str:
 
 
 #: In the page's order.
-CASES: tuple[Callable[[Effort], Iterator[Figure]], ...] = (
+CASES: tuple[Callable[[int], Iterator[Figure]], ...] = (
     unused,
-    trace,
+    step,
     at_once,
     unchanged,
     thousand,

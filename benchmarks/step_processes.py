@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_membudget.allocator.settings import VARIABLES
-from pytest_membudget.devices.stand_in.building import built_libraries
+from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.hardware.gpus import find_gpu
 
@@ -130,12 +130,11 @@ def step_environment(run: Run) -> Mapping[str, str]:
     environment["HF_HUB_OFFLINE"] = "1"
     if run.step and run.step.alloc_conf:
         environment["PYTORCH_ALLOC_CONF"] = run.step.alloc_conf
-    if run.device == "virtual":
-        environment["CUDA_VISIBLE_DEVICES"] = ""
     if run.way == "measured":
         # of the allocator's own functions only the local symbols tell, and reading them in this process is
         # quick (torch/csrc/profiler/unwind, 2.11, whose default knows exported symbols alone)
         environment.setdefault("TORCH_SYMBOLIZE_MODE", "fast")
     if run.device == "stand-in" and run.gpu is not None:
-        return stand_in_environment(built_libraries(os.environ), find_gpu(run.gpu), 1, environment)
+        stand_in = find_stand_in()
+        return stand_in_environment(stand_in.libraries, stand_in.torch, find_gpu(run.gpu), 1, environment)
     return environment

@@ -1,11 +1,11 @@
 """One run of one step, in a process of its own: ``python -m benchmarks.step_run ORDER``.
 
 ORDER is JSON: ``way`` (``card``: only tell what there is; ``bare``: without a hook or a history;
-``measured``: by the measuring device; ``estimated``: on the virtual device), ``device`` (``cuda``,
-``virtual``, or ``stand-in``, whose libraries the process was started with), ``gpu`` (of the virtual device),
-``step``, ``root``, ``out`` (where the answer goes, JSON) and ``history`` (where the compact history goes, or
-null). All is imported first; a line on standard input starts
-the run, so that processes can wait for the device with their imports done.
+``measured``: by the measuring device; ``estimated``: as a worker estimates it), ``device`` (``cuda``, or
+``stand-in``, whose libraries the process was started with), ``gpu`` (of the stand-in), ``step``, ``root``,
+``out`` (where the answer goes, JSON) and ``history`` (where the compact history goes, or null). All is
+imported first; a line on standard input starts the run, so that processes can wait for the device with their
+imports done.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> NoReturn:
 
 
 def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
-    virtual = _virtual_device(order) if order["device"] == "virtual" else None
+    device = _device(order)
     import torch
 
     if is_stand_in_loaded() and order["device"] != "stand-in":
@@ -64,13 +64,7 @@ def _carried_out(order: Mapping[str, Any]) -> dict[str, Any]:
     if not sys.stdin.readline():
         os._exit(1)  # whoever wanted it is gone
     torch.manual_seed(_SEED)
-    if virtual is not None:
-        virtual.begin(virtual.gpu, limited=True)
-    if order["way"] == "bare":
-        return _bare(step)
-    if order["way"] != "measured":
-        return _followed(step, virtual, order)
-    return _followed(step, _measuring(virtual, records=bool(order["history"])), order)
+    return _bare(step) if device is None else _followed(step, device, order)
 
 
 def _bare(step: Step) -> dict[str, Any]:
@@ -98,6 +92,8 @@ def _followed(step: Step, device: Any, order: Mapping[str, Any]) -> dict[str, An
     began = time.perf_counter()
     if order["way"] == "measured":
         device.begin()
+    else:
+        device.begin(device.gpu, limited=True)
     step.body()
     report = device.end(metric="allocated", root=order["root"])
     answer = {"outcome": "ok", "report": report.to_json(), "text": step.text()}
@@ -122,32 +118,24 @@ def _give_back() -> None:
         torch.cuda.empty_cache()
 
 
-def _virtual_device(order: Mapping[str, Any]) -> Any:
-    from pytest_membudget.devices.fake.device import VirtualDevice
-    from pytest_membudget.hardware.gpus import find_gpu
+def _device(order: Mapping[str, Any]) -> Any:
+    """What follows the run; None if nothing does."""
+    records = bool(order["history"])
+    if order["way"] == "estimated":
+        from pytest_membudget.devices.stand_in.device import StandInDevice
+        from pytest_membudget.hardware.gpus import find_gpu
 
-    records = order["way"] == "estimated" and bool(order["history"])
-    device = VirtualDevice(find_gpu(order["gpu"]), records=records)
-    device.install()
-    return device
+        device = StandInDevice(find_gpu(order["gpu"]), records=records)
+        device.install()
+        return device
+    if order["way"] == "measured":
+        import torch
 
+        from pytest_membudget.devices.real.device import RealCudaDevice
 
-def _measuring(virtual: Any, *, records: bool) -> Any:
-    """The measuring device; on the virtual one addresses are the model's, for its tensors have none."""
-    import torch
-
-    from pytest_membudget.devices.real.device import RealCudaDevice
-
-    torch.cuda.init()  # before it the allocator has nothing to note a text with
-    if virtual is None:
+        torch.cuda.init()  # before it the allocator has nothing to note a text with
         return RealCudaDevice(records=records)
-    tracker = virtual._tracker
-
-    def address_of(tensor: Any) -> int:
-        record = tracker.record_of(tensor)
-        return int(record.block.address) if record is not None else 0  # a storage of no bytes
-
-    return RealCudaDevice(address_of, records=records)
+    return None
 
 
 def _versions(driver: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Several GPUs, one rank at a time on the virtual cluster."""
+"""Several GPUs, one rank at a time on the stand-in."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """The program: a report in, a table and an exit status out."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import pytest
 
 from benchmarks import accuracy, accuracy_runs
 from benchmarks.accuracy_page import accuracy_page, accuracy_summary
-from benchmarks.accuracy_runs import DeviceRun
+from benchmarks.accuracy_runs import CasesRun
 from benchmarks.comparison import Comparison
-from benchmarks.kept_accuracy import KeptAccuracy, read_kept, write_kept
+from benchmarks.kept_accuracy import kept_of, read_kept, write_kept
 from benchmarks.published_figures import Published, read_published
 
 FIGURES = """
@@ -94,91 +93,55 @@ def test_an_unknown_family_is_refused_with_the_known_ones(capsys):
     assert "write one of" in capsys.readouterr().err
 
 
-def on_devices(case, measured, explained="", **estimates):
-    """One figure of a case on each of the devices."""
-    names = {"stand_in": "stand-in", "fake": "fake"}
+def figure(case, estimate, measured, explained=""):
     setup = ("some/repo", "A100")
-    return [
-        Comparison(
-            case, "losses", "allocated", size, measured, "B", explained, *setup, device=names[name]
-        )
-        for name, size in estimates.items()
-    ]  # fmt: skip
+    return Comparison(case, "losses", "allocated", estimate, measured, "B", explained, *setup)
 
 
-RUNS = [
-    DeviceRun("stand-in", "2.13.0+cu130", "cuDNN 9.20", []),
-    DeviceRun("fake", "2.13.0+cpu", "cuDNN 9.26", []),
-]
-
-
-def page_of(*groups, left_out=(), troubles=()):
-    # as the program has them: all of one device, then all of the other
-    rows = sorted(itertools.chain(*groups), key=lambda one: one.device, reverse=True)
-    return accuracy_page(rows, left_out, troubles, RUNS)
+RUN = CasesRun("2.13.0+cu130", "cuDNN 9.20", [])
 
 
 def test_the_page_has_a_row_a_figure_and_what_was_left_out_with_the_reason():
-    rows = (
-        on_devices("a|b", 100, "why\nso", stand_in=100, fake=90),
-        on_devices("c", 100, stand_in=100, fake=100),
-    )
+    rows = [figure("a|b", 90, 100, "why\nso"), figure("c", 100, 100)]
     left_out = Published("d", "losses", "r", "", "", "", "", "B", {}, not_recreated="needs 8 GPUs")
 
-    page = page_of(*rows, left_out=[left_out], troubles=["fake: e: no figure"])
+    page = accuracy_page(rows, [left_out], ["e: no figure"], RUN)
 
-    assert "| stand-in | 2.13.0+cu130 | cuDNN 9.20 |\n| fake | 2.13.0+cpu | cuDNN 9.26 |" in page
-    assert "| losses | allocated | stand-in | 2 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in page
-    assert "| losses | allocated | fake | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in page
-    assert "| case | metric | stand-in | fake | measured | ratio, stand-in | ratio, fake | what" in page
-    assert "| a\\|b | allocated | 100.000 B | 90.000 B | 100.000 B | 1.0000 | 0.9000 | why so |" in page
+    assert "with torch 2.13.0+cu130; convolutions are planned by cuDNN 9.20." in page
+    assert "| losses | allocated | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in page
+    assert "| case | metric | estimate | measured | ratio | what explains the rest |" in page
+    assert "| a\\|b | allocated | 90.000 B | 100.000 B | 0.9000 | why so |" in page
     assert "- needs 8 GPUs: d" in page
-    assert "- fake: e: no figure" in page
+    assert "- e: no figure" in page
     assert "- a|b, c: some/repo (A100)" in page
 
 
-def test_figures_that_the_devices_have_unequally_are_listed():
-    page = page_of(
-        on_devices("apart", 100, stand_in=100, fake=90), on_devices("alike", 100, stand_in=90, fake=90)
-    )
-
-    assert "- apart, allocated: stand-in 1.0000, fake 0.9000" in page
-    assert "- alike, allocated" not in page
-
-
-def test_a_device_without_a_figure_has_a_dash():
-    page = page_of(on_devices("both", 100, stand_in=100, fake=100), on_devices("one", 100, fake=100))
-
-    assert "| one | allocated | - | 100.000 B | 100.000 B | - | 1.0000 |  |" in page
-
-
 def test_a_run_that_is_kept_is_not_run_again(tmp_path, figures, monkeypatch):
-    (tmp_path / "kept" / "fake").mkdir(parents=True)
-    (tmp_path / "kept" / "fake" / "figures.json").write_text(json.dumps({
+    (tmp_path / "figures.json").write_text(json.dumps({
         "torch": "2.13.0", "cudnn": "cuDNN 9.20",
         "tests": [{**ROW, "estimates": [peaks(101)]}],
     }))  # fmt: skip
     monkeypatch.setattr(accuracy_runs.subprocess, "run", None)
 
-    (run,) = accuracy_runs.device_runs(read_published([Path(figures())]), ["fake"], 1, tmp_path / "kept")
+    run = accuracy_runs.cases_run(read_published([Path(figures())]), 1, tmp_path)
 
-    assert (run.device, run.torch, run.cudnn) == ("fake", "2.13.0", "cuDNN 9.20")
+    assert (run.torch, run.cudnn) == ("2.13.0", "cuDNN 9.20")
     assert [row["estimates"] for row in run.rows] == [[peaks(101)]]
 
 
-def test_a_run_is_kept_by_device_and_family(tmp_path, figures, monkeypatch):
+def test_a_run_is_kept_by_family(tmp_path, figures, monkeypatch):
     def run(command, check):
-        assert "--membudget-device=fake" in command
         assert command[-1].endswith("cases/test_x.py")
         folder = next(one.partition("=")[2] for one in command if one.startswith("--membudget-report="))
         report = {"torch": {"version": "2.13.0"}, "tests": [ROW]}
         Path(folder, "report.json").write_text(json.dumps(report))
 
     monkeypatch.setattr(accuracy_runs.subprocess, "run", run)
+    monkeypatch.setattr(accuracy_runs, "cudnn_version", lambda: "cuDNN 9.20")
 
-    accuracy_runs.device_runs(read_published([Path(figures())]), ["fake"], 1, tmp_path / "kept")
+    accuracy_runs.cases_run(read_published([Path(figures())]), 1, tmp_path / "kept")
 
-    kept = json.loads((tmp_path / "kept" / "fake" / "figures.json").read_text())
+    kept = json.loads((tmp_path / "kept" / "figures.json").read_text())
     assert (kept["torch"], kept["tests"]) == ("2.13.0", [ROW])
 
 
@@ -186,70 +149,49 @@ def test_where_only_what_is_kept_is_asked_for_the_others_are_named(tmp_path, fig
     monkeypatch.setattr(accuracy_runs.subprocess, "run", None)
     monkeypatch.setattr(accuracy, "_published", lambda options: read_published([Path(figures())]))
 
-    status = accuracy.main(["--device", "fake", "--results", str(tmp_path / "kept"), "--only-kept"])
+    status = accuracy.main(["--results", str(tmp_path / "kept"), "--only-kept"])
 
     assert status == 1
-    assert "fake: figures: not run" in capsys.readouterr().err
+    assert "figures: not run" in capsys.readouterr().err
 
 
 # The summary, and the results that it is made of
 
 
-def test_the_summary_has_one_row_for_devices_with_the_same_figures():
-    rows = (
-        *on_devices("a", 100, stand_in=100, fake=100),
-        *on_devices("b", 100, stand_in=100, fake=100),
+def test_the_summary_has_a_row_for_each_family_and_all():
+    summary = accuracy_summary([figure("a", 100, 100), figure("b", 90, 100)], RUN)
+
+    assert summary.startswith("Run with torch 2.13.0+cu130, cuDNN 9.20.\n")
+    assert (
+        "| family | metric | figures | median ratio | worst ratio | below | within 0.1% | above |" in summary
     )
-
-    summary = accuracy_summary(rows, RUNS)
-
-    assert summary.startswith("Run with stand-in: torch 2.13.0+cu130, cuDNN 9.20; fake: torch 2.13.0+cpu, cu")
-    assert "| losses | allocated | stand-in, fake | 2 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
-    assert "| **all** |  | stand-in, fake | 2 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
+    assert "| losses | allocated | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
+    assert "| **all** |  | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
 
 
-def test_the_summary_has_a_row_for_each_device_where_they_differ():
-    summary = accuracy_summary(on_devices("a", 100, stand_in=100, fake=90), RUNS)
-
-    assert "| losses | allocated | stand-in | 1 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
-    assert "| losses | allocated | fake | 1 | 0.9000 | 0.9000 | 100% | 0% | 0% |" in summary
-
-
-def kept_of(figures, estimate, device="fake", torch="2.13.0"):
-    run = DeviceRun(device, torch, "cuDNN 9.20", [{**ROW, "estimates": [peaks(estimate)]}])
+def kept(figures, estimate, *troubles):
+    run = CasesRun("2.13.0", "cuDNN 9.20", [{**ROW, "estimates": [peaks(estimate)]}])
     published = read_published([Path(figures)])
-    return run, *accuracy.with_published(run.rows, published, device), published
+    comparisons, _ = accuracy.with_published(run.rows, published)
+    return kept_of(run, comparisons, list(troubles)), comparisons, published
 
 
 def test_kept_estimates_are_compared_as_those_of_the_run(tmp_path, figures):
-    run, comparisons, _, published = kept_of(figures(), 101)
-    kept = KeptAccuracy()
-    kept.add(run, comparisons, ["fake: b: no figure", "stand-in: c: not run"])
-    write_kept(kept, tmp_path / "accuracy.json")
+    written, comparisons, published = kept(figures(), 101, "b: no figure")
+    write_kept(written, tmp_path / "accuracy.json")
 
     read = read_kept(tmp_path / "accuracy.json")
 
+    assert read == written
     assert read.comparisons(published) == comparisons
-    assert read.troubles() == ["fake: b: no figure"]
-    assert [(one.device, one.torch, one.cudnn) for one in read.runs] == [("fake", "2.13.0", "cuDNN 9.20")]
-
-
-def test_a_run_replaces_what_was_kept_of_its_device_alone(figures):
-    kept = KeptAccuracy()
-    for device, torch in (("fake", "2.13.0"), ("stand-in", "2.13.0"), ("fake", "2.15.0")):
-        run, comparisons, troubles, _ = kept_of(figures(), 101, device, torch)
-        kept.add(run, comparisons, troubles)
-
-    assert [(one.device, one.torch) for one in kept.runs] == [("stand-in", "2.13.0"), ("fake", "2.15.0")]
+    assert read.troubles == ["b: no figure"]
 
 
 def test_pages_are_made_of_the_kept_results_without_a_run(tmp_path, figures, monkeypatch):
-    run, comparisons, troubles, published = kept_of(figures(), 100)
-    kept = KeptAccuracy()
-    kept.add(run, comparisons, troubles)
+    found, _, published = kept(figures(), 100)
     written = {}
     monkeypatch.setattr(accuracy, "_published", lambda options: published)
-    monkeypatch.setattr(accuracy, "read_kept", lambda: kept)
+    monkeypatch.setattr(accuracy, "read_kept", lambda: found)
     monkeypatch.setattr(accuracy, "write_pages", lambda *given: written.update(given=given))
 
     assert accuracy.main(["--only-kept", "--page", str(tmp_path / "page.md")]) == 0
@@ -257,11 +199,11 @@ def test_pages_are_made_of_the_kept_results_without_a_run(tmp_path, figures, mon
     name, page, summary, path = written["given"]
     assert (name, path) == ("accuracy", tmp_path / "page.md")
     assert "| small | allocated | 100.000 MiB | 100.000 MiB | 1.0000 |" in page
-    assert "| figures | allocated | fake | 1 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
+    assert "| figures | allocated | 1 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
 
 
-def test_where_nothing_is_kept_only_kept_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(accuracy, "read_kept", KeptAccuracy)
+def test_where_nothing_is_kept_only_kept_is_refused(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(accuracy, "read_kept", lambda: read_kept(tmp_path / "accuracy.json"))
 
     assert accuracy.main(["--only-kept"]) == 2
     assert "nothing is kept" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The capture, its files and its accuracy, all on the virtual device in a card's place."""
+"""The capture, its files and its accuracy, all on the stand-in in a card's place."""
 
 import importlib
 import json
@@ -30,7 +30,7 @@ FAILING = (
 
 
 def captured_in(folder, steps):
-    status = capture.main(["--device", "virtual", "--out", str(folder), "--ahead", "1"], steps)
+    status = capture.main(["--device", "stand-in", "--out", str(folder), "--ahead", "1"], steps)
     return status, {one.step.id: one for one in read_captured(folder)}
 
 
@@ -38,7 +38,7 @@ def captured_in(folder, steps):
 def _steps_run_in_copies():
     """Of a process that has imported torch: which each step's process would do."""
     warm = WarmPython(("benchmarks.step_run",))
-    launcher = warm.launcher(step_environment(Run(TINY[0], "bare", "virtual")))
+    launcher = warm.launcher(step_environment(Run(TINY[0], "bare", "stand-in")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", str(launcher or sys.executable))
         yield
@@ -74,7 +74,7 @@ def test_a_step_is_stored_with_what_it_ran_on(tiny):
     one = found["trained"]
 
     assert one.path.parent == folder_of(folder, one.versions)
-    assert one.versions["card"] == "H200-141GB"
+    assert one.versions["card"] == "NVIDIA H200"
     assert one.versions["capability"] == [9, 0]
     assert one.content["text"] == "A linear layer and AdamW, two updates."
     # two layers of 512 x 512 and 512 numbers, 4 bytes each, and two moments of every one
@@ -141,7 +141,7 @@ def test_a_wrong_measurement_is_reported_with_the_requests_that_differ(tiny, tmp
 
     said = capsys.readouterr().out
     assert status == 1
-    assert "trained, allocated, fake: " in said
+    assert "trained, allocated: " in said
     assert said.count("trained: not explained: held at the peak: ") == 3
     assert "x0 estimated" in said
 
@@ -160,7 +160,7 @@ def test_failures_are_stored_and_the_rest_runs(tmp_path, capsys):
 
 def test_a_run_that_is_overdue_is_ended(tmp_path):
     step = Step("endless", FAMILY, "endless", 0.1)
-    process = StepProcess(Run(step, "bare", "virtual", "H200-141GB"), tmp_path, 0)
+    process = StepProcess(Run(step, "bare", "stand-in", "H200-141GB"), tmp_path, 0)
 
     answer = process.answer(0.5)
 
@@ -185,7 +185,7 @@ def test_parts_have_every_step_once_and_take_equally_long():
 
 @pytest.mark.parametrize("part", ["0/3", "4/3", "1", "a/b", "1/0"])
 def test_another_part_is_refused(part, capsys):
-    assert capture.main(["--part", part, "--device", "virtual"]) == 2
+    assert capture.main(["--part", part, "--device", "stand-in"]) == 2
     assert f"--part {part}: write i/n" in capsys.readouterr().err
 
 

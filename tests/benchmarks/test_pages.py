@@ -5,9 +5,6 @@ import pytest
 from benchmarks import pages, speed
 from benchmarks.accuracy_page import accuracy_summary
 from benchmarks.kept_accuracy import read_kept
-from benchmarks.parity.page import parity_summary
-from benchmarks.parity.parts import PARTS
-from benchmarks.parity.results import FOLDER, Part
 from benchmarks.published_figures import read_published
 
 PAGE = "# Title\n\n<!-- a: begin -->\n\nold\n\n<!-- a: end -->\n\nText.\n"
@@ -81,11 +78,7 @@ def test_git_ignores_the_folder_of_long_pages():
 def accuracy():
     published = read_published(sorted((pages.ROOT / "benchmarks" / "published").glob("*.yaml")))
     kept = read_kept()
-    return accuracy_summary(kept.comparisons(published), [one.run() for one in kept.runs])
-
-
-def parity():
-    return parity_summary([Part.read(FOLDER, name) for name in PARTS])
+    return accuracy_summary(kept.comparisons(published), kept.run())
 
 
 def speeds():
@@ -94,7 +87,7 @@ def speeds():
 
 @pytest.mark.parametrize(
     ("name", "summary"),
-    [("accuracy", accuracy), ("parity", parity), ("speed", speeds)],
+    [("accuracy", accuracy), ("speed", speeds)],
 )
 def test_the_docs_show_the_summary_of_the_kept_results(name, summary):
     shown = pages.summary_in(pages.SUMMARIES.read_text(encoding="utf-8"), name)
