@@ -1,8 +1,9 @@
 """Small models whose sharded sizes are plain arithmetic."""
 
 import torch
-from pytest_membudget.devices.torch_parts import torch_release
 from torch import nn
+
+from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 2**20
 #: cuBLAS's workspace for a handle on an A100 (CUDABlas.cpp), which stays until torch 2.15

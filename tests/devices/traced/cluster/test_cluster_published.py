@@ -10,8 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from pytest_membudget.devices.torch_parts import torch_release
 
+from pytest_membudget.devices.torch_parts import torch_release
 from pytest_membudget.memory_report import MemoryReport
 
 GIB, GB = 2**30, 10**9
