@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
 import torch
 from torch.utils._pytree import tree_map_only
 
+from ....tracking.roles.tensor_parts import tensors_in
 from ..values.following import Following
 from .fills import LARGE_BYTES, NAMES, Fills, Kernel, is_dense
 from .kernel_calls import KernelCall
@@ -20,8 +21,9 @@ from .unknown_sizes import UnknownSizes, is_sized_by_data
 #: Operators that change what a tensor's storage is.
 _EXEMPT: Final = frozenset(("_pin_memory", "is_set_to", "resize_", "resize_as_", "set_"))
 _COPY: Final = torch.ops.aten.copy_.default
-#: Zeros times a number are zeros.
-_SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar)
+#: Zeros times a number are zeros. Where C++ multiplies by one, as for optimizers' lists, ``mul_`` ends in
+#: ``mul.out`` of the number and the tensor, into the tensor (ATen/native/BinaryOps.cpp, 2.13).
+_SCALING: Final = (torch.ops.aten.mul_.Tensor, torch.ops.aten.mul_.Scalar, torch.ops.aten.mul.out)
 
 
 class HollowTensors:
@@ -100,15 +102,15 @@ class HollowTensors:
         def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
             if compute.is_again():
                 return compute(keys, args, kwargs)
-            if scales and self._is_scaled_zero(*args):
-                return args[0]
+            if scales and self._is_scaled_zero(target := kwargs.get("out", args[0]), args):
+                return target
             if not count.value:
                 return compute(keys, args, kwargs)
             reason = self._reason((args, kwargs))
             if not reason:
                 return compute(keys, args, kwargs)
             targets = [_argument(index, name, args, kwargs) for index, name in written]
-            if writes_out:  # which may have to be resized
+            if writes_out and not _fit(operator, targets, args):  # they may have to be resized
                 results = compute(keys, args, kwargs)
             else:
                 results = self._skip(operator, targets, lambda: compute(keys, args, kwargs), args, kwargs)
@@ -119,11 +121,13 @@ class HollowTensors:
 
         return run
 
-    def _is_scaled_zero(self, tensor: torch.Tensor, factor: object) -> bool:
-        """Whether ``tensor`` is large, zero, and stays so, as an optimizer's new states do at first."""
+    def _is_scaled_zero(self, tensor: torch.Tensor, args: Sequence[Any]) -> bool:
+        """Whether ``tensor``, one of two ``args``, is large, zero, and stays so, as new states do."""
+        factor = args[1] if args[0] is tensor else args[0]
         if tensor.nbytes < LARGE_BYTES or not isinstance(factor, (int, float)) or not math.isfinite(factor):
             return False
-        return factor >= 0 and is_dense(tensor) and self._memory.is_untouched(tensor)
+        is_own = args[0] is tensor or args[1] is tensor
+        return is_own and factor >= 0 and is_dense(tensor) and self._memory.is_untouched(tensor)
 
     def _skip(
         self, operator: Any, targets: list[Any], compute: Callable[[], Any], args: Any, kwargs: Any
@@ -170,6 +174,14 @@ def _gives_views(schema: Any) -> bool:
 def _writes_out(schema: Any) -> bool:
     """Whether results go where a keyword says."""
     return any(argument.kwarg_only and argument.is_out for argument in schema.arguments)
+
+
+def _fit(operator: Any, targets: list[Any], args: Any) -> bool:
+    """Whether the elementwise results of ``args`` are as large as ``targets``."""
+    if torch.Tag.pointwise not in operator.tags:
+        return False
+    shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors_in(args)))
+    return all(target.shape == shape for target in targets)
 
 
 def _is_known(name: str) -> bool:
