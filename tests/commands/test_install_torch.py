@@ -120,7 +120,7 @@ def installation(tmp_path_factory):
 def test_the_cuda_build_of_the_environments_version_and_the_cudnn_that_it_requires(environment):
     status, out = environment.run()
 
-    folder = environment.installed
+    folder = environment.installed / "site-packages"
     assert status == 0, out
     assert sorted(path.name for path in folder.iterdir() if path.suffix != ".dist-info") == [
         "nvidia",
@@ -130,9 +130,10 @@ def test_the_cuda_build_of_the_environments_version_and_the_cudnn_that_it_requir
     assert "2.13.0+cu130" in (folder / "torch/version.py").read_text()
     assert (folder / "nvidia/cudnn/lib/libcudnn.so.9").read_text() == "9.20.0.48"
     assert (
-        f"installing torch 2.13.0 for CUDA and cuDNN (0.9 GB download, 1.7 GB on disk) into {folder}\n" in out
+        f"installing torch 2.13.0 for CUDA and cuDNN (0.9 GB download, 1.7 GB on disk) into {folder.parent}\n"
+        in out
     )
-    assert f"workers import torch 2.13.0+cu130 from {folder}: 0.0 GB" in out
+    assert f"workers import torch 2.13.0+cu130 from {folder.parent}: 0.0 GB" in out
 
 
 def test_settings_that_are_meant_for_the_environment_do_not_hold_for_the_folder(environment):
@@ -158,15 +159,14 @@ def test_what_is_there_is_not_installed_again(installation):
 
 def test_a_damaged_folder_is_installed_again(environment, installation):
     shutil.copytree(installation.cache, environment.cache)
-    library = environment.installed / "torch/lib/libtorch_cuda.so"
+    library = environment.installed / "site-packages/torch/lib/libtorch_cuda.so"
     library.write_text("E")
 
     status, out = environment.run()
 
     assert status == 0, out
-    assert (
-        f"{environment.installed}: torch/lib/libtorch_cuda.so is missing or cut short: installing it" in out
-    )
+    packages = environment.installed / "site-packages"
+    assert f"{packages}: torch/lib/libtorch_cuda.so is missing or cut short: installing it" in out
     assert library.read_text() == "ELF"
 
 
@@ -184,8 +184,10 @@ def test_extensions_go_into_folders_of_their_own_and_torch_is_not_fetched_for_th
         "torchvision 0.28.0 is a CPU build: if tests import it, run `membudget install-torch --with" in hint
     )
     assert (status, again[0]) == (0, 0), out
-    assert (environment.installed / "with/torchvision-0.28.0/torchvision/_C.so").read_text() == "CUDA"
-    assert (environment.installed / "with/triton-3.7.1/triton").is_dir()
+    assert (
+        environment.installed / "with/torchvision-0.28.0/site-packages/torchvision/_C.so"
+    ).read_text() == "CUDA"
+    assert (environment.installed / "with/triton-3.7.1/site-packages/triton").is_dir()
     assert "and torchvision-0.28.0\nand triton-3.7.1\n" in out
     assert "is a CPU build" not in out
 
@@ -216,7 +218,7 @@ def test_where_workers_have_a_cuda_build_nothing_is_installed(environment, insta
         environment.has("torch", "2.13.0+cu130", cuda="13.0")
         named, folder = {}, environment.packages
     else:
-        folder = installation.installed
+        folder = installation.installed / "site-packages"
         named = {"MEMBUDGET_TORCH": str(folder)}
 
     assert environment.run("--print-folder", **named) == (0, "")
@@ -227,7 +229,7 @@ def test_where_workers_have_a_cuda_build_nothing_is_installed(environment, insta
 
 
 def test_nothing_is_added_to_a_folder_that_was_named(environment, installation):
-    named = installation.installed
+    named = installation.installed / "site-packages"
 
     status, out = environment.run("--with", "triton", MEMBUDGET_TORCH=str(named))
 
@@ -307,8 +309,10 @@ def test_wheels_of_a_folder_and_files_need_no_index(environment):
 
     assert status == 0, out
     assert "GB download" not in out
-    assert (environment.installed / "nvidia/cudnn/lib/libcudnn.so.9").read_text() == "9.20.0.48"
-    assert (environment.installed / "with/torchvision-0.28.0/torchvision/_C.so").read_text() == "CUDA"
+    assert (environment.installed / "site-packages/nvidia/cudnn/lib/libcudnn.so.9").read_text() == "9.20.0.48"
+    assert (
+        environment.installed / "with/torchvision-0.28.0/site-packages/torchvision/_C.so"
+    ).read_text() == "CUDA"
 
 
 @pytest.mark.parametrize(
@@ -403,7 +407,7 @@ def test_an_interrupted_installation_leaves_nothing_that_looks_complete(environm
         assert [path.name[:12] for path in environment.cache.glob("torch/*/")] == [".installing-"]
     (slow / "go").touch()
     assert environment.run()[0] == 0
-    assert (environment.installed / "torchgen").is_dir()
+    assert (environment.installed / "site-packages/torchgen").is_dir()
 
 
 def test_the_second_of_two_waits_and_finds_it_done(environment, slow):
@@ -425,7 +429,8 @@ def test_a_disk_without_room_is_seen_before_the_download(tmp_path, monkeypatch):
         torch_folder.shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 2_000_000_000)
     )
     never = Installer("pip", ("false",))
-    place = TorchFolder(tmp_path / "torch/2.13.0", TorchBuild(tmp_path, "2.13.0+cpu"), never, {})
+    environment = {"MEMBUDGET_CACHE_DIR": str(tmp_path)}
+    place = TorchFolder(tmp_path / "torch/2.13.0", TorchBuild(tmp_path, "2.13.0+cpu"), never, environment)
 
     with pytest.raises(UsageMistake, match=r"torch needs 2\.1 GB free and has 2\.0 GB: free some, or name"):
         place.fill([])

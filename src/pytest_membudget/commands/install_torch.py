@@ -94,8 +94,8 @@ def _install(folder: Path, own: TorchBuild, options: argparse.Namespace) -> None
         f"{time.monotonic() - started:.0f} s"
     )
     for path in found.extensions:
-        _say(f"and {path.name}")
-    used = {path.name for path in found.extensions}
+        _say(f"and {path.parent.name}")
+    used = {path.parent.name for path in found.extensions}
     for name, version in cpu_builds().items():
         if f"{name}-{version}" not in used:
             _say(f"{name} {version} is a CPU build: if tests import it, run `{COMMAND} --with {name}`")

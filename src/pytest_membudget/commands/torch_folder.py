@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from ..devices.torch_build.build import TorchBuild, build_in
 from ..devices.torch_build.installed import (
+    PACKAGES,
     SIZES,
     TRITON,
     environments_version,
@@ -87,7 +88,7 @@ class TorchFolder:
         staging = self.folder.with_name(f".installing-{self.folder.name}")
         shutil.rmtree(staging, ignore_errors=True)  # of a process that was killed
         try:
-            yield staging / "packages"
+            yield staging / PACKAGES
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
@@ -109,13 +110,13 @@ class TorchFolder:
             cudnn = _required(target, _CUDNN)
             if cudnn is not None:
                 self._get(cudnn, target)
-            target.rename(self.folder)
+            target.parent.rename(self.folder)
 
     def _add(self, name: str, version: str | None) -> None:
         """Install ``name`` into a separate folder, in the version that torch requires if None is given."""
         if any(self.folder.glob(f"with/{name}-{version or '*'}")):
             return
-        requirement = exactly(name, version) if version else _required(self.folder, name)
+        requirement = exactly(name, version) if version else _required(self.folder / PACKAGES, name)
         if requirement is None:
             raise UsageMistake(f"--with {name}: torch {self.own.public_version} requires none here")
         with self._staged() as target:
@@ -123,7 +124,7 @@ class TorchFolder:
             installed = _distribution(name, target).version.partition("+")[0]
             place = extension_folder(self.folder, name, installed)
             place.parent.mkdir(exist_ok=True)
-            target.rename(place)
+            target.parent.rename(place)
 
     def _get(self, requirement: Requirement, target: Path) -> None:
         what = str(wheel_for(requirement, self.wheels)) if self.wheels else text_of(requirement)

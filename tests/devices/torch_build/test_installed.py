@@ -58,7 +58,7 @@ def test_the_folder_is_that_of_the_version_the_python_and_the_machine(environmen
 
 
 def test_the_caches_build_is_found(own_torch, environment):
-    folder = torch_in(folder_for(CPU_BUILD, environment))
+    folder = torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
 
     found = workers_torch(environment)
 
@@ -75,7 +75,7 @@ def test_a_cuda_build_of_the_environment_needs_no_other(own_torch, environment):
 
 def test_the_named_folder_comes_before_the_cache_and_the_environments_own(own_torch, environment, tmp_path):
     own_torch(TorchBuild(Path("site-packages"), "2.13.0+cu130", "13.0"))
-    torch_in(folder_for(CPU_BUILD, environment))
+    torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
     named = torch_in(tmp_path / "named", "2.13.0+cu126", "12.6")
 
     found = workers_torch({**environment, "MEMBUDGET_TORCH": str(named)})
@@ -131,7 +131,7 @@ def test_a_named_folder_without_torch_is_refused(own_torch, environment, tmp_pat
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"ELF")])
 def test_a_folder_with_half_a_library_is_refused(own_torch, environment, damage):
-    folder = torch_in(folder_for(CPU_BUILD, environment))
+    folder = torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
     damage(folder / "torch/lib/libtorch_cuda.so")
 
     with pytest.raises(
@@ -143,15 +143,16 @@ def test_a_folder_with_half_a_library_is_refused(own_torch, environment, damage)
 
 
 def test_an_extension_is_used_where_the_environment_has_the_same_version(own_torch, environment, monkeypatch):
-    folder = torch_in(folder_for(CPU_BUILD, environment))
+    folder = torch_in(folder_for(CPU_BUILD, environment) / "site-packages")
     for name in ("torchvision-0.28.0", "torchaudio-2.11.0", "bitsandbytes-0.49.0", "triton-3.7.1"):
-        (folder / "with" / name).mkdir(parents=True)
+        (folder.parent / "with" / name / "site-packages").mkdir(parents=True)
     versions = {"torchvision": "0.28.0", "bitsandbytes": "0.50.0"}
     monkeypatch.setattr(installed, "environments_version", versions.get)
 
     found = workers_torch(environment)
 
-    assert [path.name for path in found.import_path] == [folder.name, "torchvision-0.28.0", "triton-3.7.1"]
+    assert [path.parent.name for path in found.extensions] == ["torchvision-0.28.0", "triton-3.7.1"]
+    assert found.import_path == (folder, *found.extensions)
 
 
 @pytest.mark.parametrize(

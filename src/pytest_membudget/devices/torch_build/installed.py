@@ -1,8 +1,9 @@
 """The CUDA build of torch for workers, which ``membudget install-torch`` puts into the cache.
 
-``<cache>/torch/2.13.0-cp311-x86_64/`` has torch's wheel and cuDNN's, unpacked side by side. Each folder in
-its ``with`` has one more distribution. Environments share these, so one is used where the environment has the
-same version of it: a worker imports what the environment can, and Triton, which CUDA builds require.
+``<cache>/torch/2.13.0-cp311-x86_64/site-packages/`` has torch's wheel and cuDNN's, unpacked side by side.
+Each folder in the ``with`` beside it has one more distribution. Environments share these, so one is used
+where the environment has the same version of it: a worker imports what the environment can, and Triton,
+which CUDA builds require.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ COMMAND: Final = "membudget install-torch"
 #: The wheels of torch 2.13.0 for CUDA 13.0 (0.53 GB, 1.16 on disk) and of cuDNN 9.20 (0.37 GB, 0.49 on disk).
 SIZES: Final = "0.9 GB download, 1.7 GB on disk"
 TRITON: Final = "triton"
+#: The name of folders of packages, by which tools know that what lies there is installed.
+PACKAGES: Final = "site-packages"
 #: As released wheels are numbered; "2.15.0.dev20251101" is a nightly build's, "2.15.0a0" one of sources.
 _RELEASE: Final = re.compile(r"\d+(\.\d+)*(rc\d+)?(\.post\d+)?")
 
@@ -91,7 +94,7 @@ def installed_for_worker(environment: Mapping[str, str]) -> TorchBuild | None:
     if own is None:
         return None
     named = environment.get(FOLDER_VARIABLE)
-    folder = Path(named).absolute() if named else folder_for(own, environment)
+    folder = Path(named).absolute() if named else folder_for(own, environment) / PACKAGES
     if not named and not folder.exists():
         return None
     found = build_in(folder)
@@ -116,13 +119,13 @@ def _python() -> str:
 
 
 def extension_folder(folder: Path, name: str, version: str) -> Path:
-    """Where the distribution ``name`` lies that was built for the torch in ``folder``."""
+    """Where a distribution goes that was built for the torch of ``folder``, one of ``folder_for``."""
     return folder / "with" / f"{name}-{version}"
 
 
 def _extensions(folder: Path) -> Iterator[Path]:
-    for found in sorted(folder.glob("with/*-*")):
-        name, _, version = found.name.rpartition("-")
+    for found in sorted(folder.parent.glob(f"with/*-*/{PACKAGES}")):
+        name, _, version = found.parent.name.rpartition("-")
         if name == TRITON or environments_version(name) == version:
             yield found
 
