@@ -1,9 +1,8 @@
 """Batch norm, CTC loss, sampling and attention of cuDNN on the stand-in."""
 
-import pytest
 import torch
 from cudnn_calls import requests, without
-from pytest_membudget.devices.fake.cudnn_library import find_cudnn
+from cudnn_questions import needs_cudnn
 
 from pytest_membudget.hardware.gpus import find_gpu
 from pytest_membudget.kernels.attention_call import AttentionCall
@@ -12,7 +11,7 @@ from pytest_membudget.kernels.cudnn_attention import backward_bytes, forward_byt
 F = torch.nn.functional
 FP32 = 4
 
-pytestmark = pytest.mark.skipif(find_cudnn() is None, reason="no cuDNN here that answers without a driver")
+pytestmark = needs_cudnn
 
 SHAPE = (16, 64, 56, 56)
 IMAGES = 16 * 64 * 56 * 56 * FP32

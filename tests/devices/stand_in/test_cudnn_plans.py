@@ -12,13 +12,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from pytest_membudget.devices.fake.cudnn_library import find_cudnn
+from cudnn_questions import (
+    DESCRIPTOR,
+    HEURISTIC_MODE,
+    INT64,
+    Convolution,
+    Question,
+    needs_cudnn,
+    operation,
+    real_cudnn,
+)
 
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.hardware.gpus import find_gpu
 
-pytestmark = pytest.mark.skipif(find_cudnn() is None, reason="no cuDNN here that plans without a driver")
+pytestmark = needs_cudnn
 
 
 def plans_of_a_convolution():
@@ -27,23 +36,14 @@ def plans_of_a_convolution():
 
     torch.cuda.init()
     torch.nn.functional.conv2d(torch.empty(1, 8, 8, 8, device="cuda"), torch.empty(8, 8, 1, 1, device="cuda"))
-    from pytest_membudget.devices.fake import cudnn_workspaces as parts
-    from pytest_membudget.devices.fake.cudnn_library import (
-        DESCRIPTOR,
-        HEURISTIC_MODE,
-        INT64,
-        Question,
-        find_cudnn,
-    )
-
     shape, weight = (8, 64, 56, 56), (64, 64, 3, 3)
-    layer = parts.Convolution(
-        parts.Direction.FORWARD, shape, weight, shape, (1, 1), (1, 1), (1, 1), "bfloat16", channels_last=True
+    layer = Convolution(
+        "FORWARD", shape, weight, shape, (1, 1), (1, 1), (1, 1), "bfloat16", channels_last=True
     )
-    stand_in, real = ctypes.CDLL(None), find_cudnn()
+    stand_in, real = ctypes.CDLL(None), real_cudnn()
     found = []
     with Question(stand_in) as question:
-        graph = question.describe(15, (801, DESCRIPTOR, [parts._operation(question, layer)]))
+        graph = question.describe(15, (801, DESCRIPTOR, [operation(question, layer)]))
         heuristics = question.describe(4, (201, DESCRIPTOR, [graph]), (200, HEURISTIC_MODE, [2]))
         for config in question.parts(heuristics, 202, 3):
             engine = question.part(config, 300, 2)
