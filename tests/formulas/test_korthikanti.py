@@ -6,16 +6,16 @@ from pytest_membudget.formulas.implementations.megatron import left_by
 from pytest_membudget.formulas.implementations.megatron_recompute import layer_blocks
 from pytest_membudget.formulas.implementations.megatron_sizes import sizes_of
 from pytest_membudget.formulas.job import Checkpointing, Degrees, Job, Precision
-from pytest_membudget.formulas.korthikanti import (
+from pytest_membudget.formulas.megatron_options import MegatronOptions
+from pytest_membudget.formulas.model import Attention, FeedForward, Layer, Model, Norm, Stack
+from pytest_membudget.formulas.pipeline import stages_of
+from tests.formulas.korthikanti import (
     LayerShape,
     ends_bytes,
     first_stage_bytes,
     layer_bytes,
     zero_bytes,
 )
-from pytest_membudget.formulas.megatron_options import MegatronOptions
-from pytest_membudget.formulas.model import Attention, FeedForward, Layer, Model, Norm, Stack
-from pytest_membudget.formulas.pipeline import stages_of
 
 #: Table 3 of the paper: GPT-3 and MT-NLG, 8-way tensor parallel.
 GPT3 = LayerShape(s=2048, b=1, h=12288, a=96, t=8)
