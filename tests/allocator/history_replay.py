@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from benchmarks.compact_history import RecordedHistory
 from pytest_membudget.allocator.blocks import (
     ACTIVE_ALLOCATED,
+    ACTIVE_PENDING_FREE,
     INACTIVE,
     Block,
     FreeBlocks,
@@ -15,7 +16,6 @@ from pytest_membudget.allocator.blocks import (
     split_off,
 )
 from pytest_membudget.allocator.caching import CachingAllocator
-from pytest_membudget.allocator.device_memory import OutOfMemory
 from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
 from tests.allocator.starting_state import starting_segments
 
@@ -34,8 +34,6 @@ class ReplayCounts:
     reserved_matched: int = 0
     segments: int = 0
     segments_matched: int = 0
-    ooms: int = 0
-    ooms_matched: int = 0
     strange_frees: int = 0
     peak_reserved_bytes: int = 0
 
@@ -43,12 +41,25 @@ class ReplayCounts:
 class ReplayedAllocator(CachingAllocator):
     """An allocator that begins with what another one held, and whose streams end when a history says so."""
 
+    def __init__(self, settings, segment_address=None):
+        super().__init__(settings, segment_address)
+        self.pending: set[Block] = set()  # freed, but used by another stream
+
+    def segments(self) -> list[SegmentState]:
+        pending = {block.address for block in self.pending}
+        return [
+            replace(segment, blocks=tuple(
+                replace(block, state=ACTIVE_PENDING_FREE) if block.address in pending else block
+                for block in segment.blocks
+            ))
+            for segment in super().segments()
+        ]  # fmt: skip
+
     def adopt(self, segment: SegmentState) -> list[Block]:
         """Hold a segment that some allocator held; its active blocks. Lower addresses come first."""
         pool = self._segments.small if segment.is_small else self._segments.large
         home = pool.of_stream(segment.stream)
-        if not self.device.reserve(segment.size_bytes):
-            raise ValueError("the segments hold more than the capacity")
+        self.device.reserve(segment.size_bytes)
         block = self._mapped(home, segment) if segment.is_expandable else self._whole(home, segment)
         active = []
         for number, described in enumerate(segment.blocks, start=1):
@@ -66,9 +77,15 @@ class ReplayedAllocator(CachingAllocator):
 
     def free_later(self, block: Block) -> None:
         """Free a block that another stream uses up to ``complete_free``."""
-        self.record_stream(block, block.stream + 1)
+        self.allocated_bytes -= block.size_bytes
+        self.pending.add(block)
+
+    def complete_free(self, block: Block) -> None:
+        """The last stream is done with a block."""
+        if block in self.pending:
+            self.pending.remove(block)
+            self.allocated_bytes += block.size_bytes
         self.free(block)
-        self._held.pop(block, None)
 
     def _whole(self, home: FreeBlocks, segment: SegmentState) -> Block:
         return self._segments.add(segment.address, segment.size_bytes, home)
@@ -98,10 +115,9 @@ class ReplayedAllocator(CachingAllocator):
 class Replay:
     """A pass over a device's history; ``allocator`` and ``recorded`` hold the outcome so far."""
 
-    def __init__(self, history: DeviceHistory, capacity_bytes: int | None) -> None:
+    def __init__(self, history: DeviceHistory) -> None:
         self.recorded = ReplayCounts()
-        self.allocator = ReplayedAllocator(history.settings, capacity_bytes, self._address)
-        self._follows = capacity_bytes is None
+        self.allocator = ReplayedAllocator(history.settings, self._address)
         self._blocks: dict[int, Block] = {}  # by recorded address
         self._new_segments: list[HistoryEvent] = []  # recorded for the next request
         #: by the model's address of a segment the recorded one, where the model's own rise with its age
@@ -111,7 +127,8 @@ class Replay:
         for segment in starting_segments(history):
             for block in self.allocator.adopt(segment):
                 self._blocks[block.address] = block
-        self.allocator.reset_peaks()
+        self.allocator.peak_allocated_bytes = self.allocator.allocated_bytes
+        self.allocator.peak_requested_bytes = self.allocator.requested_bytes
         self._reserved_bytes = self.recorded.peak_reserved_bytes = self.allocator.reserved_bytes
 
     def play(self, event: HistoryEvent, following: HistoryEvent | None) -> None:
@@ -120,11 +137,10 @@ class Replay:
         if action == "alloc":
             self._allocate(event)
         elif action == "free_requested":
-            completed = following is not None and following[:4] == ("free_completed", *event[1:4])
-            self._free(event, hold=not completed)
+            self._free(event)
         elif action == "free_completed":
             block = self._blocks.pop(event.address, None)
-            if block is not None and block.pending:
+            if block is not None:
                 self.allocator.complete_free(block)
         elif action in ("segment_alloc", "segment_map"):
             self._new_segments.append(event)
@@ -132,10 +148,8 @@ class Replay:
             self.recorded.peak_reserved_bytes = max(self.recorded.peak_reserved_bytes, self._reserved_bytes)
         elif action in ("segment_free", "segment_unmap"):
             self._reserved_bytes -= event.size_bytes
-            if self._follows and (following is None or following.action != action):
+            if following is None or following.action != action:
                 self.allocator.empty_cache()
-        elif action == "oom":
-            self._run_out(event)
 
     def _allocate(self, event: HistoryEvent) -> None:
         block = self.allocator.allocate(event.size_bytes, event.stream)
@@ -149,24 +163,12 @@ class Replay:
             recorded.segments_matched += len(self._new_segments)
         self._new_segments.clear()
 
-    def _free(self, event: HistoryEvent, hold: bool) -> None:
+    def _free(self, event: HistoryEvent) -> None:
         block = self._blocks.get(event.address)
         if block is None:
             self.recorded.strange_frees += 1
         else:
-            (self.allocator.free_later if hold else self.allocator.free)(block)
-
-    def _run_out(self, event: HistoryEvent) -> None:
-        """Make the request that the device could not serve."""
-        capacity = self.allocator.device.capacity_bytes
-        if self._follows:
-            self.allocator.set_capacity(self.allocator.reserved_bytes)
-        self.recorded.ooms += 1
-        try:
-            self.allocator.free(self.allocator.allocate(event.size_bytes, event.stream))
-        except OutOfMemory:
-            self.recorded.ooms_matched += 1
-        self.allocator.set_capacity(capacity)
+            self.allocator.free_later(block)
 
     def _address(self, size_bytes: int) -> int:
         """The address of the recorded segment that the model asks for; above all others if none was.
@@ -184,9 +186,7 @@ class Replay:
 
     def _recorded_segment(self, size_bytes: int) -> int | None:
         for event in self._new_segments:
-            if event.action == "segment_map" or (
-                event.size_bytes == size_bytes and not self._overlaps(event.address, size_bytes)
-            ):
+            if event.action == "segment_map" or event.size_bytes == size_bytes:
                 return event.address
         return None
 
@@ -195,13 +195,6 @@ class Replay:
             return block.address
         start = _segment_start(block)
         return self._moved.get(start, start) + block.address - start
-
-    def _overlaps(self, address: int, size_bytes: int) -> bool:
-        """Whether the model still holds some of this range, which it may if it frees on its own."""
-        return not self._follows and any(
-            segment.address < address + size_bytes and address < segment.address + segment.size_bytes
-            for segment in self.allocator.segments()
-        )
 
 
 def _segment_start(block: Block) -> int:
@@ -212,13 +205,9 @@ def _segment_start(block: Block) -> int:
     return block.address
 
 
-def replay(history: DeviceHistory, capacity_bytes: int | None = None) -> Replay:
-    """Play all of a history; new segments lie where they lay.
-
-    Without ``capacity_bytes`` memory is freed when the history says so, and runs out when
-    it says so; with it, the model finds out by itself.
-    """
-    played = Replay(history, capacity_bytes)
+def replay(history: DeviceHistory) -> Replay:
+    """Play all of a history; new segments lie where they lay, and are freed when the history says so."""
+    played = Replay(history)
     for event, following in zip_longest(history.events, history.events[1:]):
         played.play(event, following)
     return played

@@ -91,13 +91,6 @@ def test_every_segment_is_got_when_it_was_recorded(file, device):
 
 
 @every_recorded_device
-def test_every_recorded_out_of_memory_happens(file, device):
-    seen = replayed(file, device["device"]).recorded
-
-    assert seen.ooms_matched == seen.ooms == device["events"].get("oom", 0)
-
-
-@every_recorded_device
 def test_the_recorded_last_state_is_reached_block_for_block(file, device):
     played = replayed(file, device["device"])
     last = recorded(file, device["device"]).segments
@@ -141,32 +134,6 @@ def described(segments):
         ]
         for segment in segments
     }
-
-
-def test_a_full_device_is_handled_as_recorded_with_expandable_segments():
-    file = "Constructor-Sun__memory_snapshot__b5ef67c.json.gz"
-    need(file)
-    history = recorded(file, 1)
-    (oom,) = (event for event in history.events if event.action == "oom")
-    # the device could give what was reserved when it ran out, 80,302 MiB, and what it had free then
-    played = replay(history, capacity_bytes=80_302 * MIB + oom.address)
-
-    assert played.recorded.addresses_matched == played.recorded.requests
-    assert played.recorded.ooms_matched == 1
-    assert played.allocator.num_alloc_retries == 2  # one that helped, one that did not
-    assert played.allocator.device.num_device_free == 6  # the recorded segment_unmap
-    assert described(played.allocator.segments()) == described(history.segments)
-
-
-def test_a_full_device_is_handled_as_recorded_on_many_streams():
-    file = "Maphsge4__snapshot__ec5be11.json.gz"
-    need(file)
-    # the recorded peak is all that the device gave; 579 segments were given back on the way
-    played = replay(recorded(file, 0), capacity_bytes=21_476 * MIB)
-
-    assert played.recorded.addresses_matched == played.recorded.requests
-    assert played.recorded.reserved_matched == played.recorded.requests
-    assert played.allocator.device.num_device_free == 579
 
 
 # --- written by hand ------------------------------------------------------------------------------------

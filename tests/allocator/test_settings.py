@@ -17,18 +17,14 @@ def test_nothing_written_means_the_defaults():
 def test_all_keys_that_change_sizes_are_read():
     text = (
         "backend:native,expandable_segments:True,max_split_size_mb:128,max_non_split_rounding_mb:64,"
-        "garbage_collection_threshold:0.6,large_segment_size_mb:40,per_process_memory_fraction:0.5,"
-        "throw_on_cudamalloc_oom:True"
+        "large_segment_size_mb:40"
     )
 
     assert AllocatorSettings.parse(text) == AllocatorSettings(
         expandable_segments=True,
         max_split_size_bytes=128 * MIB,
         max_non_split_rounding_bytes=64 * MIB,
-        garbage_collection_threshold=0.6,
         large_segment_size_bytes=40 * MIB,
-        per_process_memory_fraction=0.5,
-        throw_on_cudamalloc_oom=True,
     )
 
 
@@ -73,6 +69,8 @@ def test_divisions_that_divide_nothing_are_as_none(text):
         "graph_capture_record_stream_reuse:True",
         "pinned_use_cuda_host_register:True,pinned_num_register_threads:8",
         "pinned_use_background_threads:True",
+        # of a device that is full
+        "garbage_collection_threshold:0.6,per_process_memory_fraction:0.5,throw_on_cudamalloc_oom:True",
         "pinned_reserve_segment_size_mb:64",
         "expandable_segments_reserve:0.5",
         "expandable_segments_reserve_by_class:[serving:0.25,sparse:8G]",

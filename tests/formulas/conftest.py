@@ -1,4 +1,4 @@
-"""The ``trace`` fixture of the virtual device's tests, for the figures that are held against it here."""
+"""The ``trace`` fixture of the tests of the stand-in, for the figures that are held against it here."""
 
 import functools
 import importlib.util
@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # bodies and cases that several files here share
 
-_path = Path(__file__).parents[1] / "devices" / "fake" / "conftest.py"
+_path = Path(__file__).parents[1] / "devices" / "traced" / "conftest.py"
 _spec = importlib.util.spec_from_file_location("virtual_device_fixtures", _path)
 _fixtures = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_fixtures)

@@ -58,13 +58,13 @@ def test_blocks_without_addresses_lie_one_behind_the_other(saved):
 
 def test_the_allocators_settings_are_those_of_the_recording(saved):
     settings = {
-        "max_split_size": 40 * MIB, "garbage_collection_threshold": 0.5, "expandable_segments": True,
+        "max_split_size": 40 * MIB, "expandable_segments": True,
         "roundup_power2_divisions": {"1": 0, "2": 4},
     }  # fmt: skip
 
     read = read_snapshot(saved(snapshot(allocator_settings=settings))).settings
 
-    assert (read.max_split_size_bytes, read.garbage_collection_threshold) == (40 * MIB, 0.5)
+    assert read.max_split_size_bytes == 40 * MIB
     assert (read.expandable_segments, read.roundup_power2_divisions) == (True, (0, 4))
 
 

@@ -37,13 +37,10 @@ class Block:
     requested_bytes: int = 0
     allocated: bool = False  # in use
     free: bool = False  # in its home
-    pending: bool = False  # freed, but used by another stream
     mapped: bool = True  # False for address space of an expandable segment with no memory behind it
     previous: Block | None = None
     next: Block | None = None
-    stream_uses: set[int] | None = None
     virtual_segment: VirtualSegment | None = None
-    inserted_at_search: int = 0
 
     def __repr__(self) -> str:
         state = block_state(self) if self.mapped else "unmapped"
@@ -57,9 +54,7 @@ class Block:
 
 def block_state(block: Block) -> str:
     """The word that a snapshot has for a mapped ``block``."""
-    if block.allocated:
-        return ACTIVE_ALLOCATED
-    return ACTIVE_PENDING_FREE if block.pending else INACTIVE
+    return ACTIVE_ALLOCATED if block.allocated else INACTIVE
 
 
 def split_off(block: Block, size_bytes: int) -> Block:
@@ -146,7 +141,6 @@ class FreeBlocks:
         insort(self._keys, key)
         self._by_key[key] = block
         block.free = True
-        block.inserted_at_search = self.pool.searches
 
     def add_merged(self, block: Block) -> None:
         """Put a block in, as one with its free neighbours."""
@@ -192,7 +186,6 @@ class Pool:
     min_rest_bytes: int  # what is left of a fit is split off from this size on
     page_bytes: int  # of expandable segments
     by_stream: dict[int, FreeBlocks] = field(default_factory=dict)
-    searches: int = 0  # counted only where garbage collection needs a block's age
 
     def of_stream(self, stream: int) -> FreeBlocks:
         """The list of ``stream``, made if need be."""
@@ -204,7 +197,3 @@ class Pool:
     def free_blocks(self) -> list[Block]:
         """Every free block: by stream, size, address."""
         return [block for stream in sorted(self.by_stream) for block in self.by_stream[stream]]
-
-    def age(self, block: Block) -> int:
-        """How many searches of this pool a free block has sat through (``gc_count``)."""
-        return self.searches - block.inserted_at_search

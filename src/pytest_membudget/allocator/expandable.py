@@ -16,8 +16,8 @@ from ..units import round_up
 from .blocks import Block, FreeBlocks, VirtualSegment, absorb_next, split_off
 from .device_memory import DeviceMemory
 
-UNLIMITED_ADDRESS_SPACE_BYTES: Final = 2**43
-"""A segment's address space where the device's capacity is not known: 8 TiB, more than any device's."""
+ADDRESS_SPACE_BYTES: Final = 2**43
+"""A segment's address space: 8 TiB, more than any device has."""
 
 _address: Final = attrgetter("address")
 
@@ -29,26 +29,15 @@ class ExpandableSegments:
         self._device = device
         self.segments: list[VirtualSegment] = []
 
-    def extend(self, home: FreeBlocks, size_bytes: int) -> Block | None:
-        """A block of at least ``size_bytes``, of mapped memory and in no list; None if the device is full.
-
-        Pages mapped before the device turned out to be full stay mapped, as free blocks.
-        """
+    def extend(self, home: FreeBlocks, size_bytes: int) -> Block:
+        """A block of at least ``size_bytes``, of mapped memory and in no list."""
         block = self._roomy_block(home, size_bytes)
-        if block is None:
-            return None
         if not block.mapped:
-            mapped = self._map(block, min(size_bytes, block.size_bytes))
-            if mapped is None:
-                return None
-            block = mapped
+            block = self._map(block, min(size_bytes, block.size_bytes))
         while block.size_bytes < size_bytes:
             unmapped = block.next
             assert unmapped is not None
-            mapped = self._map(unmapped, min(size_bytes - block.size_bytes, unmapped.size_bytes))
-            if mapped is None:
-                return None
-            block = mapped
+            block = self._map(unmapped, min(size_bytes - block.size_bytes, unmapped.size_bytes))
         home.remove(block)
         return block
 
@@ -71,12 +60,11 @@ class ExpandableSegments:
             home.add(split_off(block, end - begin))
         block.mapped = False
         self._device.release(end - begin)
-        self._device.notify("segment_unmap", begin, end - begin, home.stream)
         self._settle_unmapped(block, home)
 
-    def _reserved_space(self, home: FreeBlocks) -> Block:
-        """The unmapped block that is all of a new segment."""
-        size_bytes = self._address_space_bytes(home)
+    def _reserved_space(self, home: FreeBlocks, least_bytes: int = 0) -> Block:
+        """The unmapped block that is all of a new segment, of ``least_bytes`` or more."""
+        size_bytes = round_up(max(ADDRESS_SPACE_BYTES, least_bytes), home.pool.page_bytes)
         address = self._device.new_address(size_bytes)
         block = Block(address, size_bytes, home.stream, home)
         block.mapped = False
@@ -85,31 +73,21 @@ class ExpandableSegments:
         self.segments.append(segment)
         return block
 
-    def _address_space_bytes(self, home: FreeBlocks) -> int:
-        """One and an eighth of the device, in whole pages."""
-        capacity = self._device.capacity_bytes
-        wanted = UNLIMITED_ADDRESS_SPACE_BYTES if capacity is None else capacity + capacity // 8
-        return round_up(wanted, home.pool.page_bytes)
-
-    def _roomy_block(self, home: FreeBlocks, size_bytes: int) -> Block | None:
+    def _roomy_block(self, home: FreeBlocks, size_bytes: int) -> Block:
         """The lowest free or unmapped block from which ``size_bytes`` in a row are free or unmapped."""
         for block in home.unmapped:
             before = block.previous
             first = before if before is not None and before.free else block
             if _room_from(first, size_bytes):
                 return first
-        # no block spans two segments
-        fits = size_bytes <= self._address_space_bytes(home)
-        return self._reserved_space(home) if fits else None
+        return self._reserved_space(home, size_bytes)  # no block spans two segments
 
-    def _map(self, block: Block, size_bytes: int) -> Block | None:
+    def _map(self, block: Block, size_bytes: int) -> Block:
         """Map memory to the first pages of an unmapped block; the free block that results."""
         home = block.home
         assert home is not None
         mapped_bytes = round_up(size_bytes, home.pool.page_bytes)
-        if not self._device.reserve(mapped_bytes):
-            return None
-        self._device.notify("segment_map", block.address, mapped_bytes, home.stream)
+        self._device.reserve(mapped_bytes)
         home.unmapped.remove(block)
         if mapped_bytes < block.size_bytes:
             rest = split_off(block, mapped_bytes)

@@ -30,9 +30,6 @@ LARGE_GRANULE_BYTES: Final = 2 * MIB
 LARGE_SEGMENT_BYTES: Final = 20 * MIB
 """The default of ``large_segment_size_mb``; the page of the large pool with expandable segments."""
 
-MAX_REQUEST_BYTES: Final = 2**60
-"""Requests of this and more are refused out of hand (``one_exa_bytes``)."""
-
 ROUNDUP_INTERVALS: Final = 16
 """Powers of two with separate divisions, from 1 MiB on (``kRoundUpPowerOfTwoIntervals``)."""
 

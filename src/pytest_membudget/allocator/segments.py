@@ -1,7 +1,6 @@
-"""Segments: allocated on the device when no cached block fits, freed when it is full.
+"""Segments: allocated on the device when no cached block fits, freed when the cache is emptied.
 
-``alloc_block``, ``garbage_collect_cached_blocks``, ``release_available_cached_blocks`` and
-``release_cached_blocks`` of ``c10/cuda/CUDACachingAllocator.cpp`` (2.11).
+``alloc_block`` and ``release_cached_blocks`` of ``c10/cuda/CUDACachingAllocator.cpp`` (2.11).
 """
 
 from __future__ import annotations
@@ -28,69 +27,19 @@ class Segments:
         self.heads: dict[int, Block] = {}  # first blocks by address; expandable segments keep their own
         self.expandable = ExpandableSegments(device)
 
-    def grow(self, home: FreeBlocks, rounded_bytes: int) -> Block | None:
-        """A block of at least ``rounded_bytes`` of new memory, in no list; None if there is none."""
-        size_bytes = segment_bytes(rounded_bytes, self._settings.large_segment_size_bytes)
-        if not self._device.allows(size_bytes):
-            return None
+    def grow(self, home: FreeBlocks, rounded_bytes: int) -> Block:
+        """A block of at least ``rounded_bytes`` of new memory, in no list."""
         if self._settings.expandable_segments:
             return self.expandable.extend(home, rounded_bytes)
-        if not self._device.reserve(size_bytes):
-            return None
-        block = self.add(self._device.new_address(size_bytes), size_bytes, home)
-        self._device.notify("segment_alloc", block.address, size_bytes, home.stream)
-        return block
+        size_bytes = segment_bytes(rounded_bytes, self._settings.large_segment_size_bytes)
+        self._device.reserve(size_bytes)
+        return self.add(self._device.new_address(size_bytes), size_bytes, home)
 
     def add(self, address: int, size_bytes: int, home: FreeBlocks) -> Block:
         """A segment of one block, in no list; its memory was taken from the device before."""
         block = Block(address, size_bytes, home.stream, home)
         self.heads[address] = block
         return block
-
-    def is_over_allowance(self, rounded_bytes: int) -> bool:
-        """Whether a new segment for ``rounded_bytes`` would pass ``per_process_memory_fraction``."""
-        return not self._device.allows(segment_bytes(rounded_bytes, self._settings.large_segment_size_bytes))
-
-    def collect_garbage(self) -> None:
-        """Above the threshold, free large segments that have been free for longer than the mean."""
-        allowed = self._device.allowed_bytes
-        if allowed is None:
-            return
-        excess = self._device.reserved_bytes - int(self._settings.garbage_collection_threshold * allowed)
-        whole = [block for block in self.large.free_blocks() if not block.is_split]
-        total_age = sum(map(self.large.age, whole))
-        progress = True
-        while excess > 0 and progress and whole:
-            mean = total_age / len(whole)
-            old = [b for b in whole if self.large.age(b) >= mean and b.virtual_segment is None]
-            for block in old:
-                excess -= block.size_bytes
-                total_age -= self.large.age(block)
-                whole.remove(block)
-                self._release(block)
-            progress = bool(old)
-
-    def release_oversize(self, home: FreeBlocks, rounded_bytes: int) -> bool:
-        """With ``max_split_size_mb``: free just enough oversize blocks of ``home`` for the request.
-
-        One that is large enough by itself, else the largest ones; False if all of them are too little.
-        """
-        limit = self._settings.max_split_size_bytes
-        if limit is None:
-            return False
-        wanted = max(rounded_bytes, limit)
-        fit = next(home.from_fit(wanted), None)
-        if fit is not None and fit.virtual_segment is None:
-            self._release(fit)
-            return True
-        smaller = [block for block in home if limit <= block.size_bytes < wanted]
-        for block in reversed(smaller):
-            if wanted <= 0:
-                break
-            if block.virtual_segment is None:
-                wanted -= block.size_bytes
-                self._release(block)
-        return wanted <= 0
 
     def release_cached(self) -> None:
         """Give back every segment that is free as a whole, and every free page of expandable ones."""
@@ -115,7 +64,6 @@ class Segments:
         block.home.remove(block)
         del self.heads[block.address]
         self._device.release(block.size_bytes)
-        self._device.notify("segment_free", block.address, block.size_bytes, block.stream)
 
 
 def _chain(head: Block) -> Iterator[Block]:

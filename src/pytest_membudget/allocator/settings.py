@@ -53,10 +53,7 @@ class AllocatorSettings:
     roundup_power2_divisions: tuple[int, ...] = ()
     max_split_size_bytes: int | None = None
     max_non_split_rounding_bytes: int | None = None
-    garbage_collection_threshold: float = 0.0
     large_segment_size_bytes: int = LARGE_SEGMENT_BYTES
-    per_process_memory_fraction: float = 1.0
-    throw_on_cudamalloc_oom: bool = False
 
     @classmethod
     def parse(cls, text: str, source: str = "PYTORCH_ALLOC_CONF") -> AllocatorSettings:
@@ -74,11 +71,12 @@ class AllocatorSettings:
             roundup_power2_divisions=written.divisions("roundup_power2_divisions"),
             max_split_size_bytes=written.mebibytes("max_split_size_mb", large_segment),
             max_non_split_rounding_bytes=written.mebibytes("max_non_split_rounding_mb", large_segment),
-            garbage_collection_threshold=written.fraction("garbage_collection_threshold", 0.0, "()"),
             large_segment_size_bytes=large_segment,
-            per_process_memory_fraction=written.fraction("per_process_memory_fraction", 1.0, "[]"),
-            throw_on_cudamalloc_oom=written.boolean("throw_on_cudamalloc_oom"),
         )
+        # without effect as long as the device is not full
+        written.check_fraction("garbage_collection_threshold", "()")
+        written.check_fraction("per_process_memory_fraction", "[]")
+        written.boolean("throw_on_cudamalloc_oom")
         written.check_keys()
         return settings
 
@@ -141,17 +139,16 @@ class _Written:
             )
         return int(value) * MIB
 
-    def fraction(self, key: str, default: float, ends: str) -> float:
+    def check_fraction(self, key: str, ends: str) -> None:
         value = self._value(key)
         if value is None:
-            return default
+            return
         try:
             number = float(value)
         except ValueError:
             number = -1.0
         if not 0 <= number <= 1 or (ends == "()" and number in (0, 1)):
             raise self._mistake(key, "is no such fraction", f"a number in {ends[0]}0, 1{ends[1]}")
-        return number
 
     def divisions(self, key: str) -> tuple[int, ...]:
         """One number for all sizes, or ``[256:1,512:2,>:4]``: from how many MiB on, how many divisions."""

@@ -128,5 +128,4 @@ def _settings(content: Mapping[str, Any], segments: Sequence[SegmentState]) -> A
         or any(segment.is_expandable for segment in segments),
         roundup_power2_divisions=table if max(table, default=0) > 1 else (),
         max_split_size_bytes=limit if 0 < limit < 2**62 else None,
-        garbage_collection_threshold=float(written.get("garbage_collection_threshold", 0.0)),
     )

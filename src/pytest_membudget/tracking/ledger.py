@@ -46,7 +46,6 @@ class Ledger:
         self.phase_peaks = {phase: Peak() for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)}
         self.reserved_peak = Peak()
         self._peaks = (*self.phase_peaks.values(), self.reserved_peak)
-        self.peak_active_bytes = 0
         #: called with every record that has ended
         self.on_death: list[Callable[[Record], None]] = []
 
@@ -66,7 +65,6 @@ class Ledger:
         peak = self.phase_peaks[phase]
         if allocator.allocated_bytes > peak.allocated_bytes:
             peak.move(self.now, allocator)
-        self.peak_active_bytes = max(self.peak_active_bytes, allocator.active_bytes)
         if allocator.reserved_bytes > self.reserved_peak.reserved_bytes:
             self.reserved_peak.move(self.now, allocator)
 
@@ -163,11 +161,6 @@ class HostAllocator:
         #: whether the next blocks are pinned
         self.pins = False
         self._kept: Counter[int] = Counter()
-
-    @property
-    def active_bytes(self) -> int:
-        """The same as allocated: nothing waits for a stream."""
-        return self.allocated_bytes
 
     def allocate(self, size_bytes: int, stream: int = 0) -> HostBlock:
         """A block for ``size_bytes``."""
