@@ -81,7 +81,7 @@ def test_beyond_eight_ranks_the_assumption_says_where_the_rank_was_asked_for(tra
 
     assert traced.representatives == [63]
     assert "ranks 0, 63 represent all 64" in traced.rank_assumption
-    assert "test_cluster_identical_ranks.py:" in traced.rank_assumption
+    assert "test_identical_ranks.py:" in traced.rank_assumption
     assert traced.rank_assumption.endswith("has asked for the rank is taken to need no more")
 
 

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 from small_models import MIB
-from test_cluster_tensors import HIDDEN, WIDTH, FeedForward
+from test_tensor_parallel import HIDDEN, WIDTH, FeedForward
 from torch import nn
 
 ROWS = 256
