@@ -82,16 +82,22 @@ class HostMemory:
 
     def hollow(self, tensor: torch.Tensor) -> int:
         """Why the values of ``tensor``'s storage are not to be trusted (``Hollow``); 0 if they are."""
-        if not self.hollow_blocks.value:
-            return 0
-        return int(self._library.stand_in_host_hollow(storage_address(tensor)))
+        return self.hollow_at(storage_address(tensor)) if self.hollow_blocks.value else 0
+
+    def hollow_at(self, address: int) -> int:
+        """Why the values of the storage in which ``address`` lies are not to be trusted; 0 if they are."""
+        return int(self._library.stand_in_host_hollow(address))
 
     def set_hollow(self, tensor: torch.Tensor, reason: int) -> None:
         """From here on the values of ``tensor``'s storage are not to be trusted, or with 0 they are again.
 
         Memory that does not come from the library (numpy's, shared memory) is left as it is.
         """
-        self._library.stand_in_host_set_hollow(storage_address(tensor), reason)
+        self.set_hollow_at(storage_address(tensor), reason)
+
+    def set_hollow_at(self, address: int, reason: int) -> None:
+        """As ``set_hollow``, of the storage in which ``address`` lies."""
+        self._library.stand_in_host_set_hollow(address, reason)
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether ``tensor``'s memory comes from the library."""
@@ -103,7 +109,11 @@ class HostMemory:
 
     def is_untouched(self, tensor: torch.Tensor) -> bool:
         """Whether nobody has written to the pages of a dense ``tensor``: it is zero."""
-        return bool(self._library.stand_in_host_is_untouched(tensor.data_ptr(), tensor.nbytes))
+        return self.is_untouched_at(tensor.data_ptr(), tensor.nbytes)
+
+    def is_untouched_at(self, address: int, size_bytes: int) -> bool:
+        """Whether nobody has written to the pages of these bytes: they are zero."""
+        return bool(self._library.stand_in_host_is_untouched(address, size_bytes))
 
     def record(self, on_birth: Callable[[int], None], from_bytes: int) -> None:
         """Keep all events from here on; ``on_birth`` is called with the address of each large block.

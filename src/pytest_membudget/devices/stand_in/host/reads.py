@@ -85,7 +85,8 @@ class HostReads:
         @functools.wraps(method)
         def give(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             is_strided = tensor.is_cpu and tensor.layout is torch.strided
-            if is_strided and self.hollow(tensor) == Hollow.UNKNOWN:
+            is_read = not self._following.copies.are_for_files
+            if is_read and is_strided and self.hollow(tensor) == Hollow.UNKNOWN:
                 self._read(tensor)
             return method(tensor, *args, **kwargs)
 

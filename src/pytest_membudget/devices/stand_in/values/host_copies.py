@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -32,6 +34,7 @@ class HostCopies:
         self._reads = reads
         self._saw = saw
         self._plans: dict[Any, Plan] = {}
+        self._turn = threading.local()
         #: called when there is one: operators of the host are followed from then on
         self.on_copy: Callable[[], None] = lambda: None
 
@@ -42,12 +45,33 @@ class HostCopies:
             plan = self._plans[operator] = Plan(operator)
         return plan
 
+    @property
+    def are_for_files(self) -> bool:
+        """Whether this thread's copies go to a file, where they decide nothing."""
+        return getattr(self._turn, "files", 0) > 0
+
+    def for_files(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, whose copies go to a file: none is a read; what is not known is hollow there."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            self._turn.files = getattr(self._turn, "files", 0) + 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._turn.files -= 1
+
+        return run
+
     def read_into(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """``source`` on a card was copied to ``target``: what is not known there is not known here.
 
         One number, or a flag, is read: code decides by it. So is what lies in memory that cannot be marked.
         """
         is_small = source.numel() <= _MOST_READ
+        if self.are_for_files:
+            self._copied_for_a_file(target, source)
+            return
         values = self._reads.certain(source) if is_small else None
         if values is not None:
             target.copy_(values)
@@ -63,6 +87,18 @@ class HostCopies:
             self.on_copy()
             numbers = Hollow.LISTED if is_small else Hollow.NOT_COMPUTED
             self.saw(_COPY, (target, source), {}, target, Hollow.UNKNOWN if is_mask else numbers)
+
+    def _copied_for_a_file(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """A storage is copied as bytes, whatever its type: what is known of a small one is in its memory."""
+        is_known = self._known.knows(source) and not self._known.is_assumed(source)
+        values = self._known.of(source) if is_known and source.numel() <= _MOST_READ else None
+        if values is not None:
+            target.copy_(values)
+        elif not is_known or source.nbytes > _MOST_WRITTEN_BYTES:
+            self.on_copy()
+            self._host.set_hollow(target, Hollow.NOT_COMPUTED)
+        elif _is_whole(target):
+            self._host.set_hollow(target, 0)
 
     def saw(
         self, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Any, reason: int
