@@ -1,5 +1,6 @@
-"""Checkpoints: saved without data, loaded by their shapes, real ones too."""
+"""Checkpoints: a hole in the file for what nobody has computed, loaded by their shapes; real ones too."""
 
+import gzip
 import io
 import os
 import pickle
@@ -11,34 +12,205 @@ from torch import nn
 MIB = 2**20
 
 
-def saved(map_location, weights_only):
+def stored_bytes(path):
+    """What a file, or the files of a folder, take on disk."""
+    paths = [os.path.join(path, name) for name in os.listdir(path)] if os.path.isdir(path) else [path]
+    return sum(os.stat(one).st_blocks * 512 for one in paths)
+
+
+def saved(path, map_location, weights_only, is_new):
     model = nn.Linear(512, 512, device="cuda")
     model.register_buffer("steps", torch.tensor([1, 2], device="cuda"))
-    file = io.BytesIO()
-    torch.save({"model": model.state_dict(), "step": 3}, file)
-    size = len(file.getvalue())
-    file.seek(0)
+    torch.save({"model": model.state_dict(), "step": 3}, path, _use_new_zipfile_serialization=is_new)
     places = {"function": lambda storage, location: storage, "dict": {"cuda:0": "cpu"}}
-    loaded = torch.load(file, map_location=places.get(map_location, map_location), weights_only=weights_only)
+    loaded = torch.load(path, map_location=places.get(map_location, map_location), weights_only=weights_only)
     model.load_state_dict(loaded["model"])
     weight = loaded["model"]["weight"]
     return [
-        size < 100_000, str(weight.device), list(weight.shape), weight.requires_grad,
-        loaded["model"]["steps"].tolist(), loaded["step"],
+        stored_bytes(path) < 100_000, os.path.getsize(path) > MIB, str(weight.device), list(weight.shape),
+        weight.requires_grad, loaded["model"]["steps"].tolist(), loaded["step"],
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("weights_only", [True, False])
 @pytest.mark.parametrize(
     ("map_location", "device"),
     [(None, "cuda:0"), ("cpu", "cpu"), ("cuda", "cuda:0"), ("function", "cpu"), ("dict", "cpu")],
 )
-def test_a_checkpoint_is_saved_and_loaded_without_its_data(trace, map_location, device, weights_only):
-    traced = trace(saved, map_location, weights_only)
+def test_a_checkpoint_is_saved_and_loaded_without_its_data(
+    trace, tmp_path, map_location, device, weights_only, is_new
+):
+    traced = trace(saved, str(tmp_path / "saved.pt"), map_location, weights_only, is_new)
 
-    assert traced.value == [True, device, [512, 512], False, [1, 2], 3]
+    assert traced.value == [True, True, device, [512, 512], False, [1, 2], 3]
     # the model, and what is loaded where it lay
     assert traced.allocated == (1 + (device != "cpu")) * (MIB + 2048 + 512)
+    assert traced.report.caveats == ()
+
+
+def saved_for_others(folder):
+    model = nn.Linear(512, 512, device="cuda")
+    model.register_buffer("steps", torch.tensor([1, 2], device="cuda"))
+    torch.save(model.state_dict(), os.path.join(folder, "saved.pt"))
+    with open(os.path.join(folder, "saved.pickle"), "wb") as file:
+        pickle.dump(model.cpu().state_dict(), file)
+
+
+def test_a_torch_with_a_real_device_reads_a_checkpoint(trace, tmp_path):
+    """As processes do that a test starts."""
+    trace(saved_for_others, str(tmp_path))
+
+    with open(tmp_path / "saved.pickle", "rb") as file:
+        loaded = [torch.load(tmp_path / "saved.pt", map_location="cpu", mmap=mmap) for mmap in (False, True)]
+        loaded.append(pickle.load(file))
+    assert [one["weight"].shape for one in loaded] == [(512, 512)] * 3
+    assert [one["steps"].tolist() for one in loaded] == [[1, 2]] * 3
+
+
+def saved_mapped(path):
+    torch.save({"weight": torch.empty(512, 512, device="cuda"), "ids": torch.arange(9, device="cuda")}, path)
+    loaded = torch.load(path, mmap=True, map_location="cpu")
+    return list(loaded["weight"].shape), loaded["ids"].tolist(), stored_bytes(path) < 100_000
+
+
+def test_a_checkpoint_is_mapped(trace, tmp_path):
+    assert trace(saved_mapped, str(tmp_path / "saved.pt")).value == [[512, 512], [*range(9)], True]
+
+
+def saved_to_streams(folder):
+    weight = torch.empty(512, 512, device="cuda")
+    paths = [os.path.join(folder, name) for name in ("plain", "appended", "packed")]
+    buffer = io.BytesIO()
+    torch.save(weight, buffer)
+    buffer.seek(0)
+    shapes = [list(torch.load(buffer).shape)]
+    for path, opened in zip(paths, (open, open, gzip.open), strict=True):
+        with opened(path, "ab" if path.endswith("appended") else "wb") as stream:
+            torch.save(weight, stream)
+        with (gzip.open if opened is gzip.open else open)(path, "rb") as stream:
+            shapes.append(list(torch.load(stream).shape))
+    return shapes, len(buffer.getvalue()) > MIB, [stored_bytes(path) < 100_000 for path in paths]
+
+
+def test_a_checkpoint_is_written_to_a_stream(trace, tmp_path):
+    """A file that is appended to has no holes."""
+    value = trace(saved_to_streams, str(tmp_path)).value
+
+    assert value == [[[512, 512]] * 4, True, [True, False, True]]
+
+
+def continued(path, is_new):
+    """As scripts save each so many steps, and are started again."""
+    model = nn.Linear(512, 512, device="cuda")
+
+    def stepped(state=None):
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)  # counts its steps on the card
+        if state is not None:
+            optimizer.load_state_dict(state)
+        for _ in range(2):
+            model(torch.randn(8, 512, device="cuda")).sum().backward()
+            optimizer.step()
+        torch.save(optimizer.state_dict(), path, _use_new_zipfile_serialization=is_new)
+        return optimizer.state[model.weight]["step"].item()
+
+    counts = [stepped(), stepped(torch.load(path, map_location="cuda"))]
+    return [*counts, torch.load(path, map_location="cpu")["state"][0]["step"].item()]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_steps_are_counted_on_after_a_checkpoint(trace, tmp_path, is_new):
+    traced = trace(continued, str(tmp_path / "saved.pt"), is_new)
+
+    assert traced.value == [2, 4, 4]
+    assert traced.report.caveats == ()
+
+
+def read_again(path, is_new, device):
+    loss = torch.randn(64, device="cuda").mean()
+    torch.save(loss, path, _use_new_zipfile_serialization=is_new)
+    return torch.load(path, map_location=device).item() > 0
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_what_nobody_knows_is_not_known_when_it_is_loaded(trace, tmp_path, device, is_new):
+    traced = trace(read_again, str(tmp_path / "saved.pt"), is_new, device)
+
+    (caveat,) = traced.report.caveats
+    assert "reads a float32 value" in str(caveat.text) or "reads float32 values" in str(caveat.text)
+
+
+def masks(way, path):
+    mask = (torch.randn(4, 50, device="cuda") > 0).cpu()
+    if way == "pickle":
+        loaded = pickle.loads(pickle.dumps(mask))
+    else:
+        torch.save(mask, path, _use_new_zipfile_serialization=way == "new")
+        loaded = torch.load(path)
+    return len(torch.arange(200).view(4, 50)[loaded])
+
+
+@pytest.mark.parametrize("way", ["pickle", "new", "old"])
+def test_a_mask_that_nobody_knows_selects_all_when_it_is_loaded(trace, tmp_path, way):
+    traced = trace(masks, way, str(tmp_path / "saved.pt"))
+
+    assert traced.value == 200
+
+
+def real_values(path):
+    ids, zeros = torch.arange(MIB), torch.zeros(MIB)
+    torch.save({"ids": ids, "zeros": zeros}, path)
+    loaded = torch.load(path)
+    return torch.equal(loaded["ids"], ids), loaded["zeros"].sum().item(), stored_bytes(path) // MIB
+
+
+def test_what_the_host_has_computed_is_saved(trace, tmp_path):
+    """8 MiB of numbers; zeros that nobody has written are as good as a hole."""
+    traced = trace(real_values, str(tmp_path / "saved.pt"))
+
+    assert traced.value == [True, 0, 8]
+    assert traced.report.caveats == ()
+
+
+def distributed(path, stager):
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint.staging import BlockingAsyncStager
+
+    model = nn.Linear(512, 512, device="cuda")
+    model.register_buffer("steps", torch.tensor([1, 2], device="cuda"))
+    if stager is None:
+        checkpoint.save(model.state_dict(), checkpoint_id=path)
+    else:
+        stagers = {"default": None, "blocking": BlockingAsyncStager()}
+        checkpoint.async_save(model.state_dict(), checkpoint_id=path, async_stager=stagers[stager]).result()
+    model.steps.zero_()
+    state = model.state_dict()
+    checkpoint.load(state, checkpoint_id=path)
+    return stored_bytes(path) < 100_000, list(state["weight"].shape), state["steps"].tolist()
+
+
+@pytest.mark.parametrize("stager", [None, "default", "blocking"])
+def test_a_distributed_checkpoint_is_saved_and_loaded_without_its_data(trace, tmp_path, stager):
+    traced = trace(distributed, str(tmp_path / "saved"), stager)
+
+    assert traced.value == [True, [512, 512], [1, 2]]
+    assert traced.report.caveats == ()
+
+
+def pickled():
+    weight = torch.empty(512, 512, device="cuda")
+    data = pickle.dumps({"weight": weight, "ids": torch.arange(3, device="cuda")})
+    again = pickle.loads(data)
+    return len(data) > MIB, list(again["weight"].shape), str(again["weight"].device), again["ids"].tolist()
+
+
+def test_a_pickle_is_as_long_as_on_a_card(trace):
+    """``all_gather_object`` allocates that much."""
+    traced = trace(pickled)
+
+    assert traced.value == [True, [512, 512], "cuda:0", [0, 1, 2]]
+    assert traced.report.caveats == ()
 
 
 def saved_module():
@@ -77,7 +249,7 @@ def saved_by_safetensors(path):
     loaded = safetensors.torch.load_file(path, device="cuda")
     again = safetensors.torch.load(safetensors.torch.save({"ids": torch.arange(3)}))
     return (
-        os.path.getsize(path) < 100_000,
+        stored_bytes(path) < 100_000,
         list(loaded["weight"].shape),
         str(loaded["weight"].device),
         again["ids"].tolist(),
@@ -90,6 +262,41 @@ def test_safetensors_saves_and_loads_without_data(trace, tmp_path):
     traced = trace(saved_by_safetensors, str(tmp_path / "model.safetensors"))
 
     assert traced.value == [True, [1024, 1024], "cuda:0", [0, 1, 2]]
+    assert traced.report.caveats == ()
+
+
+def written_twice(folder, metadata):
+    """With holes, and by the library's own code."""
+    import safetensors.torch
+
+    tensors = {
+        "ids": torch.arange(MIB), "zeros": torch.zeros(MIB), "half": torch.zeros(MIB, dtype=torch.half),
+        "f\u00fcr": torch.arange(7), "flags": torch.tensor([True, False]), "none": torch.zeros(0, 4),
+        "one": torch.tensor(0.5), "complex": torch.zeros(3, dtype=torch.complex64),
+    }  # fmt: skip
+    ours, theirs = os.path.join(folder, "ours"), os.path.join(folder, "theirs")
+    safetensors.torch.save_file(tensors, ours, metadata)
+    safetensors.torch.serialize_file = safetensors.serialize_file
+    safetensors.torch.save_file(tensors, theirs, metadata)
+    return (stored_bytes(theirs) - stored_bytes(ours)) / MIB
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_safetensors_files_are_read_as_the_library_writes_them(trace, tmp_path, metadata):
+    """6 MiB of zeros are not on disk."""
+    package = pytest.importorskip("safetensors", "0.8")
+
+    assert trace(written_twice, str(tmp_path), metadata).value == pytest.approx(6, abs=0.1)
+
+    with (
+        package.safe_open(tmp_path / "ours", "pt") as ours,
+        package.safe_open(tmp_path / "theirs", "pt") as theirs,
+    ):
+        assert ours.metadata() == theirs.metadata() == metadata
+        assert ours.keys() == theirs.keys()
+        for name in theirs.keys():  # noqa: SIM118 - no mapping
+            assert torch.equal(ours.get_tensor(name), theirs.get_tensor(name)), name
+            assert ours.get_tensor(name).dtype is theirs.get_tensor(name).dtype, name
 
 
 def opened_by_safetensors(path):
@@ -98,7 +305,7 @@ def opened_by_safetensors(path):
 
     model = nn.Linear(512, 512, dtype=torch.bfloat16, device="cuda")
     model.register_buffer("steps", torch.tensor([1, 2], device="cuda"))
-    half = {"half": model.weight[:256]}  # half of its storage
+    half = {"half": model.weight[:256].clone()}
     safetensors.torch.save_file({**model.state_dict(), **half}, path, metadata={"format": "pt"})
     before = torch.cuda.memory_allocated()
     with safetensors.safe_open(path, framework="pt", device=0) as file:

@@ -24,8 +24,7 @@ from .host.tensors import HostTensors
 from .libraries import StandInLibraries
 from .ranks.group_of_one import begin_with_group_of_one
 from .ranks.nccl_share import nccl_share
-from .safetensors_files import install_safetensors
-from .saving import install_saving
+from .saving.saving import install_saving
 from .self_check import self_check
 from .values.values import Values
 
@@ -64,7 +63,6 @@ class StandInDevice(Device):
         self._host.install()
         self._values.install()
         install_saving(self._values.following)
-        install_safetensors(self._values.following)
         _read_unwinding_tables()
         torch.cuda._lazy_call(self._run.begin)
 

@@ -155,8 +155,6 @@ def test_numbers_that_were_copied_hold_what_is_listed_of_the_copy(stand_in):
 
 def given_away(how):
     import copy
-    import io
-    import pickle
 
     import numpy
     import torch
@@ -166,8 +164,6 @@ def given_away(how):
     mask = (torch.randn(4, 50, device="cuda") > 0).cpu()
     numbers = torch.arange(200).view(4, 50)
     ways = {
-        "pickle": lambda: len(numbers[pickle.loads(pickle.dumps(mask))]),
-        "file": lambda: torch.save(mask, io.BytesIO()),
         "shared memory": lambda: len(numbers[mask.share_memory_()]),
         "DLPack": lambda: int(numpy.from_dlpack(mask.int()).sum()),
         "tensor_split": lambda: [len(part) for part in torch.tensor_split(numbers[0], mask.sum(1))],
@@ -183,8 +179,6 @@ def given_away(how):
 @pytest.mark.parametrize(
     ("how", "value", "reads"),
     [
-        ("pickle", 0, "reads a bool value (once): taken to be False"),
-        ("file", None, "reads a bool value (once): taken to be False"),
         ("shared memory", 0, "reads a bool value (once): taken to be False"),
         ("DLPack", 200, "reads an int32 value (once): taken to be 1"),
         ("tensor_split", [50, 0, 0, 0, 0], "reads an int64 value (once): taken to be 50"),

@@ -27,8 +27,8 @@ _ITEM: Final = torch.ops.aten._local_scalar_dense.default
 _USED: Final = "; what its memory holds is used"
 #: Methods that read without an operator.
 _METHODS: Final = ("numpy", "tolist", "__array__")
-#: Methods that give the values to other code: a file, other libraries, other processes.
-_GIVE_AWAY: Final = ("__dlpack__", "__reduce_ex__", "share_memory_")
+#: Methods that give the values to other code: other libraries, other processes.
+_GIVE_AWAY: Final = ("__dlpack__", "share_memory_")
 #: Frames from a read to the code that asked for it.
 _DEPTH: Final = 3
 
@@ -85,8 +85,7 @@ class HostReads:
         @functools.wraps(method)
         def give(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             is_strided = tensor.is_cpu and tensor.layout is torch.strided
-            is_read = not self._following.copies.are_for_files
-            if is_read and is_strided and self.hollow(tensor) == Hollow.UNKNOWN:
+            if is_strided and self.hollow(tensor) == Hollow.UNKNOWN:
                 self._read(tensor)
             return method(tensor, *args, **kwargs)
 

@@ -24,7 +24,7 @@ class Following:
     """Values by storage, with the list of what was taken for granted of them."""
 
     def __init__(self, source: SourceFinder) -> None:
-        self._memory = FollowedMemory(self._forget_at)
+        self._memory = FollowedMemory(self.forget_at)
         self._given = self._memory.given
         self.host = HostMemory()
         self.known = KnownValues(CardStorages(self._memory, self.host))
@@ -42,7 +42,8 @@ class Following:
         self.supposed.forget_all()
         self.reads.forget_all()
 
-    def _forget_at(self, address: int) -> None:
+    def forget_at(self, address: int) -> None:
+        """Nothing is known any more of the storage that begins at ``address``."""
         self.known.forget_at(address)
         self.supposed.forget_at(address)
         self.reads.forget_at(address)

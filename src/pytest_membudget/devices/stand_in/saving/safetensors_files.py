@@ -1,4 +1,4 @@
-"""Files of safetensors, with a hole for what nobody has computed: see ``saving``.
+"""Files of safetensors, with a hole for what nobody has computed.
 
 The library reads such a file as any other; it maps files, so that a hole takes neither time nor memory.
 """
@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import torch
 
-from ..after_import import after_import
-from .host.memory import HostMemory
-from .saving import is_hole
-from .values.following import Following
+from ...after_import import after_import
+from ..host.memory import HostMemory
+from ..values.following import Following
+from .holes import is_hole
 
 _MODULE: Final = "safetensors.torch"
 #: The header's length comes first, in 8 bytes, and tensors begin at a multiple of 8
@@ -42,7 +42,6 @@ def install_safetensors(following: Following) -> None:
 
 
 def _install(following: Following, module: Any) -> None:
-    # until 0.7 the library copies all tensors to bytes, whole
     flatten = "_flatten_as_ptr" if hasattr(module, "_flatten_as_ptr") else "_flatten"
     if hasattr(module, flatten):
         setattr(module, flatten, following.copies.for_files(getattr(module, flatten)))
@@ -59,7 +58,7 @@ def _install(following: Following, module: Any) -> None:
 
 
 def _tensors(flat: Mapping[str, Any]) -> list[_Tensor]:
-    """In the library's order: the widest type first, then by name; none of a library that has their bytes."""
+    """The widest type first, as the library has them; none of a library that gives bytes (until 0.7)."""
     found = [
         _Tensor(name, spec.dtype, tuple(spec.shape), spec.data_ptr, spec.data_len)
         for name, spec in flat.items()
@@ -92,4 +91,4 @@ def _write(host: HostMemory, tensors: list[_Tensor], filename: Any, metadata: An
                 file.seek(tensor.size_bytes, 1)
             else:
                 file.write((ctypes.c_char * tensor.size_bytes).from_address(tensor.address))
-        file.truncate(file.tell())
+        file.truncate()
