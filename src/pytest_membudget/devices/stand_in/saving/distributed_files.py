@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...after_import import after_import
-from ...private import check_parts
+from ...torch_parts import check_parts
 from ..values.following import Following
 
 _DISTRIBUTED: Final = "torch.distributed.checkpoint"

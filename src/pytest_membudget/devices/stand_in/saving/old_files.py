@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from ...private import check_parts
+from ...torch_parts import check_parts
 from ..host.fills import LARGE_BYTES
 from ..values.following import Following
 from .holes import can_skip, set_unknown

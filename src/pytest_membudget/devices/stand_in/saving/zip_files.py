@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from ...private import check_parts
+from ...torch_parts import check_parts
 from ..host.fills import LARGE_BYTES
 from ..host.memory import HostMemory
 from ..values.following import Following
