@@ -128,7 +128,9 @@ def test_the_cuda_build_of_the_environments_version_and_the_cudnn_that_it_requir
         "torchgen",
     ]
     assert "2.13.0+cu130" in (folder / "torch/version.py").read_text()
+    assert list(folder.glob("torch/__pycache__/version.*.pyc"))
     assert (folder / "nvidia/cudnn/lib/libcudnn.so.9").read_text() == "9.20.0.48"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
     assert (
         f"installing torch 2.13.0 for CUDA and cuDNN (0.9 GB download, 1.7 GB on disk) into {folder.parent}\n"
         in out
@@ -168,6 +170,15 @@ def test_a_damaged_folder_is_installed_again(environment, installation):
     packages = environment.installed / "site-packages"
     assert f"{packages}: torch/lib/libtorch_cuda.so is missing or cut short: installing it" in out
     assert library.read_text() == "ELF"
+
+
+def test_a_folder_of_another_layout_is_replaced(environment, installation):
+    write_torch(environment.cache / "torch" / installation.installed.parent.name / "torch")
+
+    status, out = environment.run()
+
+    assert status == 0, out
+    assert [path.name for path in environment.installed.parent.iterdir()] == [environment.installed.name]
 
 
 def test_extensions_go_into_folders_of_their_own_and_torch_is_not_fetched_for_them(environment, installation):

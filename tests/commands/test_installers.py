@@ -26,7 +26,7 @@ def uv_in(folder):
     return str(folder / "uv")
 
 
-UV_OPTIONS = ("pip", "install", "--python", sys.executable, "--compile-bytecode")
+UV_OPTIONS = ("pip", "install", "--python", sys.executable)
 
 
 def test_pip_where_the_environment_has_it(prefix):
@@ -34,7 +34,7 @@ def test_pip_where_the_environment_has_it(prefix):
 
     found = find_installer({"PATH": str(prefix / "elsewhere"), "UV": path})
 
-    assert (found.name, found.command) == ("pip", (sys.executable, "-m", "pip", "install"))
+    assert (found.name, found.command) == ("pip", (sys.executable, "-m", "pip", "install", "--no-compile"))
 
 
 def test_uv_where_it_made_the_environment(prefix):

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,15 +39,15 @@ class Installer:
         Raises ``UsageMistake`` if it fails.
         """
         target.mkdir(parents=True, exist_ok=True)
-        scratch = target.with_name("tmp")  # in the same file system: pip moves what it has unpacked
-        scratch.mkdir(exist_ok=True)
         kept = {name: value for name, value in environment.items() if name not in _FOR_THE_ENVIRONMENT}
         options = ["--no-deps", "--only-binary", ":all:", "--target", str(target)]
-        done = subprocess.run(
-            [*self.command, *options, *(["--no-index"] if is_file else []), what],
-            env={**kept, **_SETTINGS, "TMPDIR": str(scratch)},
-            check=False,
-        )
+        # in the same file system: pip moves what it has unpacked
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            done = subprocess.run(
+                [*self.command, *options, *(["--no-index"] if is_file else []), what],
+                env={**kept, **_SETTINGS, "TMPDIR": scratch},
+                check=False,
+            )
         if done.returncode != 0:
             raise UsageMistake(
                 f"{self.name} could not install {what} (exit status {done.returncode}): "
@@ -59,13 +60,18 @@ def find_installer(environment: Mapping[str, str]) -> Installer:
     path = os.pathsep.join([environment.get("PATH", ""), sysconfig.get_path("scripts")])
     uv = environment.get("UV") or shutil.which("uv", path=path)
     if importlib.util.find_spec("pip") is not None and not (uv and _made_by_uv()):
-        return Installer("pip", (sys.executable, "-m", "pip", "install"))
+        return Installer("pip", (sys.executable, "-m", "pip", "install", "--no-compile"))
     if uv:
-        arguments = ("pip", "install", "--python", sys.executable, "--compile-bytecode")
-        return Installer("uv", (uv, *arguments))
+        return Installer("uv", (uv, "pip", "install", "--python", sys.executable))
     raise UsageMistake(
         f"{sys.prefix} has no pip, and there is no uv: run `{sys.executable} -m ensurepip`, or install uv"
     )
+
+
+def compiling(folder: Path) -> subprocess.Popen[bytes]:
+    """Writes the bytecode of what was installed: by all processors, while something else is downloaded."""
+    command = [sys.executable, "-m", "compileall", "-q", "-j", "0", str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _made_by_uv() -> bool:

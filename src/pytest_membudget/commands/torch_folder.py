@@ -26,7 +26,7 @@ from ..devices.torch_build.installed import (
 )
 from ..errors import UsageMistake
 from ..units import gb_text
-from .installers import Installer
+from .installers import Installer, compiling
 from .wheels import text_of, wheel_for
 
 #: torch 2.13.0 unpacked (1.16 GB), and cuDNN 9.20 both packed (0.37) and unpacked (0.49).
@@ -74,12 +74,11 @@ class TorchFolder:
             lock.release()
 
     def _is_usable(self) -> bool:
-        """Whether a worker can import the folder's torch; a damaged folder is deleted."""
+        """Whether a worker can import the folder's torch."""
         try:
             return installed_for_worker(self.environment) is not None
         except UsageMistake as error:
             self.say(f"{str(error).partition(';')[0]}: installing it again")
-            shutil.rmtree(self.folder)
             return False
 
     @contextlib.contextmanager
@@ -108,8 +107,10 @@ class TorchFolder:
             if reason:
                 raise UsageMistake(f"the wheel of torch cannot be used: {reason}")
             cudnn = _required(target, _CUDNN)
-            if cudnn is not None:
-                self._get(cudnn, target)
+            with compiling(target):
+                if cudnn is not None:
+                    self._get(cudnn, target)
+            shutil.rmtree(self.folder, ignore_errors=True)  # what is damaged, or of another layout
             target.parent.rename(self.folder)
 
     def _add(self, name: str, version: str | None) -> None:
@@ -121,6 +122,7 @@ class TorchFolder:
             raise UsageMistake(f"--with {name}: torch {self.own.public_version} requires none here")
         with self._staged() as target:
             self._get(requirement, target)
+            compiling(target).wait()
             installed = _distribution(name, target).version.partition("+")[0]
             place = extension_folder(self.folder, name, installed)
             place.parent.mkdir(exist_ok=True)
