@@ -173,12 +173,12 @@ def test_a_damaged_folder_is_installed_again(environment, installation):
 
 
 def test_a_folder_of_another_layout_is_replaced(environment, installation):
-    write_torch(environment.cache / "torch" / installation.installed.parent.name / "torch")
+    write_torch(environment.cache / "torch" / installation.installed.name / "torch")
 
     status, out = environment.run()
 
     assert status == 0, out
-    assert [path.name for path in environment.installed.parent.iterdir()] == [environment.installed.name]
+    assert [path.name for path in environment.installed.iterdir()] == ["site-packages"]
 
 
 def test_extensions_go_into_folders_of_their_own_and_torch_is_not_fetched_for_them(environment, installation):
