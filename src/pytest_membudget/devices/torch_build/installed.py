@@ -1,7 +1,7 @@
 """The CUDA build of torch for workers, which ``membudget install-torch`` puts into the cache.
 
 ``<cache>/torch/2.13.0-cp311-x86_64/site-packages/`` has torch's wheel and cuDNN's, unpacked side by side.
-Each folder in the ``with`` beside it has one more distribution. Environments share these, so one is used
+Each folder in the ``with`` next to it has one more distribution. Environments share these, so one is used
 where the environment has the same version of it: a worker imports what the environment can, and Triton,
 which CUDA builds require.
 """
