@@ -29,7 +29,6 @@ FLOORS = [
     ["hardware"],
     ["budgets"],
     ["results"],
-    ["kernels"],
     ["allocator"],
     ["formulas"],
     ["tracking"],

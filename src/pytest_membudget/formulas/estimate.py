@@ -12,7 +12,6 @@ from ..caveats import FORMULA, HOW, LEAST, Caveat, caveats_of
 from ..components import COLLECTIVES, INPUTS, WORKSPACES
 from ..errors import UsageMistake
 from ..hardware.gpus import find_gpu
-from ..kernels.cublas import cublas_workspace_bytes
 from . import states
 from .data_parallel import communicating_blocks, groups_of
 from .figures import RankFigure
@@ -20,6 +19,7 @@ from .implementations import blocks_of
 from .implementations.heads import held_logits
 from .implementations.unchecked import unchecked
 from .job import Job
+from .kernels.cublas import cublas_workspace_bytes
 from .layout import inventory_for
 from .local_tensors import LocalTensor
 from .moments import Step, moments_of

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import UsageMistake
-from ..kernels.cublas import cublas_workspace_bytes
 from .inputs.fields import Fields
 from .inputs.megatron_known import JOB_FLAGS, JOB_SIZES, JOB_WORDS, check_names, not_modelled, plain_name
 from .job import Checkpointing, DataParallel, Degrees, Job, Optimizer, Precision
+from .kernels.cublas import cublas_workspace_bytes
 from .megatron_options import MegatronOptions
 from .model import Model
 

@@ -13,10 +13,10 @@ from ..budgets.marker import check_budget
 from ..budgets.settings import DEFAULT_GPU
 from ..errors import MembudgetError, UsageMistake
 from ..formulas.job import Adapter, Degrees, Generation, Job
+from ..formulas.kernels.cublas import cublas_workspace_bytes
 from ..formulas.model import Experts, Layer, Model
 from ..formulas.optimizers.registry import family_of, implementation_of
 from ..formulas.refused import refused
-from ..kernels.cublas import cublas_workspace_bytes
 from ..user_input.fields import read_fields
 from ..user_input.nodes import Mistakes
 from .models import base_of, model_of

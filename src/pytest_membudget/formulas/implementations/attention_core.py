@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from ...hardware.gpus import Gpu
-from ...kernels import cudnn_attention, efficient_attention, flash_attention
-from ...kernels.attention_call import AttentionCall
 from ..job import AttentionKernel
+from ..kernels import cudnn_attention, efficient_attention, flash_attention
+from ..kernels.attention_call import AttentionCall
 from .core import Core
 from .math_attention import math_path, product
 from .operators import cast, copy, dropout, softmax, unary

@@ -8,8 +8,9 @@ bitsandbytes' ``Linear4bit`` and ``Linear8bitLt`` (nn/modules.py and autograd/_f
 
 from __future__ import annotations
 
+from ..kernels.column_sum import column_sum
+from ..kernels.embeddings import embedding_backward
 from ..tape import Tensor
-from .kernels import column_sum, embedding_backward
 from .operators import add, cast, dropout, unary
 from .recorder import END, Backward, Joins, Recorder, Value
 

@@ -14,8 +14,8 @@ from math import prod
 
 from ...components import BUFFERS, GRADIENTS, INPUTS, OPTIMIZER_STATES, PARAMETERS, TEMPORARIES, WORKSPACES
 from ...hardware.gpus import find_gpu
-from ...kernels.cublas import cublas_workspace_bytes
 from ...units import MIB
+from ..kernels.cublas import cublas_workspace_bytes
 from ..local_tensors import LocalTensor
 from ..model import Experts
 from ..number_types import bytes_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .kernels import column_sum
+from ..kernels.column_sum import column_sum
 from .recorder import Backward, Recorder, Value, wider
 
 Saves = Literal["input", "result", "nothing"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from ..hardware.gpus import Gpu
-from ..units import round_up
+from ...hardware.gpus import Gpu
+from ...units import round_up
 from .attention_call import AttentionCall
 
 _FP32: Final = 4

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ..errors import UsageMistake
-from ..units import KIB
+from ...errors import UsageMistake
+from ...units import KIB
 
 #: ``:4096:2:16:8`` in KiB and counts (parseChosenWorkspaceSize).
 _DEFAULT_BYTES = (4096 * 2 + 16 * 8) * KIB

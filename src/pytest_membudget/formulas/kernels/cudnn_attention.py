@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..hardware.gpus import Gpu
-from ..units import round_up
+from ...hardware.gpus import Gpu
+from ...units import round_up
 from .attention_call import AttentionCall
 
 _FP32: Final = 4
