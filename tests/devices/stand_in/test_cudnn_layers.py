@@ -4,9 +4,9 @@ import torch
 from cudnn_calls import requests, without
 from cudnn_questions import needs_cudnn
 
+from pytest_membudget.formulas.kernels.attention_call import AttentionCall
+from pytest_membudget.formulas.kernels.cudnn_attention import backward_bytes, forward_bytes
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.kernels.attention_call import AttentionCall
-from pytest_membudget.kernels.cudnn_attention import backward_bytes, forward_bytes
 
 F = torch.nn.functional
 FP32 = 4

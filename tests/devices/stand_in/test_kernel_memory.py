@@ -13,7 +13,8 @@ from allocations import peak_of
 from cudnn_calls import requests, without
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from pytest_membudget.formulas.implementations import kernels
+from pytest_membudget.formulas.kernels.column_sum import column_sum
+from pytest_membudget.formulas.kernels.embeddings import embedding_backward
 from pytest_membudget.hardware.gpus import find_gpu
 
 aten = torch.ops.aten
@@ -225,7 +226,7 @@ CALLS = {
         3 * [2 * 32 * 2048 * 128],
         [4 * 32 * 2048, 4 * 32 * 2048 * 128],
     ),
-    # split over the keys by 16: see tests/kernels/test_attention.py
+    # split over the keys by 16: see tests/formulas/kernels/test_attention.py
     "flash attention of one query": (
         lambda: attention(FLASH, heads(count=8, rows=1), heads(count=8, rows=4096)),
         [2 * 8 * 128, 4 * 8],
@@ -276,8 +277,7 @@ def peaks_of_lookups(sizes):
 @pytest.mark.parametrize("card", [A100, H100, L4])
 def test_formulas_know_what_a_sum_over_rows_takes(stand_in, card):
     expected = [
-        [columns * size, *kernels.column_sum(rows, columns, size, find_gpu(card))]
-        for rows, columns, size in SUMS
+        [columns * size, *column_sum(rows, columns, size, find_gpu(card))] for rows, columns, size in SUMS
     ]
 
     assert stand_in(sums_over_rows, SUMS, gpu=card) == expected
@@ -286,7 +286,7 @@ def test_formulas_know_what_a_sum_over_rows_takes(stand_in, card):
 def test_formulas_know_what_the_backward_of_a_table_takes(stand_in):
     gpu = find_gpu(A100)
     expected = [
-        rows * WIDTH * size + sum(kernels.embedding_backward(tokens, rows, WIDTH, size, gpu))
+        rows * WIDTH * size + sum(embedding_backward(tokens, rows, WIDTH, size, gpu))
         for tokens, rows, size in LOOKUPS
     ]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.kernels.cublas import cublas_workspace_bytes
+from pytest_membudget.formulas.kernels.cublas import cublas_workspace_bytes
 
 MIB = 2**20
 SMALL, LARGE = 8_519_680, 33_554_432

@@ -2,9 +2,9 @@
 
 import pytest
 
+from pytest_membudget.formulas.kernels import efficient_attention, flash_attention
+from pytest_membudget.formulas.kernels.attention_call import AttentionCall
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.kernels import efficient_attention, flash_attention
-from pytest_membudget.kernels.attention_call import AttentionCall
 
 A100 = find_gpu("A100-80GB")  # 108 multiprocessors
 

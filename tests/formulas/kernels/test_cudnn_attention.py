@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_membudget.formulas.kernels import cudnn_attention
+from pytest_membudget.formulas.kernels.attention_call import AttentionCall
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.kernels import cudnn_attention
-from pytest_membudget.kernels.attention_call import AttentionCall
 
 A100, H100, B200 = (find_gpu(name) for name in ("A100-80GB", "H100-80GB", "B200"))
 RTX_5090 = replace(H100, capability=(12, 0))
