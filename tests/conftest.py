@@ -34,8 +34,9 @@ _OURS = (
 )  # fmt: skip
 
 
-#: The gate is for machines without one; on others the session's own process must not see it.
-_NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+#: The gate is for machines without one; on others the session's own process must not see it. A process that
+#: compiles kernels for inductor would import torch first, for the few of a test.
+_FIXED = {"CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_COMPILE_THREADS": "1", "COLUMNS": "1000"}
 #: Plugins that may be installed and have nothing to do in the sessions, but import much.
 _NO_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 _PYTHON = sys.executable
@@ -77,21 +78,24 @@ def _outer():
 
 def _shared():
     """The variables of all sessions; the columns: where the table is whole and no line is folded."""
-    return {**_outer(), **_NO_GPU, "COLUMNS": "1000"}
+    return {**_outer(), **_FIXED}
 
 
 def _own_cache(folder):
-    """No session of another test finds estimates that were kept for this one; what is built is built once."""
+    """No session of another test finds estimates that were kept for this one."""
     own = tempfile.mkdtemp(prefix=f"{folder.name}-estimates-", dir=folder.parent)
-    _fill_cache(Path(own))
+    _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
     return {"MEMBUDGET_CACHE_DIR": own}
 
 
-def _fill_cache(own):
-    (own / "stand-in").mkdir(mode=0o700, parents=True)
-    for folder in _folders_of_libraries():
-        (own / "stand-in" / folder.name).symlink_to(folder)
-    _copy_self_checks(os.environ["MEMBUDGET_CACHE_DIR"], own)
+def _link_libraries(cache):
+    """What is built is built once, and is in ``cache`` too."""
+    with contextlib.suppress(OSError):  # there may be no such folder, on purpose
+        (cache / "stand-in").mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in _folders_of_libraries():
+            link = cache / "stand-in" / folder.name
+            if not link.exists():
+                link.symlink_to(folder)
 
 
 @functools.cache
@@ -101,8 +105,7 @@ def _folders_of_libraries():
         preloaded = workers_environment(os.environ)["LD_PRELOAD"].split()
     except CannotBuild:
         return []
-    kept = Path(os.environ["MEMBUDGET_CACHE_DIR"], "stand-in")
-    return [folder for folder in {Path(path).parent for path in preloaded} if folder.parent == kept]
+    return [folder for folder in {Path(path).parent for path in preloaded} if folder.parent.name == "stand-in"]
 
 
 def _copy_self_checks(source, target):
@@ -125,10 +128,12 @@ class Run:
         shared = _shared()
         command = [_PYTHON, "-m", "pytest"] if is_cold else _WARM.command(shared)
         own_cache = _own_cache(folder)
+        variables = {**shared, **own_cache, **env}
+        _link_libraries(Path(variables["MEMBUDGET_CACHE_DIR"]))
         done = subprocess.run(
             [*command, *_NO_PLUGINS, "--junitxml=junit.xml", *args],
             cwd=folder,
-            env={**shared, **own_cache, **env},
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -236,7 +241,7 @@ def cache_in():
     """``cache_in(folder)``: variables of a session with a cache there, which has what is built once."""
 
     def cache(folder):
-        _fill_cache(folder)
+        _link_libraries(folder)
         return {"MEMBUDGET_CACHE_DIR": str(folder)}
 
     return cache

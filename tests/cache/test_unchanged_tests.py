@@ -10,6 +10,7 @@ import yaml  # noqa: F401 - here, as its C code cannot be imported again by a se
 from pytest_membudget.cache import estimates
 from pytest_membudget.cache import session_facts as facts
 from pytest_membudget.cache.states import first_change
+from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.errors import WorkerFailure
 from pytest_membudget.worker.client import client
 
@@ -117,6 +118,7 @@ def kept(tmp_path_factory):
 @pytest.fixture
 def project(pytester, monkeypatch, kept):
     """A checkout whose test was estimated, in another one with the same content."""
+    find_stand_in()  # before there is another cache, where it would be built again
     monkeypatch.setenv("MEMBUDGET_CACHE_DIR", str(kept))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others' plugins are half of the time
     # other sessions may be at work on this package's source while these tests run
