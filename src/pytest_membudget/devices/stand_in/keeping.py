@@ -33,7 +33,7 @@ def kept_folder(
 ) -> Path:
     """The folder ``name`` of the cache, or of this user's temporary folder; filled if it is not complete.
 
-    Any number of processes may ask for it at once: each fills a folder of its own, and one of these is put in
+    Any number of processes may ask for it at once: each fills a new folder, and one of these is put in
     place. Raises ``CannotKeep``, and what ``fill`` raises but for ``OSError``.
     """
     reasons = []

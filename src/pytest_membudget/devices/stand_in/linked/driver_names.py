@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-#: A text of its own among others: "cuMemAlloc_v2". The shortest that is asked for is "cuInit".
+#: A separate text among others: "cuMemAlloc_v2". The shortest that is asked for is "cuInit".
 _NAME: Final = re.compile(rb"\0(cu[A-Z][A-Za-z0-9_]{3,60})(?=\0)")
 DRIVER: Final = "libcuda.so.1"
 

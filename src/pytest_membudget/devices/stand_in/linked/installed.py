@@ -13,7 +13,7 @@ _CACHED: Final = re.compile(r"^\s*(\S+) \(.*\) => (/.*)$", re.MULTILINE)
 
 
 def folders_of(search_path: Iterable[str], origin: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """The folders that a library in ``origin`` with this search path is told to look in."""
+    """The folders that a library in ``origin`` with this search path looks in."""
     own = [path.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(origin)) for path in search_path]
     named = environment.get("LD_LIBRARY_PATH", "").split(":")
     return tuple(Path(path) for path in [*own, *named] if path)

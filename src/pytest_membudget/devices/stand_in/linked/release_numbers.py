@@ -83,7 +83,7 @@ def _asked(code: str, installed: Mapping[str, Path], beginning: str) -> int:
         return 0
     command: Iterable[str] = [sys.executable, "-I", "-S", "-c", code, str(path)]
     try:
-        # in a process of its own, with nothing preloaded
+        # in a separate process, with nothing preloaded
         done = subprocess.run(
             list(command),
             capture_output=True,

@@ -3,7 +3,7 @@
    torch loads it outside of the global scope, where RTLD_NEXT does not look. Its functions that take no handle and
    need not answer where there is none (descriptors) are not defined here: libtorch finds the real ones.
 
-   Where it is not installed, a library that was written in its place refuses them, and what needs a plan is told
+   Where it is not installed, a library that was written in its place refuses them, and what needs a plan says
    how to get the real one. Prototypes: cudnn_graph.h of cuDNN 9.26. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

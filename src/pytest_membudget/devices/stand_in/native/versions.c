@@ -1,6 +1,6 @@
 /* Versions: of CUDA, for which this process's PyTorch was built, which also says how structures are laid out; and of
    libraries that are not loaded. Python says them (devices/stand_in/environment.py), from what is installed or from
-   what PyTorch's own metadata asks for: nothing here looks at a loaded library, which may be one of ours. */
+   what PyTorch's own metadata asks for: nothing here looks at a loaded library, which may be a stand-in. */
 #include "versions.h"
 
 #include <stdlib.h>
