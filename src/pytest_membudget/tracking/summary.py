@@ -63,7 +63,7 @@ def memory_report(
     reserved_bytes = ledger.reserved_peak.reserved_bytes
     own = PeakBytes(
         allocated_bytes=ledger.allocated_peak.allocated_bytes,
-        active_bytes=ledger.allocated_peak.allocated_bytes,  # a history tells when streams are done
+        active_bytes=ledger.allocated_peak.allocated_bytes,  # a history says when streams are done
         reserved_bytes=reserved_bytes,
         device_bytes=reserved_bytes + context_bytes + nccl_bytes,
     )
