@@ -1,6 +1,5 @@
 """What estimates are made with, and what is said where they cannot be made."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,18 @@ CPU_BUILD = TorchBuild(Path("/site-packages"), "2.13.0+cpu")
 
 @pytest.fixture
 def here(monkeypatch):
-    """``here(own, workers, libraries)``: the environment's torch, workers' torch, and the built libraries."""
+    """``here(own, workers, libraries, linked)``: the environment's torch, workers', and their libraries."""
 
     def give(found):
         if isinstance(found, Exception):
             raise found
         return found
 
-    def set_up(own, workers, libraries):
+    def set_up(own, workers, libraries, linked=None):
         monkeypatch.setattr(choice, "environments_torch", lambda: own)
         monkeypatch.setattr(choice, "workers_torch", lambda environment: give(workers))
         monkeypatch.setattr(choice, "built_libraries", lambda environment, say: give(libraries))
+        monkeypatch.setattr(choice, "linked_libraries", lambda torch, built, environment: give(linked))
         choice.find_stand_in.cache_clear()
 
     yield set_up
@@ -64,12 +64,16 @@ def test_without_libraries_the_reason_is_reported(here):
         choice.find_stand_in()
 
 
-def test_a_folder_whose_name_is_no_utf8_is_refused(here, tmp_path, monkeypatch):
-    """Its bytes are those of another locale: PyTorch's record of allocations cannot name its files."""
-    folder = os.fsencode(tmp_path) + b"/p\xe4th"
-    os.mkdir(folder)
-    monkeypatch.chdir(os.fsdecode(folder))
-    here(CUDA_BUILD, CUDA_BUILD, Built(tmp_path))
+def test_libraries_that_cannot_be_written_for_this_torch_are_reported(here, tmp_path):
+    here(CUDA_BUILD, CUDA_BUILD, Built(tmp_path), CannotBuild("libtorch_cuda.so is no shared object"))
 
-    with pytest.raises(UsageMistake, match="rename it, or set PYTHONUTF8=1"):
+    with pytest.raises(UsageMistake, match=r"libtorch_cuda\.so is no shared object"):
+        choice.find_stand_in()
+
+
+def test_what_the_machine_lacks_is_reported(here, tmp_path):
+    build = TorchBuild(Path("/folder"), "2.30.0+cu140", cuda="14.0")
+    here(build, build, Built(tmp_path))
+
+    with pytest.raises(UsageMistake, match=r"built for CUDA 14\.0"):
         choice.find_stand_in()

@@ -12,6 +12,8 @@ from functools import cache
 
 from ..errors import UsageMistake
 from .stand_in.building import Built, CannotBuild, built_libraries
+from .stand_in.linked.libraries import linked_libraries
+from .stand_in.machine_checks import why_it_cannot_run
 from .torch_build.build import TorchBuild, environments_torch
 from .torch_build.installed import workers_torch
 
@@ -37,15 +39,14 @@ class StandIn:
 def find_stand_in() -> StandIn:
     """What workers are started with. Raises ``UsageMistake`` with what is missing and what to do."""
     torch = workers_torch(os.environ)
+    if (why_not := why_it_cannot_run(torch)) is not None:
+        raise UsageMistake(why_not)
     try:
-        os.getcwd().encode()
-    except UnicodeEncodeError:  # bytes without a character in the locale
-        why_not = "PyTorch needs names of files in UTF-8, and this folder's is not"
-        raise UsageMistake(f"{why_not}: rename it, or set PYTHONUTF8=1") from None
-    try:
-        return StandIn(built_libraries(os.environ, say=_say), torch)
+        libraries = built_libraries(os.environ, say=_say)
+        linked_libraries(torch.folder / "torch", libraries, os.environ)  # or the first worker would fail
     except CannotBuild as error:
         raise UsageMistake(str(error)) from None
+    return StandIn(libraries, torch)
 
 
 def _say(line: str) -> None:

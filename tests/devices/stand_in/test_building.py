@@ -200,6 +200,19 @@ def test_a_compiler_that_fails_is_quoted(environment, tmp_path):
         built_libraries(environment, prebuilt=NOWHERE)
 
 
+@needs_compiler
+def test_paths_that_ld_preload_cannot_name_are_refused_by_name(environment, tmp_path):
+    (tmp_path / "with space").mkdir()
+    environment |= {"MEMBUDGET_CACHE_DIR": str(tmp_path / "a:b"), "TMPDIR": str(tmp_path / "with space")}
+
+    with pytest.raises(CannotBuild) as raised:
+        built_libraries(environment, prebuilt=NOWHERE)
+
+    assert f"LD_PRELOAD cannot name {tmp_path}/a:b/stand-in" in str(raised.value)
+    assert f"LD_PRELOAD cannot name {tmp_path}/with space/" in str(raised.value)
+    assert "with 2 MiB of room and no space, colon, semicolon or $ in its path" in str(raised.value)
+
+
 def test_without_a_compiler_it_is_said_what_to_do(environment):
     environment["PATH"] = "/nonexistent"
 

@@ -38,6 +38,9 @@ def kept_folder(
     """
     reasons = []
     for folder in _folders(environment):
+        if not is_fit(folder):
+            reasons.append(f"LD_PRELOAD cannot name {folder}")
+            continue
         try:
             return _found_or_filled(folder, name, is_complete, fill)
         except OSError as error:
@@ -45,7 +48,7 @@ def kept_folder(
     raise CannotKeep(
         "there is no folder to keep the stand-in's libraries in ("
         + "; ".join(reasons)
-        + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room, whose path has no space, colon or semicolon"
+        + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room and no space, colon, semicolon or $ in its path"
     )
 
 
@@ -54,7 +57,7 @@ def _folders(environment: Mapping[str, str]) -> list[Path]:
     kept = cache_folder(environment) / "stand-in"
     temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir())
     own = temporary / f"pytest-membudget-{os.getuid()}"
-    return [folder for folder in (kept, own) if is_fit(folder)]
+    return [kept, own]
 
 
 def _found_or_filled(

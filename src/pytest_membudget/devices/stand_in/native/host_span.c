@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define CHUNKS 256
@@ -41,10 +42,21 @@ static int hollow_count;
 static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
 static void unlock_after_fork(void) { pthread_mutex_unlock(&lock); }
 
+/* Under a limit on addresses (ulimit -v) an eighth of it: the cards' memory needs more (memory.c). */
+static size_t most_bytes(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur / 8 > MOST_BYTES)
+        return MOST_BYTES;
+    return limit.rlim_cur / 8;
+}
+
 /* Under strict overcommit, or a limit on addresses, there may be less, or none: then the C library serves. */
 static void map_span(void) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    size_t most = most_bytes();
     for (size_t bytes = MOST_BYTES; bytes >= LEAST_BYTES; bytes /= 2) {
+        if (bytes > most)
+            continue;
         void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
         if (start == MAP_FAILED)
             continue;
