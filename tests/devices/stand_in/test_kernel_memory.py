@@ -255,9 +255,9 @@ def test_a_call_takes_its_results_and_these(stand_in, name):
 
 
 SUMS = [*itertools.product((1, 100, 1024, 10_000), (64, 1000, 4097, 32_000), (2, 4))]
-LOOKUPS = [*itertools.product((512, 4096, 20_000), (100, 1000, 32_000, 128_256), (2, 4))]
+#: Indices, rows and width of the table, and bytes of a number: sums take the most, or the sort of narrow ones.
+LOOKUPS = [*itertools.product((512, 4096, 20_000), (100, 1000, 32_000, 128_256), (4, 1024), (2, 4))]
 TYPES = {2: HALF, 4: torch.float32}
-WIDTH = 1024
 
 
 def sums_over_rows(sizes):
@@ -268,8 +268,8 @@ def sums_over_rows(sizes):
 def peaks_of_lookups(sizes):
     """Of the backward of tables, in addition to the indices and the gradient of what was looked up."""
     peaks = []
-    for tokens, rows, size in sizes:
-        gradient, indices = empty(tokens, WIDTH, dtype=TYPES[size]), empty(tokens, dtype=INT64)
+    for tokens, rows, width, size in sizes:
+        gradient, indices = empty(tokens, width, dtype=TYPES[size]), empty(tokens, dtype=INT64)
         peaks.append(peak_of(of(aten.embedding_dense_backward, gradient, indices, rows, -1, False)))
     return peaks
 
@@ -286,8 +286,8 @@ def test_formulas_know_what_a_sum_over_rows_takes(stand_in, card):
 def test_formulas_know_what_the_backward_of_a_table_takes(stand_in):
     gpu = find_gpu(A100)
     expected = [
-        rows * WIDTH * size + sum(embedding_backward(tokens, rows, WIDTH, size, gpu))
-        for tokens, rows, size in LOOKUPS
+        rows * width * size + sum(embedding_backward(tokens, rows, width, size, gpu))
+        for tokens, rows, width, size in LOOKUPS
     ]
 
     found = stand_in(peaks_of_lookups, LOOKUPS)
