@@ -1,4 +1,4 @@
-"""A Llama of plain torch modules, with the operators that torchtitan's has, for the virtual device."""
+"""A Llama of plain torch modules, with the operators that torchtitan's has, for the stand-in."""
 
 from collections import defaultdict
 

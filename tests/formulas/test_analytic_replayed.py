@@ -1,7 +1,7 @@
-"""Reserved memory, replayed tensor by tensor, against the same steps on the virtual device.
+"""Reserved memory, replayed tensor by tensor, against the same steps on the stand-in.
 
-Two independent orders of allocations: that of the tapes, and the one in which the code itself makes tensors
-with fake tensors. Both go through the same model of the allocator.
+Two independent orders of allocations: that of the tapes, which go through the model of the allocator, and the
+one in which the code itself makes tensors, with PyTorch's own allocator.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""FSDP2 over 8 ranks: allocated, by scenario, against the same steps on ranks of the virtual device.
+"""FSDP2 over 8 ranks: allocated, by scenario, against the same steps on ranks of the stand-in.
 
 In Llama's usual proportions the peak is in the head's backward, where the last layer is gathered already
 (``_backward_prefetch``, torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py); with few words it is among

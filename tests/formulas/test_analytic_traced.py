@@ -1,7 +1,7 @@
-"""What layers keep, by formula, against the same step on the virtual device: requested bytes at the peak.
+"""What layers keep, by formula, against the same step on the stand-in: requested bytes at the peak.
 
-Two independent ways to one figure: tapes of operators by the rules of autograd, and the code itself with fake
-tensors. Nothing is fitted: a difference has a name, or is a defect.
+Two independent ways to one figure: tapes of operators by the rules of autograd, and PyTorch's own
+code. Nothing is fitted: a difference has a name, or is a defect.
 """
 
 import plain_llama

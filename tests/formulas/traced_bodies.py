@@ -1,4 +1,4 @@
-"""Bodies for the virtual device: steps of transformers' models built from configurations.
+"""Bodies for the stand-in: steps of transformers' models built from configurations.
 
 Loaded by the server of the ``trace`` fixture: what is imported here its children need not import again.
 """

@@ -128,7 +128,7 @@ def test_the_command_prints_peaks_ratio_and_rows(tmp_path, capsys):
     said = capsys.readouterr().out
     assert status == 0
     assert "recorded: peak requested 20.000 MiB, reserved 20.000 MiB, 1 requests" in said
-    assert "virtual / recorded: 1.5000 requested" in said
+    assert "estimated / recorded: 1.5000 requested" in said
     assert "Asked for, 2 differences, 10.000 MiB together:" in said
     assert "+30.000 MiB" in said
 

@@ -55,9 +55,9 @@ def test_the_text_says_what_was_matched_by_size_alone():
 
     lines = list(comparison_lines(*sides(first, second)))
 
-    by_function = "  equal by function: 20,971,520 B x1, recorded m/model.py:5, virtual m/model.py:9"
+    by_function = "  equal by function: 20,971,520 B x1, recorded m/model.py:5, estimated m/model.py:9"
     assert by_function in lines
-    assert "  equal by size: 31,457,280 B x1, recorded m/loss.py:3, virtual m/model.py:5" in lines
+    assert "  equal by size: 31,457,280 B x1, recorded m/loss.py:3, estimated m/model.py:5" in lines
     assert "Asked for: the same in both." in lines
 
 

@@ -90,7 +90,7 @@ MOVED = [
         "filled",
         "moved",
         "moved for a product",
-        "virtual",
+        "named by itself",
         "workspace",
         "python only",
         "none",
@@ -117,7 +117,7 @@ HANDLE = frame("at::cuda::getNewWorkspace()")
         ([USERS], False),
         ([], False),
     ],
-    ids=["library", "tensor", "virtual workspace", "virtual tensor", "python only", "none"],
+    ids=["library", "tensor", "shown workspace", "shown tensor", "python only", "none"],
 )
 def test_memory_that_nobody_asked_for_as_a_tensor_is_a_workspace(frames, expected):
     """Stacks as PyTorch 2.6 recorded them for bmm, shortened."""

@@ -16,7 +16,7 @@ from ..units import MIB
 from .terminal import Subcommands, print_lines
 
 _ROWS = 30
-_HEADERS = ("request", "recorded", "virtual", "difference", "place and operator")
+_HEADERS = ("request", "recorded", "estimated", "difference", "place and operator")
 _ALIGN = ("right", "right", "right", "right", "left")
 
 
@@ -24,39 +24,39 @@ def add_to(commands: Subcommands) -> None:
     """Add the subcommand ``histories``."""
     parser = commands.add_parser(
         "histories",
-        help="compare a recorded allocator history with a virtual one",
+        help="compare a recorded allocator history with an estimated one",
         description="What two allocator histories do not have in common: requests by place and size.",
     )
     parser.set_defaults(run=_run)
     parser.add_argument("recorded", type=Path, help="a snapshot from a GPU")
-    parser.add_argument("virtual", type=Path, help="a snapshot of the same code from the virtual device")
+    parser.add_argument("estimated", type=Path, help="a snapshot of the same code, of an estimate")
     parser.add_argument("--device", type=int, default=0, help="device of the recorded snapshot (default 0)")
     start = "first event: its number, or a text set by torch.cuda.memory._set_memory_metadata"
     parser.add_argument("--from", dest="start", metavar="EVENT", help=f"{start} (of both)")
-    parser.add_argument("--virtual-from", metavar="EVENT", help="the same of the virtual snapshot alone")
+    parser.add_argument("--estimated-from", metavar="EVENT", help="the same of the estimated snapshot alone")
 
 
 def _run(options: argparse.Namespace) -> int:
     first = read_snapshot(options.recorded, options.device)
-    second = read_snapshot(options.virtual)
+    second = read_snapshot(options.estimated)
     if options.start is not None:
         first = window_from(first, options.start, str(options.recorded))
-    virtual_start = options.virtual_from or options.start
-    if virtual_start is not None:
-        second = window_from(second, virtual_start, str(options.virtual))
+    own_start = options.estimated_from or options.start
+    if own_start is not None:
+        second = window_from(second, own_start, str(options.estimated))
     print_lines(comparison_lines(*sides(first, second)))
     return 0
 
 
 def comparison_lines(first: Side, second: Side) -> Iterator[str]:
     """Both peaks, what is held at them, and the requests that the two have unequally often."""
-    for name, side in (("recorded", first), ("virtual", second)):
+    for name, side in (("recorded", first), ("estimated", second)):
         yield (
             f"{name}: peak requested {_mib(side.peak_requested_bytes)}, "
             f"reserved {_mib(side.peak_reserved_bytes)}, {sum(side.requests.values())} requests"
         )
     ratio = second.peak_requested_bytes / max(1, first.peak_requested_bytes)
-    yield f"virtual / recorded: {ratio:.4f} requested"
+    yield f"estimated / recorded: {ratio:.4f} requested"
     operators = {**second.operators, **{key: value for key, value in first.operators.items() if value}}
     yield from _section("Held at the peaks", first.held, second.held, operators)
     yield from _section("Asked for", first.requests, second.requests, operators)
@@ -88,7 +88,7 @@ def _section(
 def _matches(matches: Sequence[Match]) -> Iterator[str]:
     for match in sorted(matches, key=lambda one: -one.count * one.first.size_bytes)[:_ROWS]:
         size = f"{match.first.size_bytes:,} B x{match.count}"
-        yield f"  {match.how}: {size}, recorded {match.first.place}, virtual {match.second.place}"
+        yield f"  {match.how}: {size}, recorded {match.first.place}, estimated {match.second.place}"
     if len(matches) > _ROWS:
         yield f"  and {len(matches) - _ROWS} more"
 

@@ -37,7 +37,7 @@ def linear_with_bias():
 def test_cublaslt_gets_its_whole_workspace_whatever_the_algorithm_needs(stand_in):
     """1,024 KiB on an A100 (aten/src/ATen/cuda/CUDABlas.cpp, _parseChosenWorkspaceSize), beyond it.
 
-    In 2.12 to 2.14 that is a part of cuBLAS's own workspace, which is kept: see ``devices.fake.workspaces``.
+    In 2.12 to 2.14 that is a part of cuBLAS's own workspace, which is kept (CUDABlas.cpp, 2.13).
     """
     is_shared = (2, 12) <= torch_release() < (2, 15)
     assert stand_in(linear_with_bias) == N * N * 2 + (0 if is_shared else 1024 * 1024)
