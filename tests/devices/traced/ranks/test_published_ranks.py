@@ -124,7 +124,7 @@ def test_an_8b_model_offloaded_from_2_gpus(trace):
         dict.fromkeys(("parameters", "gradients"), 4 * half), rel=1e-6
     )
     assert host.components["optimizer_states"] == pytest.approx(8 * half, rel=1e-6)
-    # and 10 MiB of pinned memory, through which ``_chunk_cat`` passes a kernel its sizes (cuda/TensorShape.cu)
+    # and 10 MiB of pinned memory, by which ``_chunk_cat`` passes a kernel its sizes (cuda/TensorShape.cu)
     assert 0 <= host.components["temporaries"] - 4 * half <= 11 * 2**20
     # pinned parameters and gradients take powers of two (CachingHostAllocator.cpp)
     assert host.components["rounding"] == pytest.approx(0.1032 * 8 * half, rel=0.001)
