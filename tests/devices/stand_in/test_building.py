@@ -210,7 +210,7 @@ def test_paths_that_ld_preload_cannot_name_are_refused_by_name(environment, tmp_
 
     assert f"LD_PRELOAD cannot name {tmp_path}/a:b/stand-in" in str(raised.value)
     assert f"LD_PRELOAD cannot name {tmp_path}/with space/" in str(raised.value)
-    assert "with 2 MiB of room and no space, colon, semicolon or $ in its path" in str(raised.value)
+    assert "with 2 MiB of room, and no space, colon, semicolon or $ in it" in str(raised.value)
 
 
 def test_without_a_compiler_it_is_said_what_to_do(environment):

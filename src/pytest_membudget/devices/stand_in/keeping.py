@@ -48,7 +48,7 @@ def kept_folder(
     raise CannotKeep(
         "there is no folder to keep the stand-in's libraries in ("
         + "; ".join(reasons)
-        + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room and no space, colon, semicolon or $ in its path"
+        + "): set MEMBUDGET_CACHE_DIR to one with 2 MiB of room, and no space, colon, semicolon or $ in it"
     )
 
 

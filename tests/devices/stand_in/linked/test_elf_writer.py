@@ -3,6 +3,7 @@
 import platform
 import re
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -76,6 +77,31 @@ def test_a_function_passes_both_names_on_and_jumps_through_the_slot(tmp_path):
     assert data[soname:].startswith(b"libcusparse.so.12\0")
     assert data[name:].startswith(b"cusparseAxpby\0")
     assert slot % 8 == 0
+
+
+def signed(number, bits):
+    return number - (1 << bits) if number >> (bits - 1) else number
+
+
+def test_on_aarch64_it_does_the_same(tmp_path):
+    """ADR, ADR, LDR (literal), BR: Arm Architecture Reference Manual for A-profile, C6.2."""
+    data = write(tmp_path, "aarch64").read_bytes()
+    end = data.index((0xD61F0200).to_bytes(4, "little"))  # br x16, of the first function
+    start = end - 12 + 16  # the second one
+
+    words = struct.unpack_from("<4I", data, start)
+
+    for word, place, register, text in (
+        (words[0], start, 0, b"libcusparse.so.12\0"),
+        (words[1], start + 4, 1, b"cusparseAxpby\0"),
+    ):
+        assert word & 0x9F00001F == 0x10000000 | register  # adr x0, adr x1
+        target = place + signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
+        assert data[target:].startswith(text)
+    assert words[2] & 0xFF00001F == 0x58000000 | 16  # ldr x16
+    slot = start + 8 + signed(words[2] >> 5 & 0x7FFFF, 19) * 4
+    assert slot.to_bytes(8, "little") in data  # the relocation's place
+    assert words[3] == 0xD61F0200
 
 
 def test_a_function_refuses_by_name_with_its_library_s_status(stand_in_libraries, tmp_path):

@@ -43,8 +43,15 @@ def test_a_wheel_for_cuda_13_requires_a_toolkit_that_has_a_cublas(torch):
     assert release_numbers(folder, {}) == ReleaseNumbers(cublas=130101, nccl=22907, cudnn=92000)
 
 
-def test_an_unknown_toolkit_s_cublas_is_of_its_own_number(torch):
-    assert release_numbers(torch("cuda-toolkit[cublas]==13.9.1"), {}).cublas == 130901
+@pytest.mark.parametrize(
+    ("toolkit", "cublas"),
+    [("13.0.2", 130100), ("13.2.1", 130400), ("13.2.9", 130400), ("13.9.1", 130901), ("12.9.1", 120901)],
+)
+def test_a_toolkit_has_the_cublas_of_its_release_or_one_that_is_not_older_than_known_ones(
+    torch, toolkit, cublas
+):
+    """nvidia-cublas 13.1.0.3 and 13.4.0.1 are what PyPI's cuda-toolkit 13.0.2 and 13.2.1 require."""
+    assert release_numbers(torch(f"cuda-toolkit[cublas]=={toolkit}"), {}).cublas == cublas
 
 
 def test_a_torch_without_metadata_says_nothing(tmp_path):

@@ -5,7 +5,8 @@ that returns. The file has what ld.so looks at and nothing else: one segment to 
 dynamic section, a hash table. It has no section headers; ``readelf --use-dynamic`` shows it.
 
 Encodings of instructions: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2; Arm
-Architecture Reference Manual for A-profile, C6.2. What is written for aarch64 was not run.
+Architecture Reference Manual for A-profile, C6.2. The instructions for aarch64 ran in an
+emulator, and on no machine.
 """
 
 from __future__ import annotations

@@ -18,8 +18,17 @@ from typing import Any, Final
 
 #: An exact requirement: ``nvidia-cudnn-cu13==9.20.0.48``, ``cuda-toolkit[cublas,cudart]==13.0.3``.
 _EXACT: Final = re.compile(r"([a-z-]+?)(?:-cu\d+)?(?:\[[^]]*\])?==(\d+(?:\.\d+)*)")
-#: cuBLAS's release in a release of CUDA: what PyPI's cuda-toolkit of that version requires.
-_CUBLAS_OF_CUDA: Final = {"13.0.3": "13.1.1.3"}
+#: cuBLAS's release in a release of CUDA 13: what the cuda-toolkit of that version on PyPI requires (2026-11).
+_CUBLAS_OF_CUDA: Final = {
+    130000: 130000,
+    130001: 130002,
+    130002: 130100,
+    130003: 130101,
+    130100: 130200,
+    130101: 130201,
+    130200: 130300,
+    130201: 130400,
+}
 #: Prints what a library says of itself; neither function touches a driver.
 _CUBLAS_NUMBER: Final = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).cublasLtGetVersion())"
 _NCCL_NUMBER: Final = (
@@ -49,9 +58,10 @@ class ReleaseNumbers:
 def release_numbers(torch: Path, installed: Mapping[str, Path]) -> ReleaseNumbers:
     """Those of the torch in the folder ``torch``; ``installed``: the libraries that are there, by soname."""
     required = _required_versions(torch.parent)
-    cublas = required.get("nvidia-cublas") or _cublas_of(required.get("cuda-toolkit", ""))
+    required_cublas = _number(required.get("nvidia-cublas", ""))
+    cublas = required_cublas or _cublas_of(_number(required.get("cuda-toolkit", "")))
     return ReleaseNumbers(
-        cublas=_asked(_CUBLAS_NUMBER, installed, "libcublasLt.so.") or _number(cublas),
+        cublas=_asked(_CUBLAS_NUMBER, installed, "libcublasLt.so.") or cublas,
         nccl=_asked(_NCCL_NUMBER, installed, "libnccl.so.") or _number(required.get("nvidia-nccl", "")),
         cudnn=_number(required.get("nvidia-cudnn", "")),
     )
@@ -67,8 +77,10 @@ def _required_versions(site: Path) -> dict[str, str]:
     return found
 
 
-def _cublas_of(cuda: str) -> str:
-    return _CUBLAS_OF_CUDA.get(cuda, cuda)
+def _cublas_of(cuda: int) -> int:
+    """At least what the newest CUDA has that is known and not newer; one of the same number otherwise."""
+    known = [cublas for release, cublas in _CUBLAS_OF_CUDA.items() if release <= cuda]
+    return _CUBLAS_OF_CUDA.get(cuda, max([cuda, *known]))
 
 
 def _number(version: str) -> int:
