@@ -41,7 +41,6 @@ def load(path):
 
 def run(device, module, order):
     os.environ.update(order["environ"])
-    module.virtual_device = device  # for bodies that look at the device itself
     ranks = {
         "rank": order["rank"],
         "world_size": order["world_size"],
