@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from .. import components
 from ..allocator.caching import CachingAllocator
@@ -140,51 +138,29 @@ def _outlived_next_mark(record: Record, marks: list[int]) -> bool:
     return index < len(marks) and (record.death is None or record.death > marks[index])
 
 
-@dataclass(slots=True, eq=False)
-class HostBlock:
-    """The host memory of one storage."""
-
-    size_bytes: int
-    is_pinned: bool
-
-
 class HostAllocator:
-    """Pageable memory as requested; pinned memory in powers of two, cached when it is freed.
-
-    ``CachingHostAllocatorImpl::allocate`` and ``free`` (aten/src/ATen/core/CachingHostAllocator.h, 2.13).
-    Pageable memory is allocated and freed by malloc, whose own cache is not modelled.
-    """
+    """The host's memory: blocks as they were asked for of the system, which keeps none."""
 
     def __init__(self) -> None:
         self.allocated_bytes = 0
-        self.reserved_bytes = 0
-        #: whether the next blocks are pinned
-        self.pins = False
-        self._kept: Counter[int] = Counter()
 
-    def allocate(self, size_bytes: int, stream: int = 0) -> HostBlock:
-        """A block for ``size_bytes``."""
-        size = 1 << (size_bytes - 1).bit_length() if self.pins else size_bytes
-        if self.pins and self._kept[size]:
-            self._kept[size] -= 1
-        else:
-            self.reserved_bytes += size
-        self.allocated_bytes += size
-        return HostBlock(size, self.pins)
+    @property
+    def reserved_bytes(self) -> int:
+        """The same."""
+        return self.allocated_bytes
 
-    def free(self, block: HostBlock) -> None:
+    def allocate(self, size_bytes: int, stream: int = 0) -> int:
+        """The block, which is its size."""
+        self.allocated_bytes += size_bytes
+        return size_bytes
+
+    def free(self, size_bytes: int) -> None:
         """Free a block."""
-        self.allocated_bytes -= block.size_bytes
-        if block.is_pinned:
-            self._kept[block.size_bytes] += 1
-        else:
-            self.reserved_bytes -= block.size_bytes
+        self.allocated_bytes -= size_bytes
 
 
 class HostLedger(Ledger):
     """The ledger of host storages."""
-
-    allocator: Any
 
     def __init__(self) -> None:
         super().__init__(HostAllocator())  # type: ignore[arg-type] # as far as a ledger uses it

@@ -124,7 +124,7 @@ class HostRun:
             return None
         self._take_in()
         record = self.ledger.live.get(storage_address(tensor))
-        if record is not None and record.block.is_pinned:  # a power of two was allocated for it
+        if record is not None and record.operator == _ASKED[What.PINNED]:  # a power of two was allocated
             record.requested_bytes = min(record.requested_bytes, tensor.untyped_storage().nbytes())
         return record
 
@@ -140,9 +140,7 @@ class HostRun:
             if event.is_birth:
                 record = Record(event.size_bytes, _ASKED[event.what], self._phase)
                 self._place(record)
-                ledger.allocator.pins = event.what is What.PINNED
                 ledger.born(event.address, record)
-                ledger.allocator.pins = False
 
     def _place(self, record: Record) -> None:
         record.phase = self._phase
