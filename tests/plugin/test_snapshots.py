@@ -229,11 +229,9 @@ def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):
         allocator, seen = played.allocator, played.recorded
         assert {
             "allocated_bytes": allocator.peak_allocated_bytes,
-            "active_bytes": allocator.peak_active_bytes,
             "reserved_bytes": allocator.peak_reserved_bytes,
         }.items() <= peak_of(run, name).items()
         assert seen.addresses_matched == seen.requests > 0
-        assert seen.ooms_matched == seen.ooms
         assert allocator.segments() == list(history.segments)
 
 

@@ -1,5 +1,7 @@
 """A worker that cannot start, or cannot import a file, costs the budgets in question a clear failure each."""
 
+import os
+
 import pytest
 
 GOOD = """
@@ -19,20 +21,36 @@ GOOD = """
     """
 
 
-def test_without_torch_each_budget_says_so_and_the_rest_runs(session_of, both_ways):
-    files = {
-        "torch.py": "raise ImportError('No module named torch, for this test')",
-        "test_budgets.py": GOOD,
-    }
+def test_without_torch_the_session_ends_with_what_is_missing(session_of, both_ways):
+    files = {"torch.py": "raise ImportError('for this test')", "test_budgets.py": GOOD}
 
-    run = session_of(files, "--membudget", *both_ways)
+    run = session_of(files, "--membudget", *both_ways, report=False)
+
+    assert run.status == pytest.ExitCode.USAGE_ERROR
+    assert "torch is not installed" in run.err
+
+
+#: In workers torch cannot be imported; the path is that of Python's startup.
+BROKEN = """
+    import sys
+
+    if any("pytest_membudget.worker" in argument for argument in sys.orig_argv):
+        sys.modules["torch"] = None
+    """
+
+
+def test_where_torch_cannot_be_imported_each_budget_says_so_and_the_rest_runs(
+    session_of, both_ways, tmp_path, write_all
+):
+    write_all(tmp_path, {"sitecustomize.py": BROKEN})
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+
+    run = session_of({"test_budgets.py": GOOD}, "--membudget", *both_ways, env={"PYTHONPATH": path})
 
     assert run.outcomes == {"test_good": "failed", "test_good_too": "failed", "test_plain": "passed"}, run.out
     for name in ("test_good", "test_good_too"):
         first = run.text(name).splitlines()[0]
-        assert first.startswith(
-            "torch cannot be imported (ImportError: No module named torch, for this test)"
-        )
+        assert first.startswith("torch cannot be imported (ModuleNotFoundError: import of torch halted")
         assert "install torch" in first
 
 

@@ -169,12 +169,12 @@ EXPORTED int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *handle, unsigned link, vo
     return NVML_NOT_SUPPORTED;
 }
 
-/* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric. Cards before compute
-   capability 9.0 do not know the question. */
+/* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric. PyTorch until 2.13 takes
+   any other answer than success for an error, wherever a segment is expandable (get_fabric_access in
+   c10/cuda/PeerToPeerAccess.cpp), which those of an A100 are. */
 EXPORTED int nvmlDeviceGetGpuFabricInfoV(void *handle, char *info)
 {
-    const struct card *card = card_at(device_of(handle));
-    if (!card || card->major < 9)
+    if (!card_at(device_of(handle)))
         return NVML_NOT_SUPPORTED;
     info[28] = 0;
     return NVML_SUCCESS;
