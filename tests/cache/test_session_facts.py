@@ -21,7 +21,9 @@ from pytest_membudget.cache.session_facts import (
 )
 from pytest_membudget.cache.states import States
 from pytest_membudget.comparison.base.foreign_imports import VARIABLE
-from pytest_membudget.devices.choice import find_stand_in
+from pytest_membudget.devices.choice import StandIn, find_stand_in
+from pytest_membudget.devices.stand_in.building import Built
+from pytest_membudget.devices.torch_build.build import TorchBuild
 from pytest_membudget.gate import estimators
 from pytest_membudget.worker.client.order import STAND_IN
 
@@ -149,12 +151,34 @@ def test_workers_with_another_number_of_cards_have_other_estimates(monkeypatch, 
     for gpus in (1, 2):
         bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1, gpus=gpus)))
 
-    one, two = asked
-    assert one[:-1] == two[:-1]
-    torch = find_stand_in().torch
-    builds = [torch.version, *map(str, torch.import_path)]
-    assert one[-1] == [STAND_IN, "H100-80GB", 1, *builds]
-    assert two[-1] == [STAND_IN, "H100-80GB", 2, *builds]
+    version = find_stand_in().torch.version
+    assert [device for *_, device, _ in asked] == [[STAND_IN, "H100-80GB", gpus, version] for gpus in (1, 2)]
+
+
+def test_what_workers_import_counts_and_not_what_the_session_does(write, monkeypatch, pytestconfig, tmp_path):
+    """The torch of workers may lie in a folder of its own, where cuDNN is put or replaced."""
+    build = TorchBuild(tmp_path, "2.13.0+cu130", cuda="13.0")
+    stand_in = StandIn(Built(tmp_path), build)
+    monkeypatch.setattr(estimators, "find_stand_in", lambda: stand_in)
+    caches = []
+    cache_of = estimators.cache_of
+    monkeypatch.setattr(estimators, "cache_of", lambda *args: caches.append(cache_of(*args)) or caches[-1])
+
+    def key():
+        bodies = estimators.choose_estimators(pytestconfig, Settings(), (), "/project", None).bodies
+        bodies.expect(MarkedTest("t.py::t", "t.py::t", "t.py", "t.py", 1, Budget(gib=1)))
+        return caches[-1]._key({"key": "t.py::t", "snapshot": None})
+
+    keys = [key(), key()]
+    write("nvidia_cudnn_cu13-9.20.0.48.dist-info/METADATA", "Version: 9.20.0.48")
+    keys.append(key())
+    write("nvidia_cudnn_cu13-9.20.0.48.dist-info/RECORD", at=1000)
+    keys.append(key())
+    write("torch/nn/functional.py", "edited = True")
+    keys.append(key())
+
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
 
 
 # Paths

@@ -64,16 +64,22 @@ _JUDGING = frozenset(
 
 
 def cache_of(
-    config: pytest.Config, settings: Settings, folder: str, files: Sequence[str], device: Sequence[object]
+    config: pytest.Config,
+    settings: Settings,
+    folder: str,
+    files: Sequence[str],
+    device: Sequence[object],
+    import_path: Sequence[str],
 ) -> EstimateCache:
     """The cache for the estimates of a session that was started in ``folder``.
 
     Its workers collect ``files`` on ``device``: what makes it, the card's name, and how many cards they see.
+    ``import_path``: theirs, which may begin with another torch than the session's.
     """
     return EstimateCache(
         Store(cache_folder(os.environ), most_bytes(os.environ)),
         str(config.rootpath),
-        lambda current: session_facts(config, settings, folder, files, device, current),
+        lambda current: session_facts(config, settings, folder, files, device, import_path, current),
         finds=settings.cache != REFRESH,
     )
 
@@ -84,6 +90,7 @@ def session_facts(
     folder: str,
     files: Sequence[str],
     device: Sequence[object],
+    import_path: Sequence[str],
     current: CurrentStates,
 ) -> dict[str, Any]:
     """All facts that are known before a test runs, in plain JSON types."""
@@ -95,8 +102,8 @@ def session_facts(
         "python": [sys.version, sys.implementation.cache_tag, sys.executable, list(map(str, sys.flags))],
         "python_options": [names.plain(sys._xoptions), list(sys.warnoptions)],
         "platform": [platform.system(), platform.machine(), *platform.libc_ver()],
-        "distributions": distributions(sys.path, names, states),
-        "edited": {path: states.of("content", path) for path in edited_files(sys.path)},
+        "distributions": distributions(import_path, names, states),
+        "edited": {path: states.of("content", path) for path in edited_files(import_path)},
         "variables": listed_variables(current.environment, names),
         "options": names.plain(counted_options(vars(config.option))),
         "settings": names.plain(counted_settings(settings)),
@@ -104,7 +111,7 @@ def session_facts(
         "ini": names.plain([str(config.inipath), ini]),  # what the command line sets is an option
         "arguments": sorted({names.name(os.path.join(folder, path)) for path in arguments}),
         "folder": names.name(folder),
-        "search": [names.name(os.path.abspath(path)) for path in sys.path],
+        "search": [names.name(os.path.abspath(path)) for path in import_path],
         "test_files": [names.name(path) for path in files],
     }
 

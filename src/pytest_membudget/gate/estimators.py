@@ -22,7 +22,7 @@ from ..results.estimator import Estimator
 from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.measuring import MeasuringEstimator
-from ..worker.client.order import CUDA, Collected, Order
+from ..worker.client.order import CUDA, Collected, Order, worker_import_path
 from ..worker.client.tracing import TracingEstimator
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
@@ -92,14 +92,10 @@ def choose_estimators(
     card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
-        device = [
-            order.device,
-            order.gpu,
-            order.cards,
-            stand_in.torch.version,
-            *map(str, stand_in.torch.import_path),
-        ]
-        return cache_of(config, settings, order.dir, order.files, device) if settings.cache != OFF else None
+        if settings.cache == OFF:
+            return None
+        device = [order.device, order.gpu, order.cards, stand_in.torch.version]
+        return cache_of(config, settings, order.dir, order.files, device, worker_import_path(order))
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected)
