@@ -105,7 +105,9 @@ def _folders_of_libraries():
         preloaded = workers_environment(os.environ)["LD_PRELOAD"].split()
     except CannotBuild:
         return []
-    return [folder for folder in {Path(path).parent for path in preloaded} if folder.parent.name == "stand-in"]
+    return [
+        folder for folder in {Path(path).parent for path in preloaded} if folder.parent.name == "stand-in"
+    ]
 
 
 def _copy_self_checks(source, target):

@@ -106,7 +106,12 @@ def workers_environment(environment):
     """The variables of a worker on one card; a copy's own cards are told to the library."""
     own = {**environment, **SYMBOLS}
     return stand_in_environment(
-        built_libraries(environment), workers_torch(environment), find_gpu("A100-80GB"), 1, own, unlimited=True
+        built_libraries(environment),
+        workers_torch(environment),
+        find_gpu("A100-80GB"),
+        1,
+        own,
+        unlimited=True,
     )
 
 

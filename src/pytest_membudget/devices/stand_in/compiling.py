@@ -47,11 +47,13 @@ def compile_libraries(compiler: Sequence[str], folder: Path, *, flags: Sequence[
     """Compile all libraries into ``folder``. Raises ``CannotBuild``, or ``OSError`` without room."""
     sources = sorted(str(path) for path in SOURCES.glob("*.c"))
     shared = [*compiler, *FLAGS, *flags, "-shared"]
-    run_compiler([*shared, "-o", str(folder / LIBRARY), *sources, "-lpthread", "-ldl", "-lm"])
+    library = folder / LIBRARY
+    named = f"-Wl,-soname,{LIBRARY}"
+    run_compiler([*shared, "-o", str(library), named, *sources, "-lpthread", "-ldl", "-lm"])
     empty = folder / "empty.c"
     empty.write_text("typedef int nothing;\n", encoding="utf-8")
     for name in NAMED:
-        refers = ["-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", f"-L{folder}", f"-l:{LIBRARY}"]
+        refers = ["-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", str(library)]
         run_compiler([*shared, "-o", str(folder / name), f"-Wl,-soname,{name}", str(empty), *refers])
     empty.unlink()
 
