@@ -255,7 +255,7 @@ def test_a_call_takes_its_results_and_these(stand_in, name):
 
 
 SUMS = [*itertools.product((1, 100, 1024, 10_000), (64, 1000, 4097, 32_000), (2, 4))]
-#: Indices, rows and width of the table, and bytes of a number: sums take the most, or the sort of narrow ones.
+#: Indices, rows and width of the table, bytes of a number: sums take the most, or the sort of narrow ones.
 LOOKUPS = [*itertools.product((512, 4096, 20_000), (100, 1000, 32_000, 128_256), (4, 1024), (2, 4))]
 TYPES = {2: HALF, 4: torch.float32}
 
