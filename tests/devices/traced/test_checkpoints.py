@@ -1,5 +1,6 @@
 """Checkpoints: a hole in the file for what nobody has computed, loaded by their shapes; real ones too."""
 
+import ctypes
 import gzip
 import io
 import os
@@ -350,6 +351,30 @@ def test_a_real_file_of_safetensors_is_loaded_by_its_shapes(trace, tmp_path):
     assert trace(loaded_by_safetensors, str(tmp_path / "real.safetensors")).value == [
         [512, 512], "cpu", 0, [512, 512], "cuda:0", [256, 512], "cuda:0", MIB + MIB // 2,
     ]  # fmt: skip
+
+
+def loaded_onto_a_card(path):
+    import safetensors.torch
+
+    safetensors.torch.save_file({"large": torch.empty(2**28, device="cuda"), "ids": torch.arange(9)}, path)
+    loaded = safetensors.torch.load_file(path, device="cuda")
+    pinned = torch.empty(2**28, pin_memory=True)  # what the library had, which PyTorch keeps
+    is_unread = ctypes.CDLL(None).stand_in_host_is_untouched
+    is_unread.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return is_unread(pinned.data_ptr(), pinned.nbytes), {
+        name: [str(one.device), one.numel()] for name, one in loaded.items()
+    }
+
+
+def test_a_large_tensor_of_safetensors_is_loaded_onto_a_card_without_being_read(trace, tmp_path):
+    """1 GiB, which the library copies through pinned memory since 0.8."""
+    pytest.importorskip("safetensors", "0.8")
+
+    traced = trace(loaded_onto_a_card, str(tmp_path / "model.safetensors"))
+
+    assert traced.value == [1, {"large": ["cuda:0", 2**28], "ids": ["cuda:0", 9]}]
+    assert traced.allocated == 2**30 + 512
+    assert traced.report.host.peak_bytes == 2**30 + 128  # pinned memory: in powers of two
 
 
 def pretrained_again(path):
