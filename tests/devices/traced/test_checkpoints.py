@@ -142,6 +142,42 @@ def test_what_nobody_knows_is_not_known_when_it_is_loaded(trace, tmp_path, devic
     assert "reads a float32 value" in str(caveat.text) or "reads float32 values" in str(caveat.text)
 
 
+def counted(path, way, count):
+    """As code prunes what it has loaded."""
+    weights = {"weight": torch.randn(count, device="cuda")}
+    if way == "mapped":
+        torch.save(weights, path)
+        loaded = torch.load(path, mmap=True, map_location="cpu")
+    else:
+        import safetensors
+        from safetensors.torch import load, load_file, save, save_file
+
+        if way != "bytes":
+            save_file(weights, path)
+        if way == "bytes":
+            loaded = load(save(weights))
+        elif way in ("cpu", "cuda"):
+            loaded = load_file(path, device=way)
+        else:
+            with safetensors.safe_open(path, framework="pt") as file:
+                loaded = {
+                    name: file.get_slice(name)[: count // 2] if way == "slice" else file.get_tensor(name)
+                    for name in file.keys()  # noqa: SIM118 - no mapping
+                }
+    return int((loaded["weight"] > 0).sum()) > 0
+
+
+@pytest.mark.parametrize("count", [100, MIB])
+@pytest.mark.parametrize("way", ["mapped", "bytes", "cpu", "cuda", "opened", "slice"])
+def test_what_is_read_of_a_file_of_unknown_values_is_listed(trace, tmp_path, way, count):
+    if way != "mapped":
+        pytest.importorskip("safetensors", "0.8")
+
+    caveats = trace(counted, str(tmp_path / "saved"), way, count).report.caveats
+
+    assert [caveat for caveat in caveats if "read" in str(caveat.text)], caveats
+
+
 def masks(way, path):
     mask = (torch.randn(4, 50, device="cuda") > 0).cpu()
     if way == "pickle":
@@ -264,6 +300,36 @@ def test_safetensors_saves_and_loads_without_data(trace, tmp_path):
 
     assert traced.value == [True, [1024, 1024], "cuda:0", [0, 1, 2]]
     assert traced.report.caveats == ()
+
+
+def saved_without_values(path, metadata):
+    import safetensors.torch
+
+    tensors = {
+        "known": torch.arange(3),
+        "few": torch.randn(3, device="cuda"),
+        "\N{HEAVY CHECK MARK}": torch.ones(2),
+    }
+    tensors["many"] = torch.randn(MIB, device="cuda")
+    safetensors.torch.save_file(tensors, path, metadata)
+    loaded = safetensors.torch.load_file(path)
+    return {name: list(tensor.shape) for name, tensor in loaded.items()}, loaded["known"].tolist()
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_the_library_reads_files_with_unknown_values(trace, tmp_path, metadata):
+    package = pytest.importorskip("safetensors", "0.8")
+    shapes = {"known": [3], "few": [3], "\N{HEAVY CHECK MARK}": [2], "many": [MIB]}
+
+    traced = trace(saved_without_values, str(tmp_path / "saved"), metadata)
+
+    assert traced.value == [shapes, [0, 1, 2]]
+    assert traced.report.caveats == ()
+    with package.safe_open(tmp_path / "saved", "pt") as file:
+        assert file.metadata() == metadata
+        assert {name: file.get_slice(name).get_shape() for name in file.keys()} == shapes  # noqa: SIM118
+        assert file.get_tensor("known").tolist() == [0, 1, 2]
+        assert file.get_tensor("\N{HEAVY CHECK MARK}").tolist() == [1, 1]
 
 
 def written_twice(folder, metadata):

@@ -1,12 +1,13 @@
 """Files of safetensors, with a hole for what nobody has computed.
 
 The library reads such a file as any other; it maps files, so that a hole takes neither time nor memory.
+Until 0.7 it makes bytes of all tensors, which are written as they are.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,11 +18,13 @@ from ...after_import import after_import
 from ..host.memory import HostMemory
 from ..values.following import Following
 from .holes import is_hole
+from .safetensors_header import written_header
+from .safetensors_reading import opening
 
+_PACKAGE: Final = "safetensors"
 _MODULE: Final = "safetensors.torch"
-#: The header's length comes first, in 8 bytes, and tensors begin at a multiple of 8
-#: (safetensors/src/tensor.rs, ``prepare``; 0.8).
-_LENGTH_BYTES: Final = 8
+#: What is said of bytes of values that nobody has computed.
+_USED: Final = "what their memory held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +40,45 @@ class _Tensor:
 
 
 def install_safetensors(following: Following) -> None:
-    """Change how safetensors writes files, for the rest of the process, as soon as it is imported."""
+    """Change how safetensors writes and reads files, for the rest of the process, once it is imported."""
+    after_import(_PACKAGE, lambda package: _install_reading(following, package))
     after_import(_MODULE, lambda module: _install(following, module))
 
 
+def _install_reading(following: Following, package: Any) -> None:
+    package.safe_open = opening(following, package.safe_open)
+
+
 def _install(following: Following, module: Any) -> None:
+    module.safe_open = importlib.import_module(_PACKAGE).safe_open
     flatten = "_flatten_as_ptr" if hasattr(module, "_flatten_as_ptr") else "_flatten"
     if hasattr(module, flatten):
         setattr(module, flatten, following.copies.for_files(getattr(module, flatten)))
-    original = module.serialize_file
+    original, host = module.serialize_file, following.host
 
     def serialize_file(flat: Mapping[str, Any], filename: Any, metadata: Any = None) -> None:
         tensors = _tensors(flat)
-        if any(_is_hole(following.host, tensor) for tensor in tensors):
-            _write(following.host, tensors, filename, metadata)
+        if any(_is_unknown(host, tensor) or _is_hole(host, tensor) for tensor in tensors):
+            _write(host, tensors, filename, metadata)
         else:
             original(flat, filename, metadata=metadata)
 
     module.serialize_file = serialize_file
+    _install_bytes(following, module)
+
+
+def _install_bytes(following: Following, module: Any) -> None:
+    """What is made of the bytes of a file, nobody can follow: that they were read is said."""
+    original = module.serialize
+
+    def serialize(flat: Mapping[str, Any], metadata: Any = None) -> bytes:
+        for tensor in _tensors(flat):
+            if _is_unknown(following.host, tensor):
+                following.reads.list_assumed(module._TYPES[tensor.dtype], _USED)
+        data: bytes = original(flat, metadata=metadata)
+        return data
+
+    module.serialize = serialize
 
 
 def _tensors(flat: Mapping[str, Any]) -> list[_Tensor]:
@@ -76,16 +100,19 @@ def _is_hole(host: HostMemory, tensor: _Tensor) -> bool:
     return is_hole(host, tensor.address, tensor.size_bytes)
 
 
+def _is_unknown(host: HostMemory, tensor: _Tensor) -> bool:
+    return host.hollow_at(tensor.address) != 0
+
+
 def _write(host: HostMemory, tensors: list[_Tensor], filename: Any, metadata: Any) -> None:
-    header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
+    entries: dict[str, Any] = {}
     end = 0
     for tensor in tensors:
         begin, end = end, end + tensor.size_bytes
-        header[tensor.name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [begin, end]}
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % _LENGTH_BYTES)
+        entries[tensor.name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": [begin, end]}
+    unknown = [tensor.name for tensor in tensors if _is_unknown(host, tensor)]
     with open(filename, "wb") as file:
-        file.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
+        file.write(written_header(entries, metadata, unknown))
         for tensor in tensors:
             if _is_hole(host, tensor):
                 file.seek(tensor.size_bytes, 1)

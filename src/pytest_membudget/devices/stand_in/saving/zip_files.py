@@ -5,6 +5,8 @@ The record that a hole is for is ``torch.serialization.skip_data``'s.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -21,6 +23,7 @@ _UNKNOWN_RECORD: Final = ".pytest_membudget/unknown"
 #: (module, attribute path, what it is for). tests/devices/stand_in/test_saving.py has one test a row.
 PARTS: Final = (
     ("torch.serialization", "_save", "copies for files"),
+    ("torch.serialization", "_load", "loading of mapped files"),
     ("torch._C", "PyTorchFileWriter.write_record_metadata", "holes in files"),
     ("torch._C", "PyTorchFileWriter.write_end_of_file", "the names of unknown values"),
     ("torch._C", "PyTorchFileReader.get_storage_from_record", "loading without reading holes"),
@@ -35,6 +38,7 @@ def install_zip_files(following: Following) -> None:
     check_parts(PARTS)
     module: Any = torch.serialization
     module._save = following.copies.for_files(module._save)
+    module._load = _load(module._load)
     library: Any = torch._C
     library.PyTorchFileWriter = _writer(following.host)
     library.PyTorchFileReader = _reader(following)
@@ -73,6 +77,17 @@ def _writer(host: HostMemory) -> type:
             super().write_end_of_file()
 
     return Writer
+
+
+def _load(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A mapped file of unknown values is read as one that is not mapped: nothing is noted of a mapping."""
+
+    @functools.wraps(original)
+    def load(zip_file: Any, *args: Any, overall_storage: Any = None, **kwargs: Any) -> Any:
+        mapped = None if zip_file.has_record(_UNKNOWN_RECORD) else overall_storage
+        return original(zip_file, *args, overall_storage=mapped, **kwargs)
+
+    return load
 
 
 def _reader(following: Following) -> type:
