@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator.settings import VARIABLES
 from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.devices.stand_in.environment import stand_in_environment
 from pytest_membudget.hardware.gpus import find_gpu
+from pytest_membudget.names import ALLOC_CONF
 
 from .steps.step import Step
 
@@ -124,7 +124,7 @@ class Clock:
 
 def step_environment(run: Run) -> Mapping[str, str]:
     """The variables of the process of ``run``."""
-    environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environment = {name: value for name, value in os.environ.items() if name not in ALLOC_CONF}
     paths = [str(ROOT), str(ROOT / "src"), environment.get("PYTHONPATH", "")]
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     environment["HF_HUB_OFFLINE"] = "1"

@@ -1,4 +1,4 @@
-"""Names that pytest and the user see: the marker, the plugins, and the values of options."""
+"""Names that pytest and the user see: the marker, the plugins, and variables."""
 
 from __future__ import annotations
 
@@ -19,3 +19,6 @@ ON, REFRESH = "on", "refresh"
 MEASURES: Final = (AUTO, OFF, REQUIRE)
 CACHES: Final = (ON, OFF, REFRESH)
 ADVICES: Final = (ON, OFF)
+#: Where PyTorch looks for its allocator's settings, in any build; the first that is set counts
+#: (``AcceleratorAllocatorConfig::instance``, 2.13).
+ALLOC_CONF: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")

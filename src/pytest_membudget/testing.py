@@ -37,7 +37,6 @@ from .results.estimator import Estimator, NotEstimated, without_figure
 from .results.test_result import TestResult
 from .units import bytes_of_gib
 from .worker.client.answers import read_answer
-from .worker.client.order import CUDA_GROUP
 from .worker.processes import end_text
 from .worker.time_limit import Overrun
 
@@ -198,8 +197,6 @@ class GivenDevice:
 
     device: str
     """``module:function``, which makes the device as ``devices.real.device:made_for`` does."""
-    backend: str = CUDA_GROUP
-    """Of the ranks' process group."""
 
 
 class _Hooks:

@@ -14,9 +14,6 @@ from ..errors import NotAvailable, UsageMistake
 from ..units import MIB
 from .rounding import LARGE_SEGMENT_BYTES, MIN_LARGE_BYTES, ROUNDUP_INTERVALS
 
-VARIABLES: Final = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-"""Where PyTorch looks; the first that is set counts (``AcceleratorAllocatorConfig::instance``, 2.13)."""
-
 WITHOUT_EFFECT: Final = frozenset(
     {
         "expandable_segments_reserve",  # from 2.15; address space only

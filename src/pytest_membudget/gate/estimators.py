@@ -100,7 +100,7 @@ def choose_estimators(
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
         ordered = replace(order, files=files, collected=collected)
         bodies = TracingEstimator(ordered, cache_for, report_folder)
-        measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device, card.backend)
+        measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device)
         return bodies, measurer
 
     name = settings.gpu or f"{DEFAULT_GPU} (no gpu named: its size limits nothing)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..allocator.settings import VARIABLES, AllocatorSettings
+from ..allocator.settings import AllocatorSettings
 from ..budgets.budget import Budget
 from ..budgets.marker import check_budget
 from ..budgets.settings import DEFAULT_GPU
@@ -17,6 +17,7 @@ from ..formulas.kernels.cublas import cublas_workspace_bytes
 from ..formulas.model import Experts, Layer, Model
 from ..formulas.optimizers.registry import family_of, implementation_of
 from ..formulas.refused import refused
+from ..names import ALLOC_CONF
 from ..user_input.fields import read_fields
 from ..user_input.nodes import Mistakes
 from .models import base_of, model_of
@@ -175,8 +176,8 @@ def _with_variable(job: Job, name: str, value: str) -> Job:
         if job.megatron is not None:
             job = replace(job, megatron=replace(job.megatron, cublas_workspace_bytes=size_bytes))
         return replace(job, cublas_workspace_config=value)
-    if name not in VARIABLES:
-        raise UsageMistake(f"nothing reads {name}; the variables are {_CUBLAS}, {', '.join(VARIABLES)}")
+    if name not in ALLOC_CONF:
+        raise UsageMistake(f"nothing reads {name}; the variables are {_CUBLAS}, {', '.join(ALLOC_CONF)}")
     settings = AllocatorSettings.parse(value, name)
     if settings != AllocatorSettings(expandable_segments=settings.expandable_segments):
         raise UsageMistake(

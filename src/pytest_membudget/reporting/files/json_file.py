@@ -12,10 +12,10 @@ from importlib import metadata
 from pathlib import Path
 
 from ... import __version__
-from ...allocator.settings import VARIABLES
 from ...atomic_files import replacing
 from ...devices.torch_build.installed import estimates_torch
 from ...git_command import run_git
+from ...names import ALLOC_CONF
 from ...results.comparison import ComparedSession
 from ...results.test_result import TestResult
 from ..document import Document, Git, Tool, Torch
@@ -115,7 +115,7 @@ def torch_of(environment: Mapping[str, str]) -> Torch:
 
 def alloc_conf_of(environment: Mapping[str, str]) -> str:
     """The allocator's settings in ``environ``, by PyTorch's rules; empty for none."""
-    return next((environment[name] for name in VARIABLES if environment.get(name)), "")
+    return next((environment[name] for name in ALLOC_CONF if environment.get(name)), "")
 
 
 @functools.cache

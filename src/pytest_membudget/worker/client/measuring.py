@@ -17,7 +17,7 @@ from ..protocol import Answer
 from ..ranks.launch_ranks import measure_ranks
 from .answers import read_answer, request_for
 from .client import Worker
-from .order import CUDA, CUDA_GROUP, Order, for_program
+from .order import CUDA, Order, for_program
 from .workers import Workers
 
 #: Drivers reserve different amounts of the same card for themselves (see gpus.yaml).
@@ -32,15 +32,11 @@ class MeasuringEstimator(Estimator):
         order: Order,
         environment: Mapping[str, str],
         device: str = CUDA,
-        backend: str = CUDA_GROUP,
         start: Callable[[Order], Worker] = Worker,
     ) -> None:
-        """``device``: what makes the workers' device. ``backend``: of the ranks' process group.
-
-        ``start``: starts a worker.
-        """
+        """``device``: what makes the workers' device. ``start``: starts a worker."""
         self._environment = environment
-        self._order = replace(order, device=device, backend=backend, records=False, processes=1)
+        self._order = replace(order, device=device, records=False, processes=1)
         self._why_not = why_no_cuda(environment) if device == CUDA else None
         self._start = start
         self._workers = Workers(self._order, start=start)

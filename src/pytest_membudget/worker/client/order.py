@@ -8,19 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ...allocator.settings import VARIABLES
 from ...budgets.marked_test import Program
 from ...devices.choice import StandIn
 from ...devices.stand_in.environment import stand_in_environment
 from ...devices.stand_in.ranks.shown_backend import LAUNCHERS
 from ...devices.torch_build.build import environments_torch
 from ...hardware.gpus import find_gpu
+from ...names import ALLOC_CONF
 
 #: What makes a worker's device, ``module:function`` of the order.
 STAND_IN = "pytest_membudget.devices.stand_in.device:made_for"
 CUDA = "pytest_membudget.devices.real.device:made_for"
-#: The backends between several cards.
-CUDA_GROUP = LAUNCHERS
 #: The allocator's own functions are local symbols, which the default mode cannot name (torch 2.11).
 SYMBOLS: Final = {"TORCH_SYMBOLIZE_MODE": "fast"}
 
@@ -56,7 +54,7 @@ class Order:
     """How many of its tests may run at once."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of its process, above those of the session: a script's own."""
-    backend: str = CUDA_GROUP
+    backend: str = LAUNCHERS
     """The backend of process groups when measuring; with ``nccl`` each rank needs a CUDA device."""
 
     def to_json(self) -> dict[str, Any]:
@@ -80,7 +78,7 @@ def for_program(order: Order, program: Program | None) -> Order:
 def with_expandable_segments(order: Order) -> Order:
     """``order`` with expandable segments in its allocator, in addition to the session's settings."""
     variables = {**os.environ, **dict(order.environment)}
-    name = next((name for name in VARIABLES if name in variables), VARIABLES[-1])
+    name = next((name for name in ALLOC_CONF if name in variables), ALLOC_CONF[-1])
     settings = [text for text in (variables.get(name), "expandable_segments:True") if text]
     return replace(order, environment=(*order.environment, (name, ",".join(settings))))
 

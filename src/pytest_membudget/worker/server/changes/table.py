@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from ....allocator.settings import VARIABLES
+from ....names import ALLOC_CONF
 from ....results.advice import BATCH_SIZES
 from . import Apply, Note
 from .checkpointing import checkpoint_blocks
@@ -18,7 +18,7 @@ from .optimizers import step_in_backward, use_eight_bits, use_fused, use_single_
 
 def use_expandable_segments(item: pytest.Item, note: Note) -> None:
     """Name the setting, with which the client has started this process."""
-    for name in VARIABLES:
+    for name in ALLOC_CONF:
         if name in os.environ:
             note(f"{name}={os.environ[name]}")
 
