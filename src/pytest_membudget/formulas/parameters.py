@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Literal
 
 from .layer_parameters import LayerMaker, Linear, linear, norm
-from .model import Experts, Layer, Model, Stack
+from .model import Layer, Model, Stack
 from .naming import LayerNames, ModelNames
 from .parameter_tensors import Inventory, LayerTensors, ParameterTensor, Place
 from .tensor_names import names_of
@@ -44,41 +44,6 @@ def parameter_count(model: Model) -> int:
     as in its published 671B.
     """
     return inventory_of(model).elements
-
-
-def active_parameter_count(model: Model, *, counts_embedding: bool = True) -> int:
-    """How many parameters one token passes: all, save the routed experts that it was not sent to.
-
-    ``counts_embedding``: with the token embedding's whole table (so Mixtral's 12.9B and Qwen3-30B-A3B's 3.3B
-    are counted), or without it, since a token reads one row (so DeepSeek-V3's 37B and gpt-oss's 5.1B). A tied
-    table is counted either way: as the head all of it is read.
-    """
-    total = parameter_count(model) - sum(
-        count * _idle_elements(layer, model.hidden)
-        for stack in (model.decoder, model.encoder)
-        if stack is not None
-        for layer, count in stack.groups
-    )
-    if model.prediction_layers:
-        total -= model.prediction_layers * _idle_elements(_last(model.decoder), model.hidden)
-    if not counts_embedding and not (model.tied and model.has_head):
-        total -= model.vocab * (model.embedding_dim or model.hidden)
-    return total
-
-
-def _idle_elements(layer: Layer, hidden: int) -> int:
-    """Parameters of one layer's experts that a token is not sent to."""
-    experts = layer.feed_forward
-    if not isinstance(experts, Experts):
-        return 0
-    maker = LayerMaker(ModelNames(), hidden, hidden)
-    names = LayerNames()
-    chosen = sum(
-        tensor.total_elements
-        for tensor in maker.tensors(layer, names, is_first=False)
-        if tensor.place == "expert"
-    )
-    return chosen // experts.count * (experts.count - min(experts.per_token, experts.count))
 
 
 def _last(stack: Stack) -> Layer:
