@@ -105,44 +105,44 @@ class _Writer:
 
     def content(self) -> bytes:
         """The file. Addresses are offsets in it; those of the second segment are a page further on."""
-        hashed = self._hash_table()
-        versioned = self._version_indices()
-        defined = self._version_definitions()
-        size_of_symbols = (1 + len(self._names)) * elf.SYMBOL.size
-        places: dict[str, int] = {}
-        end = elf.HEADER.size + 4 * elf.SEGMENT.size
-        for name, size in (
-            ("hash", len(hashed)),
-            ("symbols", size_of_symbols),
-            ("versioned", len(versioned)),
-            ("defined", len(defined)),
-            ("strings", len(self._strings)),
-            ("relocations", _RELOCATION.size),
-            ("code", len(self._refusing) * self._instructions.stub_bytes),
-        ):
-            places[name] = end = _aligned(end)
-            end += size
-        places["slot"] = slot = _aligned(end)
         parts = {
-            "hash": hashed,
-            "symbols": self._symbols(places["code"]),
-            "versioned": versioned,
-            "defined": defined,
+            "hash": self._hash_table(),
+            "versioned": self._version_indices(),
+            "defined": self._version_definitions(),
             "strings": self._strings,
-            "relocations": _RELOCATION.pack(_PAGE_BYTES + slot, 1 << 32 | self._instructions.relocation, 0),
-            "code": self._code(places["code"], places["strings"], _PAGE_BYTES + slot),
             "slot": bytes(8),
+        }
+        places = self._layout({name: len(part) for name, part in parts.items()})
+        slot = _PAGE_BYTES + places["slot"]
+        parts |= {
+            "symbols": self._symbols(places["code"]),
+            "relocations": _RELOCATION.pack(slot, 1 << 32 | self._instructions.relocation, 0),
+            "code": self._code(places["code"], places["strings"], slot),
             "dynamic": self._dynamic(places),
         }
-        places["dynamic"] = slot + 8
         file = bytearray(places["dynamic"] + len(parts["dynamic"]))
         for name, part in parts.items():
             file[places[name] : places[name] + len(part)] = part
-        head = self._head(end, slot, len(file))
+        head = self._head(places["slot"], len(file))
         file[: len(head)] = head
         return bytes(file)
 
-    def _head(self, end_of_code: int, slot: int, size: int) -> bytes:
+    def _layout(self, sizes: dict[str, int]) -> dict[str, int]:
+        """Where each part begins; ``slot`` and ``dynamic`` are the second segment."""
+        sizes |= {
+            "symbols": (1 + len(self._names)) * elf.SYMBOL.size,
+            "relocations": _RELOCATION.size,
+            "code": len(self._refusing) * self._instructions.stub_bytes,
+        }
+        places = {}
+        end = elf.HEADER.size + 4 * elf.SEGMENT.size
+        for name in ("hash", "symbols", "versioned", "defined", "strings", "relocations", "code", "slot"):
+            places[name] = end + -end % 16
+            end = places[name] + sizes[name]
+        places["dynamic"] = end
+        return places
+
+    def _head(self, slot: int, size: int) -> bytes:
         start = elf.HEADER.size
         identity = elf.IDENTITY.ljust(16, b"\0")
         machine = elf.MACHINES[self._machine]
@@ -154,7 +154,7 @@ class _Writer:
         return b"".join(
             (
                 header,
-                elf.SEGMENT.pack(elf.PT_LOAD, 5, 0, 0, 0, end_of_code, end_of_code, _PAGE_BYTES),
+                elf.SEGMENT.pack(elf.PT_LOAD, 5, 0, 0, 0, slot, slot, _PAGE_BYTES),
                 elf.SEGMENT.pack(elf.PT_LOAD, 6, slot, to_write, to_write, rest, rest, _PAGE_BYTES),
                 elf.SEGMENT.pack(elf.PT_DYNAMIC, 6, slot + 8, of_dynamic, of_dynamic, dynamic, dynamic, 8),
                 # without this ld.so wants a stack that can be run
@@ -248,10 +248,6 @@ def _string_table(names: Iterable[str]) -> tuple[bytes, dict[str, int]]:
             places[name] = len(table)
             table += name.encode() + b"\0"
     return bytes(table), places
-
-
-def _aligned(place: int) -> int:
-    return place + -place % 16
 
 
 def _hash(name: str) -> int:
