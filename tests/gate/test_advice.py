@@ -73,7 +73,8 @@ def test_a_failure_lists_the_trials_by_what_they_save(session_of, xdist):
 
 def test_where_growth_is_the_failure_nothing_is_tried(session_of, raw, row):
     """At the base it took 1.5 GiB, half of what it takes now."""
-    base = raw(base_row(row, "test_budgets.py::test_over", 1.5), torch={"version": torch_of(os.environ).version})
+    torch = {"version": torch_of(os.environ).version}
+    base = raw(base_row(row, "test_budgets.py::test_over", 1.5), torch=torch)
     files = {
         **FILES,
         "base.json": json.dumps(base),
