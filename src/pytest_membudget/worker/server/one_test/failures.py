@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ....devices.torch_build.installed import COMMAND
+from ....devices.torch_build.installed import COMMAND, cpu_builds
 from ....errors import MembudgetError
 from ....tracking.running_code.source import users_source
 
@@ -21,6 +21,8 @@ _LINES = 12
 _LENGTH = 1000
 #: The beginning of PyTorch's general advice (c10/cuda/CUDACachingAllocator.cpp, 2.11 to 2.15).
 _GENERAL_ADVICE = "If reserved but unallocated memory is large"
+#: What an operator without a kernel for CUDA raises (aten/src/ATen/core/dispatch/OperatorEntry.cpp, 2.13).
+_NO_KERNEL = re.compile(r"Could not run '(\w+)::\w+(?:\.\w+)?' with arguments from the 'CUDA' backend")
 #: What torchrun sets (torch/distributed/run.py, 2.15).
 _LAUNCHERS = re.compile("(LOCAL_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_(ADDR|PORT)")
 #: Packages whose frames are not shown to users.
@@ -70,7 +72,15 @@ def _remedy(error: BaseException) -> str:
             f"\nRun `{COMMAND} --with triton` where the environment's torch is a CPU build, else "
             "`pip install triton`."
         )
-    return ""
+    return _build_for_cuda(error)
+
+
+def _build_for_cuda(error: BaseException) -> str:
+    """How to get the kernels of a package that the environment has as a CPU build; empty for others."""
+    found = _NO_KERNEL.search(str(error)) if isinstance(error, NotImplementedError) else None
+    if found is None or found[1] not in cpu_builds():
+        return ""
+    return f"\nThe environment's {found[1]} is a CPU build: run `{COMMAND} --with {found[1]}`."
 
 
 def _asks_for_a_launcher(error: BaseException) -> bool:
