@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_membudget.devices.stand_in.building import CannotBuild
-from pytest_membudget.devices.stand_in.environment import stand_in_environment
+from pytest_membudget.devices.stand_in.environment import CUDNN_VARIABLE, stand_in_environment
 from pytest_membudget.devices.stand_in.linked.elf_reader import (
     defined_functions,
     needed_symbols,
@@ -255,6 +255,30 @@ def test_without_cudnn_a_convolution_is_refused_with_the_command_that_brings_it(
 
     assert done.returncode == 1
     assert "cuDNN's own library, which plans this, is not here: run `membudget install-torch`" in done.stderr
+
+
+CUDNN_VERSION = textwrap.dedent("""\
+    import ctypes
+
+    own = ctypes.CDLL(None)
+    own.stand_in_not_modelled.restype = ctypes.c_char_p
+    print(own.cudnnGetVersion(), own.stand_in_not_modelled().decode())
+    """)
+
+
+@pytest.mark.parametrize(("version", "said"), [("92000", ["92000"]), ("0", ["0", "cudnnGetVersion"])])
+def test_a_cudnn_of_which_not_even_the_version_is_known_is_named(cuda_build, build_alone, version, said):
+    """By its version PyTorch chooses whether cuDNN computes attention, which takes other memory."""
+    gpu = find_gpu("H100-80GB")
+    environment = {
+        **stand_in_environment(cuda_build, build_alone, gpu, 1, os.environ),
+        CUDNN_VARIABLE: version,
+    }
+
+    command = [sys.executable, "-c", CUDNN_VERSION]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == said
 
 
 def test_what_nvrtc_did_not_compile_is_not_left_in_the_user_s_cache_of_kernels(cuda_build, tmp_path):

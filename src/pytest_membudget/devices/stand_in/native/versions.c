@@ -63,5 +63,8 @@ EXPORTED int ncclGetVersion(int *version)
 
 size_t cudnn_version_of_torch(void)
 {
-    return (size_t)number_in("MEMBUDGET_STAND_IN_CUDNN");
+    int version = number_in("MEMBUDGET_STAND_IN_CUDNN");
+    if (!version)
+        not_modelled("cudnnGetVersion"); /* PyTorch would compute attention without it */
+    return (size_t)version;
 }
