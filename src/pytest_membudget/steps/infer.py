@@ -32,13 +32,19 @@ def inference_step(model: nn.Module, input_ids: Tensor, *, new_tokens: int) -> T
     if new_tokens < 1:
         raise ValueError(f"new_tokens={new_tokens!r}: give the number of tokens to decode, at least 1")
     refuse_training_mode(model, "model")
-    options = _decoding_options(model)
-    token, cache = _decode(model, input_ids=input_ids, **options)
+    options, cache_name = _decoding_options(model), _cache_name(model)
+    token, cache = _decode(model, cache_name, input_ids=input_ids, **options)
     tokens = [token]
     for _ in range(new_tokens - 1):
-        token, cache = _decode(model, input_ids=token, past_key_values=cache, **options)
+        token, cache = _decode(model, cache_name, input_ids=token, **{cache_name: cache}, **options)
         tokens.append(token)
     return torch.cat(tokens, dim=1)
+
+
+def _cache_name(model: nn.Module) -> str:
+    """What the model calls its key-value cache: Hugging Face's do so by ``cache`` in transformers 5.24."""
+    parameters = inspect.signature(model.forward).parameters
+    return "cache" if "cache" in parameters and "past_key_values" not in parameters else "past_key_values"
 
 
 def _decoding_options(model: nn.Module) -> dict[str, object]:
@@ -53,9 +59,9 @@ def _decoding_options(model: nn.Module) -> dict[str, object]:
     return {"use_cache": True} | ({"logits_to_keep": 1} if "logits_to_keep" in parameters else {})
 
 
-def _decode(model: nn.Module, **inputs: object) -> tuple[Tensor, object]:
+def _decode(model: nn.Module, cache_name: str, **inputs: object) -> tuple[Tensor, object]:
     output = model(**inputs)
-    cache = field(output, "past_key_values")
+    cache = field(output, cache_name)
     if cache is None:
         raise TypeError(
             f"{type(model).__name__} returned no past_key_values with use_cache=True: let it return its "
