@@ -22,6 +22,7 @@ class StandInLibraries:
 
     def set_cards(self, text: str) -> None:
         """From here on the cards are those of ``text`` (``environment.cards_text``)."""
+        self._own.stand_in_reserve_addresses()
         if self._own.stand_in_set_cards(text.encode()) != 0:
             raise RuntimeError(f"the stand-in does not take these cards: {text}")
 

@@ -5,6 +5,7 @@
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
+#include "tables.h"
 
 /* cudaMemoryType */
 enum { UNREGISTERED, HOST, DEVICE, MANAGED };
@@ -40,6 +41,7 @@ EXPORTED int cudaFree(void *address)
     use_runtime();
     return runtime_result(address ? release_memory(address, NULL) : SUCCESS);
 }
+ALIAS(cuMemFree_v2, cudaFree)
 
 EXPORTED int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
@@ -49,10 +51,11 @@ EXPORTED int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
     memory_info(current_device(), free_bytes, total_bytes);
     return SUCCESS;
 }
+ALIAS(cuMemGetInfo_v2, cudaMemGetInfo)
 
 EXPORTED int cudaPointerGetAttributes(struct pointer_attributes *attributes, const void *address)
 {
-    struct memory memory;
+    struct range memory;
     *attributes = (struct pointer_attributes){UNREGISTERED, -2, NULL, (void *)address};
     if (find_memory(address, &memory)) {
         int managed = memory.kind == MANAGED_MEMORY;
@@ -64,38 +67,14 @@ EXPORTED int cudaPointerGetAttributes(struct pointer_attributes *attributes, con
 }
 
 /* Hints of where managed memory should be; the forms of CUDA 12 and 13 differ in their parameters. */
-EXPORTED int cudaMemPrefetchAsync(const void *address, size_t bytes)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cudaMemAdvise(const void *address, size_t bytes)
-{
-    return SUCCESS;
-}
+SUCCEEDS(cudaMemPrefetchAsync)
+SUCCEEDS(cudaMemAdvise)
 
 /* A memory of another process is not there; PyTorch then says that it cannot share the tensor. */
-EXPORTED int cudaIpcGetMemHandle(void *handle, void *address)
-{
-    return runtime_result(NOT_SUPPORTED);
-}
-
-EXPORTED int cudaIpcOpenMemHandle(void **address, ...)
-{
-    return runtime_result(NOT_SUPPORTED);
-}
-
-EXPORTED int cudaIpcCloseMemHandle(void *address)
-{
-    return runtime_result(NOT_SUPPORTED);
-}
-
-EXPORTED int cudaIpcGetEventHandle(void *handle, void *event)
-{
-    return runtime_result(NOT_SUPPORTED);
-}
-
-EXPORTED int cudaIpcOpenEventHandle(void **event, ...)
-{
-    return runtime_result(NOT_SUPPORTED);
-}
+#define NOT_SHARED(name)                       \
+    EXPORTED int name(void)                    \
+    {                                          \
+        return runtime_result(NOT_SUPPORTED);  \
+    }
+EACH(NOT_SHARED, cudaIpcGetMemHandle, cudaIpcOpenMemHandle, cudaIpcCloseMemHandle, cudaIpcGetEventHandle,
+     cudaIpcOpenEventHandle)

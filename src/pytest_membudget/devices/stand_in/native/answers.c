@@ -9,10 +9,9 @@
 #include "stand_in.h"
 
 #define MOST_ANSWERS 8
-#define MOST_BYTES 256
 
 struct answer {
-    unsigned char bytes[MOST_BYTES];
+    unsigned char bytes[MOST_ANSWER_BYTES];
     size_t size;
 };
 
@@ -25,7 +24,7 @@ static __thread int first, count;
 EXPORTED int stand_in_answer_copy(const void *bytes, size_t size) {
     if (first == count)
         first = count = 0;
-    if (count == MOST_ANSWERS || size > MOST_BYTES)
+    if (count == MOST_ANSWERS || size > MOST_ANSWER_BYTES)
         return 1;
     memcpy(answers[count].bytes, bytes, size);
     answers[count++].size = size;

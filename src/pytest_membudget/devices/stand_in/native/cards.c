@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "errors.h"
-#include "memory.h"
 #include "stand_in.h"
 
 static struct card cards[MOST_CARDS];
@@ -120,7 +119,6 @@ __attribute__((constructor)) static void cards_of_environment(void)
    anything in the process has asked for CUDA. */
 EXPORTED int stand_in_set_cards(const char *text)
 {
-    reserve_addresses();
     return set_cards(text);
 }
 

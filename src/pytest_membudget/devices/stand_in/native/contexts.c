@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "errors.h"
-#include "stand_in.h"
-#include "streams.h"
+#include "tables.h"
 
 #define MOST_DEPTH 64
 
@@ -80,10 +79,7 @@ EXPORTED int cudaInitDevice(int of, unsigned device_flags, unsigned flags)
     return runtime_result(primary_context(of) ? SUCCESS : INVALID_DEVICE);
 }
 
-EXPORTED int cudaSetDeviceFlags(unsigned flags)
-{
-    return SUCCESS;
-}
+SUCCEEDS(cudaSetDeviceFlags)
 
 EXPORTED int cudaGetDeviceFlags(unsigned *flags)
 {
@@ -106,6 +102,7 @@ EXPORTED int cuDevicePrimaryCtxRelease_v2(int of)
 {
     return card_at(of) ? SUCCESS : INVALID_DEVICE;
 }
+ALIAS(cuDevicePrimaryCtxSetFlags_v2, cuDevicePrimaryCtxRelease_v2)
 
 EXPORTED int cuDevicePrimaryCtxGetState(int of, unsigned *flags, int *active)
 {
@@ -114,11 +111,6 @@ EXPORTED int cuDevicePrimaryCtxGetState(int of, unsigned *flags, int *active)
     *flags = 0;
     *active = contexts[of].active;
     return SUCCESS;
-}
-
-EXPORTED int cuDevicePrimaryCtxSetFlags_v2(int of, unsigned flags)
-{
-    return card_at(of) ? SUCCESS : INVALID_DEVICE;
 }
 
 EXPORTED int cuCtxGetCurrent(void **context)
@@ -174,13 +166,6 @@ EXPORTED int cuCtxGetApiVersion(void *context, unsigned *version)
     return SUCCESS;
 }
 
-EXPORTED int cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = 0;
-    *greatest = -5;
-    return SUCCESS;
-}
-
 EXPORTED int cuCtxGetFlags(unsigned *flags)
 {
     *flags = 0;
@@ -192,9 +177,4 @@ EXPORTED int cuCtxGetId(void *context, unsigned long long *id)
     int of = context ? device_of_context(context) : device;
     *id = (unsigned long long)of + 1;
     return of < 0 ? INVALID_CONTEXT : SUCCESS;
-}
-
-EXPORTED int cuCtxSynchronize(void)
-{
-    return wait_for_device();
 }

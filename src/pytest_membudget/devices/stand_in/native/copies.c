@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "answers.h"
+#include "captures.h"
 #include "contexts.h"
 #include "errors.h"
 #include "host.h"
 #include "memory.h"
-#include "streams.h"
 
 EXPORTED size_t stand_in_most_copied_bytes(void)
 {
@@ -30,9 +30,21 @@ int copy_memory(void *to, const void *from, size_t bytes)
     return SUCCESS;
 }
 
-int copy_rectangle(struct rectangle of)
+struct rectangle {
+    char *to;
+    const char *from;
+    size_t to_pitch, from_pitch, width, height;
+};
+
+static int copy_rectangle(struct rectangle of)
 {
+    char answer[MOST_ANSWER_BYTES];
+    size_t bytes = of.width * of.height;
     int small = of.height && of.width <= MOST_COPIED_BYTES / of.height;
+    if (small && bytes && is_on_card(of.from) && !is_on_card(of.to) && answer_copy(answer, bytes)) {
+        of.from = answer;
+        of.from_pitch = of.width;
+    }
     if (small || !(is_on_card(of.to) || is_on_card(of.from)))
         for (size_t row = 0; row < of.height; row++)
             memmove(of.to + row * of.to_pitch, of.from + row * of.from_pitch, of.width);
@@ -53,7 +65,15 @@ int fill_memory(void *to, const void *pattern, size_t pattern_bytes, size_t coun
     return SUCCESS;
 }
 
-static int copied_in(void *stream, void *to, const void *from, size_t bytes)
+static int fill_rectangle(char *to, size_t pitch, unsigned char byte, size_t width, size_t height)
+{
+    if (height && width <= MOST_COPIED_BYTES / height)
+        for (size_t row = 0; row < height; row++)
+            fill_memory(to + row * pitch, &byte, 1, width);
+    return SUCCESS;
+}
+
+EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
 {
     use_runtime();
     note_work(stream);
@@ -62,23 +82,18 @@ static int copied_in(void *stream, void *to, const void *from, size_t bytes)
 
 EXPORTED int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
 {
-    return copied_in(NULL, to, from, bytes);
-}
-
-EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
-{
-    return copied_in(stream, to, from, bytes);
-}
-
-EXPORTED int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
-{
-    return copied_in(NULL, to, from, bytes);
+    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
 }
 
 EXPORTED int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                  void *stream)
 {
-    return copied_in(stream, to, from, bytes);
+    return cudaMemcpyAsync(to, from, bytes, 0, stream);
+}
+
+EXPORTED int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+    return cudaMemcpyAsync(to, from, bytes, 0, NULL);
 }
 
 EXPORTED int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
@@ -86,7 +101,7 @@ EXPORTED int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size
 {
     use_runtime();
     note_work(stream);
-    return copy_rectangle((struct rectangle){to, from, to_pitch, from_pitch, width, height});
+    return runtime_result(copy_rectangle((struct rectangle){to, from, to_pitch, from_pitch, width, height}));
 }
 
 EXPORTED int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
@@ -112,10 +127,7 @@ EXPORTED int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, 
 {
     use_runtime();
     note_work(stream);
-    if (height && width <= MOST_COPIED_BYTES / height)
-        for (size_t row = 0; row < height; row++)
-            memset((char *)to + row * pitch, value, width);
-    return SUCCESS;
+    return runtime_result(fill_rectangle(to, pitch, (unsigned char)value, width, height));
 }
 
 EXPORTED int cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height)

@@ -10,21 +10,40 @@
 
 #include "cublas_handle.h"
 #include "cublas_names.h"
+#include "errors.h"
 #include "libraries.h"
 #include "versions.h"
 
-enum { SUCCESS = 0, ALLOC_FAILED = 3, NOT_SUPPORTED = 15 }; /* cublasStatus_t */
+/* Each in both widths of integers, whose arguments are in the same places. */
+#define SUCCEED(name) SUCCEEDS(cublas##name) SUCCEEDS(cublas##name##_64)
+#define REAL_SUCCEED(name) SUCCEED(S##name) SUCCEED(D##name)
+#define COMPLEX_SUCCEED(name) SUCCEED(C##name) SUCCEED(Z##name)
+#define FOUR_SUCCEED(name) REAL_SUCCEED(name) COMPLEX_SUCCEED(name)
 
-/* Both widths of integers. */
-#define BLAS_SUCCEEDS(name) COMPUTES_ONLY(name) COMPUTES_ONLY(name##_64)
-#define BLAS_REFUSED(name) REFUSED(name, NOT_SUPPORTED) REFUSED(name##_64, NOT_SUPPORTED)
-BLAS_COMPUTES_ONLY(BLAS_SUCCEEDS)
+/* The result goes into a vector or matrix that the caller allocated; there is no other output. Temporary
+   memory comes from the workspace set with cublasSetWorkspace. Matrix by matrix: */
+EACH(FOUR_SUCCEED, gemm_v2, gemmBatched, gemmStridedBatched, symm_v2, syrk_v2, syr2k_v2, syrkx, trmm_v2, trsm_v2,
+     trsmBatched, geam, dgmm)
+EACH(REAL_SUCCEED, gemmGroupedBatched)
+EACH(COMPLEX_SUCCEED, hemm_v2, herk_v2, her2k_v2, herkx, gemm3m)
+EACH(SUCCEED, Hgemm, HgemmBatched, HgemmStridedBatched, SgemmEx, CgemmEx, GemmEx, GemmBatchedEx,
+     GemmStridedBatchedEx, GemmGroupedBatchedEx)
+/* matrix by vector: */
+EACH(FOUR_SUCCEED, gemv_v2, gemvBatched, gemvStridedBatched, symv_v2, trmv_v2, trsv_v2, syr_v2, syr2_v2)
+EACH(REAL_SUCCEED, ger_v2)
+EACH(COMPLEX_SUCCEED, geru_v2, gerc_v2, hemv_v2, her_v2, her2_v2)
+/* vector by vector, in place, and the coefficients of rotations, which are left as the caller has them: */
+EACH(FOUR_SUCCEED, axpy_v2, copy_v2, scal_v2, swap_v2, rot_v2, rotg_v2)
+EACH(REAL_SUCCEED, rotm_v2, rotmg_v2)
+EACH(SUCCEED, Csscal_v2, Zdscal_v2, Csrot_v2, Zdrot_v2, AxpyEx, ScalEx, CopyEx, SwapEx)
+
+#define BLAS_REFUSED(name) REFUSED(name, CUBLAS_NOT_SUPPORTED) REFUSED(name##_64, CUBLAS_NOT_SUPPORTED)
 BLAS_NOT_MODELLED(BLAS_REFUSED)
 
 EXPORTED int cublasCreate_v2(void **handle)
 {
     *handle = calloc(1, sizeof(struct blas_handle));
-    return *handle ? SUCCESS : ALLOC_FAILED;
+    return *handle ? SUCCESS : CUBLAS_ALLOC_FAILED;
 }
 
 EXPORTED int cublasDestroy_v2(void *handle)
@@ -53,10 +72,7 @@ STATE(cublasSetSmCountTarget, cublasGetSmCountTarget, int, multiprocessor_target
 STATE(cublasSetStream_v2, cublasGetStream_v2, void *, stream)
 
 /* The workspace is the caller's own allocation; nothing here writes to it. */
-EXPORTED int cublasSetWorkspace_v2(void *handle, void *workspace, size_t workspace_bytes)
-{
-    return SUCCESS;
-}
+SUCCEEDS(cublasSetWorkspace_v2)
 
 EXPORTED int cublasGetVersion_v2(void *handle, int *version)
 {

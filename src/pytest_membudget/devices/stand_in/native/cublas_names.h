@@ -1,4 +1,4 @@
-/* cuBLAS's functions by what they do to memory. Names: cublas_api.h, cublas.h and cublasXt.h of CUDA 12.6
+/* cuBLAS's functions that are refused. Names: cublas_api.h, cublas.h and cublasXt.h of CUDA 12.6
    to 13.2; each name includes its 64-bit form (the suffix _64), which has the same arguments in the
    same places. */
 #ifndef MEMBUDGET_CUBLAS_NAMES_H
@@ -9,29 +9,6 @@
 #define FOUR_BLAS(X, name) FOUR_TYPES(X, cublas, name)
 #define REAL_BLAS(X, name) X(cublasS##name) X(cublasD##name)
 #define COMPLEX_BLAS(X, name) X(cublasC##name) X(cublasZ##name)
-
-/* The result goes into a vector or matrix that the caller allocated; there is no other output. Temporary
-   memory comes from the workspace set with cublasSetWorkspace. */
-#define BLAS_COMPUTES_ONLY(X)                                                                              \
-    /* matrix by matrix */                                                                                 \
-    FOUR_BLAS(X, gemm_v2) FOUR_BLAS(X, gemmBatched) FOUR_BLAS(X, gemmStridedBatched) FOUR_BLAS(X, symm_v2) \
-    FOUR_BLAS(X, syrk_v2) FOUR_BLAS(X, syr2k_v2) FOUR_BLAS(X, syrkx) COMPLEX_BLAS(X, hemm_v2)              \
-    COMPLEX_BLAS(X, herk_v2) COMPLEX_BLAS(X, her2k_v2) COMPLEX_BLAS(X, herkx) FOUR_BLAS(X, trmm_v2)        \
-    FOUR_BLAS(X, trsm_v2) FOUR_BLAS(X, trsmBatched) FOUR_BLAS(X, geam) FOUR_BLAS(X, dgmm) X(cublasHgemm)   \
-    X(cublasHgemmBatched) X(cublasHgemmStridedBatched) X(cublasSgemmEx) X(cublasCgemmEx) X(cublasGemmEx)   \
-    X(cublasGemmBatchedEx) X(cublasGemmStridedBatchedEx) X(cublasGemmGroupedBatchedEx)                     \
-    REAL_BLAS(X, gemmGroupedBatched) COMPLEX_BLAS(X, gemm3m)                                               \
-    /* matrix by vector */                                                                                 \
-    FOUR_BLAS(X, gemv_v2) FOUR_BLAS(X, gemvBatched) FOUR_BLAS(X, gemvStridedBatched) FOUR_BLAS(X, symv_v2) \
-    FOUR_BLAS(X, trmv_v2) FOUR_BLAS(X, trsv_v2) FOUR_BLAS(X, syr_v2) FOUR_BLAS(X, syr2_v2)                 \
-    REAL_BLAS(X, ger_v2) COMPLEX_BLAS(X, geru_v2) COMPLEX_BLAS(X, gerc_v2) COMPLEX_BLAS(X, hemv_v2)        \
-    COMPLEX_BLAS(X, her_v2) COMPLEX_BLAS(X, her2_v2)                                                       \
-    /* vector by vector, in place */                                                                       \
-    FOUR_BLAS(X, axpy_v2) FOUR_BLAS(X, copy_v2) FOUR_BLAS(X, scal_v2) FOUR_BLAS(X, swap_v2)                \
-    X(cublasCsscal_v2) X(cublasZdscal_v2) FOUR_BLAS(X, rot_v2) X(cublasCsrot_v2) X(cublasZdrot_v2)         \
-    REAL_BLAS(X, rotm_v2) X(cublasAxpyEx) X(cublasScalEx) X(cublasCopyEx) X(cublasSwapEx)                  \
-    /* rotations' coefficients: left as the caller has them */                                             \
-    FOUR_BLAS(X, rotg_v2) REAL_BLAS(X, rotmg_v2)
 
 /* Known to the vendor's library, called by no PyTorch: refused by name. The old interface without a handle,
    multi-GPU cublasXt (which allocates and copies on its own), packed and banded matrices. */

@@ -9,74 +9,44 @@
 
 enum { POINTERS_TO_HOST = 0 }; /* cublasPointerMode_t */
 
-static int reduced(const struct blas_handle *handle, void *result, size_t bytes)
+static int reduced(const struct blas_handle *handle, void *result, int64_t number, size_t bytes)
 {
-    if (handle->pointer_mode == POINTERS_TO_HOST)
+    if (handle->pointer_mode == POINTERS_TO_HOST) {
         memset(result, 0, bytes);
+        memcpy(result, &number, bytes < sizeof number ? bytes : sizeof number); /* little-endian */
+    }
     return 0;
 }
 
-#define DOT(name, bytes)               \
-    DOT_OF(name, int, bytes)           \
-    DOT_OF(name##_64, int64_t, bytes)
-#define DOT_OF(name, integer, bytes)                                                              \
-    EXPORTED int name(void *handle, integer n, const void *x, integer incx, const void *y,        \
-                      integer incy, void *result)                                                 \
-    {                                                                                             \
-        return reduced(handle, result, bytes);                                                    \
-    }
-DOT(cublasSdot_v2, 4)
-DOT(cublasDdot_v2, 8)
-DOT(cublasCdotu_v2, 8)
-DOT(cublasCdotc_v2, 8)
-DOT(cublasZdotu_v2, 16)
-DOT(cublasZdotc_v2, 16)
+/* A function and the place of its result, of so many bytes. */
+#define ZERO(name, place, bytes)                                      \
+    BY_WORDS(name, place, reduced(AT(1), AT(place), 0, bytes))        \
+    BY_WORDS(name##_64, place, reduced(AT(1), AT(place), 0, bytes))
 
-/* The results of norms and sums of magnitudes are real. */
-#define NORM(name, bytes)              \
-    NORM_OF(name, int, bytes)          \
-    NORM_OF(name##_64, int64_t, bytes)
-#define NORM_OF(name, integer, bytes)                                                             \
-    EXPORTED int name(void *handle, integer n, const void *x, integer incx, void *result)         \
-    {                                                                                             \
-        return reduced(handle, result, bytes);                                                    \
-    }
-NORM(cublasSnrm2_v2, 4)
-NORM(cublasDnrm2_v2, 8)
-NORM(cublasScnrm2_v2, 4)
-NORM(cublasDznrm2_v2, 8)
-NORM(cublasSasum_v2, 4)
-NORM(cublasDasum_v2, 8)
-NORM(cublasScasum_v2, 4)
-NORM(cublasDzasum_v2, 8)
+/* (handle, n, x, incx, y, incy, result) */
+ZERO(cublasSdot_v2, 7, 4)
+ZERO(cublasDdot_v2, 7, 8)
+ZERO(cublasCdotu_v2, 7, 8)
+ZERO(cublasCdotc_v2, 7, 8)
+ZERO(cublasZdotu_v2, 7, 16)
+ZERO(cublasZdotc_v2, 7, 16)
+
+/* (handle, n, x, incx, result): norms and sums of magnitudes are real. */
+#define REAL_RESULTS(name) \
+    ZERO(cublasS##name, 5, 4) ZERO(cublasD##name, 5, 8) ZERO(cublasSc##name, 5, 4) ZERO(cublasDz##name, 5, 8)
+REAL_RESULTS(nrm2_v2)
+REAL_RESULTS(asum_v2)
+
+/* (handle, n, x, x_type, incx, y, y_type, incy, result, result_type, execution_type) */
+#define DOT_EX(name) BY_WORDS(name, 10, reduced(AT(1), AT(9), 0, data_type_bytes(INT(10))))
+DOT_EX(cublasDotEx)
+DOT_EX(cublasDotEx_64)
 
 /* The position of the largest or smallest element, counted from 1; 0 where there is none. */
-#define POSITION(name)         \
-    POSITION_OF(name, int)     \
-    POSITION_OF(name##_64, int64_t)
-#define POSITION_OF(name, integer)                                                                \
-    EXPORTED int name(struct blas_handle *handle, integer n, const void *x, integer incx,         \
-                      integer *result)                                                            \
-    {                                                                                             \
-        if (handle->pointer_mode == POINTERS_TO_HOST)                                             \
-            *result = n > 0;                                                                      \
-        return 0;                                                                                 \
-    }
-POSITION(cublasIsamax_v2)
-POSITION(cublasIdamax_v2)
-POSITION(cublasIcamax_v2)
-POSITION(cublasIzamax_v2)
-POSITION(cublasIsamin_v2)
-POSITION(cublasIdamin_v2)
-POSITION(cublasIcamin_v2)
-POSITION(cublasIzamin_v2)
-
-#define DOT_EX(name, integer)                                                                     \
-    EXPORTED int name(void *handle, integer n, const void *x, int x_type, integer incx,           \
-                      const void *y, int y_type, integer incy, void *result, int result_type,     \
-                      int execution_type)                                                         \
-    {                                                                                             \
-        return reduced(handle, result, data_type_bytes(result_type));                             \
-    }
-DOT_EX(cublasDotEx, int)
-DOT_EX(cublasDotEx_64, int64_t)
+#define POSITION(name)                                                         \
+    BY_WORDS(name, 5, reduced(AT(1), AT(5), INT(2) > 0, sizeof(int)))          \
+    BY_WORDS(name##_64, 5, reduced(AT(1), AT(5), LONG(2) > 0, sizeof(int64_t)))
+#define POSITIONS(name) \
+    POSITION(cublasIs##name) POSITION(cublasId##name) POSITION(cublasIc##name) POSITION(cublasIz##name)
+POSITIONS(amax_v2)
+POSITIONS(amin_v2)

@@ -3,61 +3,20 @@
    to 13.2. */
 #include "libraries.h"
 
-/* The infos of getrfBatched, getriBatched and matinvBatched lie on the device, one per matrix; those of
-   geqrfBatched, getrsBatched and gelsBatched are one integer on the host (cuBLAS documentation). */
-#define GETRF(name)                                                                                     \
-    EXPORTED int name(void *handle, int n, void *matrices, int lda, int *pivots, int *infos, int count) \
-    {                                                                                                   \
-        write_no_exchanges(pivots, n, count);                                                           \
-        write_no_errors(infos, count);                                                                  \
-        return 0;                                                                                       \
-    }
+/* (handle, n, matrices, lda, pivots, infos, count) */
+#define GETRF(name) \
+    BY_WORDS(name, 7, (write_no_exchanges(AT(5), INT(2), INT(7)), write_no_errors(AT(6), INT(7))))
 FOUR_TYPES(GETRF, cublas, getrfBatched)
 
-#define GETRI(name)                                                                          \
-    EXPORTED int name(void *handle, int n, const void *matrices, int lda, const int *pivots, \
-                      void *inverses, int ldc, int *infos, int count)                        \
-    {                                                                                        \
-        write_no_errors(infos, count);                                                       \
-        return 0;                                                                            \
-    }
-FOUR_TYPES(GETRI, cublas, getriBatched)
+/* The infos of these lie on the device, one per matrix; those of the others are one integer on the host (cuBLAS
+   documentation). */
+FOUR_TYPES(INFO, cublas, getriBatched, 8, 9)
+FOUR_TYPES(INFO, cublas, matinvBatched, 7, 8)
+FOUR_TYPES(INFO, cublas, getrsBatched, 10, 0)
+FOUR_TYPES(INFO, cublas, geqrfBatched, 7, 0)
 
-#define MATINV(name)                                                                               \
-    EXPORTED int name(void *handle, int n, const void *matrices, int lda, void *inverses, int ldc, \
-                      int *infos, int count)                                                       \
-    {                                                                                              \
-        write_no_errors(infos, count);                                                             \
-        return 0;                                                                                  \
-    }
-FOUR_TYPES(MATINV, cublas, matinvBatched)
-
-#define GETRS(name)                                                                               \
-    EXPORTED int name(void *handle, int trans, int n, int columns, const void *matrices, int lda, \
-                      const int *pivots, void *right, int ldb, int *info, int count)              \
-    {                                                                                             \
-        write_no_errors(info, 1);                                                                 \
-        return 0;                                                                                 \
-    }
-FOUR_TYPES(GETRS, cublas, getrsBatched)
-
-#define GEQRF(name)                                                                               \
-    EXPORTED int name(void *handle, int m, int n, void *matrices, int lda, void *taus, int *info, \
-                      int count)                                                                  \
-    {                                                                                             \
-        write_no_errors(info, 1);                                                                 \
-        return 0;                                                                                 \
-    }
-FOUR_TYPES(GEQRF, cublas, geqrfBatched)
-
-#define GELS(name)                                                                                 \
-    EXPORTED int name(void *handle, int trans, int m, int n, int columns, void *matrices, int lda, \
-                      void *right, int ldc, int *info, int *device_infos, int count)               \
-    {                                                                                              \
-        write_no_errors(info, 1);                                                                  \
-        write_no_errors(device_infos, count);                                                      \
-        return 0;                                                                                  \
-    }
+/* Both: one on the host, and one per matrix on the device. */
+#define GELS(name) BY_WORDS(name, 12, (write_no_errors(AT(10), 1), write_no_errors(AT(11), INT(12))))
 FOUR_TYPES(GELS, cublas, gelsBatched)
 
 /* Copies, as the runtime's own make them (what is copied and what not is decided there, in one place). */
@@ -74,30 +33,20 @@ static int copy_columns(const void *from, int64_t from_stride, void *to, int64_t
                              (size_t)columns, kind, stream);
 }
 
-#define COPY_MATRIX(name, integer, kind, stream_parameter, stream)                                \
-    EXPORTED int name(integer rows, integer columns, integer element, const void *from,           \
-                      integer lda, void *to, integer ldb stream_parameter)                        \
-    {                                                                                             \
-        return copy_columns(from, (int64_t)lda * element, to, (int64_t)ldb * element,             \
-                            (int64_t)rows * element, columns, kind, stream);                      \
-    }
-/* A vector with a step is a matrix whose columns have one element. */
-#define COPY_VECTOR(name, integer, kind, stream_parameter, stream)                                \
-    EXPORTED int name(integer count, integer element, const void *from, integer incx, void *to,   \
-                      integer incy stream_parameter)                                              \
-    {                                                                                             \
-        return copy_columns(from, (int64_t)incx * element, to, (int64_t)incy * element, element,  \
-                            count, kind, stream);                                                 \
-    }
-#define STREAM_PARAMETER , void *stream
-#define COPIES(integer, suffix)                                                                   \
-    COPY_MATRIX(cublasSetMatrix##suffix, integer, HOST_TO_DEVICE, , NULL)                         \
-    COPY_MATRIX(cublasGetMatrix##suffix, integer, DEVICE_TO_HOST, , NULL)                         \
-    COPY_MATRIX(cublasSetMatrixAsync##suffix, integer, HOST_TO_DEVICE, STREAM_PARAMETER, stream)  \
-    COPY_MATRIX(cublasGetMatrixAsync##suffix, integer, DEVICE_TO_HOST, STREAM_PARAMETER, stream)  \
-    COPY_VECTOR(cublasSetVector##suffix, integer, HOST_TO_DEVICE, , NULL)                         \
-    COPY_VECTOR(cublasGetVector##suffix, integer, DEVICE_TO_HOST, , NULL)                         \
-    COPY_VECTOR(cublasSetVectorAsync##suffix, integer, HOST_TO_DEVICE, STREAM_PARAMETER, stream)  \
-    COPY_VECTOR(cublasGetVectorAsync##suffix, integer, DEVICE_TO_HOST, STREAM_PARAMETER, stream)
-COPIES(int, )
-COPIES(int64_t, _64)
+/* (rows, columns, bytes of an element, from, lda, to, ldb) of integers that N reads; a stream may follow. */
+#define COPY_MATRIX(name, N, kind, count, stream)                                                                 \
+    BY_WORDS(name, count, copy_columns(AT(4), (int64_t)N(5) * N(3), AT(6), (int64_t)N(7) * N(3),                  \
+                                       (int64_t)N(1) * N(3), N(2), kind, stream))
+/* (count, bytes of an element, from, incx, to, incy): a matrix whose columns have one element. */
+#define COPY_VECTOR(name, N, kind, count, stream)                                                                 \
+    BY_WORDS(name, count, copy_columns(AT(3), (int64_t)N(4) * N(2), AT(5), (int64_t)N(6) * N(2), N(2), N(1),      \
+                                       kind, stream))
+#define COPIES(way, suffix, N, kind)                                \
+    COPY_MATRIX(cublas##way##Matrix##suffix, N, kind, 7, NULL)      \
+    COPY_MATRIX(cublas##way##MatrixAsync##suffix, N, kind, 8, AT(8)) \
+    COPY_VECTOR(cublas##way##Vector##suffix, N, kind, 6, NULL)      \
+    COPY_VECTOR(cublas##way##VectorAsync##suffix, N, kind, 7, AT(7))
+COPIES(Set, , INT, HOST_TO_DEVICE)
+COPIES(Set, _64, LONG, HOST_TO_DEVICE)
+COPIES(Get, , INT, DEVICE_TO_HOST)
+COPIES(Get, _64, LONG, DEVICE_TO_HOST)

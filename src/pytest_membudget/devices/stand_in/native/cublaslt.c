@@ -65,16 +65,14 @@ EXPORTED int cublasLtMatmulPreferenceCreate(void **preference)
     return SUCCESS;
 }
 
-#define LT_COMPUTES_ONLY(X)                                                                                \
-    X(cublasLtDestroy) X(cublasLtMatmul) X(cublasLtMatrixTransform) X(cublasLtMatmulDescInit_internal)     \
-    X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutInit_internal)    \
-    X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute)                                     \
-    X(cublasLtMatrixTransformDescInit_internal) X(cublasLtMatrixTransformDescDestroy)                      \
-    X(cublasLtMatrixTransformDescSetAttribute) X(cublasLtMatmulPreferenceInit_internal)                    \
-    X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)                             \
-    X(cublasLtMatmulAlgoConfigSetAttribute) X(cublasLtHeuristicsCacheSetCapacity)                          \
-    X(cublasLtLoggerSetLevel) X(cublasLtLoggerSetMask) X(cublasLtLoggerForceDisable)
-LT_COMPUTES_ONLY(COMPUTES_ONLY)
+EACH(SUCCEEDS, cublasLtDestroy, cublasLtMatmul, cublasLtMatrixTransform, cublasLtMatmulDescInit_internal,
+     cublasLtMatmulDescDestroy, cublasLtMatmulDescSetAttribute, cublasLtMatrixLayoutInit_internal,
+     cublasLtMatrixLayoutDestroy, cublasLtMatrixLayoutSetAttribute, cublasLtMatrixTransformDescInit_internal,
+     cublasLtMatrixTransformDescDestroy, cublasLtMatrixTransformDescSetAttribute,
+     cublasLtMatmulPreferenceInit_internal, cublasLtMatmulPreferenceDestroy,
+     cublasLtMatmulPreferenceSetAttribute, cublasLtMatmulAlgoConfigSetAttribute,
+     cublasLtHeuristicsCacheSetCapacity, cublasLtLoggerSetLevel, cublasLtLoggerSetMask,
+     cublasLtLoggerForceDisable)
 
 /* Getters of what is not kept, and what no PyTorch calls. */
 #define LT_NOT_MODELLED(X)                                                                                 \

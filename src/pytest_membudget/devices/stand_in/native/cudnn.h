@@ -4,17 +4,8 @@
 
 #include <stdbool.h>
 
+#include "errors.h"
 #include "libraries.h"
-
-/* cudnnStatus_t (cudnn_graph.h of cuDNN 9.26) */
-enum {
-    CUDNN_SUCCESS = 0,
-    CUDNN_NOT_INITIALIZED = 1001,
-    CUDNN_BAD_PARAM = 2000,
-    CUDNN_NOT_SUPPORTED = 3000,
-    CUDNN_HOST_ALLOCATION_FAILED = 4003,
-    CUDNN_EXECUTION_FAILED_CUDART = 5003,
-};
 
 /* What the real size functions are passed in place of a handle; beyond what
    cudnn_description.c puts there it is zeros, in which they find no pointer. */
@@ -38,6 +29,12 @@ void cudnn_describe(struct cudnn_handle *handle, const struct card *card);
 
 /* As above, for a size that may depend on the card: one that this cuDNN does not find in the handle is reported. */
 void cudnn_was_asked_with(const struct cudnn_handle *handle);
+
+/* What the real library answers to `words`, of which the first is a handle. */
+int cudnn_size(const char *name, const uintptr_t *words, size_t count);
+
+/* A size that may depend on the card, by the number of the function's arguments: 11 at most. */
+#define CUDNN_SIZE(name, count) BY_WORDS(name, count, cudnn_size(#name, words, count))
 
 /* The device-properties descriptor of a card, which the real library plans for; NULL where it takes none. */
 void *cudnn_device_properties(int device);

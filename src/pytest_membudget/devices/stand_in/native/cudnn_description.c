@@ -37,6 +37,16 @@ static void describe(struct cudnn_handle *handle, const struct card *card, struc
     put(handle, layout.cooperative_launch, 1);
 }
 
+/* One state of 48 bytes (curandState: curand_kernel.h) for every second thread that the card holds at once, in
+   blocks of 256: read off what cuDNN 9.19 and 9.26 answer for handles of several made-up GPUs. */
+enum { STATE_BYTES = 48, STATES_PER_BLOCK = 256 };
+
+size_t cudnn_dropout_states_bytes(const struct card *card) {
+    size_t states = (size_t)card->multiprocessors * (size_t)card->threads_per_multiprocessor / 2;
+    size_t blocks = (states + STATES_PER_BLOCK - 1) / STATES_PER_BLOCK;
+    return blocks * STATES_PER_BLOCK * STATE_BYTES;
+}
+
 static bool finds_multiprocessors(struct cudnn_handle *handle, const struct card *card) {
     int (*real)(void *, size_t *) = cudnn_real("cudnnDropoutGetStatesSize");
     size_t bytes = 0;
@@ -75,4 +85,13 @@ void cudnn_was_asked_with(const struct cudnn_handle *handle) {
     cudnn_was_asked();
     if (handle && !handle->is_described)
         not_modelled("cudnnCreate (what this cuDNN's batch norm, CTC loss and recurrent layers take on this card)");
+}
+
+int cudnn_size(const char *name, const uintptr_t *words, size_t count) {
+    typedef uintptr_t word;
+    int (*real)(word, word, word, word, word, word, word, word, word, word, word) = cudnn_real(name);
+    word all[12] = {0};
+    memcpy(all, words, (count + 1) * sizeof *all);
+    cudnn_was_asked_with((const void *)all[1]);
+    return real(all[1], all[2], all[3], all[4], all[5], all[6], all[7], all[8], all[9], all[10], all[11]);
 }

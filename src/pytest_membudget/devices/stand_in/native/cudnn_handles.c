@@ -33,7 +33,6 @@ EXPORTED int cudnnGetStream(struct cudnn_handle *handle, void **stream) {
 
 /* What kernels reported: none runs. `status` is a cudnnStatus_t. */
 EXPORTED int cudnnQueryRuntimeError(void *handle, int *status, int mode, void *tag) {
-    (void)handle, (void)mode, (void)tag;
     *status = CUDNN_SUCCESS;
     return CUDNN_SUCCESS;
 }

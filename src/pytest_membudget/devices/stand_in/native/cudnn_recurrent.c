@@ -5,16 +5,6 @@
    Prototypes: cudnn_adv.h and cudnn_ops.h of cuDNN 9.26. */
 #include "cudnn.h"
 
-/* One state of 48 bytes (curandState: curand_kernel.h) for every second thread that the card holds at once, in
-   blocks of 256: read off what cuDNN 9.19 and 9.26 answer for handles of several made-up GPUs. */
-enum { STATE_BYTES = 48, STATES_PER_BLOCK = 256 };
-
-size_t cudnn_dropout_states_bytes(const struct card *card) {
-    size_t states = (size_t)card->multiprocessors * (size_t)card->threads_per_multiprocessor / 2;
-    size_t blocks = (states + STATES_PER_BLOCK - 1) / STATES_PER_BLOCK;
-    return blocks * STATES_PER_BLOCK * STATE_BYTES;
-}
-
 EXPORTED int cudnnDropoutGetStatesSize(void *handle, size_t *bytes) {
     const struct card *card = card_at(current_device());
     if (!handle || !bytes || !card) return CUDNN_BAD_PARAM;
@@ -38,11 +28,7 @@ EXPORTED int cudnnSetDropoutDescriptor(void *dropout, void *handle, float probab
     return real(dropout, handle, probability, states, bytes, seed);
 }
 
-EXPORTED int cudnnGetRNNWeightSpaceSize(void *handle, void *rnn, size_t *bytes) {
-    int (*real)(void *, void *, size_t *) = cudnn_real("cudnnGetRNNWeightSpaceSize");
-    cudnn_was_asked_with(handle);
-    return real(handle, rnn, bytes);
-}
+CUDNN_SIZE(cudnnGetRNNWeightSpaceSize, 3)
 
 EXPORTED int cudnnGetRNNWeightParams(void *handle, void *rnn, int32_t layer, size_t space_bytes,
                                      const void *space, int32_t linear_layer, void *matrix, void **matrix_address,

@@ -8,15 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "errors.h"
 #include "libraries.h"
-
-enum {
-    SUCCESS = 0,
-    INVALID_PLAN = 1,
-    ALLOC_FAILED = 2,
-    INVALID_TYPE = 3,
-    NOT_SUPPORTED = 16
-}; /* cufftResult */
 
 /* A cufftHandle is an int: an index of this table, whose entry is the plan's work size. Handles are not
    used again, as PyTorch's plan cache keeps a plan until the process ends or the cache is full (4,095
@@ -27,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 EXPORTED int cufftCreate(int *plan)
 {
-    int result = ALLOC_FAILED;
+    int result = CUFFT_ALLOC_FAILED;
     pthread_mutex_lock(&lock);
     if (plan_count == plan_room) {
         int room = plan_room ? 2 * plan_room : 64;
@@ -45,7 +38,7 @@ EXPORTED int cufftCreate(int *plan)
 
 static int keep_work_bytes(int plan, size_t bytes)
 {
-    int result = INVALID_PLAN;
+    int result = CUFFT_INVALID_PLAN;
     pthread_mutex_lock(&lock);
     if (plan >= 0 && plan < plan_count) plan_work_bytes[plan] = bytes, result = SUCCESS;
     pthread_mutex_unlock(&lock);
@@ -54,7 +47,7 @@ static int keep_work_bytes(int plan, size_t bytes)
 
 EXPORTED int cufftGetSize(int plan, size_t *work_size)
 {
-    int result = INVALID_PLAN;
+    int result = CUFFT_INVALID_PLAN;
     pthread_mutex_lock(&lock);
     if (plan >= 0 && plan < plan_count) *work_size = plan_work_bytes[plan], result = SUCCESS;
     pthread_mutex_unlock(&lock);
@@ -91,7 +84,7 @@ EXPORTED int cufftXtGetSizeMany(int plan, int rank, long long *sizes, long long 
                                 long long odist, int output_type, long long batch, size_t *work_size,
                                 int execution_type)
 {
-    if (!is_complex(execution_type)) return INVALID_TYPE;
+    if (!is_complex(execution_type)) return CUFFT_INVALID_TYPE;
     not_modelled("cufftXtMakePlanMany");
     int half_is_stored = !is_complex(input_type) || !is_complex(output_type);
     *work_size = work_bytes(rank, sizes, data_type_bytes(execution_type), half_is_stored, batch);
@@ -109,10 +102,8 @@ EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long
 }
 
 /* A plan's settings and execution: the work area and the output are the caller's allocations. */
-#define FFT_COMPUTES_ONLY(X)                                                                               \
-    X(cufftDestroy) X(cufftSetAutoAllocation) X(cufftSetStream) X(cufftSetWorkArea) X(cufftXtExec)         \
-    X(cufftExecC2C) X(cufftExecR2C) X(cufftExecC2R) X(cufftExecZ2Z) X(cufftExecD2Z) X(cufftExecZ2D)
-FFT_COMPUTES_ONLY(COMPUTES_ONLY)
+EACH(SUCCEEDS, cufftDestroy, cufftSetAutoAllocation, cufftSetStream, cufftSetWorkArea, cufftXtExec,
+     cufftExecC2C, cufftExecR2C, cufftExecC2R, cufftExecZ2Z, cufftExecD2Z, cufftExecZ2D)
 
 /* Called by no PyTorch: plans that allocate their own work area, estimates, several GPUs, callbacks. */
 #define FFT_NOT_MODELLED(X)                                                                                \
@@ -126,5 +117,5 @@ FFT_COMPUTES_ONLY(COMPUTES_ONLY)
     X(cufftXtMalloc) X(cufftXtMemcpy) X(cufftXtQueryPlan) X(cufftXtSetCallback)                            \
     X(cufftXtSetCallbackSharedSize) X(cufftXtSetGPUs) X(cufftXtSetJITCallback) X(cufftXtSetWorkArea)       \
     X(cufftXtSetWorkAreaPolicy)
-#define FFT_REFUSED(name) REFUSED(name, NOT_SUPPORTED)
+#define FFT_REFUSED(name) REFUSED(name, CUFFT_NOT_SUPPORTED)
 FFT_NOT_MODELLED(FFT_REFUSED)

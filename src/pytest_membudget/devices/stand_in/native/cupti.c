@@ -3,14 +3,13 @@
    and says so; the operators and their memory are PyTorch's own records.
 
    Prototypes: cupti_result.h, cupti_version.h, cupti_activity.h of CUDA 12.6 to 13.2. */
-#include "stand_in.h"
-
-enum { SUCCESS = 0, NOT_SUPPORTED = 27 }; /* CUptiResult */
+#include "errors.h"
+#include "tables.h"
 
 EXPORTED int cuptiGetVersion(uint32_t *version)
 {
     *version = 0;
-    return NOT_SUPPORTED;
+    return CUPTI_NOT_SUPPORTED;
 }
 
 EXPORTED int cuptiGetResultString(int result, const char **text)
@@ -18,3 +17,7 @@ EXPORTED int cuptiGetResultString(int result, const char **text)
     *text = result == SUCCESS ? "CUPTI_SUCCESS" : "CUPTI_ERROR_NOT_SUPPORTED";
     return SUCCESS;
 }
+
+/* The runtime's switch of it. */
+SUCCEEDS(cudaProfilerStart)
+SUCCEEDS(cudaProfilerStop)

@@ -4,17 +4,9 @@
 
 #include "libraries.h"
 
-#define FOUR_SOLVER(X, name) FOUR_TYPES(X, cusolverDn, name)
+#define FOUR_SOLVER(X, name, ...) FOUR_TYPES(X, cusolverDn, name, ##__VA_ARGS__)
 #define REAL_SOLVER(X, name) X(cusolverDnS##name) X(cusolverDnD##name)
 #define COMPLEX_SOLVER(X, name) X(cusolverDnC##name) X(cusolverDnZ##name)
-
-/* Settings of handles and of the Jacobi methods: accuracy and speed, no memory. */
-#define SOLVER_COMPUTES_ONLY(X)                                                                            \
-    X(cusolverDnDestroy) X(cusolverDnDestroyParams) X(cusolverDnDestroyGesvdjInfo)                         \
-    X(cusolverDnDestroySyevjInfo) X(cusolverDnSetStream) X(cusolverDnSetAdvOptions)                        \
-    X(cusolverDnSetDeterministicMode) X(cusolverDnSetMathMode) X(cusolverDnXgesvdjSetMaxSweeps)            \
-    X(cusolverDnXgesvdjSetSortEig) X(cusolverDnXgesvdjSetTolerance) X(cusolverDnXsyevjSetMaxSweeps)        \
-    X(cusolverDnXsyevjSetSortEig) X(cusolverDnXsyevjSetTolerance)
 
 #define WITH_SIZE(X, name) X(name) X(name##_bufferSize)
 #define FOUR_WITH_SIZE(X, name) FOUR_SOLVER(X, name) FOUR_SOLVER(X, name##_bufferSize)

@@ -2,51 +2,34 @@
    sizes of buffers are in cusparse_sizes.c; here is what only computes. Prototypes: cusparse.h of CUDA 12.6
    to 13.2. */
 #include "cusparse_descriptors.h"
-#include "libraries.h"
-
-enum { NOT_SUPPORTED = 10 }; /* cusparseStatus_t */
-
-#define FOUR_SPARSE(X, name) FOUR_TYPES(X, cusparse, name)
+#include "errors.h"
 
 /* The result goes into arrays that the caller allocated, in a buffer whose size was asked for before. */
-#define SPARSE_COMPUTES_ONLY(X)                                                                            \
-    X(cusparseDestroy) X(cusparseSetStream) X(cusparseSetPointerMode) X(cusparseDestroyMatDescr)           \
-    X(cusparseSetMatDiagType) X(cusparseSetMatFillMode) X(cusparseSetMatIndexBase) X(cusparseSetMatType)   \
-    X(cusparseDestroyBsrsm2Info) X(cusparseDestroyBsrsv2Info) X(cusparseSpGEMM_destroyDescr)               \
-    X(cusparseSpSM_destroyDescr) X(cusparseSpSV_destroyDescr) X(cusparseSpMatSetAttribute)                 \
-    X(cusparseDnMatSetStridedBatch) X(cusparseSpMM) X(cusparseSpMM_preprocess) X(cusparseSpMV)             \
-    X(cusparseSpMV_preprocess) X(cusparseSDDMM) X(cusparseSDDMM_preprocess) X(cusparseSpGEMM_copy)         \
-    X(cusparseSpSM_analysis) X(cusparseSpSM_solve) X(cusparseSpSV_analysis) X(cusparseSpSV_solve)          \
-    X(cusparseXcoo2csr) X(cusparseXcsr2coo) X(cusparseXcoosortByRow) X(cusparseXcoosortByColumn)           \
-    X(cusparseXcsrsort) X(cusparseCreateIdentityPermutation) FOUR_SPARSE(X, bsrmm) FOUR_SPARSE(X, bsrmv)   \
-    FOUR_SPARSE(X, csrgeam2) FOUR_SPARSE(X, bsrsm2_analysis) FOUR_SPARSE(X, bsrsm2_solve)                  \
-    FOUR_SPARSE(X, bsrsv2_analysis) FOUR_SPARSE(X, bsrsv2_solve)
-SPARSE_COMPUTES_ONLY(COMPUTES_ONLY)
+EACH(SUCCEEDS, cusparseDestroy, cusparseSetStream, cusparseSetPointerMode, cusparseDestroyMatDescr,
+     cusparseSetMatDiagType, cusparseSetMatFillMode, cusparseSetMatIndexBase, cusparseSetMatType,
+     cusparseDestroyBsrsm2Info, cusparseDestroyBsrsv2Info, cusparseSpGEMM_destroyDescr,
+     cusparseSpSM_destroyDescr, cusparseSpSV_destroyDescr, cusparseSpMatSetAttribute,
+     cusparseDnMatSetStridedBatch, cusparseSpMM, cusparseSpMM_preprocess, cusparseSpMV,
+     cusparseSpMV_preprocess, cusparseSDDMM, cusparseSDDMM_preprocess, cusparseSpGEMM_copy,
+     cusparseSpSM_analysis, cusparseSpSM_solve, cusparseSpSV_analysis, cusparseSpSV_solve, cusparseXcoo2csr,
+     cusparseXcsr2coo, cusparseXcoosortByRow, cusparseXcoosortByColumn, cusparseXcsrsort,
+     cusparseCreateIdentityPermutation)
+#define FOUR_SUCCEED(name) FOUR_TYPES(SUCCEEDS, cusparse, name)
+EACH(FOUR_SUCCEED, bsrmm, bsrmv, csrgeam2, bsrsm2_analysis, bsrsm2_solve, bsrsv2_analysis, bsrsv2_solve)
 
-#define SPARSE_REFUSED(name) REFUSED(name, NOT_SUPPORTED)
+#define SPARSE_REFUSED(name) REFUSED(name, CUSPARSE_NOT_SUPPORTED)
 SPARSE_NOT_MODELLED(SPARSE_REFUSED)
 
-#define CREATES(name)                 \
-    EXPORTED int name(void **created) \
-    {                                 \
-        *created = new_handle();      \
-        return 0;                     \
-    }
-CREATES(cusparseCreate)
-CREATES(cusparseCreateMatDescr)
-CREATES(cusparseCreateBsrsm2Info)
-CREATES(cusparseCreateBsrsv2Info)
-CREATES(cusparseSpGEMM_createDescr)
-CREATES(cusparseSpSM_createDescr)
-CREATES(cusparseSpSV_createDescr)
+CREATES(cusparseCreate, 1)
+CREATES(cusparseCreateMatDescr, 1)
+CREATES(cusparseCreateBsrsm2Info, 1)
+CREATES(cusparseCreateBsrsv2Info, 1)
+CREATES(cusparseSpGEMM_createDescr, 1)
+CREATES(cusparseSpSM_createDescr, 1)
+CREATES(cusparseSpSV_createDescr, 1)
 
 /* -1: no pivot is zero (cuSPARSE documentation, bsrsv2_zeroPivot). */
-#define ZERO_PIVOT(name)                                       \
-    EXPORTED int name(void *handle, void *info, int *position) \
-    {                                                          \
-        *position = -1;                                        \
-        return 0;                                              \
-    }
+#define ZERO_PIVOT(name) BY_WORDS(name, 3, (*(int *)AT(3) = -1, 0)) /* (handle, info, position) */
 ZERO_PIVOT(cusparseXbsrsm2_zeroPivot)
 ZERO_PIVOT(cusparseXbsrsv2_zeroPivot)
 

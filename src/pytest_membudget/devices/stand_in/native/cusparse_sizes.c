@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 #include "cusparse_descriptors.h"
-
-enum { ALLOC_FAILED = 2 }; /* cusparseStatus_t */
+#include "errors.h"
 
 /* What a buffer takes at least: PyTorch's allocator hands out blocks of 512 bytes (kMinBlockSize). */
 enum { LEAST_BYTES = 512 };
@@ -31,7 +30,7 @@ static int created(void **descriptor, struct sparse_matrix matrix)
     struct sparse_matrix *kept = malloc(sizeof *kept);
     *descriptor = kept;
     if (!kept)
-        return ALLOC_FAILED;
+        return CUSPARSE_ALLOC_FAILED;
     *kept = matrix;
     return 0;
 }
@@ -42,33 +41,13 @@ static size_t index_bytes(int type)
     return type == 3 ? 8 : type == 2 ? 4 : 2;
 }
 
-EXPORTED int cusparseCreateCsr(void **descriptor, int64_t rows, int64_t columns, int64_t specified,
-                               void *offsets, void *column_indices, void *values, int offsets_type,
-                               int columns_type, int base, int type)
-{
-    return created(descriptor, (struct sparse_matrix){rows, columns, specified, index_bytes(columns_type),
-                                                      data_type_bytes(type)});
-}
-
-EXPORTED int cusparseCreateCoo(void **descriptor, int64_t rows, int64_t columns, int64_t specified,
-                               void *row_indices, void *column_indices, void *values, int index_type,
-                               int base, int type)
-{
-    return created(descriptor, (struct sparse_matrix){rows, columns, specified, index_bytes(index_type),
-                                                      data_type_bytes(type)});
-}
-
-EXPORTED int cusparseCreateDnMat(void **descriptor, int64_t rows, int64_t columns, int64_t ld, void *values,
-                                 int type, int order)
-{
-    return created(descriptor,
-                   (struct sparse_matrix){rows, columns, rows * columns, 0, data_type_bytes(type)});
-}
-
-EXPORTED int cusparseCreateDnVec(void **descriptor, int64_t count, void *values, int type)
-{
-    return created(descriptor, (struct sparse_matrix){count, 1, count, 0, data_type_bytes(type)});
-}
+/* Descriptors by the places of their arguments; the first is where they go to. */
+#define DESCRIBES(name, count, rows, columns, specified, index_bytes, type) \
+    BY_WORDS(name, count, created(AT(1), (struct sparse_matrix){rows, columns, specified, index_bytes, data_type_bytes(type)}))
+DESCRIBES(cusparseCreateCsr, 11, LONG(2), LONG(3), LONG(4), index_bytes(INT(9)), INT(11))
+DESCRIBES(cusparseCreateCoo, 10, LONG(2), LONG(3), LONG(4), index_bytes(INT(8)), INT(10))
+DESCRIBES(cusparseCreateDnMat, 6, LONG(2), LONG(3), LONG(2) * LONG(3), 0, INT(6))
+DESCRIBES(cusparseCreateDnVec, 4, LONG(2), 1, LONG(2), 0, INT(4))
 
 #define DESTROYS(name)                  \
     EXPORTED int name(void *descriptor) \
@@ -80,16 +59,8 @@ DESTROYS(cusparseDestroySpMat)
 DESTROYS(cusparseDestroyDnMat)
 DESTROYS(cusparseDestroyDnVec)
 
-EXPORTED int cusparseCsrSetPointers(struct sparse_matrix *matrix, void *offsets, void *columns, void *values)
-{
-    return 0;
-}
-
-EXPORTED int cusparseCsrSetStridedBatch(struct sparse_matrix *matrix, int count, int64_t offsets_stride,
-                                        int64_t values_stride)
-{
-    return 0;
-}
+SUCCEEDS(cusparseCsrSetPointers)
+SUCCEEDS(cusparseCsrSetStridedBatch)
 
 EXPORTED int cusparseSpMatGetSize(const struct sparse_matrix *matrix, int64_t *rows, int64_t *columns,
                                   int64_t *specified)
@@ -100,36 +71,29 @@ EXPORTED int cusparseSpMatGetSize(const struct sparse_matrix *matrix, int64_t *r
 
 typedef const struct sparse_matrix *matrix_t;
 
-EXPORTED int cusparseSpMM_bufferSize(void *h, int op_a, int op_b, const void *alpha, matrix_t a, matrix_t b,
-                                     const void *beta, matrix_t c, int compute, int algorithm, size_t *size)
-{
-    return answer("cusparseSpMM_bufferSize", size, 0);
-}
+/* The place of the result among the arguments, and its bytes. */
+#define SIZE(name, place, bytes) BY_WORDS(name, place, answer(#name, AT(place), bytes))
+SIZE(cusparseSpMM_bufferSize, 11, 0)
+SIZE(cusparseSpMV_bufferSize, 10, 0)
+SIZE(cusparseSDDMM_bufferSize, 11, 0)
+SIZE(cusparseSpSM_bufferSize, 11, 0)
+SIZE(cusparseSpSV_bufferSize, 10, 0)
+FOUR_TYPES(SIZE, cusparse, csrgeam2_bufferSizeExt, 20, 0)
 
-EXPORTED int cusparseSpMV_bufferSize(void *h, int op_a, const void *alpha, matrix_t a, matrix_t x,
-                                     const void *beta, matrix_t y, int compute, int algorithm, size_t *size)
-{
-    return answer("cusparseSpMV_bufferSize", size, 0);
-}
+/* Sorting pairs of 32-bit numbers out of place takes a second copy of them. */
+SIZE(cusparseXcoosort_bufferSizeExt, 7, (size_t)INT(4) * 8)
+SIZE(cusparseXcsrsort_bufferSizeExt, 7, (size_t)INT(4) * 8)
 
-EXPORTED int cusparseSDDMM_bufferSize(void *h, int op_a, int op_b, const void *alpha, matrix_t a,
-                                      matrix_t b, const void *beta, matrix_t c, int compute, int algorithm,
-                                      size_t *size)
+/* The old interface's size is an int. */
+static int answer_int(const char *name, int *size)
 {
-    return answer("cusparseSDDMM_bufferSize", size, 0);
+    not_modelled(name);
+    *size = LEAST_BYTES;
+    return 0;
 }
-
-EXPORTED int cusparseSpSM_bufferSize(void *h, int op_a, int op_b, const void *alpha, matrix_t a, matrix_t b,
-                                     matrix_t c, int compute, int algorithm, void *descriptor, size_t *size)
-{
-    return answer("cusparseSpSM_bufferSize", size, 0);
-}
-
-EXPORTED int cusparseSpSV_bufferSize(void *h, int op_a, const void *alpha, matrix_t a, matrix_t x,
-                                     matrix_t y, int compute, int algorithm, void *descriptor, size_t *size)
-{
-    return answer("cusparseSpSV_bufferSize", size, 0);
-}
+#define INT_SIZE(name, place) BY_WORDS(name, place, answer_int(#name, AT(place)))
+FOUR_TYPES(INT_SIZE, cusparse, bsrsm2_bufferSize, 14)
+FOUR_TYPES(INT_SIZE, cusparse, bsrsv2_bufferSize, 12)
 
 /* A product of sparse matrices is asked for twice at each step: for its buffer, then to use it. Each
    element of A meets at most the elements of one row of B. */
@@ -142,83 +106,26 @@ static int64_t most_of_product(matrix_t a, matrix_t b)
     return a->specified > dense / row ? dense : a->specified * row;
 }
 
-EXPORTED int cusparseSpGEMM_workEstimation(void *h, int op_a, int op_b, const void *alpha, matrix_t a,
-                                           matrix_t b, const void *beta, struct sparse_matrix *c,
-                                           int compute, int algorithm, void *descriptor, size_t *size,
-                                           void *buffer)
-{
-    return buffer ? 0 : answer("cusparseSpGEMM_workEstimation", size, 0);
-}
+/* (handle, op_a, op_b, alpha, a, b, beta, c, compute, algorithm, descriptor, size, buffer) */
+BY_WORDS(cusparseSpGEMM_workEstimation, 13,
+         AT(13) ? 0 : answer("cusparseSpGEMM_workEstimation", AT(12), 0))
 
 /* At least the product itself is held until cusparseSpGEMM_copy hands it over (cuSPARSE documentation,
- * SpGEMM). */
-EXPORTED int cusparseSpGEMM_compute(void *h, int op_a, int op_b, const void *alpha, matrix_t a, matrix_t b,
-                                    const void *beta, struct sparse_matrix *c, int compute, int algorithm,
-                                    void *descriptor, size_t *size, void *buffer)
+   SpGEMM). */
+static int compute_product(matrix_t a, matrix_t b, struct sparse_matrix *c, size_t *size, const void *buffer)
 {
     c->specified = most_of_product(a, b);
     if (buffer)
         return 0;
     return answer("cusparseSpGEMM_compute", size, (size_t)c->specified * (a->index_bytes + a->value_bytes));
 }
+BY_WORDS(cusparseSpGEMM_compute, 13, compute_product(AT(5), AT(6), AT(8), AT(12), AT(13)))
 
 /* The sum of two: at most the elements of both. */
-EXPORTED int cusparseXcsrgeam2Nnz(void *h, int rows, int columns, void *type_a, int specified_a,
-                                  const int *rows_a, const int *columns_a, void *type_b, int specified_b,
-                                  const int *rows_b, const int *columns_b, void *type_c, int *rows_c,
-                                  int *specified, void *buffer)
+static int add_specified(int64_t rows, int64_t columns, int64_t specified_a, int64_t specified_b, int *specified)
 {
     not_modelled("cusparseXcsrgeam2Nnz");
-    *specified = (int)least((int64_t)rows * columns, (int64_t)specified_a + specified_b);
+    *specified = (int)least(rows * columns, specified_a + specified_b);
     return 0;
 }
-
-#define GEAM_SIZE(name)                                                                                 \
-    EXPORTED int name(void *h, int rows, int columns, const void *alpha, void *type_a, int specified_a, \
-                      const void *values_a, const int *rows_a, const int *columns_a, const void *beta,  \
-                      void *type_b, int specified_b, const void *values_b, const int *rows_b,           \
-                      const int *columns_b, void *type_c, const void *values_c, const int *rows_c,      \
-                      const int *columns_c, size_t *size)                                               \
-    {                                                                                                   \
-        return answer(#name, size, 0);                                                                  \
-    }
-FOUR_TYPES(GEAM_SIZE, cusparse, csrgeam2_bufferSizeExt)
-
-/* Sorting pairs of 32-bit numbers out of place takes a second copy of them. */
-EXPORTED int cusparseXcoosort_bufferSizeExt(void *h, int rows, int columns, int specified,
-                                            const int *row_indices, const int *column_indices, size_t *size)
-{
-    return answer("cusparseXcoosort_bufferSizeExt", size, (size_t)specified * 8);
-}
-
-EXPORTED int cusparseXcsrsort_bufferSizeExt(void *h, int rows, int columns, int specified,
-                                            const int *offsets, const int *column_indices, size_t *size)
-{
-    return answer("cusparseXcsrsort_bufferSizeExt", size, (size_t)specified * 8);
-}
-
-/* The old interface's size is an int, at another position of the arguments. */
-static int answer_int(const char *name, int *size)
-{
-    not_modelled(name);
-    *size = LEAST_BYTES;
-    return 0;
-}
-
-#define BSRSM_SIZE(name)                                                                                   \
-    EXPORTED int name(void *h, int direction, int op_a, int op_x, int block_rows, int columns, int blocks, \
-                      void *type, void *values, const int *offsets, const int *indices, int block,         \
-                      void *info, int *size)                                                               \
-    {                                                                                                      \
-        return answer_int(#name, size);                                                                    \
-    }
-FOUR_TYPES(BSRSM_SIZE, cusparse, bsrsm2_bufferSize)
-
-#define BSRSV_SIZE(name)                                                                           \
-    EXPORTED int name(void *h, int direction, int op_a, int block_rows, int blocks, void *type,    \
-                      void *values, const int *offsets, const int *indices, int block, void *info, \
-                      int *size)                                                                   \
-    {                                                                                              \
-        return answer_int(#name, size);                                                            \
-    }
-FOUR_TYPES(BSRSV_SIZE, cusparse, bsrsv2_bufferSize)
+BY_WORDS(cusparseXcsrgeam2Nnz, 14, add_specified(INT(2), INT(3), INT(5), INT(9), AT(14)))

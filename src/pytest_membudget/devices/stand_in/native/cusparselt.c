@@ -2,9 +2,8 @@
    others, aten/src/ATen/native/sparse/cuda/cuSPARSELtOps.cpp). Descriptors, plans and handles are the
    caller's own memory of 512 bytes at least (cusparseLt.h 0.7 to 0.8: arrays of bytes, aligned to 16).
    Sizes are not published. */
+#include "errors.h"
 #include "libraries.h"
-
-enum { NOT_SUPPORTED = 10 }; /* cusparseStatus_t */
 
 /* What is kept in a descriptor's memory. */
 struct matrix {
@@ -50,18 +49,15 @@ EXPORTED int cusparseLtMatmulAlgGetAttribute(void *handle, void *selection, int 
     return 0;
 }
 
-#define SPARSELT_COMPUTES_ONLY(X)                                                                          \
-    X(cusparseLtInit) X(cusparseLtDestroy) X(cusparseLtDenseDescriptorInit)                                \
-    X(cusparseLtMatDescriptorDestroy) X(cusparseLtMatDescSetAttribute) X(cusparseLtMatmulDescriptorInit)   \
-    X(cusparseLtMatmulDescSetAttribute) X(cusparseLtMatmulAlgSelectionInit)                                \
-    X(cusparseLtMatmulAlgSelectionDestroy) X(cusparseLtMatmulAlgSetAttribute) X(cusparseLtMatmulPlanInit)  \
-    X(cusparseLtMatmulPlanDestroy) X(cusparseLtMatmul) X(cusparseLtMatmulSearch)                           \
-    X(cusparseLtSpMMACompress2)
-SPARSELT_COMPUTES_ONLY(COMPUTES_ONLY)
+EACH(SUCCEEDS, cusparseLtInit, cusparseLtDestroy, cusparseLtDenseDescriptorInit,
+     cusparseLtMatDescriptorDestroy, cusparseLtMatDescSetAttribute, cusparseLtMatmulDescriptorInit,
+     cusparseLtMatmulDescSetAttribute, cusparseLtMatmulAlgSelectionInit, cusparseLtMatmulAlgSelectionDestroy,
+     cusparseLtMatmulAlgSetAttribute, cusparseLtMatmulPlanInit, cusparseLtMatmulPlanDestroy, cusparseLtMatmul,
+     cusparseLtMatmulSearch, cusparseLtSpMMACompress2)
 
 #define SPARSELT_NOT_MODELLED(X)                                                                           \
     X(cusparseLtMatDescGetAttribute) X(cusparseLtMatmulDescGetAttribute) X(cusparseLtSpMMACompress)        \
     X(cusparseLtSpMMACompressedSize) X(cusparseLtSpMMAPrune) X(cusparseLtSpMMAPrune2)                      \
     X(cusparseLtSpMMAPruneCheck) X(cusparseLtSpMMAPruneCheck2)
-#define SPARSELT_REFUSED(name) REFUSED(name, NOT_SUPPORTED)
+#define SPARSELT_REFUSED(name) REFUSED(name, CUSPARSE_NOT_SUPPORTED)
 SPARSELT_NOT_MODELLED(SPARSELT_REFUSED)

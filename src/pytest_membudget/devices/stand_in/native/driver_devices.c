@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "properties.h"
+#include "tables.h"
 
 EXPORTED int cuDeviceGetCount(int *count)
 {
@@ -38,17 +39,7 @@ EXPORTED int cuDeviceGetUuid_v2(unsigned char *uuid, int device)
     device_uuid(uuid, device);
     return card_at(device) ? SUCCESS : INVALID_DEVICE;
 }
-
-EXPORTED int cuDeviceGetUuid(unsigned char *uuid, int device)
-{
-    return cuDeviceGetUuid_v2(uuid, device);
-}
-
-EXPORTED int cuDeviceGetPCIBusId(char *text, int length, int device)
-{
-    bus_id(text, length, device);
-    return card_at(device) ? SUCCESS : INVALID_DEVICE;
-}
+ALIAS(cuDeviceGetUuid, cuDeviceGetUuid_v2)
 
 EXPORTED int cuDeviceComputeCapability(int *major, int *minor, int device)
 {
@@ -56,24 +47,5 @@ EXPORTED int cuDeviceComputeCapability(int *major, int *minor, int device)
         return INVALID_DEVICE;
     *major = card_at(device)->major;
     *minor = card_at(device)->minor;
-    return SUCCESS;
-}
-
-EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device)
-{
-    if (!card_at(device))
-        return INVALID_DEVICE;
-    *value = device_attribute(card_at(device), device, attribute);
-    return SUCCESS;
-}
-
-EXPORTED int cuCtxGetLimit(size_t *value, int limit)
-{
-    *value = limit == 0 ? 1024 : limit == 1 ? 1048576 : limit == 2 ? 8388608 : 0; /* as cudaDeviceGetLimit */
-    return SUCCESS;
-}
-
-EXPORTED int cuCtxSetLimit(int limit, size_t value)
-{
     return SUCCESS;
 }

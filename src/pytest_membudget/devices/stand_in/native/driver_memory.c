@@ -1,14 +1,13 @@
-/* The driver's memory functions: as the runtime's, with other names.
+/* The driver's memory functions: those that are not second names of the runtime's.
 
    Source of prototypes and constants: CUDA Driver API 13.2, "Memory Management", "Unified Addressing". */
 #include <string.h>
 
+#include "captures.h"
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
-#include "streams.h"
-
-typedef uint64_t address;
+#include "tables.h"
 
 EXPORTED int cuMemAlloc_v2(void **memory, size_t bytes)
 {
@@ -23,22 +22,9 @@ EXPORTED int cuMemAllocManaged(void **memory, size_t bytes, unsigned flags)
     return take_memory(current_device(), bytes, 0, MANAGED_MEMORY, NULL, memory);
 }
 
-EXPORTED int cuMemFree_v2(void *memory)
+EXPORTED int cuMemGetAddressRange_v2(uint64_t *start, size_t *bytes, const void *within)
 {
-    return memory ? release_memory(memory, NULL) : SUCCESS;
-}
-
-EXPORTED int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
-{
-    if (!card_at(current_device()))
-        return NO_DEVICE;
-    memory_info(current_device(), free_bytes, total_bytes);
-    return SUCCESS;
-}
-
-EXPORTED int cuMemGetAddressRange_v2(address *start, size_t *bytes, const void *within)
-{
-    struct memory memory;
+    struct range memory;
     if (!find_memory(within, &memory))
         return INVALID_VALUE;
     if (start)
@@ -87,6 +73,11 @@ FILL(cuMemsetD8, unsigned char)
 FILL(cuMemsetD16, unsigned short)
 FILL(cuMemsetD32, unsigned)
 
+EXPORTED int cuStreamWriteValue32_v2(void *stream, void *address, unsigned value, unsigned flags)
+{
+    return cuMemsetD32Async(address, value, 1, stream);
+}
+
 /* CUpointer_attribute */
 enum { OF_CONTEXT = 1, OF_MEMORY_TYPE, OF_DEVICE_POINTER, OF_HOST_POINTER, OF_MANAGED = 8, OF_DEVICE,
        OF_START = 11, OF_SIZE, OF_MAPPED };
@@ -95,7 +86,7 @@ enum { ON_HOST = 1, ON_CARD };
 
 static int pointer_attribute(void *value, int attribute, void *pointer)
 {
-    struct memory memory;
+    struct range memory;
     int on_card = find_memory(pointer, &memory), known = on_card || is_pinned(pointer);
     int device = on_card ? memory.device : current_device();
     uint64_t number = 0;
@@ -115,11 +106,7 @@ static int pointer_attribute(void *value, int attribute, void *pointer)
     memcpy(value, &number, bytes);
     return known ? SUCCESS : INVALID_VALUE;
 }
-
-EXPORTED int cuPointerGetAttribute(void *value, int attribute, void *pointer)
-{
-    return pointer_attribute(value, attribute, pointer);
-}
+ALIAS(cuPointerGetAttribute, pointer_attribute)
 
 /* Unlike the function for one, this succeeds for addresses that CUDA does not know. */
 EXPORTED int cuPointerGetAttributes(unsigned count, const int *attributes, void **values, void *pointer)
@@ -130,7 +117,4 @@ EXPORTED int cuPointerGetAttributes(unsigned count, const int *attributes, void 
     return SUCCESS;
 }
 
-EXPORTED int cuPointerSetAttribute(const void *value, int attribute, void *pointer)
-{
-    return SUCCESS; /* only whether operations on it are synchronous can be set */
-}
+SUCCEEDS(cuPointerSetAttribute) /* only whether operations on it are synchronous can be set */

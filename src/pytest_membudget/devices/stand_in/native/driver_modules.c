@@ -10,6 +10,7 @@
 #include "kernel_parameters.h"
 #include "launches.h"
 #include "memory.h"
+#include "tables.h"
 
 /* A variable of a module is as large as this: its size is written in the module's code, which is not read. */
 #define VARIABLE_BYTES MIB
@@ -25,6 +26,10 @@ static int load(void **loaded, const void *image)
     module_loaded(*loaded, image);
     return SUCCESS;
 }
+/* Others' parameters come behind these. */
+ALIAS(cuModuleLoadData, load)
+ALIAS(cuModuleLoadDataEx, load)
+ALIAS(cuLibraryLoadData, load)
 
 static int find(void **kernel, void *module, const char *name)
 {
@@ -33,36 +38,19 @@ static int find(void **kernel, void *module, const char *name)
     kernel_found(*kernel, module, name);
     return SUCCESS;
 }
+ALIAS(cuModuleGetFunction, find)
+ALIAS(cuLibraryGetKernel, find)
 
-EXPORTED int cuModuleLoad(void **module, const char *file)
+/* What is in a file, or in a fat binary, is not looked at. */
+EXPORTED int cuModuleLoad(void **module, const void *code)
 {
     return load(module, NULL);
 }
+ALIAS(cuModuleLoadFatBinary, cuModuleLoad)
+ALIAS(cuFuncGetModule, cuModuleLoad)
+SUCCEEDS(cuModuleUnload)
+SUCCEEDS(cuLibraryUnload)
 
-EXPORTED int cuModuleLoadData(void **module, const void *image)
-{
-    return load(module, image);
-}
-
-EXPORTED int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values)
-{
-    return load(module, image);
-}
-
-EXPORTED int cuModuleLoadFatBinary(void **module, const void *binary)
-{
-    return load(module, NULL);
-}
-
-EXPORTED int cuModuleUnload(void *module)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cuModuleGetFunction(void **function, void *module, const char *name)
-{
-    return find(function, module, name);
-}
 
 EXPORTED int cuModuleGetLoadingMode(int *mode)
 {
@@ -70,33 +58,12 @@ EXPORTED int cuModuleGetLoadingMode(int *mode)
     return SUCCESS;
 }
 
-EXPORTED int cuLibraryLoadData(void **library, const void *code, void *options, void *values, unsigned count,
-                               void *library_options, void *library_values, unsigned library_count)
-{
-    return load(library, code);
-}
-
-EXPORTED int cuLibraryUnload(void *library)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cuLibraryGetKernel(void **kernel, void *library, const char *name)
-{
-    return find(kernel, library, name);
-}
-
 EXPORTED int cuKernelGetFunction(void **function, void *kernel)
 {
     *function = kernel;
     return SUCCESS;
 }
-
-EXPORTED int cuLibraryGetModule(void **module, void *library)
-{
-    *module = library;
-    return SUCCESS;
-}
+ALIAS(cuLibraryGetModule, cuKernelGetFunction)
 
 static int function_attribute(int *value, int attribute, int device)
 {
@@ -124,35 +91,12 @@ EXPORTED int cuKernelGetAttribute(int *value, int attribute, void *kernel, int d
     return function_attribute(value, attribute, device);
 }
 
-EXPORTED int cuFuncSetAttribute(void *function, int attribute, int value)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cuKernelSetAttribute(int attribute, int value, void *kernel, int device)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cuFuncSetCacheConfig(void *function, int config)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cuFuncLoad(void *function)
-{
-    return SUCCESS;
-}
+EACH(SUCCEEDS, cuFuncSetAttribute, cuKernelSetAttribute, cuFuncSetCacheConfig, cuFuncLoad)
 
 EXPORTED int cuFuncIsLoaded(int *state, void *function)
 {
     *state = 1;
     return SUCCESS;
-}
-
-EXPORTED int cuFuncGetModule(void **module, void *function)
-{
-    return load(module, NULL);
 }
 
 EXPORTED int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -175,19 +119,6 @@ EXPORTED int cuLaunchKernelEx(const char *config, void *function, void **argumen
     void *stream;
     memcpy(&stream, config + 32, sizeof stream);
     return launch_of_module(function, arguments, stream);
-}
-
-EXPORTED int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *function, int threads,
-                                                                  size_t shared_bytes, unsigned flags)
-{
-    *blocks = blocks_per_multiprocessor(threads, shared_bytes);
-    return SUCCESS;
-}
-
-EXPORTED int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads,
-                                                         size_t shared_bytes)
-{
-    return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared_bytes, 0);
 }
 
 EXPORTED int cuOccupancyMaxPotentialBlockSize(int *grid, int *block, void *function, void *shared_of_block,

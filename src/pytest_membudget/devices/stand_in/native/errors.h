@@ -1,6 +1,6 @@
-/* Error codes of the CUDA runtime and driver, which have been the same numbers since CUDA 10.1.
-
-   Source: CUDA Runtime API 13.2, "Data types used by CUDA Runtime", cudaError; CUDA Driver API 13.2, CUresult. */
+/* Error codes. Those without a library's name are of the CUDA runtime and driver, which have been the same numbers
+   since CUDA 10.1 (CUDA Runtime API 13.2, "Data types used by CUDA Runtime", cudaError; CUDA Driver API 13.2,
+   CUresult). Success is 0 in all libraries. */
 #ifndef MEMBUDGET_STAND_IN_ERRORS_H
 #define MEMBUDGET_STAND_IN_ERRORS_H
 
@@ -27,6 +27,46 @@ enum error {
     CAPTURE_UNMATCHED = 903,
     CAPTURED_EVENT = 907,
     CAPTURE_WRONG_THREAD = 908,
+};
+
+/* cublasStatus_t, cusolverStatus_t, cusparseStatus_t, cufftResult, CUptiResult: CUDA 12.6 to 13.2. */
+enum {
+    CUBLAS_ALLOC_FAILED = 3,
+    CUBLAS_NOT_SUPPORTED = 15,
+    CUSOLVER_NOT_SUPPORTED = 9,
+    CUSPARSE_ALLOC_FAILED = 2,
+    CUSPARSE_NOT_SUPPORTED = 10,
+    CUFFT_INVALID_PLAN = 1,
+    CUFFT_ALLOC_FAILED = 2,
+    CUFFT_INVALID_TYPE = 3,
+    CUFFT_NOT_SUPPORTED = 16,
+    CUPTI_NOT_SUPPORTED = 27,
+};
+
+/* cudnnStatus_t: cudnn_graph.h of cuDNN 9.26. */
+enum {
+    CUDNN_SUCCESS = 0,
+    CUDNN_NOT_INITIALIZED = 1001,
+    CUDNN_BAD_PARAM = 2000,
+    CUDNN_NOT_SUPPORTED = 3000,
+    CUDNN_HOST_ALLOCATION_FAILED = 4003,
+    CUDNN_EXECUTION_FAILED_CUDART = 5003,
+};
+
+/* nvmlReturn_t: NVML API Reference Guide, release 580. */
+enum {
+    NVML_INVALID_ARGUMENT = 2,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
+};
+
+/* ncclResult_t: nccl.h of NVIDIA/nccl 2.30.7. */
+enum {
+    NCCL_UNHANDLED_CUDA_ERROR = 1,
+    NCCL_SYSTEM_ERROR = 2,
+    NCCL_INVALID_ARGUMENT = 4,
+    NCCL_INVALID_USAGE = 5,
 };
 
 /* The runtime keeps the last error of each thread until cudaGetLastError() takes it: every function of the

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "stand_in.h"
 
@@ -25,95 +26,103 @@ EXPORTED unsigned long long stand_in_reports;
 /* How many addresses wait to be taken by stand_in_take_given(). */
 EXPORTED unsigned long long stand_in_given;
 
-/* Open addressing; an address that is given away keeps its place, and is mostly followed again. */
-struct slot {
-    uintptr_t address;
+/* Sorted by address; one that is given away keeps its place, and is mostly followed again. A tensor may lie within
+   another: `reach` is where the furthest one ends that begins here or before. */
+static struct followed {
+    uintptr_t start;
     size_t bytes; /* 0: not followed */
-};
-static struct slot *slots;
-static size_t room, filled;
+    uintptr_t reach;
+} *followed;
+static size_t count, room;
 static uintptr_t *given;
 static size_t given_room;
 
-static struct slot *slot_of(struct slot *table, size_t size, uintptr_t address)
+/* The index of the first that begins behind `address`. */
+static size_t index_behind(uintptr_t address)
 {
-    size_t index = (address >> 9) * 0x9E3779B97F4A7C15u >> 20; /* blocks begin at multiples of 512 */
-    for (;; index++) {
-        struct slot *slot = &table[index & (size - 1)];
-        if (!slot->address || slot->address == address)
-            return slot;
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (followed[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
     }
+    return low;
 }
 
-static int make_room(void)
+/* Memory for one more at the end of `array`. */
+static void *with_room(void *array, size_t used, size_t *of, size_t element_bytes)
 {
-    if (2 * filled < room)
-        return 1;
-    size_t more = room ? 2 * room : 1024;
-    struct slot *table = calloc(more, sizeof *table);
-    if (!table)
-        return 0;
-    for (size_t index = 0; index < room; index++)
-        if (slots[index].address)
-            *slot_of(table, more, slots[index].address) = slots[index];
-    free(slots);
-    slots = table;
-    room = more;
-    return 1;
+    if (used < *of)
+        return array;
+    *of = *of ? 2 * *of : 256;
+    array = realloc(array, *of * element_bytes);
+    if (!array)
+        abort(); /* a value that is no longer true would be taken for known */
+    return array;
+}
+
+static void set_bytes(size_t index, size_t bytes)
+{
+    followed[index].bytes = bytes;
+    for (; index < count; index++) {
+        uintptr_t end = followed[index].start + followed[index].bytes, before = index ? followed[index - 1].reach : 0;
+        uintptr_t reach = end > before ? end : before;
+        if (reach == followed[index].reach)
+            return;
+        followed[index].reach = reach;
+    }
 }
 
 /* From here on Python is called when memory that begins at `address` is given to somebody, and when a kernel may have
    written to these `bytes`. */
 EXPORTED void stand_in_follow(uintptr_t address, size_t bytes)
 {
+    if (!bytes)
+        return;
     lock_state();
-    if (!make_room())
-        abort(); /* a value that is no longer true would be taken for known */
-    struct slot *slot = slot_of(slots, room, address);
-    filled += !slot->address;
-    slot->address = address;
-    if (bytes > slot->bytes) /* two may know something of one storage, as far as each reaches */
-        slot->bytes = bytes;
+    size_t index = index_behind(address);
+    if (!index || followed[index - 1].start != address) {
+        followed = with_room(followed, count, &room, sizeof *followed);
+        memmove(followed + index + 1, followed + index, (count++ - index) * sizeof *followed);
+        followed[index++] = (struct followed){.start = address};
+    }
+    if (bytes > followed[index - 1].bytes) /* two may know something of one storage, as far as each reaches */
+        set_bytes(index - 1, bytes);
     unlock_state();
 }
 
-static void notify(struct slot *slot)
+static void notify(size_t index)
 {
-    if (stand_in_given == given_room) {
-        size_t more = given_room ? 2 * given_room : 256;
-        uintptr_t *longer = realloc(given, more * sizeof *longer);
-        if (!longer)
-            abort();
-        given = longer;
-        given_room = more;
-    }
-    slot->bytes = 0;
-    given[stand_in_given++] = slot->address;
+    given = with_room(given, stand_in_given, &given_room, sizeof *given);
+    given[stand_in_given++] = followed[index].start;
+    set_bytes(index, 0);
 }
 
 void memory_given(uintptr_t address)
 {
-    struct slot *slot = room ? slot_of(slots, room, address) : NULL;
-    if (slot && slot->bytes)
-        notify(slot);
+    size_t index = index_behind(address);
+    if (index && followed[index - 1].start == address && followed[index - 1].bytes)
+        notify(index - 1);
 }
 
 void memory_written(uintptr_t address)
 {
-    for (size_t index = 0; index < room; index++)
-        if (address - slots[index].address < slots[index].bytes)
-            notify(&slots[index]);
+    for (size_t index = index_behind(address); index && followed[index - 1].reach > address; index--)
+        if (address - followed[index - 1].start < followed[index - 1].bytes)
+            notify(index - 1);
 }
 
 /* Takes out at most `most` of the followed addresses whose memory was given to somebody; how many. */
 EXPORTED size_t stand_in_take_given(uintptr_t *taken, size_t most)
 {
-    size_t count = 0;
+    size_t found = 0;
     lock_state();
-    while (count < most && stand_in_given)
-        taken[count++] = given[--stand_in_given];
+    while (found < most && stand_in_given)
+        taken[found++] = given[--stand_in_given];
     unlock_state();
-    return count;
+    return found;
 }
 
 static void report_to_torch(void *address, int64_t bytes, size_t allocated, size_t reserved, struct device device)

@@ -7,13 +7,12 @@
 
 #include <string.h>
 
+#include "captures.h"
 #include "contexts.h"
 #include "errors.h"
 #include "fat_binaries.h"
 #include "kernel_parameters.h"
-#include "per_thread.h"
-#include "stand_in.h"
-#include "streams.h"
+#include "tables.h"
 
 struct dim3 {
     unsigned x, y, z;
@@ -60,27 +59,17 @@ EXPORTED int cudaLaunchKernel(const void *function, struct dim3 grid, struct dim
 {
     return launch(stream);
 }
-PER_THREAD_STREAM(cudaLaunchKernel)
-
-EXPORTED int __cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments,
-                                size_t shared_bytes, void *stream)
-{
-    return launch(stream);
-}
-PER_THREAD_STREAM(__cudaLaunchKernel)
-
-EXPORTED int cudaLaunchCooperativeKernel(const void *function, struct dim3 grid, struct dim3 block,
-                                         void **arguments, size_t shared_bytes, void *stream)
-{
-    return launch(stream);
-}
-PER_THREAD_STREAM(cudaLaunchCooperativeKernel)
+PER_THREAD(cudaLaunchKernel)
+ALIAS(__cudaLaunchKernel, cudaLaunchKernel)
+ALIAS(__cudaLaunchKernel_ptsz, cudaLaunchKernel)
+ALIAS(cudaLaunchCooperativeKernel, cudaLaunchKernel)
+ALIAS(cudaLaunchCooperativeKernel_ptsz, cudaLaunchKernel)
 
 EXPORTED int cudaLaunchKernelExC(const struct launch_config *config, const void *function, void **arguments)
 {
     return launch(config->stream);
 }
-PER_THREAD_STREAM(cudaLaunchKernelExC)
+PER_THREAD(cudaLaunchKernelExC)
 
 static __thread struct {
     struct dim3 grid, block;
@@ -112,16 +101,8 @@ EXPORTED int __cudaGetKernel(void **kernel, const void *function)
     *kernel = (void *)function;
     return SUCCESS;
 }
-
-EXPORTED int cudaGetKernel(void **kernel, const void *function)
-{
-    return __cudaGetKernel(kernel, function);
-}
-
-EXPORTED int cudaGetFuncBySymbol(void **function, const void *symbol)
-{
-    return __cudaGetKernel(function, symbol);
-}
+ALIAS(cudaGetKernel, __cudaGetKernel)
+ALIAS(cudaGetFuncBySymbol, __cudaGetKernel)
 
 /* Registers and static shared memory are not known without reading the kernel's code: 32 and none are
    assumed, and as many threads as a block can have. */
@@ -142,20 +123,7 @@ EXPORTED int cudaFuncGetAttributes(struct function_attributes *attributes, const
     return SUCCESS;
 }
 
-EXPORTED int cudaFuncSetAttribute(const void *function, int attribute, int value)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cudaFuncSetCacheConfig(const void *function, int config)
-{
-    return SUCCESS;
-}
-
-EXPORTED int cudaKernelSetAttributeForDevice(void *kernel, int attribute, int value, int device)
-{
-    return SUCCESS;
-}
+EACH(SUCCEEDS, cudaFuncSetAttribute, cudaFuncSetCacheConfig, cudaKernelSetAttributeForDevice)
 
 /* By threads and shared memory; registers (32 a thread) never limit it. Each block takes 1 KiB more of shared
    memory from compute capability 8.0 on (CUDA C++ Programming Guide 13, "Compute Capabilities"). */
@@ -173,16 +141,14 @@ int blocks_per_multiprocessor(int threads, size_t shared_bytes)
     return blocks;
 }
 
-EXPORTED int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads,
-                                                                    size_t shared_bytes, unsigned flags)
+EXPORTED int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
+                                                           size_t shared_bytes)
 {
     use_runtime();
     *blocks = blocks_per_multiprocessor(threads, shared_bytes);
     return SUCCESS;
 }
-
-EXPORTED int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
-                                                           size_t shared_bytes)
-{
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared_bytes, 0);
-}
+ALIAS(cuOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessor)
+/* Flags come last. */
+ALIAS(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cudaOccupancyMaxActiveBlocksPerMultiprocessor)
+ALIAS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cudaOccupancyMaxActiveBlocksPerMultiprocessor)

@@ -3,41 +3,32 @@
 #define MEMBUDGET_LIBRARIES_H
 
 #include "memory.h"
-#include "stand_in.h"
+#include "tables.h"
 
-/* The four element types of BLAS and LAPACK names: float, double, float complex, double complex. */
-#define FOUR_TYPES(X, prefix, name) \
-    X(prefix##S##name) X(prefix##D##name) X(prefix##C##name) X(prefix##Z##name)
+/* The four element types of BLAS and LAPACK names: float, double, float complex, double complex. What X takes
+   besides a name comes last. */
+#define FOUR_TYPES(X, prefix, name, ...)                                    \
+    X(prefix##S##name, ##__VA_ARGS__) X(prefix##D##name, ##__VA_ARGS__)     \
+    X(prefix##C##name, ##__VA_ARGS__) X(prefix##Z##name, ##__VA_ARGS__)
 
 /* LAPACK routines that have one name for real numbers and another for complex ones. */
-#define REAL_AND_COMPLEX(X, prefix, real, complex) \
-    X(prefix##S##real) X(prefix##D##real) X(prefix##C##complex) X(prefix##Z##complex)
-
-/* A function that only computes: it writes its result into memory that the caller allocated, so that
-   success without doing anything changes no memory. Its arguments are not declared: both calling
-   conventions let a function ignore what it is passed. 0 is the success of all four libraries. */
-#define COMPUTES_ONLY(name) \
-    EXPORTED int name(void) \
-    {                       \
-        return 0;           \
-    }
-
-/* A function of the vendor's library that PyTorch does not call and that nobody has modelled. It is
-   exported all the same: the real one would be called with the stand-in's handles otherwise. */
-#define REFUSED(name, status) \
-    EXPORTED int name(void)   \
-    {                         \
-        not_modelled(#name);  \
-        return status;        \
-    }
+#define REAL_AND_COMPLEX(X, prefix, real, complex, ...)                     \
+    X(prefix##S##real, ##__VA_ARGS__) X(prefix##D##real, ##__VA_ARGS__)     \
+    X(prefix##C##complex, ##__VA_ARGS__) X(prefix##Z##complex, ##__VA_ARGS__)
 
 /* "no error" for each matrix: PyTorch reads these, sometimes on the host. Device memory is readable and
    writable from the host here, so one function does for both. */
-static inline void write_no_errors(int *info, int64_t count)
+static inline int write_no_errors(int *info, int64_t count)
 {
     for (int64_t index = 0; info && index < count; ++index)
         info[index] = 0;
+    return 0;
 }
+
+/* Factorizations and solvers by the places of their arguments: `info`, one for each of `count` matrices, or one
+   for all where there is no such argument (0). */
+#define INFO(name, info, count) \
+    BY_WORDS(name, (count) > (info) ? (count) : (info), write_no_errors(AT(info), (count) ? INT(count) : 1))
 
 /* Row exchanges of an LU factorization that exchanged nothing: 1, 2, ..., n (LAPACK counts from 1). A zero
    would be an index before the first row to whatever is computed from the pivots on the host, where copies

@@ -9,7 +9,6 @@
 
 #include "errors.h"
 #include "followed.h"
-#include "ranges.h"
 
 /* cudaMalloc hands out memory in pages of 2 MiB; several smaller allocations share one on a real card. PyTorch's
    allocator asks for multiples of 2 MiB only (kSmallBuffer, kRoundLarge; c10/core/CachingDeviceAllocator.h). */
@@ -41,7 +40,8 @@ static int reserve_region(void)
     return region_bytes != 0;
 }
 
-void reserve_addresses(void)
+/* Reserves the addresses, if that has not been done: what limits the address space later cannot prevent it. */
+EXPORTED void stand_in_reserve_addresses(void)
 {
     lock_state();
     reserve_region();
@@ -121,40 +121,28 @@ int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind
     return error;
 }
 
-static void describe(const struct range *range, struct memory *memory)
+int release_memory(void *address, struct range *released)
 {
-    memory->start = range->start;
-    memory->bytes = range->bytes;
-    memory->device = range->device;
-    memory->kind = (enum memory_kind)range->kind;
-    memory->owner = range->owner;
-    memory->counted_bytes = range->counted_bytes;
-}
-
-int release_memory(void *address, struct memory *released)
-{
-    struct memory memory;
     lock_state();
     struct range *range = find_range(&taken, (uintptr_t)address);
     int known = range && range->start == (uintptr_t)address;
     if (known) {
-        describe(range, &memory);
+        if (released)
+            *released = *range;
         give_back_capacity(range->device, range->counted_bytes);
+        forget_contents(range->start, range->bytes);
         remove_range(&taken, range);
-        forget_contents(memory.start, memory.bytes);
     }
     unlock_state();
-    if (known && released)
-        *released = memory;
     return known ? SUCCESS : INVALID_VALUE;
 }
 
-int find_memory(const void *address, struct memory *found)
+int find_memory(const void *address, struct range *found)
 {
     lock_state();
     struct range *range = find_range(&taken, (uintptr_t)address);
     if (range)
-        describe(range, found);
+        *found = *range;
     unlock_state();
     return range != NULL;
 }

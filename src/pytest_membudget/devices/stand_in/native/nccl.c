@@ -1,16 +1,17 @@
 /* NCCL as PyTorch's ProcessGroupNCCL and torch.cuda.nccl call it: communicators are there, collectives are
    accepted and move nothing, since the other ranks are not there.
 
-   Everything that PyTorch does around a collective, streams, flattened copies, events, is its own. What NCCL
+   Everything that PyTorch does around a collective, streams, flattened copies, events, is its own. What ranks
+   receive from each other is written afterwards, in Python, where it is known (stand_in/ranks). What NCCL
    itself takes on a card is computed by formula (nccl.py) and is not allocated here. Prototypes and numbers:
-   nccl.h of NVIDIA/nccl 2.30.7, the same in 2.27 to 2.29. */
-#include "stand_in.h"
-
+   nccl.h and nccl_device/core.h of NVIDIA/nccl 2.30.7, nccl.h the same in 2.27 to 2.29. */
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUCCESS = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5 }; /* ncclResult_t */
-#define NO_COLOR (-1)   /* NCCL_SPLIT_NOCOLOR */
+#include "errors.h"
+#include "tables.h"
+
+#define NO_COLOR (-1)         /* NCCL_SPLIT_NOCOLOR */
 #define UNKNOWN (-1)
 #define FIRST_OWN_REDUCTION 5 /* ncclNumOps: where numbers of reductions that are made begin */
 
@@ -26,32 +27,18 @@ struct communicator {
 static int make(struct communicator **made, int ranks, int rank, int device)
 {
     if (made == NULL || (ranks != UNKNOWN && (ranks < 1 || rank < 0 || rank >= ranks)))
-        return INVALID_ARGUMENT;
+        return NCCL_INVALID_ARGUMENT;
     *made = malloc(sizeof **made);
     if (*made == NULL)
-        return SYSTEM_ERROR;
+        return NCCL_SYSTEM_ERROR;
     **made = (struct communicator){ranks, rank, device};
-    return SUCCESS;
-}
-
-static int refuse(const char *function)
-{
-    not_modelled(function);
-    return INVALID_USAGE;
-}
-
-static int known(int number, int *result)
-{
-    if (number == UNKNOWN || result == NULL)
-        return INVALID_USAGE;
-    *result = number;
     return SUCCESS;
 }
 
 EXPORTED int ncclGetUniqueId(struct unique_id *id)
 {
     if (id == NULL)
-        return INVALID_ARGUMENT;
+        return NCCL_INVALID_ARGUMENT;
     memset(id, 0, sizeof *id);
     void *handle = new_handle();
     memcpy(id, &handle, sizeof handle);
@@ -60,26 +47,18 @@ EXPORTED int ncclGetUniqueId(struct unique_id *id)
 
 EXPORTED int ncclCommGetUniqueId(struct communicator *parent, struct unique_id *id)
 {
-    return parent == NULL ? INVALID_ARGUMENT : ncclGetUniqueId(id);
+    return parent == NULL ? NCCL_INVALID_ARGUMENT : ncclGetUniqueId(id);
 }
 
 EXPORTED int ncclCommInitRank(struct communicator **made, int ranks, struct unique_id id, int rank)
 {
-    (void)id;
     return make(made, ranks, rank, current_device());
 }
-
-EXPORTED int ncclCommInitRankConfig(struct communicator **made, int ranks, struct unique_id id, int rank,
-                                    void *config)
-{
-    (void)config;
-    return ncclCommInitRank(made, ranks, id, rank);
-}
+ALIAS(ncclCommInitRankConfig, ncclCommInitRank) /* the configuration comes last */
 
 EXPORTED int ncclCommInitRankScalable(struct communicator **made, int ranks, int rank, int ids,
                                       struct unique_id *all, void *config)
 {
-    (void)ids, (void)all, (void)config;
     return make(made, ranks, rank, current_device());
 }
 
@@ -106,9 +85,8 @@ EXPORTED void stand_in_nccl_split_into(int ranks)
 EXPORTED int ncclCommSplit(struct communicator *parent, int color, int key, struct communicator **made,
                            void *config)
 {
-    (void)config;
     if (parent == NULL || made == NULL)
-        return INVALID_ARGUMENT;
+        return NCCL_INVALID_ARGUMENT;
     *made = NULL;
     if (color == NO_COLOR)
         return SUCCESS;
@@ -118,24 +96,17 @@ EXPORTED int ncclCommSplit(struct communicator *parent, int color, int key, stru
 EXPORTED int ncclCommShrink(struct communicator *parent, int *excluded, int count,
                             struct communicator **made, void *config, int flags)
 {
-    (void)excluded, (void)config, (void)flags;
     if (parent == NULL || made == NULL || (parent->ranks != UNKNOWN && count >= parent->ranks))
-        return INVALID_ARGUMENT;
+        return NCCL_INVALID_ARGUMENT;
     return make(made, UNKNOWN, UNKNOWN, parent->device);
 }
 
 EXPORTED int ncclCommGrow(struct communicator *parent, int ranks, const struct unique_id *id, int rank,
                           struct communicator **made, void *config)
 {
-    (void)id, (void)config;
-    if (rank >= 0)
-        return make(made, ranks, rank, current_device());
-    return make(made, ranks, parent != NULL && parent->rank != UNKNOWN ? parent->rank : 0, current_device());
-}
-
-EXPORTED int ncclCommFinalize(struct communicator *own)
-{
-    return own == NULL ? INVALID_ARGUMENT : SUCCESS;
+    if (rank < 0)
+        rank = parent != NULL && parent->rank != UNKNOWN ? parent->rank : 0;
+    return make(made, ranks, rank, current_device());
 }
 
 EXPORTED int ncclCommDestroy(struct communicator *own)
@@ -143,55 +114,27 @@ EXPORTED int ncclCommDestroy(struct communicator *own)
     free(own);
     return SUCCESS;
 }
+ALIAS(ncclCommAbort, ncclCommDestroy)
 
-EXPORTED int ncclCommAbort(struct communicator *own)
-{
-    return ncclCommDestroy(own);
-}
-
-EXPORTED int ncclCommRevoke(struct communicator *own, int flags)
-{
-    (void)own, (void)flags;
-    return refuse("ncclCommRevoke");
-}
-
-EXPORTED int ncclCommSuspend(struct communicator *own, int flags)
-{
-    (void)own, (void)flags;
-    return refuse("ncclCommSuspend");
-}
-
-EXPORTED int ncclCommResume(struct communicator *own)
-{
-    (void)own;
-    return refuse("ncclCommResume");
-}
-
-EXPORTED int ncclCommMemStats(struct communicator *own, int statistic, uint64_t *value)
-{
-    (void)own, (void)statistic, (void)value;
-    return refuse("ncclCommMemStats");
-}
-
-EXPORTED int ncclCommCount(const struct communicator *own, int *count)
-{
-    return own == NULL ? INVALID_ARGUMENT : known(own->ranks, count);
-}
-
-EXPORTED int ncclCommUserRank(const struct communicator *own, int *rank)
-{
-    return own == NULL ? INVALID_ARGUMENT : known(own->rank, rank);
-}
-
-EXPORTED int ncclCommCuDevice(const struct communicator *own, int *device)
-{
-    return own == NULL ? INVALID_ARGUMENT : known(own->device, device);
-}
+/* What a communicator knows of itself. */
+#define KNOWS(name, field)                                          \
+    EXPORTED int name(const struct communicator *own, int *result)  \
+    {                                                               \
+        if (own == NULL)                                            \
+            return NCCL_INVALID_ARGUMENT;                           \
+        if (own->field == UNKNOWN || result == NULL)                \
+            return NCCL_INVALID_USAGE;                              \
+        *result = own->field;                                       \
+        return SUCCESS;                                             \
+    }
+KNOWS(ncclCommCount, ranks)
+KNOWS(ncclCommUserRank, rank)
+KNOWS(ncclCommCuDevice, device)
 
 EXPORTED int ncclCommGetAsyncError(struct communicator *own, int *error)
 {
     if (own == NULL || error == NULL)
-        return INVALID_ARGUMENT;
+        return NCCL_INVALID_ARGUMENT;
     *error = SUCCESS;
     return SUCCESS;
 }
@@ -199,53 +142,77 @@ EXPORTED int ncclCommGetAsyncError(struct communicator *own, int *error)
 EXPORTED const char *ncclGetErrorString(int result)
 {
     switch (result) {
-    case SUCCESS:
-        return "no error";
-    case SYSTEM_ERROR:
-        return "unhandled system error";
-    case INVALID_ARGUMENT:
-        return "invalid argument";
-    case INVALID_USAGE:
-        return "invalid usage, or not modelled by the stand-in";
-    default:
-        return "unknown result code";
+    case SUCCESS: return "no error";
+    case NCCL_SYSTEM_ERROR: return "unhandled system error";
+    case NCCL_INVALID_ARGUMENT: return "invalid argument";
+    case NCCL_INVALID_USAGE: return "invalid usage, or not modelled by the stand-in";
+    default: return "unknown result code";
     }
 }
 
 EXPORTED const char *ncclGetLastError(struct communicator *own)
 {
-    (void)own;
     return "";
-}
-
-EXPORTED int ncclGroupStart(void)
-{
-    return SUCCESS;
-}
-
-EXPORTED int ncclGroupEnd(void)
-{
-    return SUCCESS;
-}
-
-EXPORTED int ncclGroupSimulateEnd(void *estimate)
-{
-    (void)estimate;
-    return refuse("ncclGroupSimulateEnd");
 }
 
 EXPORTED int ncclRedOpCreatePreMulSum(int *made, void *scalar, int type, int residence,
                                       struct communicator *own)
 {
-    (void)scalar, (void)type, (void)residence;
     if (made == NULL || own == NULL)
-        return INVALID_ARGUMENT;
+        return NCCL_INVALID_ARGUMENT;
     *made = FIRST_OWN_REDUCTION;
     return SUCCESS;
 }
 
 EXPORTED int ncclRedOpDestroy(int reduction, struct communicator *own)
 {
-    (void)own;
-    return reduction >= FIRST_OWN_REDUCTION ? SUCCESS : INVALID_ARGUMENT;
+    return reduction >= FIRST_OWN_REDUCTION ? SUCCESS : NCCL_INVALID_ARGUMENT;
 }
+
+extern int cudaMalloc(void **pointer, size_t size);
+extern int cudaFree(void *pointer);
+
+/* NCCL takes whole granules of cuMemCreate, 2 MiB, for it (src/include/alloc.h), as cudaMalloc does. */
+EXPORTED int ncclMemAlloc(void **pointer, size_t size)
+{
+    return cudaMalloc(pointer, size) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA_ERROR;
+}
+
+EXPORTED int ncclMemFree(void *pointer)
+{
+    return cudaFree(pointer) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA_ERROR;
+}
+
+EXPORTED int ncclCommRegister(struct communicator *own, void *buffer, size_t size, void **handle)
+{
+    if (handle == NULL)
+        return NCCL_INVALID_ARGUMENT;
+    *handle = new_handle();
+    return own == NULL ? NCCL_INVALID_ARGUMENT : SUCCESS;
+}
+
+/* What is accepted where there is a communicator, and the place of that among the arguments. */
+#define ACCEPTED(name, place) BY_WORDS(name, place, AT(place) ? SUCCESS : NCCL_INVALID_ARGUMENT)
+ACCEPTED(ncclAllReduce, 6)
+ACCEPTED(ncclReduce, 7)
+ACCEPTED(ncclReduceScatter, 6)
+ACCEPTED(ncclBroadcast, 6)
+ACCEPTED(ncclBcast, 5)
+ACCEPTED(ncclAllGather, 5)
+ACCEPTED(ncclAlltoAll, 5)
+ACCEPTED(ncclGather, 6)
+ACCEPTED(ncclScatter, 6)
+ACCEPTED(ncclSend, 5)
+ACCEPTED(ncclRecv, 5)
+ACCEPTED(ncclCommDeregister, 1)
+ACCEPTED(ncclCommFinalize, 1)
+EACH(SUCCEEDS, ncclGroupStart, ncclGroupEnd)
+
+/* Windows, signals and communication from inside a kernel take memory of other ranks': not modelled. */
+#define NCCL_NOT_MODELLED(X)                                                                               \
+    X(ncclCommRevoke) X(ncclCommSuspend) X(ncclCommResume) X(ncclCommMemStats) X(ncclGroupSimulateEnd)     \
+    X(ncclCommWindowRegister) X(ncclCommWindowDeregister) X(ncclWinGetUserPtr) X(ncclPutSignal)            \
+    X(ncclSignal) X(ncclWaitSignal) X(ncclDevCommCreate) X(ncclDevCommDestroy)                             \
+    X(ncclGetLsaMultimemDevicePointer) X(ncclGetPeerDevicePointer)
+#define NCCL_REFUSED(name) REFUSED(name, NCCL_INVALID_USAGE)
+NCCL_NOT_MODELLED(NCCL_REFUSED)

@@ -9,51 +9,30 @@
 #include "errors.h"
 #include "memory.h"
 #include "properties.h"
-
-/* nvmlReturn_t */
-enum { NVML_SUCCESS = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NOT_FOUND = 6,
-       NVML_INSUFFICIENT_SIZE = 7 };
+#include "tables.h"
 
 static int device_of(const void *handle)
 {
     return (int)(uintptr_t)handle - 1;
 }
 
-EXPORTED int nvmlInit_v2(void)
-{
-    return NVML_SUCCESS;
-}
-
-EXPORTED int nvmlInit(void)
-{
-    return NVML_SUCCESS;
-}
-
-EXPORTED int nvmlInitWithFlags(unsigned flags)
-{
-    return NVML_SUCCESS;
-}
-
-EXPORTED int nvmlShutdown(void)
-{
-    return NVML_SUCCESS;
-}
+EACH(SUCCEEDS, nvmlInit, nvmlInit_v2, nvmlInitWithFlags, nvmlShutdown)
 
 EXPORTED const char *nvmlErrorString(int error)
 {
-    return error == NVML_SUCCESS ? "Success" : error == NVML_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
+    return error == SUCCESS ? "Success" : error == NVML_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
 }
 
 EXPORTED int nvmlDeviceGetCount_v2(unsigned *count)
 {
     *count = (unsigned)card_count();
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle)
 {
     *handle = (void *)((uintptr_t)index + 1);
-    return card_at((int)index) ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+    return card_at((int)index) ? SUCCESS : NVML_INVALID_ARGUMENT;
 }
 
 EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle)
@@ -70,7 +49,7 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle)
 EXPORTED int nvmlDeviceGetIndex(void *handle, unsigned *index)
 {
     *index = (unsigned)device_of(handle);
-    return card_at(device_of(handle)) ? NVML_SUCCESS : NVML_INVALID_ARGUMENT;
+    return card_at(device_of(handle)) ? SUCCESS : NVML_INVALID_ARGUMENT;
 }
 
 EXPORTED int nvmlDeviceGetName(void *handle, char *name, unsigned length)
@@ -78,7 +57,7 @@ EXPORTED int nvmlDeviceGetName(void *handle, char *name, unsigned length)
     if (!card_at(device_of(handle)))
         return NVML_INVALID_ARGUMENT;
     snprintf(name, length, "%s", card_at(device_of(handle))->name);
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int nvmlDeviceGetUUID(void *handle, char *text, unsigned length)
@@ -89,7 +68,7 @@ EXPORTED int nvmlDeviceGetUUID(void *handle, char *text, unsigned length)
     device_uuid(u, device_of(handle));
     snprintf(text, length, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
              u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int nvmlDeviceGetHandleByUUID(const char *text, void **handle)
@@ -97,7 +76,7 @@ EXPORTED int nvmlDeviceGetHandleByUUID(const char *text, void **handle)
     char own[64];
     for (unsigned index = 0; !nvmlDeviceGetHandleByIndex_v2(index, handle); index++)
         if (!nvmlDeviceGetUUID(*handle, own, sizeof own) && !strcmp(own, text))
-            return NVML_SUCCESS;
+            return SUCCESS;
     return NVML_NOT_FOUND;
 }
 
@@ -110,7 +89,7 @@ EXPORTED int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3])
     info[0] = total_bytes;
     info[1] = free_bytes;
     info[2] = total_bytes - free_bytes;
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor)
@@ -120,13 +99,13 @@ EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *m
         return NVML_INVALID_ARGUMENT;
     *major = card->major;
     *minor = card->minor;
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
 /* This process, as PyTorch's out-of-memory message shows it (reportProcessMemoryInfo,
    CUDACachingAllocator.cpp): its number at byte 0 and what it has in use at byte 8 of nvmlProcessInfo_v1_t and of
    its later forms. */
-static int running_processes(const void *handle, unsigned *count, void *infos)
+EXPORTED int nvmlDeviceGetComputeRunningProcesses(const void *handle, unsigned *count, void *infos)
 {
     size_t free_bytes, total_bytes;
     unsigned room = *count, process = (unsigned)getpid();
@@ -140,34 +119,21 @@ static int running_processes(const void *handle, unsigned *count, void *infos)
     used = total_bytes - free_bytes;
     memcpy(infos, &process, sizeof process);
     memcpy((char *)infos + 8, &used, sizeof used);
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
-
-EXPORTED int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, void *infos)
-{
-    return running_processes(handle, count, infos);
-}
+ALIAS(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetComputeRunningProcesses)
 
 EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *status)
 {
     *status = 1; /* NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED */
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, void *infos)
-{
-    return running_processes(handle, count, infos);
-}
-
-EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, int *type)
+EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, void *answer)
 {
     return NVML_NOT_SUPPORTED;
 }
-
-EXPORTED int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *handle, unsigned link, void *info)
-{
-    return NVML_NOT_SUPPORTED;
-}
+ALIAS(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDeviceGetNvLinkRemoteDeviceType)
 
 /* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric. PyTorch until 2.13 takes
    any other answer than success for an error, wherever a segment is expandable (get_fabric_access in
@@ -177,11 +143,11 @@ EXPORTED int nvmlDeviceGetGpuFabricInfoV(void *handle, char *info)
     if (!card_at(device_of(handle)))
         return NVML_NOT_SUPPORTED;
     info[28] = 0;
-    return NVML_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int nvmlSystemGetCudaDriverVersion_v2(int *version)
 {
     *version = cuda_version();
-    return NVML_SUCCESS;
+    return SUCCESS;
 }

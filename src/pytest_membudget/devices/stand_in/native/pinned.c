@@ -1,16 +1,16 @@
 /* Host memory that a card can reach: without pages until something is written.
 
-   Source of prototypes and constants: CUDA Runtime API 13.2, "Memory Management". */
+   Source of prototypes and constants: CUDA Runtime API and CUDA Driver API 13.2, "Memory Management". */
 #define _GNU_SOURCE
 #include "contexts.h"
 #include "errors.h"
 #include "host.h"
 #include "memory.h"
-#include "ranges.h"
+#include "tables.h"
 
 static struct ranges allocated, registered;
 
-int allocate_pinned(void **address, size_t bytes)
+static int allocate_pinned(void **address, size_t bytes)
 {
     *address = NULL;
     if (!bytes)
@@ -28,6 +28,8 @@ int allocate_pinned(void **address, size_t bytes)
     *address = got;
     return SUCCESS;
 }
+ALIAS(cuMemAllocHost_v2, allocate_pinned)
+ALIAS(cuMemHostAlloc, allocate_pinned) /* flags come last */
 
 static int take_out(struct ranges *ranges, void *address, size_t *bytes)
 {
@@ -42,7 +44,7 @@ static int take_out(struct ranges *ranges, void *address, size_t *bytes)
     return known;
 }
 
-int release_pinned(void *address)
+static int release_pinned(void *address)
 {
     size_t bytes;
     if (!address)
@@ -52,6 +54,7 @@ int release_pinned(void *address)
     host_unpinned(address);
     return SUCCESS;
 }
+ALIAS(cuMemFreeHost, release_pinned)
 
 int is_pinned(const void *address)
 {
@@ -72,6 +75,7 @@ static int register_memory(void *address, size_t bytes)
         host_registered(address, bytes, 1);
     return taken ? HOST_MEMORY_ALREADY_REGISTERED : added ? SUCCESS : INVALID_VALUE;
 }
+ALIAS(cuMemHostRegister_v2, register_memory) /* flags come last */
 
 static int unregister_memory(void *address)
 {
@@ -81,17 +85,14 @@ static int unregister_memory(void *address)
     host_registered(address, bytes, 0);
     return SUCCESS;
 }
+ALIAS(cuMemHostUnregister, unregister_memory)
 
-EXPORTED int cudaHostAlloc(void **address, size_t bytes, unsigned flags)
+EXPORTED int cudaMallocHost(void **address, size_t bytes)
 {
     use_runtime();
     return runtime_result(allocate_pinned(address, bytes));
 }
-
-EXPORTED int cudaMallocHost(void **address, size_t bytes)
-{
-    return cudaHostAlloc(address, bytes, 0);
-}
+ALIAS(cudaHostAlloc, cudaMallocHost) /* flags come last */
 
 EXPORTED int cudaFreeHost(void *address)
 {
@@ -114,40 +115,10 @@ EXPORTED int cudaHostGetDevicePointer(void **device_pointer, void *address, unsi
     *device_pointer = address;
     return runtime_result(is_pinned(address) ? SUCCESS : INVALID_VALUE);
 }
+ALIAS(cuMemHostGetDevicePointer_v2, cudaHostGetDevicePointer)
 
 EXPORTED int cudaHostGetFlags(unsigned *flags, void *address)
 {
     *flags = 2; /* cudaHostAllocMapped: all of it is, with unified addressing */
     return runtime_result(is_pinned(address) ? SUCCESS : INVALID_VALUE);
-}
-
-EXPORTED int cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
-{
-    return allocate_pinned(address, bytes);
-}
-
-EXPORTED int cuMemAllocHost_v2(void **address, size_t bytes)
-{
-    return allocate_pinned(address, bytes);
-}
-
-EXPORTED int cuMemFreeHost(void *address)
-{
-    return release_pinned(address);
-}
-
-EXPORTED int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
-{
-    return register_memory(address, bytes);
-}
-
-EXPORTED int cuMemHostUnregister(void *address)
-{
-    return unregister_memory(address);
-}
-
-EXPORTED int cuMemHostGetDevicePointer_v2(uint64_t *device_pointer, void *address, unsigned flags)
-{
-    *device_pointer = (uintptr_t)address;
-    return is_pinned(address) ? SUCCESS : INVALID_VALUE;
 }

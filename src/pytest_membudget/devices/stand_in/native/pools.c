@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "captures.h"
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
-#include "per_thread.h"
-#include "streams.h"
+#include "tables.h"
 
 /* cudaMemPoolAttr */
 enum { RELEASE_THRESHOLD = 4, RESERVED_CURRENT, RESERVED_HIGH, USED_CURRENT, USED_HIGH };
@@ -21,7 +21,7 @@ struct pool {
 };
 static struct pool defaults[MOST_CARDS], *current[MOST_CARDS];
 
-struct pool *default_pool(int device)
+static struct pool *default_pool(int device)
 {
     if (!card_at(device))
         return NULL;
@@ -34,7 +34,7 @@ static struct pool *pool_of(int device)
     return card_at(device) && current[device] ? current[device] : default_pool(device);
 }
 
-int allocate_from_pool(struct pool *pool, size_t bytes, void **address)
+static int allocate_from_pool(struct pool *pool, size_t bytes, void **address)
 {
     size_t rounded = (bytes + 511) / 512 * 512; /* addresses are aligned to 512 bytes */
     int error = pool ? take_memory(pool->device, bytes, rounded, POOL_MEMORY, pool, address) : INVALID_VALUE;
@@ -48,9 +48,9 @@ int allocate_from_pool(struct pool *pool, size_t bytes, void **address)
     return SUCCESS;
 }
 
-int release_to_pool(void *address)
+static int release_to_pool(void *address)
 {
-    struct memory memory;
+    struct range memory;
     int error = address ? release_memory(address, &memory) : SUCCESS;
     if (error || !address || memory.kind != POOL_MEMORY)
         return error;
@@ -66,33 +66,35 @@ EXPORTED int cudaMallocFromPoolAsync(void **address, size_t bytes, void *pool, v
     note_work(stream);
     return runtime_result(allocate_from_pool(pool, bytes, address));
 }
-PER_THREAD_STREAM(cudaMallocFromPoolAsync)
+PER_THREAD(cudaMallocFromPoolAsync)
 
 EXPORTED int cudaMallocAsync(void **address, size_t bytes, void *stream)
 {
     use_runtime();
     return cudaMallocFromPoolAsync(address, bytes, pool_of(current_device()), stream);
 }
-PER_THREAD_STREAM(cudaMallocAsync)
+STREAM_NAMES(cudaMallocAsync, cuMemAllocAsync)
 
 EXPORTED int cudaFreeAsync(void *address, void *stream)
 {
     note_work(stream);
     return runtime_result(release_to_pool(address));
 }
-PER_THREAD_STREAM(cudaFreeAsync)
+STREAM_NAMES(cudaFreeAsync, cuMemFreeAsync)
 
 EXPORTED int cudaDeviceGetDefaultMemPool(void **pool, int device)
 {
     *pool = default_pool(device);
     return runtime_result(*pool ? SUCCESS : INVALID_DEVICE);
 }
+ALIAS(cuDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool)
 
 EXPORTED int cudaDeviceGetMemPool(void **pool, int device)
 {
     *pool = pool_of(device);
     return runtime_result(*pool ? SUCCESS : INVALID_DEVICE);
 }
+ALIAS(cuDeviceGetMemPool, cudaDeviceGetMemPool)
 
 EXPORTED int cudaDeviceSetMemPool(int device, void *pool)
 {
@@ -118,6 +120,8 @@ EXPORTED int cudaMemPoolDestroy(void *pool)
 {
     return runtime_result(pool ? SUCCESS : INVALID_VALUE);
 }
+ALIAS(cudaMemPoolTrimTo, cudaMemPoolDestroy)
+ALIAS(cudaMemPoolSetAccess, cudaMemPoolDestroy)
 
 static int get_attribute(const struct pool *pool, int attribute, void *value)
 {
@@ -155,54 +159,13 @@ EXPORTED int cudaMemPoolGetAttribute(void *pool, int attribute, void *value)
         not_modelled("cudaMemPoolGetAttribute: reserved memory");
     return runtime_result(get_attribute(pool, attribute, value));
 }
+ALIAS(cuMemPoolGetAttribute, cudaMemPoolGetAttribute)
 
 EXPORTED int cudaMemPoolSetAttribute(void *pool, int attribute, void *value)
 {
     return runtime_result(set_attribute(pool, attribute, value));
 }
-
-EXPORTED int cudaMemPoolTrimTo(void *pool, size_t bytes)
-{
-    return runtime_result(pool ? SUCCESS : INVALID_VALUE);
-}
-
-EXPORTED int cudaMemPoolSetAccess(void *pool, const void *descriptions, size_t count)
-{
-    return runtime_result(pool ? SUCCESS : INVALID_VALUE);
-}
-
-EXPORTED int cuMemPoolGetAttribute(void *pool, int attribute, void *value)
-{
-    return get_attribute(pool, attribute, value);
-}
-
-EXPORTED int cuMemPoolSetAttribute(void *pool, int attribute, void *value)
-{
-    return set_attribute(pool, attribute, value);
-}
-
-EXPORTED int cuDeviceGetDefaultMemPool(void **pool, int device)
-{
-    *pool = default_pool(device);
-    return *pool ? SUCCESS : INVALID_DEVICE;
-}
-
-EXPORTED int cuDeviceGetMemPool(void **pool, int device)
-{
-    *pool = pool_of(device);
-    return *pool ? SUCCESS : INVALID_DEVICE;
-}
-
-EXPORTED int cuMemAllocAsync(void **address, size_t bytes, void *stream)
-{
-    use_runtime();
-    return allocate_from_pool(pool_of(current_device()), bytes, address);
-}
-
-EXPORTED int cuMemFreeAsync(void *address, void *stream)
-{
-    return release_to_pool(address);
-}
+ALIAS(cuMemPoolSetAttribute, cudaMemPoolSetAttribute)
 
 /* cudaGraphMemAttributeType: memory that graphs allocate for themselves, which PyTorch's do not. */
 EXPORTED int cudaDeviceGetGraphMemAttribute(int device, int attribute, void *value)

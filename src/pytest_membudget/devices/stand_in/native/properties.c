@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "tables.h"
 
 /* Attributes that are the same on all cards since compute capability 7.0. */
 static const struct {
@@ -124,12 +125,14 @@ EXPORTED int cudaDeviceGetAttribute(int *value, int attribute, int device)
     *value = device_attribute(card_at(device), device, attribute);
     return SUCCESS;
 }
+ALIAS(cuDeviceGetAttribute, cudaDeviceGetAttribute)
 
 EXPORTED int cudaDeviceGetPCIBusId(char *text, int length, int device)
 {
     bus_id(text, length, device);
     return runtime_result(card_at(device) ? SUCCESS : INVALID_DEVICE);
 }
+ALIAS(cuDeviceGetPCIBusId, cudaDeviceGetPCIBusId)
 
 /* cudaLimit: stack of a thread, printf's buffer, malloc's heap; the documented defaults. */
 EXPORTED int cudaDeviceGetLimit(size_t *value, int limit)
@@ -137,8 +140,18 @@ EXPORTED int cudaDeviceGetLimit(size_t *value, int limit)
     *value = limit == 0 ? 1024 : limit == 1 ? 1048576 : limit == 2 ? 8388608 : 0;
     return SUCCESS;
 }
+ALIAS(cuCtxGetLimit, cudaDeviceGetLimit)
+EACH(SUCCEEDS, cudaDeviceSetLimit, cuCtxSetLimit)
 
-EXPORTED int cudaDeviceSetLimit(int limit, size_t value)
+/* A card cannot reach another's memory, so that copies go through the runtime. */
+EXPORTED int cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-    return SUCCESS;
+    *can = 0;
+    return runtime_result(card_at(device) && card_at(peer) ? SUCCESS : INVALID_DEVICE);
+}
+ALIAS(cuDeviceCanAccessPeer, cudaDeviceCanAccessPeer)
+
+EXPORTED int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    return runtime_result(NOT_SUPPORTED);
 }

@@ -1,18 +1,14 @@
 /* Streams and events: everything in them is done at once.
 
-   Source of prototypes: CUDA Runtime API 13.2, "Stream Management" and "Event Management". */
-#include "streams.h"
-
+   Source of prototypes: CUDA Runtime API and CUDA Driver API 13.2, "Stream Management", "Event Management". */
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "captures.h"
 #include "contexts.h"
 #include "errors.h"
-#include "per_thread.h"
-#include "stand_in.h"
+#include "tables.h"
 
-/* cudaStreamLegacy and cudaStreamPerThread are the numbers 1 and 2. */
-#define LAST_CONSTANT_STREAM 2
 /* Any elapsed time, but the same each time: autotuning then always takes the first of its candidates. */
 #define ELAPSED_MS 1.0f
 
@@ -21,12 +17,7 @@ struct event {
     unsigned flags;
 };
 
-static unsigned long long last_stream_id = LAST_CONSTANT_STREAM;
-
-struct stream *stream_at(void *stream)
-{
-    return (uintptr_t)stream > LAST_CONSTANT_STREAM ? stream : NULL;
-}
+static unsigned long long last_stream_id = 2; /* after the constants for default streams */
 
 static int create_stream(void **created, unsigned flags, int priority)
 {
@@ -47,11 +38,13 @@ EXPORTED int cudaStreamCreateWithPriority(void **stream, unsigned flags, int pri
 {
     return runtime_result(create_stream(stream, flags, priority));
 }
+ALIAS(cuStreamCreateWithPriority, cudaStreamCreateWithPriority)
 
 EXPORTED int cudaStreamCreateWithFlags(void **stream, unsigned flags)
 {
     return cudaStreamCreateWithPriority(stream, flags, 0);
 }
+ALIAS(cuStreamCreate, cudaStreamCreateWithFlags)
 
 EXPORTED int cudaStreamCreate(void **stream)
 {
@@ -65,19 +58,20 @@ EXPORTED int cudaStreamDestroy(void *stream)
     free(stream);
     return SUCCESS;
 }
+ALIAS(cuStreamDestroy_v2, cudaStreamDestroy)
 
 EXPORTED int cudaStreamQuery(void *stream)
 {
     return runtime_result(wait_for_stream(stream));
 }
-PER_THREAD_STREAM(cudaStreamQuery)
+PER_THREAD(cudaStreamQuery)
 
 EXPORTED int cudaStreamSynchronize(void *stream)
 {
     use_runtime();
     return runtime_result(wait_for_stream(stream));
 }
-PER_THREAD_STREAM(cudaStreamSynchronize)
+PER_THREAD(cudaStreamSynchronize)
 
 EXPORTED int cudaDeviceSynchronize(void)
 {
@@ -85,33 +79,34 @@ EXPORTED int cudaDeviceSynchronize(void)
     return runtime_result(wait_for_device());
 }
 
-EXPORTED int cudaStreamGetPriority(void *stream, int *priority)
-{
-    *priority = stream_at(stream) ? stream_at(stream)->priority : 0;
-    return SUCCESS;
-}
-PER_THREAD_STREAM(cudaStreamGetPriority)
+/* What is known of a stream, and what holds for a default one. */
+#define KNOWN(name, second, type, field, of_default)               \
+    EXPORTED int name(void *stream, type *value)                   \
+    {                                                              \
+        struct stream *of = stream_at(stream);                     \
+        *value = of ? of->field : of_default;                      \
+        return SUCCESS;                                            \
+    }                                                              \
+    STREAM_NAMES(name, second)
+KNOWN(cudaStreamGetPriority, cuStreamGetPriority, int, priority, 0)
+KNOWN(cudaStreamGetFlags, cuStreamGetFlags, unsigned, flags, 0)
+KNOWN(cudaStreamGetId, cuStreamGetId, unsigned long long, id, (uintptr_t)stream)
+KNOWN(cudaStreamGetDevice, cuStreamGetDevice, int, device, current_device())
 
-EXPORTED int cudaStreamGetFlags(void *stream, unsigned *flags)
+EXPORTED int cuStreamGetCtx(void *stream, void **context)
 {
-    *flags = stream_at(stream) ? stream_at(stream)->flags : 0;
+    int device;
+    cudaStreamGetDevice(stream, &device);
+    *context = primary_context(device);
     return SUCCESS;
 }
-PER_THREAD_STREAM(cudaStreamGetFlags)
 
-EXPORTED int cudaStreamGetId(void *stream, unsigned long long *id)
+/* The second form also answers with a green context, of which there are none. */
+EXPORTED int cuStreamGetCtx_v2(void *stream, void **context, void **green)
 {
-    *id = stream_at(stream) ? stream_at(stream)->id : (uintptr_t)stream;
-    return SUCCESS;
+    *green = NULL;
+    return cuStreamGetCtx(stream, context);
 }
-PER_THREAD_STREAM(cudaStreamGetId)
-
-EXPORTED int cudaStreamGetDevice(void *stream, int *device)
-{
-    *device = stream_at(stream) ? stream_at(stream)->device : current_device();
-    return SUCCESS;
-}
-PER_THREAD_STREAM(cudaStreamGetDevice)
 
 EXPORTED int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
@@ -119,6 +114,7 @@ EXPORTED int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     *greatest = -5;
     return SUCCESS;
 }
+ALIAS(cuCtxGetStreamPriorityRange, cudaDeviceGetStreamPriorityRange)
 
 EXPORTED int cudaEventCreateWithFlags(void **event, unsigned flags)
 {
@@ -130,6 +126,7 @@ EXPORTED int cudaEventCreateWithFlags(void **event, unsigned flags)
     *event = created;
     return SUCCESS;
 }
+ALIAS(cuEventCreate, cudaEventCreateWithFlags)
 
 EXPORTED int cudaEventCreate(void **event)
 {
@@ -141,8 +138,9 @@ EXPORTED int cudaEventDestroy(void *event)
     free(event);
     return runtime_result(event ? SUCCESS : INVALID_HANDLE);
 }
+ALIAS(cuEventDestroy_v2, cudaEventDestroy)
 
-EXPORTED int cudaEventRecordWithFlags(void *event, void *stream, unsigned flags)
+EXPORTED int cudaEventRecord(void *event, void *stream)
 {
     if (!event)
         return runtime_result(INVALID_HANDLE);
@@ -150,42 +148,32 @@ EXPORTED int cudaEventRecordWithFlags(void *event, void *stream, unsigned flags)
     ((struct event *)event)->capture = capture_of(stream);
     return SUCCESS;
 }
-PER_THREAD_STREAM(cudaEventRecordWithFlags)
-
-EXPORTED int cudaEventRecord(void *event, void *stream)
-{
-    return cudaEventRecordWithFlags(event, stream, 0);
-}
-PER_THREAD_STREAM(cudaEventRecord)
+STREAM_NAMES(cudaEventRecord, cuEventRecord)
+/* Flags come last: whether a graph is to show the event to others. */
+ALIAS(cudaEventRecordWithFlags, cudaEventRecord)
+ALIAS(cudaEventRecordWithFlags_ptsz, cudaEventRecord)
+ALIAS(cuEventRecordWithFlags, cudaEventRecord)
 
 /* Nobody can wait for an event of a capture that is going on: nothing has run. */
-static int wait_for_event(const struct event *event)
-{
-    if (!event)
-        return INVALID_HANDLE;
-    return event->capture && event->capture->active ? CAPTURED_EVENT : SUCCESS;
-}
-
 EXPORTED int cudaEventQuery(void *event)
 {
-    return runtime_result(wait_for_event(event));
+    const struct event *of = event;
+    if (!of)
+        return runtime_result(INVALID_HANDLE);
+    return runtime_result(of->capture && of->capture->active ? CAPTURED_EVENT : SUCCESS);
 }
-
-EXPORTED int cudaEventSynchronize(void *event)
-{
-    return runtime_result(wait_for_event(event));
-}
+ALIAS(cudaEventSynchronize, cudaEventQuery)
+ALIAS(cuEventQuery, cudaEventQuery)
+ALIAS(cuEventSynchronize, cudaEventQuery)
 
 EXPORTED int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     *milliseconds = ELAPSED_MS;
     return runtime_result(start && end ? SUCCESS : INVALID_HANDLE);
 }
-
-EXPORTED int cudaEventElapsedTime_v2(float *milliseconds, void *start, void *end)
-{
-    return cudaEventElapsedTime(milliseconds, start, end);
-}
+ALIAS(cudaEventElapsedTime_v2, cudaEventElapsedTime)
+ALIAS(cuEventElapsedTime, cudaEventElapsedTime)
+ALIAS(cuEventElapsedTime_v2, cudaEventElapsedTime)
 
 /* A stream that waits for an event of a capture takes part in it from then on. */
 EXPORTED int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
@@ -202,7 +190,7 @@ EXPORTED int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
     stream_at(stream)->capture = capture;
     return SUCCESS;
 }
-PER_THREAD_STREAM(cudaStreamWaitEvent)
+STREAM_NAMES(cudaStreamWaitEvent, cuStreamWaitEvent)
 
 EXPORTED int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *data)
 {
@@ -211,7 +199,7 @@ EXPORTED int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *da
         function(data);
     return SUCCESS;
 }
-PER_THREAD_STREAM(cudaLaunchHostFunc)
+STREAM_NAMES(cudaLaunchHostFunc, cuLaunchHostFunc)
 
 EXPORTED int cudaStreamAddCallback(void *stream, void (*function)(void *, int, void *), void *data, unsigned flags)
 {
@@ -220,4 +208,6 @@ EXPORTED int cudaStreamAddCallback(void *stream, void (*function)(void *, int, v
     function(stream, SUCCESS, data);
     return SUCCESS;
 }
-PER_THREAD_STREAM(cudaStreamAddCallback)
+PER_THREAD(cudaStreamAddCallback)
+
+SUCCEEDS(cuStreamWaitValue32_v2)

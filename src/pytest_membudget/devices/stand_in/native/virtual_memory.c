@@ -8,7 +8,6 @@
 #include "contexts.h"
 #include "errors.h"
 #include "memory.h"
-#include "ranges.h"
 
 /* CU_MEM_ALLOC_GRANULARITY of all cards: 2 MiB */
 #define GRANULARITY_BYTES (2 * MIB)
@@ -86,7 +85,7 @@ EXPORTED int cuMemRelease(void *handle)
 EXPORTED int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, unsigned long long flags)
 {
     struct physical *physical = handle;
-    struct memory reserved;
+    struct range reserved;
     struct range range = {.start = (uintptr_t)address, .bytes = bytes, .owner = physical};
     if (!physical || offset > physical->bytes || bytes > physical->bytes - offset)
         return INVALID_VALUE;
