@@ -135,18 +135,3 @@ def handle_state():
 
 def test_settings_of_a_handle_are_kept_and_are_not_those_of_another(stand_in):
     assert stand_in(handle_state) == [[1, 0], [0, 3]]
-
-
-def refused():
-    import ctypes
-
-    library = ctypes.CDLL(None)
-    return library.cublasXtCreate(None), library.cublasSgbmv_v2_64()
-
-
-def test_what_nobody_modelled_is_refused_by_name(stand_in):
-    not_supported = 15  # CUBLAS_STATUS_NOT_SUPPORTED
-
-    statuses = stand_in(refused, not_modelled=["cublasXtCreate", "cublasSgbmv_v2_64"])
-
-    assert statuses == [not_supported, not_supported]

@@ -23,10 +23,12 @@ STAYS = re.compile(
 
 #: What is refused where PyTorch calls it: GPUDirect storage (torch.cuda.gds), NVSHMEM (symmetric memory),
 #: records of a profiler, conditional nodes of graphs (torch.cond in a capture), CUDA's own text of a graph,
-#: what NVRTC compiled to PTX and links (the fuser of TorchScript).
+#: what NVRTC compiled to PTX and links (the fuser of TorchScript), windows and signals of NCCL's, which take
+#: memory of other ranks.
 REFUSED = re.compile(
     r"cuFile\w+|nvshmem\w+|cupti\w+"
     r"|cudaGraph(AddNode|ConditionalHandleCreate|NodeGetDependencies|DebugDotPrint)"
+    r"|nccl(Comm(MemStats|Resume|Suspend|Window\w+)|DevComm\w+|Get\w+Pointer|GroupSimulateEnd|\w*Signal)"
     r"|cudaLibrary(GetKernel|LoadData|Unload)|cuLink(AddData_v2|Complete|Create_v2)"
 )
 

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "cublas_handle.h"
-#include "cublas_names.h"
 #include "errors.h"
 #include "libraries.h"
 #include "versions.h"
@@ -36,9 +35,6 @@ EACH(COMPLEX_SUCCEED, geru_v2, gerc_v2, hemv_v2, her_v2, her2_v2)
 EACH(FOUR_SUCCEED, axpy_v2, copy_v2, scal_v2, swap_v2, rot_v2, rotg_v2)
 EACH(REAL_SUCCEED, rotm_v2, rotmg_v2)
 EACH(SUCCEED, Csscal_v2, Zdscal_v2, Csrot_v2, Zdrot_v2, AxpyEx, ScalEx, CopyEx, SwapEx)
-
-#define BLAS_REFUSED(name) REFUSED(name, CUBLAS_NOT_SUPPORTED) REFUSED(name##_64, CUBLAS_NOT_SUPPORTED)
-BLAS_NOT_MODELLED(BLAS_REFUSED)
 
 EXPORTED int cublasCreate_v2(void **handle)
 {

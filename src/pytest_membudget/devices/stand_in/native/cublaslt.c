@@ -8,10 +8,9 @@
    Prototypes and layouts: cublasLt.h of CUDA 12.6 to 13.2, and the cuBLAS documentation. */
 #include <string.h>
 
+#include "errors.h"
 #include "libraries.h"
 #include "versions.h"
-
-enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 }; /* cublasStatus_t */
 
 /* cublasLtMatmulHeuristicResult_t: the algorithm (8 words of 64 bits), the bytes of workspace, a status,
    the waves, 4 reserved integers: 96 bytes. A number above zero of waves is what a product that runs has.
@@ -74,24 +73,12 @@ EACH(SUCCEEDS, cublasLtDestroy, cublasLtMatmul, cublasLtMatrixTransform, cublasL
      cublasLtHeuristicsCacheSetCapacity, cublasLtLoggerSetLevel, cublasLtLoggerSetMask,
      cublasLtLoggerForceDisable)
 
-/* Getters of what is not kept, and what no PyTorch calls. */
-#define LT_NOT_MODELLED(X)                                                                                 \
-    X(cublasLtMatmulDescGetAttribute) X(cublasLtMatrixLayoutGetAttribute)                                  \
-    X(cublasLtMatrixTransformDescGetAttribute) X(cublasLtMatmulPreferenceGetAttribute)                     \
-    X(cublasLtMatmulAlgoCapGetAttribute) X(cublasLtHeuristicsCacheGetCapacity) X(cublasLtLoggerOpenFile)   \
-    X(cublasLtLoggerSetFile) X(cublasLtLoggerSetCallback) X(cublasLtGroupedMatrixLayoutCreate)             \
-    X(cublasLtGroupedMatrixLayoutInit_internal) X(cublasLtEmulationDescCreate)                             \
-    X(cublasLtEmulationDescDestroy) X(cublasLtEmulationDescGetAttribute)                                   \
-    X(cublasLtEmulationDescInit_internal) X(cublasLtEmulationDescSetAttribute)
-#define LT_REFUSED(name) REFUSED(name, NOT_SUPPORTED)
-LT_NOT_MODELLED(LT_REFUSED)
-
 EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
                                             void *d, void *preference, int asked,
                                             struct heuristic_result *results, int *given)
 {
     if (asked < 1)
-        return INVALID_VALUE;
+        return CUBLAS_INVALID_VALUE;
     memset(results, 0, sizeof *results);
     results->waves = 1;
     *given = 1;
@@ -112,7 +99,7 @@ EXPORTED int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int 
                                       int asked, int *ids, int *given)
 {
     if (asked < 1)
-        return INVALID_VALUE;
+        return CUBLAS_INVALID_VALUE;
     ids[0] = 0;
     *given = 1;
     return SUCCESS;

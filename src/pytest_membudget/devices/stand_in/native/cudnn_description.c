@@ -50,7 +50,7 @@ size_t cudnn_dropout_states_bytes(const struct card *card) {
 static bool finds_multiprocessors(struct cudnn_handle *handle, const struct card *card) {
     int (*real)(void *, size_t *) = cudnn_real("cudnnDropoutGetStatesSize");
     size_t bytes = 0;
-    return real(handle, &bytes) == CUDNN_SUCCESS && bytes && bytes == cudnn_dropout_states_bytes(card);
+    return real(handle, &bytes) == SUCCESS && bytes && bytes == cudnn_dropout_states_bytes(card);
 }
 
 /* Batch norm in channels last has a workspace where a capability from 7.0 on and a cooperative launch are found. */

@@ -11,28 +11,28 @@ EXPORTED int cudnnCreate(struct cudnn_handle **handle) {
     *handle = calloc(1, sizeof **handle);
     if (!*handle) return CUDNN_HOST_ALLOCATION_FAILED;
     cudnn_describe(*handle, card);
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int cudnnDestroy(struct cudnn_handle *handle) {
     free(handle);
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int cudnnSetStream(struct cudnn_handle *handle, void *stream) {
     if (!handle) return CUDNN_BAD_PARAM;
     handle->stream = stream;
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int cudnnGetStream(struct cudnn_handle *handle, void **stream) {
     if (!handle || !stream) return CUDNN_BAD_PARAM;
     *stream = handle->stream;
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }
 
 /* What kernels reported: none runs. `status` is a cudnnStatus_t. */
 EXPORTED int cudnnQueryRuntimeError(void *handle, int *status, int mode, void *tag) {
-    *status = CUDNN_SUCCESS;
-    return CUDNN_SUCCESS;
+    *status = SUCCESS;
+    return SUCCESS;
 }

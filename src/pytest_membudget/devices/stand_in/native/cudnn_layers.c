@@ -22,28 +22,22 @@ EACH(SUCCEEDS, cudnnActivationBackward, cudnnActivationForward, cudnnAddTensor,
      cudnnSpatialTfGridGeneratorBackward, cudnnSpatialTfGridGeneratorForward, cudnnSpatialTfSamplerBackward,
      cudnnSpatialTfSamplerForward, cudnnTransformFilter, cudnnTransformTensor, cudnnTransformTensorEx)
 
-
 /* Sizes and choices that nobody has looked at. PyTorch asks for a convolution's algorithm here only under
    TORCH_CUDNN_V8_API_DISABLED=1 (aten/src/ATen/native/cudnn/Conv_v7.cpp). */
-#define CUDNN_NOT_MODELLED(X)                                                                                  \
-    X(cudnnBuildRNNDynamic)                                                                                    \
-    X(cudnnFindConvolutionBackwardDataAlgorithm) X(cudnnFindConvolutionBackwardDataAlgorithmEx)                \
-    X(cudnnFindConvolutionBackwardFilterAlgorithm) X(cudnnFindConvolutionBackwardFilterAlgorithmEx)            \
-    X(cudnnFindConvolutionForwardAlgorithm) X(cudnnFindConvolutionForwardAlgorithmEx)                          \
-    X(cudnnFusedOpsExecute) X(cudnnMakeFusedOpsPlan) X(cudnnGetExecutionPlanWorkspaceSize)                     \
-    X(cudnnGetConvolutionBackwardDataAlgorithmMaxCount) X(cudnnGetConvolutionBackwardDataAlgorithm_v7)         \
-    X(cudnnGetConvolutionBackwardDataWorkspaceSize)                                                            \
-    X(cudnnGetConvolutionBackwardFilterAlgorithmMaxCount) X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)     \
-    X(cudnnGetConvolutionBackwardFilterWorkspaceSize)                                                          \
-    X(cudnnGetConvolutionForwardAlgorithmMaxCount) X(cudnnGetConvolutionForwardAlgorithm_v7)                   \
-    X(cudnnGetConvolutionForwardWorkspaceSize) X(cudnnGetFoldedConvBackwardDataDescriptors)                    \
-    X(cudnnGetMultiHeadAttnBuffers) X(cudnnGetMultiHeadAttnWeights)                                            \
-    X(cudnnGetNormalizationBackwardWorkspaceSize) X(cudnnGetNormalizationForwardTrainingWorkspaceSize)         \
-    X(cudnnGetNormalizationTrainingReserveSpaceSize) X(cudnnGetRNNDropoutLocationsInternal)                    \
-    X(cudnnGetReductionIndicesSize) X(cudnnGetReductionWorkspaceSize)
-
 #define CUDNN_REFUSED(name) REFUSED(name, CUDNN_NOT_SUPPORTED)
-CUDNN_NOT_MODELLED(CUDNN_REFUSED)
+EACH(CUDNN_REFUSED, cudnnBuildRNNDynamic, cudnnFindConvolutionBackwardDataAlgorithm,
+     cudnnFindConvolutionBackwardDataAlgorithmEx, cudnnFindConvolutionBackwardFilterAlgorithm,
+     cudnnFindConvolutionBackwardFilterAlgorithmEx, cudnnFindConvolutionForwardAlgorithm,
+     cudnnFindConvolutionForwardAlgorithmEx, cudnnFusedOpsExecute, cudnnMakeFusedOpsPlan,
+     cudnnGetExecutionPlanWorkspaceSize, cudnnGetConvolutionBackwardDataAlgorithmMaxCount,
+     cudnnGetConvolutionBackwardDataAlgorithm_v7, cudnnGetConvolutionBackwardDataWorkspaceSize,
+     cudnnGetConvolutionBackwardFilterAlgorithmMaxCount, cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+     cudnnGetConvolutionBackwardFilterWorkspaceSize, cudnnGetConvolutionForwardAlgorithmMaxCount,
+     cudnnGetConvolutionForwardAlgorithm_v7, cudnnGetConvolutionForwardWorkspaceSize,
+     cudnnGetFoldedConvBackwardDataDescriptors, cudnnGetMultiHeadAttnBuffers, cudnnGetMultiHeadAttnWeights,
+     cudnnGetNormalizationBackwardWorkspaceSize, cudnnGetNormalizationForwardTrainingWorkspaceSize,
+     cudnnGetNormalizationTrainingReserveSpaceSize, cudnnGetRNNDropoutLocationsInternal,
+     cudnnGetReductionIndicesSize, cudnnGetReductionWorkspaceSize)
 
 CUDNN_SIZE(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize, 9)
 CUDNN_SIZE(cudnnGetBatchNormalizationBackwardExWorkspaceSize, 11)

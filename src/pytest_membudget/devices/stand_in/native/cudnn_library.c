@@ -65,7 +65,7 @@ EXPORTED int cudnnGetProperty(int property, int *value) {
     if (real) return real(property, value);
     int version = (int)cudnn_version_of_torch();
     *value = property == 0 ? version / 10000 : property == 1 ? version / 100 % 100 : version % 100;
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED const char *cudnnGetErrorString(int status) {

@@ -97,7 +97,7 @@ EXPORTED int cudnnBackendDestroyDescriptor(void *descriptor) {
 
 EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t count, const void *values) {
     int (*real)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
-    if (type == TYPE_HANDLE) return CUDNN_SUCCESS;
+    if (type == TYPE_HANDLE) return SUCCESS;
     if (name == EXECUTION_PLAN_ENGINE_CONFIG && count == 1) remember_config(descriptor, *(void *const *)values);
     bool names_device =
         name == ENGINE_DEVICEPROP || name == ENGINEHEUR_DEVICEPROP || name == EXECUTION_PLAN_DEVICEPROP;
@@ -128,7 +128,7 @@ EXPORTED int cudnnBackendFinalize(void *descriptor) {
 
 /* The workspace is the caller's; what a plan computes is not. */
 EXPORTED int cudnnBackendExecute(void *handle, void *plan, void *variant_pack) {
-    return handle ? CUDNN_SUCCESS : CUDNN_BAD_PARAM;
+    return handle ? SUCCESS : CUDNN_BAD_PARAM;
 }
 
 REFUSED(cudnnBackendPopulateCudaGraph, CUDNN_NOT_SUPPORTED)

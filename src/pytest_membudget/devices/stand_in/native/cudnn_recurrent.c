@@ -9,7 +9,7 @@ EXPORTED int cudnnDropoutGetStatesSize(void *handle, size_t *bytes) {
     const struct card *card = card_at(current_device());
     if (!handle || !bytes || !card) return CUDNN_BAD_PARAM;
     *bytes = cudnn_dropout_states_bytes(card);
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int cudnnRestoreDropoutDescriptor(void *dropout, void *handle, float probability, void *states,
@@ -50,5 +50,5 @@ EXPORTED int cudnnGetRNNTempSpaceSizes(void *handle, void *rnn, int mode, void *
     if (workspace == SIZE_MAX || reserve == SIZE_MAX) return status ? status : CUDNN_NOT_SUPPORTED;
     if (workspace_bytes) *workspace_bytes = workspace;
     if (reserve_bytes) *reserve_bytes = reserve;
-    return CUDNN_SUCCESS;
+    return SUCCESS;
 }

@@ -102,9 +102,9 @@ EXPORTED int cudnnBackendGetAttribute(void *descriptor, int name, int type, int6
         if (name == EXECUTION_PLAN_WORKSPACE_SIZE && type == TYPE_INT64 && most >= 1 && values) {
             *(int64_t *)values = bytes;
             if (count) *count = 1;
-            return CUDNN_SUCCESS;
+            return SUCCESS;
         }
-        int status = cudnn_forget_plan(descriptor) ? finalize(descriptor) : CUDNN_SUCCESS;
+        int status = cudnn_forget_plan(descriptor) ? finalize(descriptor) : SUCCESS;
         if (status) return status;
     }
     return get(descriptor, name, type, most, count, values);

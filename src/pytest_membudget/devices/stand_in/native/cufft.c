@@ -104,18 +104,3 @@ EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long
 /* A plan's settings and execution: the work area and the output are the caller's allocations. */
 EACH(SUCCEEDS, cufftDestroy, cufftSetAutoAllocation, cufftSetStream, cufftSetWorkArea, cufftXtExec,
      cufftExecC2C, cufftExecR2C, cufftExecC2R, cufftExecZ2Z, cufftExecD2Z, cufftExecZ2D)
-
-/* Called by no PyTorch: plans that allocate their own work area, estimates, several GPUs, callbacks. */
-#define FFT_NOT_MODELLED(X)                                                                                \
-    X(cufftPlan1d) X(cufftPlan2d) X(cufftPlan3d) X(cufftPlanMany) X(cufftMakePlan1d) X(cufftMakePlan2d)    \
-    X(cufftMakePlan3d) X(cufftMakePlanMany) X(cufftMakePlanMany64) X(cufftEstimate1d) X(cufftEstimate2d)   \
-    X(cufftEstimate3d) X(cufftEstimateMany) X(cufftGetSize1d) X(cufftGetSize2d) X(cufftGetSize3d)          \
-    X(cufftGetSizeMany) X(cufftGetSizeMany64) X(cufftSetPlanPropertyInt64) X(cufftGetPlanPropertyInt64)    \
-    X(cufftResetPlanProperty) X(cufftXtClearCallback) X(cufftXtExecDescriptor) X(cufftXtExecDescriptorC2C) \
-    X(cufftXtExecDescriptorC2R) X(cufftXtExecDescriptorD2Z) X(cufftXtExecDescriptorR2C)                    \
-    X(cufftXtExecDescriptorZ2D) X(cufftXtExecDescriptorZ2Z) X(cufftXtFree) X(cufftXtMakePlanGuru64)        \
-    X(cufftXtMalloc) X(cufftXtMemcpy) X(cufftXtQueryPlan) X(cufftXtSetCallback)                            \
-    X(cufftXtSetCallbackSharedSize) X(cufftXtSetGPUs) X(cufftXtSetJITCallback) X(cufftXtSetWorkArea)       \
-    X(cufftXtSetWorkAreaPolicy)
-#define FFT_REFUSED(name) REFUSED(name, CUFFT_NOT_SUPPORTED)
-FFT_NOT_MODELLED(FFT_REFUSED)

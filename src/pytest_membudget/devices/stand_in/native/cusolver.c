@@ -1,8 +1,8 @@
 /* cuSOLVER: dense factorizations and solvers. What a call leaves behind: "no error", and pivots. The sizes
    of its workspaces are in cusolver_sizes.c. Prototypes: cusolverDn.h of CUDA 12.6 to 13.2. */
-#include "cusolver_names.h"
-#include "errors.h"
 #include "libraries.h"
+
+#define FOUR_SOLVER(X, name, ...) FOUR_TYPES(X, cusolverDn, name, ##__VA_ARGS__)
 
 /* Settings of handles and of the Jacobi methods: accuracy and speed, no memory. */
 EACH(SUCCEEDS, cusolverDnDestroy, cusolverDnDestroyParams, cusolverDnDestroyGesvdjInfo,
@@ -10,9 +10,6 @@ EACH(SUCCEEDS, cusolverDnDestroy, cusolverDnDestroyParams, cusolverDnDestroyGesv
      cusolverDnSetMathMode, cusolverDnXgesvdjSetMaxSweeps, cusolverDnXgesvdjSetSortEig,
      cusolverDnXgesvdjSetTolerance, cusolverDnXsyevjSetMaxSweeps, cusolverDnXsyevjSetSortEig,
      cusolverDnXsyevjSetTolerance)
-
-#define SOLVER_REFUSED(name) REFUSED(name, CUSOLVER_NOT_SUPPORTED)
-SOLVER_NOT_MODELLED(SOLVER_REFUSED)
 
 CREATES(cusolverDnCreate, 1)
 CREATES(cusolverDnCreateParams, 1)

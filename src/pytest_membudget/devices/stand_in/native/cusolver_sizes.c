@@ -6,8 +6,9 @@
    name (netlib.org/lapack, LAPACK 3.12, "The dimension of the array WORK"), with LAPACK's block of 32
    columns where the routine works in blocks. cuSOLVER, which keeps a GPU busy, takes more than that, not
    less. */
-#include "cusolver_names.h"
 #include "libraries.h"
+
+#define FOUR_SOLVER(X, name, ...) FOUR_TYPES(X, cusolverDn, name, ##__VA_ARGS__)
 
 #define BLOCK ((int64_t)32) /* LAPACK's ILAENV for xGEQRF, xORGQR, xORMQR, xSYTRF */
 

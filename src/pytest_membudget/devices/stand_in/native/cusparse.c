@@ -1,8 +1,7 @@
 /* cuSPARSE: products, sums, sorts and solves of sparse matrices. The numbers of elements of results and the
    sizes of buffers are in cusparse_sizes.c; here is what only computes. Prototypes: cusparse.h of CUDA 12.6
    to 13.2. */
-#include "cusparse_descriptors.h"
-#include "errors.h"
+#include "libraries.h"
 
 /* The result goes into arrays that the caller allocated, in a buffer whose size was asked for before. */
 EACH(SUCCEEDS, cusparseDestroy, cusparseSetStream, cusparseSetPointerMode, cusparseDestroyMatDescr,
@@ -16,9 +15,6 @@ EACH(SUCCEEDS, cusparseDestroy, cusparseSetStream, cusparseSetPointerMode, cuspa
      cusparseCreateIdentityPermutation)
 #define FOUR_SUCCEED(name) FOUR_TYPES(SUCCEEDS, cusparse, name)
 EACH(FOUR_SUCCEED, bsrmm, bsrmv, csrgeam2, bsrsm2_analysis, bsrsm2_solve, bsrsv2_analysis, bsrsv2_solve)
-
-#define SPARSE_REFUSED(name) REFUSED(name, CUSPARSE_NOT_SUPPORTED)
-SPARSE_NOT_MODELLED(SPARSE_REFUSED)
 
 CREATES(cusparseCreate, 1)
 CREATES(cusparseCreateMatDescr, 1)

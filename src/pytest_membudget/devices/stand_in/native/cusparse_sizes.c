@@ -7,8 +7,14 @@
    used, recorded likewise. */
 #include <stdlib.h>
 
-#include "cusparse_descriptors.h"
 #include "errors.h"
+#include "libraries.h"
+
+/* A sparse or dense matrix, or a vector. */
+struct sparse_matrix {
+    int64_t rows, columns, specified; /* elements, of each matrix of a batch */
+    size_t index_bytes, value_bytes;
+};
 
 /* What a buffer takes at least: PyTorch's allocator hands out blocks of 512 bytes (kMinBlockSize). */
 enum { LEAST_BYTES = 512 };

@@ -2,7 +2,6 @@
    others, aten/src/ATen/native/sparse/cuda/cuSPARSELtOps.cpp). Descriptors, plans and handles are the
    caller's own memory of 512 bytes at least (cusparseLt.h 0.7 to 0.8: arrays of bytes, aligned to 16).
    Sizes are not published. */
-#include "errors.h"
 #include "libraries.h"
 
 /* What is kept in a descriptor's memory. */
@@ -54,10 +53,3 @@ EACH(SUCCEEDS, cusparseLtInit, cusparseLtDestroy, cusparseLtDenseDescriptorInit,
      cusparseLtMatmulDescSetAttribute, cusparseLtMatmulAlgSelectionInit, cusparseLtMatmulAlgSelectionDestroy,
      cusparseLtMatmulAlgSetAttribute, cusparseLtMatmulPlanInit, cusparseLtMatmulPlanDestroy, cusparseLtMatmul,
      cusparseLtMatmulSearch, cusparseLtSpMMACompress2)
-
-#define SPARSELT_NOT_MODELLED(X)                                                                           \
-    X(cusparseLtMatDescGetAttribute) X(cusparseLtMatmulDescGetAttribute) X(cusparseLtSpMMACompress)        \
-    X(cusparseLtSpMMACompressedSize) X(cusparseLtSpMMAPrune) X(cusparseLtSpMMAPrune2)                      \
-    X(cusparseLtSpMMAPruneCheck) X(cusparseLtSpMMAPruneCheck2)
-#define SPARSELT_REFUSED(name) REFUSED(name, CUSPARSE_NOT_SUPPORTED)
-SPARSELT_NOT_MODELLED(SPARSELT_REFUSED)

@@ -29,23 +29,31 @@ enum error {
     CAPTURE_WRONG_THREAD = 908,
 };
 
-/* cublasStatus_t, cusolverStatus_t, cusparseStatus_t, cufftResult, CUptiResult: CUDA 12.6 to 13.2. */
+/* cublasStatus_t, cufftResult, cusolverStatus_t, cusparseStatus_t (cuSPARSELt's too), CUptiResult, nvrtcResult,
+   nvJitLinkResult; curandStatus_t, which has none for what is not supported; CUfileOpError: CUDA 12.6 to 13.2. */
 enum {
     CUBLAS_ALLOC_FAILED = 3,
+    CUBLAS_INVALID_VALUE = 7,
     CUBLAS_NOT_SUPPORTED = 15,
-    CUSOLVER_NOT_SUPPORTED = 9,
-    CUSPARSE_ALLOC_FAILED = 2,
-    CUSPARSE_NOT_SUPPORTED = 10,
     CUFFT_INVALID_PLAN = 1,
     CUFFT_ALLOC_FAILED = 2,
     CUFFT_INVALID_TYPE = 3,
     CUFFT_NOT_SUPPORTED = 16,
+    CUSOLVER_NOT_SUPPORTED = 9,
+    CUSPARSE_ALLOC_FAILED = 2,
+    CUSPARSE_NOT_SUPPORTED = 10,
     CUPTI_NOT_SUPPORTED = 27,
+    CURAND_INTERNAL_ERROR = 999,
+    CUFILE_PLATFORM_NOT_SUPPORTED = 5007,
+    NVRTC_OUT_OF_MEMORY = 1,
+    NVRTC_INVALID_INPUT = 3,
+    NVRTC_NAME_NOT_VALID = 10,
+    NVRTC_INTERNAL_ERROR = 11,
+    NVJITLINK_INTERNAL_ERROR = 6,
 };
 
 /* cudnnStatus_t: cudnn_graph.h of cuDNN 9.26. */
 enum {
-    CUDNN_SUCCESS = 0,
     CUDNN_NOT_INITIALIZED = 1001,
     CUDNN_BAD_PARAM = 2000,
     CUDNN_NOT_SUPPORTED = 3000,
@@ -61,12 +69,13 @@ enum {
     NVML_INSUFFICIENT_SIZE = 7,
 };
 
-/* ncclResult_t: nccl.h of NVIDIA/nccl 2.30.7. */
+/* ncclResult_t: nccl.h of NVIDIA/nccl 2.30.7; nvshmemx_status: NVSHMEM 3.4. */
 enum {
     NCCL_UNHANDLED_CUDA_ERROR = 1,
     NCCL_SYSTEM_ERROR = 2,
     NCCL_INVALID_ARGUMENT = 4,
     NCCL_INVALID_USAGE = 5,
+    NVSHMEM_NOT_SUPPORTED = 3,
 };
 
 /* The runtime keeps the last error of each thread until cudaGetLastError() takes it: every function of the

@@ -207,12 +207,3 @@ ACCEPTED(ncclRecv, 5)
 ACCEPTED(ncclCommDeregister, 1)
 ACCEPTED(ncclCommFinalize, 1)
 EACH(SUCCEEDS, ncclGroupStart, ncclGroupEnd)
-
-/* Windows, signals and communication from inside a kernel take memory of other ranks': not modelled. */
-#define NCCL_NOT_MODELLED(X)                                                                               \
-    X(ncclCommRevoke) X(ncclCommSuspend) X(ncclCommResume) X(ncclCommMemStats) X(ncclGroupSimulateEnd)     \
-    X(ncclCommWindowRegister) X(ncclCommWindowDeregister) X(ncclWinGetUserPtr) X(ncclPutSignal)            \
-    X(ncclSignal) X(ncclWaitSignal) X(ncclDevCommCreate) X(ncclDevCommDestroy)                             \
-    X(ncclGetLsaMultimemDevicePointer) X(ncclGetPeerDevicePointer)
-#define NCCL_REFUSED(name) REFUSED(name, NCCL_INVALID_USAGE)
-NCCL_NOT_MODELLED(NCCL_REFUSED)

@@ -7,16 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libraries.h"
-
-/* nvrtcResult */
-enum {
-    NVRTC_SUCCESS = 0,
-    NVRTC_OUT_OF_MEMORY = 1,
-    NVRTC_INVALID_INPUT = 3,
-    NVRTC_NAME_NOT_VALID = 10,
-    NVRTC_INTERNAL_ERROR = 11,
-};
+#include "errors.h"
+#include "tables.h"
 
 /* Not ELF's magic number: nothing is read from it. */
 static const char image[8];
@@ -34,12 +26,12 @@ EXPORTED int nvrtcVersion(int *major, int *minor)
 {
     *major = cuda_version() / 1000;
     *minor = cuda_version() % 1000 / 10;
-    return NVRTC_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED const char *nvrtcGetErrorString(int result)
 {
-    return result == NVRTC_SUCCESS ? "NVRTC_SUCCESS" : "NVRTC_ERROR, or not modelled by pytest-membudget's stand-in";
+    return result == SUCCESS ? "NVRTC_SUCCESS" : "NVRTC_ERROR, or not modelled by pytest-membudget's stand-in";
 }
 
 EXPORTED int nvrtcCreateProgram(struct program **program, const char *source, const char *name, int headers,
@@ -48,7 +40,7 @@ EXPORTED int nvrtcCreateProgram(struct program **program, const char *source, co
     if (!program || !source)
         return NVRTC_INVALID_INPUT;
     *program = calloc(1, sizeof **program);
-    return *program ? NVRTC_SUCCESS : NVRTC_OUT_OF_MEMORY;
+    return *program ? SUCCESS : NVRTC_OUT_OF_MEMORY;
 }
 
 EXPORTED int nvrtcDestroyProgram(struct program **program)
@@ -60,7 +52,7 @@ EXPORTED int nvrtcDestroyProgram(struct program **program)
     }
     free(*program);
     *program = NULL;
-    return NVRTC_SUCCESS;
+    return SUCCESS;
 }
 
 EXPORTED int nvrtcAddNameExpression(struct program *program, const char *expression)
@@ -72,13 +64,10 @@ EXPORTED int nvrtcAddNameExpression(struct program *program, const char *express
     memcpy(name->text, expression, bytes);
     name->next = program->names;
     program->names = name;
-    return NVRTC_SUCCESS;
+    return SUCCESS;
 }
 
-EXPORTED int nvrtcCompileProgram(struct program *program, int count, const char *const *options)
-{
-    return NVRTC_SUCCESS;
-}
+SUCCEEDS(nvrtcCompileProgram)
 
 /* Not the mangled name, which only a compiler knows. */
 EXPORTED int nvrtcGetLoweredName(struct program *program, const char *expression, const char **lowered)
@@ -87,7 +76,7 @@ EXPORTED int nvrtcGetLoweredName(struct program *program, const char *expression
         if (strcmp(name->text, expression))
             continue;
         *lowered = name->text;
-        return NVRTC_SUCCESS;
+        return SUCCESS;
     }
     return NVRTC_NAME_NOT_VALID;
 }
@@ -96,12 +85,12 @@ EXPORTED int nvrtcGetLoweredName(struct program *program, const char *expression
     EXPORTED int name##Size(struct program *program, size_t *size)       \
     {                                                                    \
         *size = bytes;                                                   \
-        return NVRTC_SUCCESS;                                            \
+        return SUCCESS;                                            \
     }                                                                    \
     EXPORTED int name(struct program *program, char *result)             \
     {                                                                    \
         memcpy(result, image, bytes);                                    \
-        return NVRTC_SUCCESS;                                            \
+        return SUCCESS;                                            \
     }
 RESULT(nvrtcGetPTX, sizeof image)
 RESULT(nvrtcGetCUBIN, sizeof image)
@@ -109,8 +98,4 @@ RESULT(nvrtcGetProgramLog, 1) /* an empty text */
 
 /* cuDNN looks these up before it plans, and calls none then: libcudnn_graph.so.9 of 9.20. */
 #define NVRTC_REFUSED(name) REFUSED(name, NVRTC_INTERNAL_ERROR)
-NVRTC_REFUSED(__nvrtcCPEx)
-NVRTC_REFUSED(nvrtcGetLTOIR)
-NVRTC_REFUSED(nvrtcGetLTOIRSize)
-NVRTC_REFUSED(nvrtcGetNumSupportedArchs)
-NVRTC_REFUSED(nvrtcGetSupportedArchs)
+EACH(NVRTC_REFUSED, __nvrtcCPEx, nvrtcGetLTOIR, nvrtcGetLTOIRSize, nvrtcGetNumSupportedArchs, nvrtcGetSupportedArchs)

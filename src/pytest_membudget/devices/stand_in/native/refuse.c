@@ -13,32 +13,32 @@
 #include "stand_in.h"
 
 /* "Not supported" as each library says it, by the beginnings of its name and of the function's: the first row that
-   fits. Sources: the headers of CUDA 13.0 and of cuDNN 9.20, cuSPARSELt 0.8, NCCL 2.29, NVSHMEM 3.4. */
+   fits. cuRAND and the two that compile have no such status. */
 static const struct {
     const char *library, *function;
     long status;
 } refusals[] = {
-    {"libcublas", "", 15},                    /* CUBLAS_STATUS_NOT_SUPPORTED */
-    {"libcudnn", "", 3000},                   /* CUDNN_STATUS_NOT_SUPPORTED */
-    {"libcufft", "", 16},                     /* CUFFT_NOT_SUPPORTED */
-    {"libcufile", "cuFileRead", -5007},       /* bytes read or written, or an error below zero */
-    {"libcufile", "cuFileWrite", -5007},
-    {"libcufile", "", 5007},                  /* CU_FILE_PLATFORM_NOT_SUPPORTED; the upper half is CUDA_SUCCESS */
-    {"libcupti", "", 27},                     /* CUPTI_ERROR_NOT_SUPPORTED */
-    {"libcurand", "", 999},                   /* CURAND_STATUS_INTERNAL_ERROR: it has none for this */
-    {"libcusolver", "", 9},                   /* CUSOLVER_STATUS_NOT_SUPPORTED */
-    {"libcusparse", "", 10},                  /* CUSPARSE_STATUS_NOT_SUPPORTED, cuSPARSELt's too */
-    {"libnccl", "", 5},                       /* ncclInvalidUsage */
-    {"libnvidia-ml", "", 3},                  /* NVML_ERROR_NOT_SUPPORTED */
-    {"libnvrtc", "", 11},                     /* NVRTC_ERROR_INTERNAL_ERROR */
-    {"libnvJitLink", "", 6},                  /* NVJITLINK_ERROR_INTERNAL */
-    {"libnvshmem", "nvshmem_malloc", 0},      /* a pointer */
+    {"libcublas", "", CUBLAS_NOT_SUPPORTED},
+    {"libcudnn", "", CUDNN_NOT_SUPPORTED},
+    {"libcufft", "", CUFFT_NOT_SUPPORTED},
+    {"libcufile", "cuFileRead", -CUFILE_PLATFORM_NOT_SUPPORTED}, /* bytes read or written, or an error below zero */
+    {"libcufile", "cuFileWrite", -CUFILE_PLATFORM_NOT_SUPPORTED},
+    {"libcufile", "", CUFILE_PLATFORM_NOT_SUPPORTED}, /* the upper half is CUDA_SUCCESS */
+    {"libcupti", "", CUPTI_NOT_SUPPORTED},
+    {"libcurand", "", CURAND_INTERNAL_ERROR},
+    {"libcusolver", "", CUSOLVER_NOT_SUPPORTED},
+    {"libcusparse", "", CUSPARSE_NOT_SUPPORTED},
+    {"libnccl", "", NCCL_INVALID_USAGE},
+    {"libnvidia-ml", "", NVML_NOT_SUPPORTED},
+    {"libnvrtc", "", NVRTC_INTERNAL_ERROR},
+    {"libnvJitLink", "", NVJITLINK_INTERNAL_ERROR},
+    {"libnvshmem", "nvshmem_malloc", 0}, /* a pointer */
     {"libnvshmem", "nvshmem_calloc", 0},
     {"libnvshmem", "nvshmem_align", 0},
     {"libnvshmem", "nvshmem_ptr", 0},
     {"libnvshmem", "nvshmemx_mc_ptr", 0},
     {"libnvshmem", "nvshmemid_init_status", 0}, /* NVSHMEM_STATUS_NOT_INITIALIZED */
-    {"libnvshmem", "", 3},                    /* NVSHMEMX_ERROR_NOT_SUPPORTED */
+    {"libnvshmem", "", NVSHMEM_NOT_SUPPORTED},
 };
 
 static int begins(const char *text, const char *with)

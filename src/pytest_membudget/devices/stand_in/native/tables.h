@@ -36,10 +36,7 @@
         return 0;           \
     }
 
-#define COMPUTES_ONLY SUCCEEDS
-
-/* A function that nobody has modelled. It is exported all the same: the real one would be called with the
-   stand-in's handles otherwise. */
+/* A function that refuses although a library that does not refuse is installed, or nobody would refuse for it. */
 #define REFUSED(name, status) \
     EXPORTED int name(void)   \
     {                         \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "errors.h"
-#include "stand_in.h"
+#include "tables.h"
 
 static int number_in(const char *variable)
 {
@@ -33,16 +33,8 @@ EXPORTED int cudaRuntimeGetVersion(int *version)
 }
 
 /* The newest that PyTorch may ask for: a driver answers all older runtimes. */
-EXPORTED int cudaDriverGetVersion(int *version)
-{
-    *version = cuda_version();
-    return SUCCESS;
-}
-
-EXPORTED int cuDriverGetVersion(int *version)
-{
-    return cudaDriverGetVersion(version);
-}
+ALIAS(cudaDriverGetVersion, cudaRuntimeGetVersion)
+ALIAS(cuDriverGetVersion, cudaRuntimeGetVersion)
 
 /* PyTorch asks which products cuBLASLt has (aten/src/ATen/native/cuda/ScaledBlas.cpp, CUDABlas.cpp). */
 EXPORTED size_t cublasLtGetVersion(void)
@@ -56,9 +48,8 @@ EXPORTED size_t cublasLtGetVersion(void)
 /* NCCL's number is major * 10000 + minor * 100 + patch since 2.9 (nccl.h). */
 EXPORTED int ncclGetVersion(int *version)
 {
-    enum { SYSTEM_ERROR = 2 }; /* ncclResult_t */
     *version = number_in("MEMBUDGET_STAND_IN_NCCL");
-    return *version ? SUCCESS : SYSTEM_ERROR;
+    return *version ? SUCCESS : NCCL_SYSTEM_ERROR;
 }
 
 size_t cudnn_version_of_torch(void)
