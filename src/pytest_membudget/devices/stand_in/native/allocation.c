@@ -36,12 +36,16 @@ EXPORTED int cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t
     return cudaMalloc(address, *pitch * height);
 }
 
+EXPORTED int cuMemFree_v2(void *address)
+{
+    return address ? release_memory(address, NULL) : SUCCESS;
+}
+
 EXPORTED int cudaFree(void *address)
 {
     use_runtime();
-    return runtime_result(address ? release_memory(address, NULL) : SUCCESS);
+    return runtime_result(cuMemFree_v2(address));
 }
-ALIAS(cuMemFree_v2, cudaFree)
 
 EXPORTED int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {

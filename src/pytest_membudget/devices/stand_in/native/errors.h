@@ -82,6 +82,13 @@ enum {
    runtime returns through this. */
 int runtime_result(int error);
 
+/* A function that is the driver's but for that. */
+#define RUNTIME(name, driver, parameters, ...)       \
+    EXPORTED int name parameters                     \
+    {                                                \
+        return runtime_result(driver(__VA_ARGS__));  \
+    }
+
 /* The vendor's name and text of an error: "cudaErrorMemoryAllocation", "out of memory". */
 const char *error_name(int error);
 const char *error_text(int error);

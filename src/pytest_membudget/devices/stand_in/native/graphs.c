@@ -13,7 +13,7 @@
 enum { NO_CAPTURE, ACTIVE_CAPTURE, INVALIDATED_CAPTURE };
 
 /* A node's handle is an address within nothing: graph and index. */
-static int graph_nodes(const struct graph *graph, void **nodes, size_t *count)
+EXPORTED int cuGraphGetNodes(const struct graph *graph, void **nodes, size_t *count)
 {
     if (!graph)
         return INVALID_VALUE;
@@ -27,18 +27,14 @@ static int graph_nodes(const struct graph *graph, void **nodes, size_t *count)
         *count = graph->nodes;
     return SUCCESS;
 }
-ALIAS(cuGraphGetNodes, graph_nodes)
-
-EXPORTED int cudaStreamBeginCapture(void *stream, int mode)
-{
-    return runtime_result(begin_capture(stream, NULL, mode));
-}
-PER_THREAD(cudaStreamBeginCapture)
+RUNTIME(cudaGraphGetNodes, cuGraphGetNodes, (void *graph, void **nodes, size_t *count), graph, nodes, count)
 
 EXPORTED int cuStreamBeginCapture_v2(void *stream, int mode)
 {
     return begin_capture(stream, NULL, mode);
 }
+RUNTIME(cudaStreamBeginCapture, cuStreamBeginCapture_v2, (void *stream, int mode), stream, mode)
+PER_THREAD(cudaStreamBeginCapture)
 
 EXPORTED int cudaStreamBeginCaptureToGraph(void *stream, void *graph, const void *dependencies, const void *edges,
                                            size_t count, int mode)
@@ -47,10 +43,7 @@ EXPORTED int cudaStreamBeginCaptureToGraph(void *stream, void *graph, const void
 }
 PER_THREAD(cudaStreamBeginCaptureToGraph)
 
-EXPORTED int cudaStreamEndCapture(void *stream, void **graph)
-{
-    return runtime_result(end_capture(stream, graph));
-}
+RUNTIME(cudaStreamEndCapture, end_capture, (void *stream, void **graph), stream, graph)
 PER_THREAD(cudaStreamEndCapture)
 
 EXPORTED int cudaStreamIsCapturing(void *stream, int *status)
@@ -110,43 +103,38 @@ EXPORTED int cudaStreamUpdateCaptureDependencies(void *stream)
 STREAM_NAMES(cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_v2)
 ALIAS(cudaStreamUpdateCaptureDependencies_v2_ptsz, cudaStreamUpdateCaptureDependencies)
 
-EXPORTED int cudaGraphCreate(void **graph, unsigned flags)
-{
-    return runtime_result(create_graph(graph));
-}
+RUNTIME(cudaGraphCreate, create_graph, (void **graph, unsigned flags), graph)
 
-EXPORTED int cudaGraphDestroy(void *graph)
+EXPORTED int cuGraphDestroy(void *graph)
 {
     free(graph);
-    return runtime_result(graph ? SUCCESS : INVALID_VALUE);
+    return graph ? SUCCESS : INVALID_VALUE;
 }
-ALIAS(cuGraphDestroy, cudaGraphDestroy)
+RUNTIME(cudaGraphDestroy, cuGraphDestroy, (void *graph), graph)
 
-EXPORTED int cudaGraphGetNodes(void *graph, void **nodes, size_t *count)
-{
-    return runtime_result(graph_nodes(graph, nodes, count));
-}
-
-EXPORTED int cudaGraphInstantiate(void **executable, void *graph, unsigned long long flags)
+EXPORTED int cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long flags)
 {
     *executable = new_handle();
-    return runtime_result(graph ? SUCCESS : INVALID_VALUE);
+    return graph ? SUCCESS : INVALID_VALUE;
 }
+RUNTIME(cudaGraphInstantiate, cuGraphInstantiateWithFlags, (void **executable, void *graph, unsigned long long flags),
+        executable, graph, flags)
 ALIAS(cudaGraphInstantiateWithFlags, cudaGraphInstantiate)
-ALIAS(cuGraphInstantiateWithFlags, cudaGraphInstantiate)
 
-EXPORTED int cudaGraphLaunch(void *executable, void *stream)
+EXPORTED int cuGraphLaunch(void *executable, void *stream)
 {
-    return runtime_result(executable ? launch(stream) : INVALID_VALUE);
+    return executable ? launch(stream) : INVALID_VALUE;
 }
-STREAM_NAMES(cudaGraphLaunch, cuGraphLaunch)
+RUNTIME(cudaGraphLaunch, cuGraphLaunch, (void *executable, void *stream), executable, stream)
+PER_THREAD(cudaGraphLaunch)
 
-EXPORTED int cudaGraphUpload(void *executable, void *stream)
+EXPORTED int cuGraphExecDestroy(void *executable)
 {
-    return runtime_result(executable ? SUCCESS : INVALID_VALUE);
+    return executable ? SUCCESS : INVALID_VALUE;
 }
-STREAM_NAMES(cudaGraphUpload, cudaGraphExecDestroy)
-ALIAS(cuGraphExecDestroy, cudaGraphUpload)
+RUNTIME(cudaGraphExecDestroy, cuGraphExecDestroy, (void *executable), executable)
+RUNTIME(cudaGraphUpload, cuGraphExecDestroy, (void *executable, void *stream), executable)
+PER_THREAD(cudaGraphUpload)
 
 /* Objects that a graph keeps alive, as PyTorch ties host memory to it, live as long as the process: nothing that
    they hold is on a card. */

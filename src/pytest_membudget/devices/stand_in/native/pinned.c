@@ -10,7 +10,7 @@
 
 static struct ranges allocated, registered;
 
-static int allocate_pinned(void **address, size_t bytes)
+EXPORTED int cuMemAllocHost_v2(void **address, size_t bytes)
 {
     *address = NULL;
     if (!bytes)
@@ -28,8 +28,7 @@ static int allocate_pinned(void **address, size_t bytes)
     *address = got;
     return SUCCESS;
 }
-ALIAS(cuMemAllocHost_v2, allocate_pinned)
-ALIAS(cuMemHostAlloc, allocate_pinned) /* flags come last */
+ALIAS(cuMemHostAlloc, cuMemAllocHost_v2) /* flags come last */
 
 static int take_out(struct ranges *ranges, void *address, size_t *bytes)
 {
@@ -44,7 +43,7 @@ static int take_out(struct ranges *ranges, void *address, size_t *bytes)
     return known;
 }
 
-static int release_pinned(void *address)
+EXPORTED int cuMemFreeHost(void *address)
 {
     size_t bytes;
     if (!address)
@@ -54,7 +53,6 @@ static int release_pinned(void *address)
     host_unpinned(address);
     return SUCCESS;
 }
-ALIAS(cuMemFreeHost, release_pinned)
 
 int is_pinned(const void *address)
 {
@@ -64,7 +62,7 @@ int is_pinned(const void *address)
     return found;
 }
 
-static int register_memory(void *address, size_t bytes)
+EXPORTED int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
 {
     lock_state();
     struct range *next = range_after(&registered, (uintptr_t)address);
@@ -75,9 +73,8 @@ static int register_memory(void *address, size_t bytes)
         host_registered(address, bytes, 1);
     return taken ? HOST_MEMORY_ALREADY_REGISTERED : added ? SUCCESS : INVALID_VALUE;
 }
-ALIAS(cuMemHostRegister_v2, register_memory) /* flags come last */
 
-static int unregister_memory(void *address)
+EXPORTED int cuMemHostUnregister(void *address)
 {
     size_t bytes;
     if (!take_out(&registered, address, &bytes))
@@ -85,37 +82,31 @@ static int unregister_memory(void *address)
     host_registered(address, bytes, 0);
     return SUCCESS;
 }
-ALIAS(cuMemHostUnregister, unregister_memory)
 
 EXPORTED int cudaMallocHost(void **address, size_t bytes)
 {
     use_runtime();
-    return runtime_result(allocate_pinned(address, bytes));
+    return runtime_result(cuMemAllocHost_v2(address, bytes));
 }
 ALIAS(cudaHostAlloc, cudaMallocHost) /* flags come last */
 
-EXPORTED int cudaFreeHost(void *address)
-{
-    return runtime_result(release_pinned(address));
-}
+RUNTIME(cudaFreeHost, cuMemFreeHost, (void *address), address)
 
 EXPORTED int cudaHostRegister(void *address, size_t bytes, unsigned flags)
 {
     use_runtime();
-    return runtime_result(register_memory(address, bytes));
+    return runtime_result(cuMemHostRegister_v2(address, bytes, flags));
 }
 
-EXPORTED int cudaHostUnregister(void *address)
-{
-    return runtime_result(unregister_memory(address));
-}
+RUNTIME(cudaHostUnregister, cuMemHostUnregister, (void *address), address)
 
-EXPORTED int cudaHostGetDevicePointer(void **device_pointer, void *address, unsigned flags)
+EXPORTED int cuMemHostGetDevicePointer_v2(void **device_pointer, void *address, unsigned flags)
 {
     *device_pointer = address;
-    return runtime_result(is_pinned(address) ? SUCCESS : INVALID_VALUE);
+    return is_pinned(address) ? SUCCESS : INVALID_VALUE;
 }
-ALIAS(cuMemHostGetDevicePointer_v2, cudaHostGetDevicePointer)
+RUNTIME(cudaHostGetDevicePointer, cuMemHostGetDevicePointer_v2,
+        (void **device_pointer, void *address, unsigned flags), device_pointer, address, flags)
 
 EXPORTED int cudaHostGetFlags(unsigned *flags, void *address)
 {

@@ -68,33 +68,36 @@ EXPORTED int cudaMallocFromPoolAsync(void **address, size_t bytes, void *pool, v
 }
 PER_THREAD(cudaMallocFromPoolAsync)
 
-EXPORTED int cudaMallocAsync(void **address, size_t bytes, void *stream)
+EXPORTED int cuMemAllocAsync(void **address, size_t bytes, void *stream)
 {
     use_runtime();
-    return cudaMallocFromPoolAsync(address, bytes, pool_of(current_device()), stream);
+    note_work(stream);
+    return allocate_from_pool(pool_of(current_device()), bytes, address);
 }
-STREAM_NAMES(cudaMallocAsync, cuMemAllocAsync)
+RUNTIME(cudaMallocAsync, cuMemAllocAsync, (void **address, size_t bytes, void *stream), address, bytes, stream)
+PER_THREAD(cudaMallocAsync)
 
-EXPORTED int cudaFreeAsync(void *address, void *stream)
+EXPORTED int cuMemFreeAsync(void *address, void *stream)
 {
     note_work(stream);
-    return runtime_result(release_to_pool(address));
+    return release_to_pool(address);
 }
-STREAM_NAMES(cudaFreeAsync, cuMemFreeAsync)
+RUNTIME(cudaFreeAsync, cuMemFreeAsync, (void *address, void *stream), address, stream)
+PER_THREAD(cudaFreeAsync)
 
-EXPORTED int cudaDeviceGetDefaultMemPool(void **pool, int device)
+EXPORTED int cuDeviceGetDefaultMemPool(void **pool, int device)
 {
     *pool = default_pool(device);
-    return runtime_result(*pool ? SUCCESS : INVALID_DEVICE);
+    return *pool ? SUCCESS : INVALID_DEVICE;
 }
-ALIAS(cuDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool)
+RUNTIME(cudaDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, (void **pool, int device), pool, device)
 
-EXPORTED int cudaDeviceGetMemPool(void **pool, int device)
+EXPORTED int cuDeviceGetMemPool(void **pool, int device)
 {
     *pool = pool_of(device);
-    return runtime_result(*pool ? SUCCESS : INVALID_DEVICE);
+    return *pool ? SUCCESS : INVALID_DEVICE;
 }
-ALIAS(cuDeviceGetMemPool, cudaDeviceGetMemPool)
+RUNTIME(cudaDeviceGetMemPool, cuDeviceGetMemPool, (void **pool, int device), pool, device)
 
 EXPORTED int cudaDeviceSetMemPool(int device, void *pool)
 {
@@ -153,19 +156,19 @@ static int set_attribute(struct pool *pool, int attribute, const void *value)
     return SUCCESS;
 }
 
-EXPORTED int cudaMemPoolGetAttribute(void *pool, int attribute, void *value)
+EXPORTED int cuMemPoolGetAttribute(void *pool, int attribute, void *value)
 {
     if (attribute == RESERVED_CURRENT || attribute == RESERVED_HIGH)
         not_modelled("cudaMemPoolGetAttribute: reserved memory");
-    return runtime_result(get_attribute(pool, attribute, value));
+    return get_attribute(pool, attribute, value);
 }
-ALIAS(cuMemPoolGetAttribute, cudaMemPoolGetAttribute)
+RUNTIME(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
 
-EXPORTED int cudaMemPoolSetAttribute(void *pool, int attribute, void *value)
+EXPORTED int cuMemPoolSetAttribute(void *pool, int attribute, void *value)
 {
-    return runtime_result(set_attribute(pool, attribute, value));
+    return set_attribute(pool, attribute, value);
 }
-ALIAS(cuMemPoolSetAttribute, cudaMemPoolSetAttribute)
+RUNTIME(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
 
 /* cudaGraphMemAttributeType: memory that graphs allocate for themselves, which PyTorch's do not. */
 EXPORTED int cudaDeviceGetGraphMemAttribute(int device, int attribute, void *value)

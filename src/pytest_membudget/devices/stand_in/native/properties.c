@@ -17,16 +17,18 @@ static const struct {
     short attribute;
     int value;
 } constants[] = {
-    {1, 1024}, {2, 1024}, {3, 1024}, {4, 64},       /* threads of a block, and by its dimensions */
-    {5, 2147483647}, {6, 65535}, {7, 65535},        /* blocks of a grid */
-    {8, 49152}, {9, 65536}, {10, 32},               /* shared and constant memory, threads of a warp */
-    {11, 2147483647}, {12, 65536}, {14, 512},       /* pitch, registers of a block, texture alignment */
-    {15, 1}, {19, 1}, {30, 512}, {31, 1},           /* overlap, mapped host memory, surfaces, concurrent kernels */
-    {40, 3}, {41, 1}, {51, 32},                     /* copy engines, unified addressing, texture pitch */
-    {78, 1}, {79, 1}, {80, 1}, {82, 65536}, {83, 1}, /* priorities, L1, registers of an SM, managed memory */
-    {89, 1}, {90, 1}, {91, 1}, {95, 1}, {99, 1},    /* managed access, preemption, cooperative launch */
-    {102, 1}, {103, 1},                             /* virtual memory management, handles of it (driver) */
-    {115, 1}, {119, 1}, {125, 1},                   /* memory pools and their handles, events between processes */
+    /* threads of a block, and by its dimensions */
+    {1, 1024}, {2, 1024}, {3, 1024}, {4, 64},
+    /* blocks of a grid */
+    {5, 2147483647}, {6, 65535}, {7, 65535},
+    /* shared and constant memory, threads of a warp, pitch, registers of a block, texture alignment */
+    {8, 49152}, {9, 65536}, {10, 32}, {11, 2147483647}, {12, 65536}, {14, 512},
+    /* overlap, mapped host memory, surfaces, concurrent kernels, copy engines, unified addressing, texture pitch */
+    {15, 1}, {19, 1}, {30, 512}, {31, 1}, {40, 3}, {41, 1}, {51, 32},
+    /* priorities, L1, registers of an SM, managed memory and access to it, preemption, cooperative launch */
+    {78, 1}, {79, 1}, {80, 1}, {82, 65536}, {83, 1}, {89, 1}, {90, 1}, {91, 1}, {95, 1}, {99, 1},
+    /* virtual memory management, handles of it (driver), memory pools and their handles, events between processes */
+    {102, 1}, {103, 1}, {115, 1}, {119, 1}, {125, 1},
 };
 
 static int constant(int attribute)
@@ -35,6 +37,14 @@ static int constant(int attribute)
         if (constants[index].attribute == attribute)
             return constants[index].value;
     return 0; /* features that are not there: graphics, NUMA, multicast, GPUDirect */
+}
+
+/* How much faster single precision is than double. */
+static int singles_for_a_double(const struct card *card)
+{
+    if (card->major == 7 && card->minor == 5)
+        return 32;
+    return (card->major == 8 && card->minor > 0) || card->major == 12 ? 64 : 2;
 }
 
 int device_attribute(const struct card *card, int device, int attribute)
@@ -50,7 +60,7 @@ int device_attribute(const struct card *card, int device, int attribute)
     case 75: return card->major;
     case 76: return card->minor;
     case 81: return (int)card->shared_bytes_per_multiprocessor;
-    case 87: return card->major == 8 && card->minor > 0 ? 64 : card->major == 12 ? 64 : card->major == 7 && card->minor == 5 ? 32 : 2;
+    case 87: return singles_for_a_double(card);
     case 97: return (int)card->shared_bytes_per_block_optin;
     case 106: return card->blocks_per_multiprocessor;
     case 111: return card->major >= 8 ? 1024 : 0; /* of a block's shared memory, for the system */
@@ -118,21 +128,21 @@ EXPORTED int cudaGetDeviceProperties_v2(void *properties, int device)
     return runtime_result(write_properties(properties, device, 12000));
 }
 
-EXPORTED int cudaDeviceGetAttribute(int *value, int attribute, int device)
+EXPORTED int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     if (!card_at(device))
-        return runtime_result(INVALID_DEVICE);
+        return INVALID_DEVICE;
     *value = device_attribute(card_at(device), device, attribute);
     return SUCCESS;
 }
-ALIAS(cuDeviceGetAttribute, cudaDeviceGetAttribute)
+RUNTIME(cudaDeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, int device), value, attribute, device)
 
-EXPORTED int cudaDeviceGetPCIBusId(char *text, int length, int device)
+EXPORTED int cuDeviceGetPCIBusId(char *text, int length, int device)
 {
     bus_id(text, length, device);
-    return runtime_result(card_at(device) ? SUCCESS : INVALID_DEVICE);
+    return card_at(device) ? SUCCESS : INVALID_DEVICE;
 }
-ALIAS(cuDeviceGetPCIBusId, cudaDeviceGetPCIBusId)
+RUNTIME(cudaDeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *text, int length, int device), text, length, device)
 
 /* cudaLimit: stack of a thread, printf's buffer, malloc's heap; the documented defaults. */
 EXPORTED int cudaDeviceGetLimit(size_t *value, int limit)
@@ -144,12 +154,12 @@ ALIAS(cuCtxGetLimit, cudaDeviceGetLimit)
 EACH(SUCCEEDS, cudaDeviceSetLimit, cuCtxSetLimit)
 
 /* A card cannot reach another's memory, so that copies go through the runtime. */
-EXPORTED int cudaDeviceCanAccessPeer(int *can, int device, int peer)
+EXPORTED int cuDeviceCanAccessPeer(int *can, int device, int peer)
 {
     *can = 0;
-    return runtime_result(card_at(device) && card_at(peer) ? SUCCESS : INVALID_DEVICE);
+    return card_at(device) && card_at(peer) ? SUCCESS : INVALID_DEVICE;
 }
-ALIAS(cuDeviceCanAccessPeer, cudaDeviceCanAccessPeer)
+RUNTIME(cudaDeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, int device, int peer), can, device, peer)
 
 EXPORTED int cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {

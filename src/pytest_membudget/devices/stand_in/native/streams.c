@@ -19,7 +19,7 @@ struct event {
 
 static unsigned long long last_stream_id = 2; /* after the constants for default streams */
 
-static int create_stream(void **created, unsigned flags, int priority)
+EXPORTED int cuStreamCreateWithPriority(void **created, unsigned flags, int priority)
 {
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
@@ -34,36 +34,25 @@ static int create_stream(void **created, unsigned flags, int priority)
     return SUCCESS;
 }
 
-EXPORTED int cudaStreamCreateWithPriority(void **stream, unsigned flags, int priority)
+EXPORTED int cuStreamCreate(void **created, unsigned flags)
 {
-    return runtime_result(create_stream(stream, flags, priority));
+    return cuStreamCreateWithPriority(created, flags, 0);
 }
-ALIAS(cuStreamCreateWithPriority, cudaStreamCreateWithPriority)
+RUNTIME(cudaStreamCreateWithPriority, cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority),
+        stream, flags, priority)
+RUNTIME(cudaStreamCreateWithFlags, cuStreamCreate, (void **stream, unsigned flags), stream, flags)
+RUNTIME(cudaStreamCreate, cuStreamCreate, (void **stream), stream, 0)
 
-EXPORTED int cudaStreamCreateWithFlags(void **stream, unsigned flags)
-{
-    return cudaStreamCreateWithPriority(stream, flags, 0);
-}
-ALIAS(cuStreamCreate, cudaStreamCreateWithFlags)
-
-EXPORTED int cudaStreamCreate(void **stream)
-{
-    return cudaStreamCreateWithPriority(stream, 0, 0);
-}
-
-EXPORTED int cudaStreamDestroy(void *stream)
+EXPORTED int cuStreamDestroy_v2(void *stream)
 {
     if (!stream_at(stream))
-        return runtime_result(INVALID_HANDLE);
+        return INVALID_HANDLE;
     free(stream);
     return SUCCESS;
 }
-ALIAS(cuStreamDestroy_v2, cudaStreamDestroy)
+RUNTIME(cudaStreamDestroy, cuStreamDestroy_v2, (void *stream), stream)
 
-EXPORTED int cudaStreamQuery(void *stream)
-{
-    return runtime_result(wait_for_stream(stream));
-}
+RUNTIME(cudaStreamQuery, wait_for_stream, (void *stream), stream)
 PER_THREAD(cudaStreamQuery)
 
 EXPORTED int cudaStreamSynchronize(void *stream)
@@ -116,81 +105,80 @@ EXPORTED int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 }
 ALIAS(cuCtxGetStreamPriorityRange, cudaDeviceGetStreamPriorityRange)
 
-EXPORTED int cudaEventCreateWithFlags(void **event, unsigned flags)
+EXPORTED int cuEventCreate(void **event, unsigned flags)
 {
     struct event *created = calloc(1, sizeof *created);
     if (!created)
-        return runtime_result(OPERATING_SYSTEM);
+        return OPERATING_SYSTEM;
     use_runtime();
     created->flags = flags;
     *event = created;
     return SUCCESS;
 }
-ALIAS(cuEventCreate, cudaEventCreateWithFlags)
+RUNTIME(cudaEventCreateWithFlags, cuEventCreate, (void **event, unsigned flags), event, flags)
+RUNTIME(cudaEventCreate, cuEventCreate, (void **event), event, 0)
 
-EXPORTED int cudaEventCreate(void **event)
-{
-    return cudaEventCreateWithFlags(event, 0);
-}
-
-EXPORTED int cudaEventDestroy(void *event)
+EXPORTED int cuEventDestroy_v2(void *event)
 {
     free(event);
-    return runtime_result(event ? SUCCESS : INVALID_HANDLE);
+    return event ? SUCCESS : INVALID_HANDLE;
 }
-ALIAS(cuEventDestroy_v2, cudaEventDestroy)
+RUNTIME(cudaEventDestroy, cuEventDestroy_v2, (void *event), event)
 
-EXPORTED int cudaEventRecord(void *event, void *stream)
+EXPORTED int cuEventRecord(void *event, void *stream)
 {
     if (!event)
-        return runtime_result(INVALID_HANDLE);
+        return INVALID_HANDLE;
     use_runtime();
     ((struct event *)event)->capture = capture_of(stream);
     return SUCCESS;
 }
-STREAM_NAMES(cudaEventRecord, cuEventRecord)
+RUNTIME(cudaEventRecord, cuEventRecord, (void *event, void *stream), event, stream)
+PER_THREAD(cudaEventRecord)
 /* Flags come last: whether a graph is to show the event to others. */
+ALIAS(cuEventRecordWithFlags, cuEventRecord)
 ALIAS(cudaEventRecordWithFlags, cudaEventRecord)
 ALIAS(cudaEventRecordWithFlags_ptsz, cudaEventRecord)
-ALIAS(cuEventRecordWithFlags, cudaEventRecord)
 
 /* Nobody can wait for an event of a capture that is going on: nothing has run. */
-EXPORTED int cudaEventQuery(void *event)
+EXPORTED int cuEventQuery(void *event)
 {
     const struct event *of = event;
     if (!of)
-        return runtime_result(INVALID_HANDLE);
-    return runtime_result(of->capture && of->capture->active ? CAPTURED_EVENT : SUCCESS);
+        return INVALID_HANDLE;
+    return of->capture && of->capture->active ? CAPTURED_EVENT : SUCCESS;
 }
+ALIAS(cuEventSynchronize, cuEventQuery)
+RUNTIME(cudaEventQuery, cuEventQuery, (void *event), event)
 ALIAS(cudaEventSynchronize, cudaEventQuery)
-ALIAS(cuEventQuery, cudaEventQuery)
-ALIAS(cuEventSynchronize, cudaEventQuery)
 
-EXPORTED int cudaEventElapsedTime(float *milliseconds, void *start, void *end)
+EXPORTED int cuEventElapsedTime(float *milliseconds, void *start, void *end)
 {
     *milliseconds = ELAPSED_MS;
-    return runtime_result(start && end ? SUCCESS : INVALID_HANDLE);
+    return start && end ? SUCCESS : INVALID_HANDLE;
 }
+ALIAS(cuEventElapsedTime_v2, cuEventElapsedTime)
+RUNTIME(cudaEventElapsedTime, cuEventElapsedTime, (float *milliseconds, void *start, void *end), milliseconds, start,
+        end)
 ALIAS(cudaEventElapsedTime_v2, cudaEventElapsedTime)
-ALIAS(cuEventElapsedTime, cudaEventElapsedTime)
-ALIAS(cuEventElapsedTime_v2, cudaEventElapsedTime)
 
 /* A stream that waits for an event of a capture takes part in it from then on. */
-EXPORTED int cudaStreamWaitEvent(void *stream, void *event, unsigned flags)
+EXPORTED int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
 {
     struct capture *capture = event ? ((struct event *)event)->capture : NULL, *own = capture_of(stream);
     if (!event)
-        return runtime_result(INVALID_HANDLE);
+        return INVALID_HANDLE;
     if (!capture || !capture->active || capture == own)
         return SUCCESS;
     if (own)
-        return runtime_result(CAPTURE_MERGE);
+        return CAPTURE_MERGE;
     if (!stream_at(stream))
-        return runtime_result(CAPTURE_UNSUPPORTED);
+        return CAPTURE_UNSUPPORTED;
     stream_at(stream)->capture = capture;
     return SUCCESS;
 }
-STREAM_NAMES(cudaStreamWaitEvent, cuStreamWaitEvent)
+RUNTIME(cudaStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned flags), stream, event, flags)
+PER_THREAD(cudaStreamWaitEvent)
 
 EXPORTED int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *data)
 {

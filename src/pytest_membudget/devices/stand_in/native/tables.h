@@ -13,8 +13,7 @@
    default stream is as done as the other. */
 #define PER_THREAD(name) ALIAS(name##_ptsz, name)
 
-/* The same, of a function that the driver has too. The driver's have the same parameters, meaning and numbers of errors
-   where they are second names; unlike on a real card cudaGetLastError() then gives their errors, too. */
+/* The same, of a function that does not fail and that the driver has too. */
 #define STREAM_NAMES(name, driver) PER_THREAD(name) ALIAS(driver, name)
 
 /* A row for each name, of which there may be 64: EACH(SUCCEEDS, one, other) */
