@@ -72,15 +72,7 @@ SUCCEEDS(cublasSetWorkspace_v2)
 
 EXPORTED int cublasGetVersion_v2(void *handle, int *version)
 {
-    *version = (int)cublasLtGetVersion(); /* both libraries are of one release and have one number */
-    return SUCCESS;
-}
-
-/* libraryPropertyType: 0 major, 1 minor, 2 patch. */
-EXPORTED int cublasGetProperty(int property, int *value)
-{
-    int version = (int)cublasLtGetVersion(); /* major * 10000 + minor * 100 + patch */
-    *value = property == 0 ? version / 10000 : property == 1 ? version / 100 % 100 : version % 100;
+    *version = (int)cublasLtGetVersion();
     return SUCCESS;
 }
 

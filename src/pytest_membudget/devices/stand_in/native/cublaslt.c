@@ -31,38 +31,14 @@ EXPORTED int cublasLtGetProperty(int property, int *value)
     *value = property == 0 ? version / 10000 : property == 1 ? version / 100 % 100 : version % 100;
     return SUCCESS;
 }
-
-EXPORTED int cublasLtCreate(void **handle)
-{
-    *handle = new_handle();
-    return SUCCESS;
-}
+ALIAS(cublasGetProperty, cublasLtGetProperty) /* both libraries are of one release and have one number */
 
 /* Descriptors are only handed back to functions that compute: nothing is kept of them. */
-EXPORTED int cublasLtMatmulDescCreate(void **descriptor, int compute_type, int scale_type)
-{
-    *descriptor = new_handle();
-    return SUCCESS;
-}
-
-EXPORTED int cublasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows, uint64_t columns,
-                                        int64_t ld)
-{
-    *layout = new_handle();
-    return SUCCESS;
-}
-
-EXPORTED int cublasLtMatrixTransformDescCreate(void **descriptor, int scale_type)
-{
-    *descriptor = new_handle();
-    return SUCCESS;
-}
-
-EXPORTED int cublasLtMatmulPreferenceCreate(void **preference)
-{
-    *preference = new_handle();
-    return SUCCESS;
-}
+CREATES(cublasLtCreate, 1)
+CREATES(cublasLtMatmulDescCreate, 1)
+CREATES(cublasLtMatrixLayoutCreate, 1)
+CREATES(cublasLtMatrixTransformDescCreate, 1)
+CREATES(cublasLtMatmulPreferenceCreate, 1)
 
 EACH(SUCCEEDS, cublasLtDestroy, cublasLtMatmul, cublasLtMatrixTransform, cublasLtMatmulDescInit_internal,
      cublasLtMatmulDescDestroy, cublasLtMatmulDescSetAttribute, cublasLtMatrixLayoutInit_internal,

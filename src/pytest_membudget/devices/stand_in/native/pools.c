@@ -143,7 +143,7 @@ static int get_attribute(const struct pool *pool, int attribute, void *value)
     return SUCCESS;
 }
 
-static int set_attribute(struct pool *pool, int attribute, const void *value)
+EXPORTED int cuMemPoolSetAttribute(struct pool *pool, int attribute, const void *value)
 {
     if (!pool || attribute < 1 || attribute > USED_HIGH)
         return INVALID_VALUE;
@@ -164,10 +164,6 @@ EXPORTED int cuMemPoolGetAttribute(void *pool, int attribute, void *value)
 }
 RUNTIME(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
 
-EXPORTED int cuMemPoolSetAttribute(void *pool, int attribute, void *value)
-{
-    return set_attribute(pool, attribute, value);
-}
 RUNTIME(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
 
 /* cudaGraphMemAttributeType: memory that graphs allocate for themselves, which PyTorch's do not. */
