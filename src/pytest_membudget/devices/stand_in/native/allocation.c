@@ -16,39 +16,31 @@ struct pointer_attributes {
     void *device_pointer, *host_pointer;
 };
 
-EXPORTED int cudaMalloc(void **address, size_t bytes)
-{
+EXPORTED int cudaMalloc(void **address, size_t bytes) {
     use_runtime();
     return runtime_result(take_memory(current_device(), bytes, bytes, DEVICE_MEMORY, NULL, address));
 }
 
 /* Managed memory may be more than the card has, and is on the host until a kernel touches it: not counted. */
-EXPORTED int cudaMallocManaged(void **address, size_t bytes, unsigned flags)
-{
+EXPORTED int cudaMallocManaged(void **address, size_t bytes, unsigned flags) {
     use_runtime();
     not_modelled("cudaMallocManaged");
     return runtime_result(take_memory(current_device(), bytes, 0, MANAGED_MEMORY, NULL, address));
 }
 
-EXPORTED int cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t height)
-{
+EXPORTED int cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t height) {
     *pitch = (width + 511) / 512 * 512; /* rows begin at multiples of the texture alignment */
     return cudaMalloc(address, *pitch * height);
 }
 
-EXPORTED int cuMemFree_v2(void *address)
-{
-    return address ? release_memory(address, NULL) : SUCCESS;
-}
+EXPORTED int cuMemFree_v2(void *address) { return address ? release_memory(address, NULL) : SUCCESS; }
 
-EXPORTED int cudaFree(void *address)
-{
+EXPORTED int cudaFree(void *address) {
     use_runtime();
     return runtime_result(cuMemFree_v2(address));
 }
 
-EXPORTED int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
-{
+EXPORTED int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes) {
     use_runtime();
     if (!card_at(current_device()))
         return runtime_result(NO_DEVICE);
@@ -57,8 +49,7 @@ EXPORTED int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 }
 ALIAS(cuMemGetInfo_v2, cudaMemGetInfo)
 
-EXPORTED int cudaPointerGetAttributes(struct pointer_attributes *attributes, const void *address)
-{
+EXPORTED int cudaPointerGetAttributes(struct pointer_attributes *attributes, const void *address) {
     struct range memory;
     *attributes = (struct pointer_attributes){UNREGISTERED, -2, NULL, (void *)address};
     if (find_memory(address, &memory)) {
@@ -75,10 +66,7 @@ SUCCEEDS(cudaMemPrefetchAsync)
 SUCCEEDS(cudaMemAdvise)
 
 /* A memory of another process is not there; PyTorch then says that it cannot share the tensor. */
-#define NOT_SHARED(name)                       \
-    EXPORTED int name(void)                    \
-    {                                          \
-        return runtime_result(NOT_SUPPORTED);  \
-    }
+#define NOT_SHARED(name) \
+    EXPORTED int name(void) { return runtime_result(NOT_SUPPORTED); }
 EACH(NOT_SHARED, cudaIpcGetMemHandle, cudaIpcOpenMemHandle, cudaIpcCloseMemHandle, cudaIpcGetEventHandle,
      cudaIpcOpenEventHandle)

@@ -32,9 +32,7 @@ EXPORTED int stand_in_answer_copy(const void *bytes, size_t size) {
 }
 
 /* How many answers later copies of this thread are given. */
-EXPORTED int stand_in_answers_waiting(void) {
-    return count - first;
-}
+EXPORTED int stand_in_answers_waiting(void) { return count - first; }
 
 /* Answers that were not asked for are given no more; how many they were. */
 EXPORTED int stand_in_drop_answers(void) {

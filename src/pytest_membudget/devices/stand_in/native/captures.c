@@ -18,31 +18,22 @@ static __thread int capture_mode;
 static __thread struct capture *begun_here; /* the last that this thread began */
 static unsigned long long last_id;
 
-static unsigned long long new_id(void)
-{
-    return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
-}
+static unsigned long long new_id(void) { return __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED); }
 
-struct stream *stream_at(void *stream)
-{
-    return (uintptr_t)stream > LAST_CONSTANT_STREAM ? stream : NULL;
-}
+struct stream *stream_at(void *stream) { return (uintptr_t)stream > LAST_CONSTANT_STREAM ? stream : NULL; }
 
-struct capture *capture_of(void *stream)
-{
+struct capture *capture_of(void *stream) {
     struct stream *of = stream_at(stream);
     return of && of->capture && of->capture->active ? of->capture : NULL;
 }
 
-void note_work(void *stream)
-{
+void note_work(void *stream) {
     struct capture *capture = capture_of(stream);
     if (capture)
         __atomic_add_fetch(&capture->graph->nodes, 1, __ATOMIC_RELAXED);
 }
 
-int wait_for_stream(void *stream)
-{
+int wait_for_stream(void *stream) {
     struct capture *capture = capture_of(stream);
     if (!capture)
         return SUCCESS;
@@ -50,16 +41,14 @@ int wait_for_stream(void *stream)
     return CAPTURE_UNSUPPORTED;
 }
 
-int wait_for_device(void)
-{
+int wait_for_device(void) {
     if (!begun_here || !begun_here->active || begun_here->mode == RELAXED || capture_mode == RELAXED)
         return SUCCESS;
     begun_here->invalidated = 1;
     return CAPTURE_UNSUPPORTED;
 }
 
-int create_graph(void **graph)
-{
+int create_graph(void **graph) {
     struct graph *created = calloc(1, sizeof *created);
     if (!created)
         return OPERATING_SYSTEM;
@@ -69,8 +58,7 @@ int create_graph(void **graph)
 }
 
 /* Captures are never freed: streams and events may look at theirs after its end. */
-int begin_capture(void *stream, void *graph, int mode)
-{
+int begin_capture(void *stream, void *graph, int mode) {
     struct stream *origin = stream_at(stream);
     if (!origin || capture_of(stream))
         return CAPTURE_UNSUPPORTED;
@@ -85,8 +73,7 @@ int begin_capture(void *stream, void *graph, int mode)
     return SUCCESS;
 }
 
-int end_capture(void *stream, void **graph)
-{
+int end_capture(void *stream, void **graph) {
     struct capture *capture = capture_of(stream);
     *graph = NULL;
     if (!capture)
@@ -100,8 +87,7 @@ int end_capture(void *stream, void **graph)
     return SUCCESS;
 }
 
-int exchange_capture_mode(int *mode)
-{
+int exchange_capture_mode(int *mode) {
     int before = capture_mode;
     capture_mode = *mode;
     *mode = before;

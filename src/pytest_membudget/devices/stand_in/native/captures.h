@@ -1,5 +1,5 @@
-/* Streams, the graphs that are captured from them, and what a capture forbids. A null stream, and the runtime's
-   constants for the default streams, are legal. */
+/* Streams, the graphs that are captured from them, and what a capture forbids. A null stream, and the
+   runtime's constants for the default streams, are legal. */
 #ifndef MEMBUDGET_STAND_IN_CAPTURES_H
 #define MEMBUDGET_STAND_IN_CAPTURES_H
 

@@ -38,8 +38,7 @@ static const struct field {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-static int read_value(const struct field *field, const char *text, struct card *card)
-{
+static int read_value(const struct field *field, const char *text, struct card *card) {
     char *place = (char *)card + field->offset, *end;
     if (field->kind == TEXT) {
         if (strlen(text) >= sizeof card->name)
@@ -59,8 +58,7 @@ static int read_value(const struct field *field, const char *text, struct card *
 }
 
 /* Whether `line` has every field once, and nothing else. It is written to. */
-static int read_card(char *line, struct card *card)
-{
+static int read_card(char *line, struct card *card) {
     unsigned seen = 0;
     char *rest = NULL;
     memset(card, 0, sizeof *card);
@@ -79,8 +77,7 @@ static int read_card(char *line, struct card *card)
     return seen == (1u << FIELDS) - 1;
 }
 
-static int read_cards(char *text, struct card *read)
-{
+static int read_cards(char *text, struct card *read) {
     int found = 0;
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
@@ -92,8 +89,7 @@ static int read_cards(char *text, struct card *read)
 }
 
 /* 0, or another value and no change where the text is wrong. */
-static int set_cards(const char *text)
-{
+static int set_cards(const char *text) {
     char *copy = strdup(text);
     struct card *read = calloc(MOST_CARDS, sizeof *read);
     int found = copy && read ? read_cards(copy, read) : -1;
@@ -108,8 +104,7 @@ static int set_cards(const char *text)
     return found >= 0 ? SUCCESS : INVALID_VALUE;
 }
 
-__attribute__((constructor)) static void cards_of_environment(void)
-{
+__attribute__((constructor)) static void cards_of_environment(void) {
     const char *text = getenv("MEMBUDGET_STAND_IN_CARDS");
     if (text)
         set_cards(text);
@@ -117,17 +112,8 @@ __attribute__((constructor)) static void cards_of_environment(void)
 
 /* The cards from now on; 0, or another value and no change where the text is wrong. To be called before
    anything in the process has asked for CUDA. */
-EXPORTED int stand_in_set_cards(const char *text)
-{
-    return set_cards(text);
-}
+EXPORTED int stand_in_set_cards(const char *text) { return set_cards(text); }
 
-int card_count(void)
-{
-    return count;
-}
+int card_count(void) { return count; }
 
-const struct card *card_at(int device)
-{
-    return device >= 0 && device < count ? &cards[device] : NULL;
-}
+const struct card *card_at(int device) { return device >= 0 && device < count ? &cards[device] : NULL; }

@@ -20,22 +20,19 @@ static __thread void *stack[MOST_DEPTH];
 static __thread int depth;
 static __thread int device;
 
-void *primary_context(int of)
-{
+void *primary_context(int of) {
     if (!card_at(of))
         return NULL;
     __atomic_store_n(&contexts[of].active, 1, __ATOMIC_RELAXED);
     return &contexts[of];
 }
 
-int device_of_context(const void *context)
-{
+int device_of_context(const void *context) {
     ptrdiff_t index = (const struct context *)context - contexts;
     return index >= 0 && index < card_count() && context == &contexts[index] ? (int)index : -1;
 }
 
-static void make_current(void *context)
-{
+static void make_current(void *context) {
     if (!depth)
         depth = 1;
     stack[depth - 1] = context;
@@ -43,69 +40,52 @@ static void make_current(void *context)
         device = device_of_context(context);
 }
 
-void use_runtime(void)
-{
+void use_runtime(void) {
     if (!depth || !stack[depth - 1])
         make_current(primary_context(device));
 }
 
-int current_device(void)
-{
-    return device;
-}
+int current_device(void) { return device; }
 
-EXPORTED int cudaGetDeviceCount(int *count)
-{
+EXPORTED int cudaGetDeviceCount(int *count) {
     *count = card_count();
     return runtime_result(*count ? SUCCESS : NO_DEVICE);
 }
 
-EXPORTED int cudaGetDevice(int *found)
-{
+EXPORTED int cudaGetDevice(int *found) {
     *found = device;
     return runtime_result(card_count() ? SUCCESS : NO_DEVICE);
 }
 
-EXPORTED int cudaSetDevice(int to)
-{
+EXPORTED int cudaSetDevice(int to) {
     if (!card_at(to))
         return runtime_result(INVALID_DEVICE);
     make_current(primary_context(to)); /* active at once since CUDA 12.0 */
     return SUCCESS;
 }
 
-EXPORTED int cudaInitDevice(int of, unsigned device_flags, unsigned flags)
-{
+EXPORTED int cudaInitDevice(int of, unsigned device_flags, unsigned flags) {
     return runtime_result(primary_context(of) ? SUCCESS : INVALID_DEVICE);
 }
 
 SUCCEEDS(cudaSetDeviceFlags)
 
-EXPORTED int cudaGetDeviceFlags(unsigned *flags)
-{
+EXPORTED int cudaGetDeviceFlags(unsigned *flags) {
     *flags = 8; /* cudaDeviceMapHost, which the runtime always sets */
     return SUCCESS;
 }
 
-EXPORTED int cuInit(unsigned flags)
-{
-    return card_count() ? SUCCESS : NO_DEVICE;
-}
+EXPORTED int cuInit(unsigned flags) { return card_count() ? SUCCESS : NO_DEVICE; }
 
-EXPORTED int cuDevicePrimaryCtxRetain(void **context, int of)
-{
+EXPORTED int cuDevicePrimaryCtxRetain(void **context, int of) {
     *context = primary_context(of);
     return *context ? SUCCESS : INVALID_DEVICE;
 }
 
-EXPORTED int cuDevicePrimaryCtxRelease_v2(int of)
-{
-    return card_at(of) ? SUCCESS : INVALID_DEVICE;
-}
+EXPORTED int cuDevicePrimaryCtxRelease_v2(int of) { return card_at(of) ? SUCCESS : INVALID_DEVICE; }
 ALIAS(cuDevicePrimaryCtxSetFlags_v2, cuDevicePrimaryCtxRelease_v2)
 
-EXPORTED int cuDevicePrimaryCtxGetState(int of, unsigned *flags, int *active)
-{
+EXPORTED int cuDevicePrimaryCtxGetState(int of, unsigned *flags, int *active) {
     if (!card_at(of))
         return INVALID_DEVICE;
     *flags = 0;
@@ -113,8 +93,7 @@ EXPORTED int cuDevicePrimaryCtxGetState(int of, unsigned *flags, int *active)
     return SUCCESS;
 }
 
-EXPORTED int cuCtxGetCurrent(void **context)
-{
+EXPORTED int cuCtxGetCurrent(void **context) {
     *context = depth ? stack[depth - 1] : NULL;
     /* A thread of autograd that has only launched through libraries: PyTorch would warn that cuBLAS has
        no context, which on a card it has, from the library's own use of the runtime. */
@@ -123,16 +102,14 @@ EXPORTED int cuCtxGetCurrent(void **context)
     return SUCCESS;
 }
 
-EXPORTED int cuCtxSetCurrent(void *context)
-{
+EXPORTED int cuCtxSetCurrent(void *context) {
     if (context && device_of_context(context) < 0)
         return INVALID_CONTEXT;
     make_current(context);
     return SUCCESS;
 }
 
-EXPORTED int cuCtxPushCurrent_v2(void *context)
-{
+EXPORTED int cuCtxPushCurrent_v2(void *context) {
     if (device_of_context(context) < 0)
         return INVALID_CONTEXT;
     if (depth == MOST_DEPTH)
@@ -142,8 +119,7 @@ EXPORTED int cuCtxPushCurrent_v2(void *context)
     return SUCCESS;
 }
 
-EXPORTED int cuCtxPopCurrent_v2(void **context)
-{
+EXPORTED int cuCtxPopCurrent_v2(void **context) {
     if (!depth)
         return INVALID_CONTEXT;
     depth--;
@@ -154,26 +130,22 @@ EXPORTED int cuCtxPopCurrent_v2(void **context)
     return SUCCESS;
 }
 
-EXPORTED int cuCtxGetDevice(int *found)
-{
+EXPORTED int cuCtxGetDevice(int *found) {
     *found = device;
     return SUCCESS;
 }
 
-EXPORTED int cuCtxGetApiVersion(void *context, unsigned *version)
-{
+EXPORTED int cuCtxGetApiVersion(void *context, unsigned *version) {
     *version = 3020; /* the API of contexts, the same since CUDA 3.2 */
     return SUCCESS;
 }
 
-EXPORTED int cuCtxGetFlags(unsigned *flags)
-{
+EXPORTED int cuCtxGetFlags(unsigned *flags) {
     *flags = 0;
     return SUCCESS;
 }
 
-EXPORTED int cuCtxGetId(void *context, unsigned long long *id)
-{
+EXPORTED int cuCtxGetId(void *context, unsigned long long *id) {
     int of = context ? device_of_context(context) : device;
     *id = (unsigned long long)of + 1;
     return of < 0 ? INVALID_CONTEXT : SUCCESS;

@@ -9,18 +9,13 @@
 #include "host.h"
 #include "memory.h"
 
-EXPORTED size_t stand_in_most_copied_bytes(void)
-{
-    return MOST_COPIED_BYTES;
-}
+EXPORTED size_t stand_in_most_copied_bytes(void) { return MOST_COPIED_BYTES; }
 
-static int is_made(const void *to, const void *from, size_t bytes)
-{
+static int is_made(const void *to, const void *from, size_t bytes) {
     return bytes <= MOST_COPIED_BYTES || !(is_on_card(to) || is_on_card(from));
 }
 
-int copy_memory(void *to, const void *from, size_t bytes)
-{
+int copy_memory(void *to, const void *from, size_t bytes) {
     if (bytes && is_on_card(from) && !is_on_card(to) && answer_copy(to, bytes))
         return SUCCESS;
     if (bytes && is_made(to, from, bytes))
@@ -36,8 +31,7 @@ struct rectangle {
     size_t to_pitch, from_pitch, width, height;
 };
 
-static int copy_rectangle(struct rectangle of)
-{
+static int copy_rectangle(struct rectangle of) {
     char answer[MOST_ANSWER_BYTES];
     size_t bytes = of.width * of.height;
     int small = of.height && of.width <= MOST_COPIED_BYTES / of.height;
@@ -53,8 +47,7 @@ static int copy_rectangle(struct rectangle of)
     return SUCCESS;
 }
 
-int fill_memory(void *to, const void *pattern, size_t pattern_bytes, size_t count)
-{
+int fill_memory(void *to, const void *pattern, size_t pattern_bytes, size_t count) {
     if (count > MOST_COPIED_BYTES / pattern_bytes)
         return SUCCESS;
     if (pattern_bytes == 1)
@@ -65,72 +58,59 @@ int fill_memory(void *to, const void *pattern, size_t pattern_bytes, size_t coun
     return SUCCESS;
 }
 
-static int fill_rectangle(char *to, size_t pitch, unsigned char byte, size_t width, size_t height)
-{
+static int fill_rectangle(char *to, size_t pitch, unsigned char byte, size_t width, size_t height) {
     if (height && width <= MOST_COPIED_BYTES / height)
         for (size_t row = 0; row < height; row++)
             fill_memory(to + row * pitch, &byte, 1, width);
     return SUCCESS;
 }
 
-EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream)
-{
+EXPORTED int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
     use_runtime();
     note_work(stream);
     return runtime_result(copy_memory(to, from, bytes));
 }
 
-EXPORTED int cudaMemcpy(void *to, const void *from, size_t bytes, int kind)
-{
+EXPORTED int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
     return cudaMemcpyAsync(to, from, bytes, kind, NULL);
 }
 
 EXPORTED int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
-                                 void *stream)
-{
+                                 void *stream) {
     return cudaMemcpyAsync(to, from, bytes, 0, stream);
 }
 
-EXPORTED int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
-{
+EXPORTED int cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes) {
     return cudaMemcpyAsync(to, from, bytes, 0, NULL);
 }
 
 EXPORTED int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                               size_t height, int kind, void *stream)
-{
+                               size_t height, int kind, void *stream) {
     use_runtime();
     note_work(stream);
     return runtime_result(copy_rectangle((struct rectangle){to, from, to_pitch, from_pitch, width, height}));
 }
 
 EXPORTED int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                          size_t height, int kind)
-{
+                          size_t height, int kind) {
     return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL);
 }
 
-EXPORTED int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream)
-{
+EXPORTED int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream) {
     unsigned char byte = (unsigned char)value;
     use_runtime();
     note_work(stream);
     return runtime_result(fill_memory(to, &byte, 1, bytes));
 }
 
-EXPORTED int cudaMemset(void *to, int value, size_t bytes)
-{
-    return cudaMemsetAsync(to, value, bytes, NULL);
-}
+EXPORTED int cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, NULL); }
 
-EXPORTED int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height, void *stream)
-{
+EXPORTED int cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height, void *stream) {
     use_runtime();
     note_work(stream);
     return runtime_result(fill_rectangle(to, pitch, (unsigned char)value, width, height));
 }
 
-EXPORTED int cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height)
-{
+EXPORTED int cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height) {
     return cudaMemset2DAsync(to, pitch, value, width, height, NULL);
 }

@@ -21,8 +21,8 @@
 
 /* The result goes into a vector or matrix that the caller allocated; there is no other output. Temporary
    memory comes from the workspace set with cublasSetWorkspace. Matrix by matrix: */
-EACH(FOUR_SUCCEED, gemm_v2, gemmBatched, gemmStridedBatched, symm_v2, syrk_v2, syr2k_v2, syrkx, trmm_v2, trsm_v2,
-     trsmBatched, geam, dgmm)
+EACH(FOUR_SUCCEED, gemm_v2, gemmBatched, gemmStridedBatched, symm_v2, syrk_v2, syr2k_v2, syrkx, trmm_v2,
+     trsm_v2, trsmBatched, geam, dgmm)
 EACH(REAL_SUCCEED, gemmGroupedBatched)
 EACH(COMPLEX_SUCCEED, hemm_v2, herk_v2, her2k_v2, herkx, gemm3m)
 EACH(SUCCEED, Hgemm, HgemmBatched, HgemmStridedBatched, SgemmEx, CgemmEx, GemmEx, GemmBatchedEx,
@@ -36,29 +36,25 @@ EACH(FOUR_SUCCEED, axpy_v2, copy_v2, scal_v2, swap_v2, rot_v2, rotg_v2)
 EACH(REAL_SUCCEED, rotm_v2, rotmg_v2)
 EACH(SUCCEED, Csscal_v2, Zdscal_v2, Csrot_v2, Zdrot_v2, AxpyEx, ScalEx, CopyEx, SwapEx)
 
-EXPORTED int cublasCreate_v2(void **handle)
-{
+EXPORTED int cublasCreate_v2(void **handle) {
     *handle = calloc(1, sizeof(struct blas_handle));
     return *handle ? SUCCESS : CUBLAS_ALLOC_FAILED;
 }
 
-EXPORTED int cublasDestroy_v2(void *handle)
-{
+EXPORTED int cublasDestroy_v2(void *handle) {
     free(handle);
     return SUCCESS;
 }
 
 /* One field of a handle: its setter and its getter. */
-#define STATE(setter, getter, type, field)                       \
-    EXPORTED int setter(struct blas_handle *handle, type value)  \
-    {                                                            \
-        handle->field = value;                                   \
-        return SUCCESS;                                          \
-    }                                                            \
-    EXPORTED int getter(struct blas_handle *handle, type *value) \
-    {                                                            \
-        *value = handle->field;                                  \
-        return SUCCESS;                                          \
+#define STATE(setter, getter, type, field)                         \
+    EXPORTED int setter(struct blas_handle *handle, type value) {  \
+        handle->field = value;                                     \
+        return SUCCESS;                                            \
+    }                                                              \
+    EXPORTED int getter(struct blas_handle *handle, type *value) { \
+        *value = handle->field;                                    \
+        return SUCCESS;                                            \
     }
 
 STATE(cublasSetPointerMode_v2, cublasGetPointerMode_v2, int, pointer_mode)
@@ -70,18 +66,15 @@ STATE(cublasSetStream_v2, cublasGetStream_v2, void *, stream)
 /* The workspace is the caller's own allocation; nothing here writes to it. */
 SUCCEEDS(cublasSetWorkspace_v2)
 
-EXPORTED int cublasGetVersion_v2(void *handle, int *version)
-{
+EXPORTED int cublasGetVersion_v2(void *handle, int *version) {
     *version = (int)cublasLtGetVersion();
     return SUCCESS;
 }
 
-EXPORTED const char *cublasGetStatusName(int status)
-{
+EXPORTED const char *cublasGetStatusName(int status) {
     return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
 
-EXPORTED const char *cublasGetStatusString(int status)
-{
+EXPORTED const char *cublasGetStatusString(int status) {
     return status == SUCCESS ? "success" : "not modelled by pytest-membudget's stand-in for cuBLAS";
 }

@@ -9,8 +9,7 @@
 
 enum { POINTERS_TO_HOST = 0 }; /* cublasPointerMode_t */
 
-static int reduced(const struct blas_handle *handle, void *result, int64_t number, size_t bytes)
-{
+static int reduced(const struct blas_handle *handle, void *result, int64_t number, size_t bytes) {
     if (handle->pointer_mode == POINTERS_TO_HOST) {
         memset(result, 0, bytes);
         memcpy(result, &number, bytes < sizeof number ? bytes : sizeof number); /* little-endian */
@@ -19,8 +18,8 @@ static int reduced(const struct blas_handle *handle, void *result, int64_t numbe
 }
 
 /* A function and the place of its result, of so many bytes. */
-#define ZERO(name, place, bytes)                                      \
-    BY_WORDS(name, place, reduced(AT(1), AT(place), 0, bytes))        \
+#define ZERO(name, place, bytes)                               \
+    BY_WORDS(name, place, reduced(AT(1), AT(place), 0, bytes)) \
     BY_WORDS(name##_64, place, reduced(AT(1), AT(place), 0, bytes))
 
 /* (handle, n, x, incx, y, incy, result) */
@@ -43,8 +42,8 @@ DOT_EX(cublasDotEx)
 DOT_EX(cublasDotEx_64)
 
 /* The position of the largest or smallest element, counted from 1; 0 where there is none. */
-#define POSITION(name)                                                         \
-    BY_WORDS(name, 5, reduced(AT(1), AT(5), INT(2) > 0, sizeof(int)))          \
+#define POSITION(name)                                                \
+    BY_WORDS(name, 5, reduced(AT(1), AT(5), INT(2) > 0, sizeof(int))) \
     BY_WORDS(name##_64, 5, reduced(AT(1), AT(5), LONG(2) > 0, sizeof(int64_t)))
 #define POSITIONS(name) \
     POSITION(cublasIs##name) POSITION(cublasId##name) POSITION(cublasIc##name) POSITION(cublasIz##name)

@@ -8,8 +8,8 @@
     BY_WORDS(name, 7, (write_no_exchanges(AT(5), INT(2), INT(7)), write_no_errors(AT(6), INT(7))))
 FOUR_TYPES(GETRF, cublas, getrfBatched)
 
-/* The infos of these lie on the device, one per matrix; those of the others are one integer on the host (cuBLAS
-   documentation). */
+/* The infos of these lie on the device, one per matrix; those of the others are one integer on the host
+   (cuBLAS documentation). */
 FOUR_TYPES(INFO, cublas, getriBatched, 8, 9)
 FOUR_TYPES(INFO, cublas, matinvBatched, 7, 8)
 FOUR_TYPES(INFO, cublas, getrsBatched, 10, 0)
@@ -25,26 +25,27 @@ extern int cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t
 enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 }; /* cudaMemcpyKind, driver_types.h */
 
 static int copy_columns(const void *from, int64_t from_stride, void *to, int64_t to_stride, int64_t bytes,
-                        int64_t columns, int kind, void *stream)
-{
+                        int64_t columns, int kind, void *stream) {
     if (bytes <= 0 || columns <= 0)
         return 0;
-    return cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, (size_t)bytes,
-                             (size_t)columns, kind, stream);
+    return cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, (size_t)bytes, (size_t)columns,
+                             kind, stream);
 }
 
 /* (rows, columns, bytes of an element, from, lda, to, ldb) of integers that N reads; a stream may follow. */
-#define COPY_MATRIX(name, N, kind, count, stream)                                                                 \
-    BY_WORDS(name, count, copy_columns(AT(4), (int64_t)N(5) * N(3), AT(6), (int64_t)N(7) * N(3),                  \
-                                       (int64_t)N(1) * N(3), N(2), kind, stream))
+#define COPY_MATRIX(name, N, kind, count, stream)                                                         \
+    BY_WORDS(name, count,                                                                                 \
+             copy_columns(AT(4), (int64_t)N(5) * N(3), AT(6), (int64_t)N(7) * N(3), (int64_t)N(1) * N(3), \
+                          N(2), kind, stream))
 /* (count, bytes of an element, from, incx, to, incy): a matrix whose columns have one element. */
-#define COPY_VECTOR(name, N, kind, count, stream)                                                                 \
-    BY_WORDS(name, count, copy_columns(AT(3), (int64_t)N(4) * N(2), AT(5), (int64_t)N(6) * N(2), N(2), N(1),      \
-                                       kind, stream))
-#define COPIES(way, suffix, N, kind)                                \
-    COPY_MATRIX(cublas##way##Matrix##suffix, N, kind, 7, NULL)      \
+#define COPY_VECTOR(name, N, kind, count, stream) \
+    BY_WORDS(                                     \
+        name, count,                              \
+        copy_columns(AT(3), (int64_t)N(4) * N(2), AT(5), (int64_t)N(6) * N(2), N(2), N(1), kind, stream))
+#define COPIES(way, suffix, N, kind)                                 \
+    COPY_MATRIX(cublas##way##Matrix##suffix, N, kind, 7, NULL)       \
     COPY_MATRIX(cublas##way##MatrixAsync##suffix, N, kind, 8, AT(8)) \
-    COPY_VECTOR(cublas##way##Vector##suffix, N, kind, 6, NULL)      \
+    COPY_VECTOR(cublas##way##Vector##suffix, N, kind, 6, NULL)       \
     COPY_VECTOR(cublas##way##VectorAsync##suffix, N, kind, 7, AT(7))
 COPIES(Set, , INT, HOST_TO_DEVICE)
 COPIES(Set, _64, LONG, HOST_TO_DEVICE)

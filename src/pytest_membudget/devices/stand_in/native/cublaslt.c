@@ -25,8 +25,7 @@ struct heuristic_result {
 _Static_assert(sizeof(struct heuristic_result) == 96, "cublasLtMatmulHeuristicResult_t has 96 bytes");
 
 /* libraryPropertyType: 0 major, 1 minor, 2 patch, of major * 10000 + minor * 100 + patch. */
-EXPORTED int cublasLtGetProperty(int property, int *value)
-{
+EXPORTED int cublasLtGetProperty(int property, int *value) {
     int version = (int)cublasLtGetVersion();
     *value = property == 0 ? version / 10000 : property == 1 ? version / 100 % 100 : version % 100;
     return SUCCESS;
@@ -49,10 +48,9 @@ EACH(SUCCEEDS, cublasLtDestroy, cublasLtMatmul, cublasLtMatrixTransform, cublasL
      cublasLtHeuristicsCacheSetCapacity, cublasLtLoggerSetLevel, cublasLtLoggerSetMask,
      cublasLtLoggerForceDisable)
 
-EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c,
-                                            void *d, void *preference, int asked,
-                                            struct heuristic_result *results, int *given)
-{
+EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void *a, void *b, void *c, void *d,
+                                            void *preference, int asked, struct heuristic_result *results,
+                                            int *given) {
     if (asked < 1)
         return CUBLAS_INVALID_VALUE;
     memset(results, 0, sizeof *results);
@@ -62,8 +60,7 @@ EXPORTED int cublasLtMatmulAlgoGetHeuristic(void *handle, void *operation, void 
 }
 
 EXPORTED int cublasLtMatmulAlgoCheck(void *handle, void *operation, void *a, void *b, void *c, void *d,
-                                     const void *algorithm, struct heuristic_result *result)
-{
+                                     const void *algorithm, struct heuristic_result *result) {
     memset(result, 0, sizeof *result);
     memcpy(result->algorithm, algorithm, sizeof result->algorithm);
     result->waves = 1;
@@ -72,8 +69,7 @@ EXPORTED int cublasLtMatmulAlgoCheck(void *handle, void *operation, void *a, voi
 
 /* One algorithm, number 0. */
 EXPORTED int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int a, int b, int c, int d,
-                                      int asked, int *ids, int *given)
-{
+                                      int asked, int *ids, int *given) {
     if (asked < 1)
         return CUBLAS_INVALID_VALUE;
     ids[0] = 0;
@@ -81,16 +77,14 @@ EXPORTED int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int 
     return SUCCESS;
 }
 
-EXPORTED int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a, int b, int c, int d,
-                                    int id, uint64_t *algorithm)
-{
+EXPORTED int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a, int b, int c, int d, int id,
+                                    uint64_t *algorithm) {
     memset(algorithm, 0, sizeof(uint64_t[8]));
     return SUCCESS;
 }
 
 EXPORTED int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value,
-                                                  size_t bytes, size_t *written)
-{
+                                                  size_t bytes, size_t *written) {
     if (value)
         memset(value, 0, bytes);
     if (written)
@@ -98,12 +92,10 @@ EXPORTED int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int att
     return SUCCESS;
 }
 
-EXPORTED const char *cublasLtGetStatusName(int status)
-{
+EXPORTED const char *cublasLtGetStatusName(int status) {
     return status == SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
 
-EXPORTED const char *cublasLtGetStatusString(int status)
-{
+EXPORTED const char *cublasLtGetStatusString(int status) {
     return status == SUCCESS ? "success" : "not modelled by pytest-membudget's stand-in for cuBLASLt";
 }

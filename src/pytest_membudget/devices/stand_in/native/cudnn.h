@@ -27,7 +27,8 @@ void cudnn_was_asked(void);
 /* Put the card where the real size functions look for it. */
 void cudnn_describe(struct cudnn_handle *handle, const struct card *card);
 
-/* As above, for a size that may depend on the card: one that this cuDNN does not find in the handle is reported. */
+/* As above, for a size that may depend on the card: one that this cuDNN does not find in the handle is
+   reported. */
 void cudnn_was_asked_with(const struct cudnn_handle *handle);
 
 /* What the real library answers to `words`, of which the first is a handle. */

@@ -3,8 +3,8 @@
    Some of those sizes depend on the card: CTC loss and the persistent algorithms of recurrent layers need a
    compute capability, batch norm in channels last a cooperative launch. A real handle begins with the
    description of its GPU, in the order of the JSON in cudnn_device.c. Its places for these five numbers were
-   found by trying (nothing else of a handle changes any size), differ between releases, and are checked before
-   they are used: two sizes must come out that do with no other. */
+   found by trying (nothing else of a handle changes any size), differ between releases, and are checked
+   before they are used: two sizes must come out that do with no other. */
 #include <string.h>
 
 #include "cudnn.h"
@@ -22,13 +22,15 @@ static const struct layout layouts[] = {
     {60, 72, 104}, /* 9.19.0 */
 };
 
-enum { NHWC = 1, FLOAT = 0, SPATIAL_PERSISTENT = 2 }; /* cudnnTensorFormat_t, cudnnDataType_t, cudnnBatchNormMode_t */
+/* cudnnTensorFormat_t, cudnnDataType_t, cudnnBatchNormMode_t */
+enum { NHWC = 1, FLOAT = 0, SPATIAL_PERSISTENT = 2 };
 
 static void put(struct cudnn_handle *handle, int offset, int32_t number) {
     memcpy(handle->description + offset, &number, sizeof number);
 }
 
-static void describe(struct cudnn_handle *handle, const struct card *card, struct layout layout, int capability) {
+static void describe(struct cudnn_handle *handle, const struct card *card, struct layout layout,
+                     int capability) {
     memset(handle->description, 0, sizeof handle->description);
     put(handle, MULTIPROCESSORS, card->multiprocessors);
     put(handle, SHARED_BYTES_PER_BLOCK, 49152); /* of every card (CUDA C++ Programming Guide) */
@@ -37,8 +39,8 @@ static void describe(struct cudnn_handle *handle, const struct card *card, struc
     put(handle, layout.cooperative_launch, 1);
 }
 
-/* One state of 48 bytes (curandState: curand_kernel.h) for every second thread that the card holds at once, in
-   blocks of 256: read off what cuDNN 9.19 and 9.26 answer for handles of several made-up GPUs. */
+/* One state of 48 bytes (curandState: curand_kernel.h) for every second thread that the card holds at once,
+   in blocks of 256: read off what cuDNN 9.19 and 9.26 answer for handles of several made-up GPUs. */
 enum { STATE_BYTES = 48, STATES_PER_BLOCK = 256 };
 
 size_t cudnn_dropout_states_bytes(const struct card *card) {
@@ -53,7 +55,8 @@ static bool finds_multiprocessors(struct cudnn_handle *handle, const struct card
     return real(handle, &bytes) == SUCCESS && bytes && bytes == cudnn_dropout_states_bytes(card);
 }
 
-/* Batch norm in channels last has a workspace where a capability from 7.0 on and a cooperative launch are found. */
+/* Batch norm in channels last has a workspace where a capability from 7.0 on and a cooperative launch are
+   found. */
 static bool finds_capability(struct cudnn_handle *handle) {
     int (*create)(void **) = cudnn_real("cudnnCreateTensorDescriptor");
     int (*destroy)(void *) = cudnn_real("cudnnDestroyTensorDescriptor");
@@ -65,15 +68,18 @@ static bool finds_capability(struct cudnn_handle *handle) {
     bool found = !create(&x) && !create(&scale) && !set(x, NHWC, FLOAT, 8, 64, 8, 8) &&
                  !set(scale, NHWC, FLOAT, 1, 64, 1, 1) &&
                  !sizes(handle, SPATIAL_PERSISTENT, 0, x, NULL, x, scale, NULL, &bytes) && bytes;
-    if (x) destroy(x);
-    if (scale) destroy(scale);
+    if (x)
+        destroy(x);
+    if (scale)
+        destroy(scale);
     return found;
 }
 
 void cudnn_describe(struct cudnn_handle *handle, const struct card *card) {
     for (size_t index = 0; index < sizeof layouts / sizeof *layouts; ++index) {
         describe(handle, card, layouts[index], 800);
-        if (!finds_multiprocessors(handle, card) || !finds_capability(handle)) continue;
+        if (!finds_multiprocessors(handle, card) || !finds_capability(handle))
+            continue;
         describe(handle, card, layouts[index], card->major * 100 + card->minor * 10);
         handle->is_described = true;
         return;
@@ -84,7 +90,8 @@ void cudnn_describe(struct cudnn_handle *handle, const struct card *card) {
 void cudnn_was_asked_with(const struct cudnn_handle *handle) {
     cudnn_was_asked();
     if (handle && !handle->is_described)
-        not_modelled("cudnnCreate (what this cuDNN's batch norm, CTC loss and recurrent layers take on this card)");
+        not_modelled(
+            "cudnnCreate (what this cuDNN's batch norm, CTC loss and recurrent layers take on this card)");
 }
 
 int cudnn_size(const char *name, const uintptr_t *words, size_t count) {

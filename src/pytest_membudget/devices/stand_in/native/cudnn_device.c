@@ -11,22 +11,23 @@
 #include "cudnn.h"
 
 enum {
-    DEVICEPROP_DESCRIPTOR = 38,     /* cudnnBackendDescriptorType_t */
-    JSON_REPRESENTATION = 2702,     /* cudnnBackendAttributeName_t */
-    TYPE_CHAR = 24,                 /* cudnnBackendAttributeType_t */
+    DEVICEPROP_DESCRIPTOR = 38, /* cudnnBackendDescriptorType_t */
+    JSON_REPRESENTATION = 2702, /* cudnnBackendAttributeName_t */
+    TYPE_CHAR = 24,             /* cudnnBackendAttributeType_t */
 };
 
 enum { JSON_BYTES = 1024 };
 
 /* What no field of `struct card` has is a limit of the CUDA C++ Programming Guide ("Technical Specifications
-   per Compute Capability"), the same from 7.0 to 12.0, or a neutral value. The version of the driver is that of
-   the oldest one for CUDA 13. The width of the memory's bus is wanted from 9.27 or 9.28 on. */
+   per Compute Capability"), the same from 7.0 to 12.0, or a neutral value. The version of the driver is that
+   of the oldest one for CUDA 13. The width of the memory's bus is wanted from 9.27 or 9.28 on. */
 static bool describe(const struct card *card, char *json) {
     int length = snprintf(
         json, JSON_BYTES,
         "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
         "\"multiProcessorCount\":%d,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
-        "\"maxSharedMemoryPerBlockOptin\":%zu,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":65536,"
+        "\"maxSharedMemoryPerBlockOptin\":%zu,\"reservedSharedMemoryPerBlock\":1024,\"maxRegistersPerSM\":"
+        "65536,"
         "\"maxCtasPerSM\":%d,\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":%d,\"pciDeviceId\":0,"
         "\"isTccDriver\":0,\"supportCoopLaunch\":1,\"smClockRateKHz\":%d,\"memClockRateKHz\":%d,"
         "\"memoryBusWidth\":%d,\"l2CacheSize\":%zu,\"deviceName\":\"\",\"cudaDeviceId\":0,\"deviceVer\":%d,"
@@ -43,16 +44,18 @@ static void *create(const char *json) {
     int (*finalize)(void *) = cudnn_real("cudnnBackendFinalize");
     int (*destroy)(void *) = cudnn_real("cudnnBackendDestroyDescriptor");
     void *descriptor = NULL;
-    if (create_descriptor(DEVICEPROP_DESCRIPTOR, &descriptor)) return NULL;
-    if (set(descriptor, JSON_REPRESENTATION, TYPE_CHAR, (int64_t)strlen(json), json) || finalize(descriptor)) {
+    if (create_descriptor(DEVICEPROP_DESCRIPTOR, &descriptor))
+        return NULL;
+    if (set(descriptor, JSON_REPRESENTATION, TYPE_CHAR, (int64_t)strlen(json), json) ||
+        finalize(descriptor)) {
         destroy(descriptor);
         return NULL;
     }
     return descriptor;
 }
 
-/* Descriptors are made when first needed and never destroyed: plans refer to them. They are found by what they
-   say, since a test may change the cards of a process. */
+/* Descriptors are made when first needed and never destroyed: plans refer to them. They are found by what
+   they say, since a test may change the cards of a process. */
 struct described {
     struct described *next;
     void *descriptor;
@@ -65,9 +68,11 @@ static struct described *descriptions;
 /* The lock is held. */
 static void *find_or_create(const char *json) {
     for (struct described *known = descriptions; known; known = known->next)
-        if (!strcmp(known->json, json)) return known->descriptor;
+        if (!strcmp(known->json, json))
+            return known->descriptor;
     struct described *made = calloc(1, sizeof *made);
-    if (!made) return NULL;
+    if (!made)
+        return NULL;
     strcpy(made->json, json);
     made->descriptor = create(json);
     if (!made->descriptor) {
@@ -82,7 +87,8 @@ static void *find_or_create(const char *json) {
 void *cudnn_device_properties(int device) {
     const struct card *card = card_at(device);
     char json[JSON_BYTES];
-    if (!card || !describe(card, json)) return NULL;
+    if (!card || !describe(card, json))
+        return NULL;
     pthread_mutex_lock(&descriptions_lock);
     void *descriptor = find_or_create(json);
     pthread_mutex_unlock(&descriptions_lock);

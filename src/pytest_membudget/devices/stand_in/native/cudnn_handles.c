@@ -7,9 +7,11 @@
 
 EXPORTED int cudnnCreate(struct cudnn_handle **handle) {
     const struct card *card = card_at(current_device());
-    if (!handle || !card) return CUDNN_BAD_PARAM;
+    if (!handle || !card)
+        return CUDNN_BAD_PARAM;
     *handle = calloc(1, sizeof **handle);
-    if (!*handle) return CUDNN_HOST_ALLOCATION_FAILED;
+    if (!*handle)
+        return CUDNN_HOST_ALLOCATION_FAILED;
     cudnn_describe(*handle, card);
     return SUCCESS;
 }
@@ -20,13 +22,15 @@ EXPORTED int cudnnDestroy(struct cudnn_handle *handle) {
 }
 
 EXPORTED int cudnnSetStream(struct cudnn_handle *handle, void *stream) {
-    if (!handle) return CUDNN_BAD_PARAM;
+    if (!handle)
+        return CUDNN_BAD_PARAM;
     handle->stream = stream;
     return SUCCESS;
 }
 
 EXPORTED int cudnnGetStream(struct cudnn_handle *handle, void **stream) {
-    if (!handle || !stream) return CUDNN_BAD_PARAM;
+    if (!handle || !stream)
+        return CUDNN_BAD_PARAM;
     *stream = handle->stream;
     return SUCCESS;
 }

@@ -1,7 +1,8 @@
 /* The real cuDNN, which plans and knows sizes; nothing is executed by it.
 
-   torch loads it outside of the global scope, where RTLD_NEXT does not look. Its functions that take no handle and
-   need not answer where there is none (descriptors) are not defined here: libtorch finds the real ones.
+   torch loads it outside of the global scope, where RTLD_NEXT does not look. Its functions that take no
+   handle and need not answer where there is none (descriptors) are not defined here: libtorch finds the real
+   ones.
 
    Where it is not installed, a library that was written in its place refuses them, and what needs a plan says
    how to get the real one. Prototypes: cudnn_graph.h of cuDNN 9.26. */
@@ -25,11 +26,14 @@ static int refuse(void) { return CUDNN_NOT_INITIALIZED; }
 static void load(void) {
     const char *name = "libcudnn.so.9"; /* the one soname of cuDNN 9.x */
     library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
-    if (!library) library = dlopen(name, RTLD_NOW);
-    if (library && is_written_library(library)) library = NULL;
+    if (!library)
+        library = dlopen(name, RTLD_NOW);
+    if (library && is_written_library(library))
+        library = NULL;
     size_t (*get_version)(void) = library ? dlsym(library, "cudnnGetVersion") : NULL;
     size_t release = get_version ? get_version() : 0; /* as 92600 */
-    snprintf(version_text, sizeof version_text, "%zu.%zu.%zu", release / 10000, release / 100 % 100, release % 100);
+    snprintf(version_text, sizeof version_text, "%zu.%zu.%zu", release / 10000, release / 100 % 100,
+             release % 100);
 }
 
 static void *find(const char *name) {
@@ -39,7 +43,8 @@ static void *find(const char *name) {
 
 void *cudnn_real(const char *name) {
     void *function = find(name);
-    if (function) return function;
+    if (function)
+        return function;
     not_modelled(name);
     return (void *)refuse;
 }
@@ -50,10 +55,12 @@ void cudnn_was_asked(void) {
 }
 
 /* The cuDNN that gave plans or sizes, as "9.26.0"; NULL where none was asked for. */
-EXPORTED const char *stand_in_cudnn_version(void) { return atomic_load(&asked) && library ? version_text : NULL; }
+EXPORTED const char *stand_in_cudnn_version(void) {
+    return atomic_load(&asked) && library ? version_text : NULL;
+}
 
-/* PyTorch chooses by it whether cuDNN computes attention: without cuDNN it is that of the release that PyTorch was
-   built for, so that the choice is the same, and refused. */
+/* PyTorch chooses by it whether cuDNN computes attention: without cuDNN it is that of the release that
+   PyTorch was built for, so that the choice is the same, and refused. */
 EXPORTED size_t cudnnGetVersion(void) {
     size_t (*real)(void) = find("cudnnGetVersion");
     return real ? real() : cudnn_version_of_torch();
@@ -62,7 +69,8 @@ EXPORTED size_t cudnnGetVersion(void) {
 /* libraryPropertyType: 0 major, 1 minor, 2 patch. */
 EXPORTED int cudnnGetProperty(int property, int *value) {
     int (*real)(int, int *) = find("cudnnGetProperty");
-    if (real) return real(property, value);
+    if (real)
+        return real(property, value);
     int version = (int)cudnn_version_of_torch();
     *value = property == 0 ? version / 10000 : property == 1 ? version / 100 % 100 : version % 100;
     return SUCCESS;
@@ -70,7 +78,8 @@ EXPORTED int cudnnGetProperty(int property, int *value) {
 
 EXPORTED const char *cudnnGetErrorString(int status) {
     const char *(*real)(int) = find("cudnnGetErrorString");
-    return real ? real(status) : "cuDNN's own library, which plans this, is not here: run `membudget install-torch`";
+    return real ? real(status)
+                : "cuDNN's own library, which plans this, is not here: run `membudget install-torch`";
 }
 
 EXPORTED void cudnnGetLastErrorString(char *message, size_t room) {

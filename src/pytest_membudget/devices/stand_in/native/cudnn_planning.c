@@ -3,8 +3,8 @@
    The real library finalizes a heuristics or plan descriptor for a handle, which needs the driver, or for a
    device-properties descriptor, which does not (since 9.8). So attributes that are handles are left out, and
    the current card's description is put in before such a descriptor is finalized. Descriptors, attributes and
-   everything else are the real library's; executing a plan does nothing, and one whose kernels would have to be
-   compiled waits with that (cudnn_waiting_plans.c).
+   everything else are the real library's; executing a plan does nothing, and one whose kernels would have to
+   be compiled waits with that (cudnn_waiting_plans.c).
 
    Constants and prototypes: cudnn_graph.h of cuDNN 9.26. */
 #include <pthread.h>
@@ -22,8 +22,8 @@ enum { ENGINEHEUR_DEVICEPROP = 204, EXECUTION_PLAN_DEVICEPROP = 407, ENGINE_DEVI
 
 enum { EXECUTION_PLAN_ENGINE_CONFIG = 401 };
 
-/* Descriptors that were created and not yet finalized, the attribute that names their device, and of a plan the
-   engine's configuration. */
+/* Descriptors that were created and not yet finalized, the attribute that names their device, and of a plan
+   the engine's configuration. */
 struct unfinished {
     void *descriptor, *config;
     int device_attribute;
@@ -44,7 +44,8 @@ static int device_attribute_of(int kind) {
 
 static bool remember(void *descriptor, int device_attribute) {
     struct unfinished *entry = malloc(sizeof *entry);
-    if (!entry) return false;
+    if (!entry)
+        return false;
     pthread_mutex_lock(&unfinished_lock);
     *entry = (struct unfinished){descriptor, NULL, device_attribute, unfinished};
     unfinished = entry;
@@ -55,7 +56,8 @@ static bool remember(void *descriptor, int device_attribute) {
 static void remember_config(void *descriptor, void *config) {
     pthread_mutex_lock(&unfinished_lock);
     for (struct unfinished *entry = unfinished; entry; entry = entry->next)
-        if (entry->descriptor == descriptor) entry->config = config;
+        if (entry->descriptor == descriptor)
+            entry->config = config;
     pthread_mutex_unlock(&unfinished_lock);
 }
 
@@ -65,7 +67,8 @@ static struct unfinished forget(void *descriptor) {
     pthread_mutex_lock(&unfinished_lock);
     for (struct unfinished **link = &unfinished; *link; link = &(*link)->next) {
         struct unfinished *entry = *link;
-        if (entry->descriptor != descriptor) continue;
+        if (entry->descriptor != descriptor)
+            continue;
         found = *entry;
         *link = entry->next;
         free(entry);
@@ -84,7 +87,8 @@ EXPORTED int cudnnBackendCreateDescriptor(int kind, void **descriptor) {
     int (*real)(int, void **) = cudnn_real("cudnnBackendCreateDescriptor");
     int status = real(kind, descriptor);
     int device_attribute = device_attribute_of(kind);
-    if (status || !device_attribute || remember(*descriptor, device_attribute)) return status;
+    if (status || !device_attribute || remember(*descriptor, device_attribute))
+        return status;
     destroy(*descriptor);
     return CUDNN_HOST_ALLOCATION_FAILED;
 }
@@ -95,13 +99,17 @@ EXPORTED int cudnnBackendDestroyDescriptor(void *descriptor) {
     return destroy(descriptor);
 }
 
-EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t count, const void *values) {
+EXPORTED int cudnnBackendSetAttribute(void *descriptor, int name, int type, int64_t count,
+                                      const void *values) {
     int (*real)(void *, int, int, int64_t, const void *) = cudnn_real("cudnnBackendSetAttribute");
-    if (type == TYPE_HANDLE) return SUCCESS;
-    if (name == EXECUTION_PLAN_ENGINE_CONFIG && count == 1) remember_config(descriptor, *(void *const *)values);
+    if (type == TYPE_HANDLE)
+        return SUCCESS;
+    if (name == EXECUTION_PLAN_ENGINE_CONFIG && count == 1)
+        remember_config(descriptor, *(void *const *)values);
     bool names_device =
         name == ENGINE_DEVICEPROP || name == ENGINEHEUR_DEVICEPROP || name == EXECUTION_PLAN_DEVICEPROP;
-    if (names_device) forget(descriptor); /* the caller's own description stays */
+    if (names_device)
+        forget(descriptor); /* the caller's own description stays */
     return real(descriptor, name, type, count, values);
 }
 
@@ -119,10 +127,12 @@ static int set_device(void *descriptor, int device_attribute) {
 EXPORTED int cudnnBackendFinalize(void *descriptor) {
     int (*real)(void *) = cudnn_real("cudnnBackendFinalize");
     struct unfinished found = forget(descriptor);
-    if (!found.device_attribute) return real(descriptor);
+    if (!found.device_attribute)
+        return real(descriptor);
     cudnn_was_asked();
     int status = set_device(descriptor, found.device_attribute);
-    if (status || (found.config && cudnn_plan_waits(descriptor, found.config))) return status;
+    if (status || (found.config && cudnn_plan_waits(descriptor, found.config)))
+        return status;
     return real(descriptor);
 }
 

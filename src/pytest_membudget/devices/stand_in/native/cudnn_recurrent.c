@@ -7,7 +7,8 @@
 
 EXPORTED int cudnnDropoutGetStatesSize(void *handle, size_t *bytes) {
     const struct card *card = card_at(current_device());
-    if (!handle || !bytes || !card) return CUDNN_BAD_PARAM;
+    if (!handle || !bytes || !card)
+        return CUDNN_BAD_PARAM;
     *bytes = cudnn_dropout_states_bytes(card);
     return SUCCESS;
 }
@@ -20,22 +21,24 @@ EXPORTED int cudnnRestoreDropoutDescriptor(void *dropout, void *handle, float pr
 }
 
 /* The real one runs a kernel that fills the states, where there are any; restoring only notes them. */
-EXPORTED int cudnnSetDropoutDescriptor(void *dropout, void *handle, float probability, void *states, size_t bytes,
-                                       unsigned long long seed) {
+EXPORTED int cudnnSetDropoutDescriptor(void *dropout, void *handle, float probability, void *states,
+                                       size_t bytes, unsigned long long seed) {
     int (*real)(void *, void *, float, void *, size_t, unsigned long long) =
         cudnn_real("cudnnSetDropoutDescriptor");
-    if (states) return cudnnRestoreDropoutDescriptor(dropout, handle, probability, states, bytes, seed);
+    if (states)
+        return cudnnRestoreDropoutDescriptor(dropout, handle, probability, states, bytes, seed);
     return real(dropout, handle, probability, states, bytes, seed);
 }
 
 CUDNN_SIZE(cudnnGetRNNWeightSpaceSize, 3)
 
 EXPORTED int cudnnGetRNNWeightParams(void *handle, void *rnn, int32_t layer, size_t space_bytes,
-                                     const void *space, int32_t linear_layer, void *matrix, void **matrix_address,
-                                     void *bias, void **bias_address) {
+                                     const void *space, int32_t linear_layer, void *matrix,
+                                     void **matrix_address, void *bias, void **bias_address) {
     int (*real)(void *, void *, int32_t, size_t, const void *, int32_t, void *, void **, void *, void **) =
         cudnn_real("cudnnGetRNNWeightParams");
-    return real(handle, rnn, layer, space_bytes, space, linear_layer, matrix, matrix_address, bias, bias_address);
+    return real(handle, rnn, layer, space_bytes, space, linear_layer, matrix, matrix_address, bias,
+                bias_address);
 }
 
 /* The real library writes both sizes and then fails, because it wants to know the current GPU; sizes that it
@@ -46,9 +49,13 @@ EXPORTED int cudnnGetRNNTempSpaceSizes(void *handle, void *rnn, int mode, void *
     size_t workspace = SIZE_MAX, reserve = SIZE_MAX;
     cudnn_was_asked_with(handle);
     int status = real(handle, rnn, mode, x, &workspace, &reserve);
-    if (status && status != CUDNN_EXECUTION_FAILED_CUDART) return status;
-    if (workspace == SIZE_MAX || reserve == SIZE_MAX) return status ? status : CUDNN_NOT_SUPPORTED;
-    if (workspace_bytes) *workspace_bytes = workspace;
-    if (reserve_bytes) *reserve_bytes = reserve;
+    if (status && status != CUDNN_EXECUTION_FAILED_CUDART)
+        return status;
+    if (workspace == SIZE_MAX || reserve == SIZE_MAX)
+        return status ? status : CUDNN_NOT_SUPPORTED;
+    if (workspace_bytes)
+        *workspace_bytes = workspace;
+    if (reserve_bytes)
+        *reserve_bytes = reserve;
     return SUCCESS;
 }

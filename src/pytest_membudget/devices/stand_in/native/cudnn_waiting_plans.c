@@ -1,8 +1,9 @@
 /* Plans whose kernels would be compiled now: attention's on Hopper and later, a second or more each.
 
    The real library says what workspace an engine's configuration needs without compiling it
-   (CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, since 9.2), and a plan that nobody executes is asked for nothing else.
-   Whoever asks for more has it compiled then, which NVRTC's real library would do: it is refused by name.
+   (CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, since 9.2), and a plan that nobody executes is asked for nothing
+   else. Whoever asks for more has it compiled then, which NVRTC's real library would do: it is refused by
+   name.
 
    Constants and prototypes: cudnn_graph.h of cuDNN 9.26. */
 #include <pthread.h>
@@ -10,9 +11,10 @@
 
 #include "cudnn.h"
 
-enum { ENGINE_DESCRIPTOR = 2 };                                            /* cudnnBackendDescriptorType_t */
-enum { TYPE_INT64 = 3, TYPE_BACKEND_DESCRIPTOR = 15, TYPE_BEHAVIOR_NOTE = 19 }; /* cudnnBackendAttributeType_t */
-enum { BEHAVIOR_NOTE_RUNTIME_COMPILATION = 0 };                            /* cudnnBackendBehaviorNote_t */
+enum { ENGINE_DESCRIPTOR = 2 }; /* cudnnBackendDescriptorType_t */
+/* cudnnBackendAttributeType_t */
+enum { TYPE_INT64 = 3, TYPE_BACKEND_DESCRIPTOR = 15, TYPE_BEHAVIOR_NOTE = 19 };
+enum { BEHAVIOR_NOTE_RUNTIME_COMPILATION = 0 }; /* cudnnBackendBehaviorNote_t */
 
 /* cudnnBackendAttributeName_t */
 enum {
@@ -44,7 +46,8 @@ static bool would_be_compiled(void *config) {
     void *engine = NULL;
     int notes[MOST_NOTES];
     int64_t count = 0;
-    if (create(ENGINE_DESCRIPTOR, &engine)) return false;
+    if (create(ENGINE_DESCRIPTOR, &engine))
+        return false;
     if (get(config, ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine) ||
         get(engine, ENGINE_BEHAVIOR_NOTE, TYPE_BEHAVIOR_NOTE, MOST_NOTES, &count, notes))
         count = 0;
@@ -57,9 +60,11 @@ static bool would_be_compiled(void *config) {
 
 bool cudnn_plan_waits(void *plan, void *config) {
     int64_t count = 0, bytes = 0;
-    if (!would_be_compiled(config) || get(config, ENGINECFG_WORKSPACE_SIZE, TYPE_INT64, 1, &count, &bytes)) return false;
+    if (!would_be_compiled(config) || get(config, ENGINECFG_WORKSPACE_SIZE, TYPE_INT64, 1, &count, &bytes))
+        return false;
     struct waiting *entry = malloc(sizeof *entry);
-    if (!entry) return false;
+    if (!entry)
+        return false;
     pthread_mutex_lock(&waiting_lock);
     *entry = (struct waiting){plan, bytes, waiting};
     waiting = entry;
@@ -71,7 +76,8 @@ static bool waits(void *plan, int64_t *workspace_bytes) {
     bool found = false;
     pthread_mutex_lock(&waiting_lock);
     for (struct waiting *entry = waiting; entry; entry = entry->next) {
-        if (entry->plan != plan) continue;
+        if (entry->plan != plan)
+            continue;
         found = true;
         *workspace_bytes = entry->workspace_bytes;
     }
@@ -84,7 +90,8 @@ bool cudnn_forget_plan(void *plan) {
     pthread_mutex_lock(&waiting_lock);
     for (struct waiting **link = &waiting; *link; link = &(*link)->next) {
         struct waiting *entry = *link;
-        if (entry->plan != plan) continue;
+        if (entry->plan != plan)
+            continue;
         found = true;
         *link = entry->next;
         free(entry);
@@ -101,11 +108,13 @@ EXPORTED int cudnnBackendGetAttribute(void *descriptor, int name, int type, int6
     if (waits(descriptor, &bytes)) {
         if (name == EXECUTION_PLAN_WORKSPACE_SIZE && type == TYPE_INT64 && most >= 1 && values) {
             *(int64_t *)values = bytes;
-            if (count) *count = 1;
+            if (count)
+                *count = 1;
             return SUCCESS;
         }
         int status = cudnn_forget_plan(descriptor) ? finalize(descriptor) : SUCCESS;
-        if (status) return status;
+        if (status)
+            return status;
     }
     return get(descriptor, name, type, most, count, values);
 }

@@ -18,14 +18,14 @@ static size_t *plan_work_bytes;
 static int plan_count, plan_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-EXPORTED int cufftCreate(int *plan)
-{
+EXPORTED int cufftCreate(int *plan) {
     int result = CUFFT_ALLOC_FAILED;
     pthread_mutex_lock(&lock);
     if (plan_count == plan_room) {
         int room = plan_room ? 2 * plan_room : 64;
         size_t *grown = realloc(plan_work_bytes, (size_t)room * sizeof *grown);
-        if (grown) plan_work_bytes = grown, plan_room = room;
+        if (grown)
+            plan_work_bytes = grown, plan_room = room;
     }
     if (plan_count < plan_room) {
         plan_work_bytes[plan_count] = 0;
@@ -36,20 +36,20 @@ EXPORTED int cufftCreate(int *plan)
     return result;
 }
 
-static int keep_work_bytes(int plan, size_t bytes)
-{
+static int keep_work_bytes(int plan, size_t bytes) {
     int result = CUFFT_INVALID_PLAN;
     pthread_mutex_lock(&lock);
-    if (plan >= 0 && plan < plan_count) plan_work_bytes[plan] = bytes, result = SUCCESS;
+    if (plan >= 0 && plan < plan_count)
+        plan_work_bytes[plan] = bytes, result = SUCCESS;
     pthread_mutex_unlock(&lock);
     return result;
 }
 
-EXPORTED int cufftGetSize(int plan, size_t *work_size)
-{
+EXPORTED int cufftGetSize(int plan, size_t *work_size) {
     int result = CUFFT_INVALID_PLAN;
     pthread_mutex_lock(&lock);
-    if (plan >= 0 && plan < plan_count) *work_size = plan_work_bytes[plan], result = SUCCESS;
+    if (plan >= 0 && plan < plan_count)
+        *work_size = plan_work_bytes[plan], result = SUCCESS;
     pthread_mutex_unlock(&lock);
     return result;
 }
@@ -63,8 +63,7 @@ EXPORTED int cufftGetSize(int plan, size_t *work_size)
    factors take more; neither is published. The documentation (cuFFT 13.2) bounds all by 8 complex elements
    for each of the signal's. */
 static size_t work_bytes(int rank, const long long *sizes, size_t complex_bytes, int half_is_stored,
-                         long long batch)
-{
+                         long long batch) {
     size_t elements = (size_t)batch;
     for (int dimension = 0; dimension < rank; ++dimension) {
         int halved = half_is_stored && dimension == rank - 1;
@@ -74,30 +73,26 @@ static size_t work_bytes(int rank, const long long *sizes, size_t complex_bytes,
 }
 
 /* cudaDataType, library_types.h. */
-static int is_complex(int type)
-{
-    return type == 4 || type == 5 || type == 6 || type == 15;
-}
+static int is_complex(int type) { return type == 4 || type == 5 || type == 6 || type == 15; }
 
 EXPORTED int cufftXtGetSizeMany(int plan, int rank, long long *sizes, long long *inembed, long long istride,
                                 long long idist, int input_type, long long *onembed, long long ostride,
                                 long long odist, int output_type, long long batch, size_t *work_size,
-                                int execution_type)
-{
-    if (!is_complex(execution_type)) return CUFFT_INVALID_TYPE;
+                                int execution_type) {
+    if (!is_complex(execution_type))
+        return CUFFT_INVALID_TYPE;
     not_modelled("cufftXtMakePlanMany");
     int half_is_stored = !is_complex(input_type) || !is_complex(output_type);
     *work_size = work_bytes(rank, sizes, data_type_bytes(execution_type), half_is_stored, batch);
     return SUCCESS;
 }
 
-EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long *inembed,
-                                 long long istride, long long idist, int input_type, long long *onembed,
-                                 long long ostride, long long odist, int output_type, long long batch,
-                                 size_t *work_size, int execution_type)
-{
-    int result = cufftXtGetSizeMany(plan, rank, sizes, inembed, istride, idist, input_type, onembed,
-                                    ostride, odist, output_type, batch, work_size, execution_type);
+EXPORTED int cufftXtMakePlanMany(int plan, int rank, long long *sizes, long long *inembed, long long istride,
+                                 long long idist, int input_type, long long *onembed, long long ostride,
+                                 long long odist, int output_type, long long batch, size_t *work_size,
+                                 int execution_type) {
+    int result = cufftXtGetSizeMany(plan, rank, sizes, inembed, istride, idist, input_type, onembed, ostride,
+                                    odist, output_type, batch, work_size, execution_type);
     return result == SUCCESS ? keep_work_bytes(plan, *work_size) : result;
 }
 

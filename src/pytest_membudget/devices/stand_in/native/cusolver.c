@@ -17,8 +17,9 @@ CREATES(cusolverDnCreateGesvdjInfo, 1)
 CREATES(cusolverDnCreateSyevjInfo, 1)
 
 /* (handle, m, n, a, lda, work, pivots, info) */
-#define GETRF(name) \
-    BY_WORDS(name, 8, (write_no_exchanges(AT(7), INT(2) < INT(3) ? INT(2) : INT(3), 1), write_no_errors(AT(8), 1)))
+#define GETRF(name)   \
+    BY_WORDS(name, 8, \
+             (write_no_exchanges(AT(7), INT(2) < INT(3) ? INT(2) : INT(3), 1), write_no_errors(AT(8), 1)))
 FOUR_SOLVER(GETRF, getrf)
 
 /* (handle, uplo, n, a, lda, pivots, work, lwork, info) */
@@ -49,9 +50,9 @@ INFO(cusolverDnXsyevBatched, 16, 17)
 INFO(cusolverDnXgeev, 22, 0)
 INFO(cusolverDnXsytrs, 16, 0)
 
-/* The infos, the residuals' norms, which are on the host (PyTorch passes its buffer or none), and the count. */
-static int write_no_residuals(int *infos, double *norms, int count)
-{
+/* The infos, the residuals' norms, which are on the host (PyTorch passes its buffer or none), and the
+   count. */
+static int write_no_residuals(int *infos, double *norms, int count) {
     for (int index = 0; norms && index < count; ++index)
         norms[index] = 0;
     return write_no_errors(infos, count);

@@ -12,57 +12,36 @@
 
 #define BLOCK ((int64_t)32) /* LAPACK's ILAENV for xGEQRF, xORGQR, xORMQR, xSYTRF */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* A number of elements for the 32-bit interface. */
-static int answer(const char *name, int *elements, int64_t size)
-{
+static int answer(const char *name, int *elements, int64_t size) {
     not_modelled(name);
     *elements = (int)least(most(size, 1), INT32_MAX);
     return 0;
 }
 
 /* xSYEVD, xHEEVD: all eigenvectors (jobz 1, CUSOLVER_EIG_MODE_VECTOR) or none. */
-static int64_t syevd_elements(int vectors, int64_t n)
-{
-    return vectors ? 1 + 6 * n + 2 * n * n : 2 * n + 1;
-}
+static int64_t syevd_elements(int vectors, int64_t n) { return vectors ? 1 + 6 * n + 2 * n * n : 2 * n + 1; }
 /* xGESVD. */
-static int64_t gesvd_elements(int64_t m, int64_t n)
-{
+static int64_t gesvd_elements(int64_t m, int64_t n) {
     return most(3 * least(m, n) + most(m, n), 5 * least(m, n));
 }
 /* xGESVJ, the Jacobi method. */
-static int64_t gesvdj_elements(int64_t m, int64_t n)
-{
-    return most(6, m + n);
-}
+static int64_t gesvdj_elements(int64_t m, int64_t n) { return most(6, m + n); }
 
 /* LAPACK has no Jacobi method for symmetric matrices; a second matrix and its eigenvalues. */
-static int64_t syevj_elements(int64_t n)
-{
-    return n * n + n;
-}
+static int64_t syevj_elements(int64_t n) { return n * n + n; }
 /* Recorded for cheevjBatched on CUDA 11 (cupy, issue 7261): 4 x 4 matrices take 1,028 + 1,049 * count
    elements, at counts from 1 to 2,047,171; of 2 x 2 matrices 2,078,879 are the most that stay under 2^31
    elements, so each takes 1,033. Both are the line below; whether it holds for other sizes and types is not
    known. */
-static int64_t syevj_batched_elements(int64_t n, int64_t count)
-{
+static int64_t syevj_batched_elements(int64_t n, int64_t count) {
     return 1024 + n + count * (1024 + (n + 1) * (n + 1));
 }
 /* The approximate method forms A'A (cuSOLVER documentation, gesvdaStridedBatched): n x n for each matrix. */
-static int64_t gesvda_elements(int64_t n, int64_t count)
-{
-    return count * n * n;
-}
+static int64_t gesvda_elements(int64_t n, int64_t count) { return count * n * n; }
 
 /* Rows: the routine, the place of its result among the arguments, the elements that it takes; of batches
    also the place of their count. */
@@ -87,8 +66,8 @@ FOUR_SOLVER(BATCH_SIZE, gesvdjBatched_bufferSize, 12, 14, INT(14) * gesvdj_eleme
 FOUR_SOLVER(BATCH_SIZE, gesvdaStridedBatched_bufferSize, 17, 18, gesvda_elements(INT(5), INT(18)))
 
 /* The 64-bit interface: bytes on the device and, behind it, on the host. */
-static int answer_bytes(const char *name, int type, int64_t elements, size_t *device_bytes, size_t *host_bytes)
-{
+static int answer_bytes(const char *name, int type, int64_t elements, size_t *device_bytes,
+                        size_t *host_bytes) {
     not_modelled(name);
     *device_bytes = (size_t)most(elements, 1) * data_type_bytes(type);
     *host_bytes = 0;

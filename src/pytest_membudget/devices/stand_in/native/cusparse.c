@@ -29,12 +29,10 @@ CREATES(cusparseSpSV_createDescr, 1)
 ZERO_PIVOT(cusparseXbsrsm2_zeroPivot)
 ZERO_PIVOT(cusparseXbsrsv2_zeroPivot)
 
-EXPORTED const char *cusparseGetErrorName(int status)
-{
+EXPORTED const char *cusparseGetErrorName(int status) {
     return status == 0 ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
 }
 
-EXPORTED const char *cusparseGetErrorString(int status)
-{
+EXPORTED const char *cusparseGetErrorString(int status) {
     return status == 0 ? "success" : "not modelled by pytest-membudget's stand-in for cuSPARSE";
 }

@@ -12,8 +12,7 @@ struct matrix {
 
 EXPORTED int cusparseLtStructuredDescriptorInit(void *handle, struct matrix *matrix, int64_t rows,
                                                 int64_t columns, int64_t ld, uint32_t alignment, int type,
-                                                int order, int sparsity)
-{
+                                                int order, int sparsity) {
     *matrix = (struct matrix){rows, columns, type};
     return 0;
 }
@@ -22,8 +21,7 @@ EXPORTED int cusparseLtStructuredDescriptorInit(void *handle, struct matrix *mat
    for its compressed tensor, too: 9/16 of the dense one in 16-bit numbers and 10/16 in 8-bit ones
    (cuSPARSELtOps.cpp, compression_factor). The buffer of the compression is not known. */
 EXPORTED int cusparseLtSpMMACompressedSize2(void *handle, const struct matrix *matrix, size_t *compressed,
-                                            size_t *buffer)
-{
+                                            size_t *buffer) {
     size_t elements = (size_t)(matrix->rows * matrix->columns);
     not_modelled("cusparseLtSpMMACompressedSize2");
     *compressed = elements / 2 * data_type_bytes(matrix->type) + elements / 8;
@@ -31,8 +29,7 @@ EXPORTED int cusparseLtSpMMACompressedSize2(void *handle, const struct matrix *m
     return 0;
 }
 
-EXPORTED int cusparseLtMatmulGetWorkspace(void *handle, void *plan, size_t *size)
-{
+EXPORTED int cusparseLtMatmulGetWorkspace(void *handle, void *plan, size_t *size) {
     not_modelled("cusparseLtMatmulGetWorkspace");
     *size = 512;
     return 0;
@@ -40,8 +37,7 @@ EXPORTED int cusparseLtMatmulGetWorkspace(void *handle, void *plan, size_t *size
 
 /* The search's answers: algorithm 0 of 1, no split. */
 EXPORTED int cusparseLtMatmulAlgGetAttribute(void *handle, void *selection, int attribute, void *value,
-                                             size_t bytes)
-{
+                                             size_t bytes) {
     enum { MAX_ID = 1 }; /* CUSPARSELT_MATMUL_ALG_CONFIG_MAX_ID */
     if (bytes == sizeof(int))
         *(int *)value = attribute == MAX_ID;

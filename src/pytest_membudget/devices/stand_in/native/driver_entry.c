@@ -21,16 +21,14 @@ static const struct {
     {"cuStreamGetCtx", "", 0},
 };
 
-static void *with_suffix(const char *name, const char *suffix)
-{
+static void *with_suffix(const char *name, const char *suffix) {
     char full[192];
     if (snprintf(full, sizeof full, "%s%s", name, suffix) >= (int)sizeof full)
         return NULL;
     return dlsym(RTLD_DEFAULT, full); /* ours, or one that was written to refuse */
 }
 
-static void *find_function(const char *name, int version)
-{
+static void *find_function(const char *name, int version) {
     for (unsigned index = 0; index < sizeof forms / sizeof *forms; index++)
         if (!strcmp(forms[index].name, name) && version >= forms[index].since)
             return with_suffix(name, forms[index].suffix);
@@ -38,31 +36,28 @@ static void *find_function(const char *name, int version)
     return newer ? newer : with_suffix(name, "");
 }
 
-static int entry_point(const char *name, void **function, int version)
-{
+static int entry_point(const char *name, void **function, int version) {
     *function = find_function(name, version);
     return *function ? SUCCESS : SYMBOL_NOT_FOUND;
 }
 
-/* What is not found is not recorded: the runtime that cuDNN has linked in looks up every function that there is,
-   and calls none. */
-EXPORTED int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status)
-{
+/* What is not found is not recorded: the runtime that cuDNN has linked in looks up every function that there
+   is, and calls none. */
+EXPORTED int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
+                                 int *status) {
     int error = entry_point(name, function, version);
     if (status)
         *status = error ? 1 : 0; /* CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND */
     return error;
 }
 
-EXPORTED int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags)
-{
+EXPORTED int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
     return entry_point(name, function, version);
 }
 
 /* The runtime succeeds, and says in `status` that there is no such function. */
 EXPORTED int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
-                                              unsigned long long flags, int *status)
-{
+                                              unsigned long long flags, int *status) {
     int error = entry_point(name, function, (int)version);
     if (error)
         not_modelled(name);
@@ -71,14 +66,13 @@ EXPORTED int cudaGetDriverEntryPointByVersion(const char *name, void **function,
     return SUCCESS;
 }
 
-EXPORTED int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags, int *status)
-{
+EXPORTED int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags,
+                                     int *status) {
     return cudaGetDriverEntryPointByVersion(name, function, (unsigned)cuda_version(), flags, status);
 }
 
 /* The driver's private tables are not ours to imitate: libraries with the runtime linked in do not start. */
-EXPORTED int cuGetExportTable(const void **table, const void *id)
-{
+EXPORTED int cuGetExportTable(const void **table, const void *id) {
     *table = NULL;
     return SYMBOL_NOT_FOUND;
 }

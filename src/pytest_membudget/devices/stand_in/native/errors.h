@@ -1,6 +1,6 @@
-/* Error codes. Those without a library's name are of the CUDA runtime and driver, which have been the same numbers
-   since CUDA 10.1 (CUDA Runtime API 13.2, "Data types used by CUDA Runtime", cudaError; CUDA Driver API 13.2,
-   CUresult). Success is 0 in all libraries. */
+/* Error codes. Those without a library's name are of the CUDA runtime and driver, which have been the same
+   numbers since CUDA 10.1 (CUDA Runtime API 13.2, "Data types used by CUDA Runtime", cudaError; CUDA Driver
+   API 13.2, CUresult). Success is 0 in all libraries. */
 #ifndef MEMBUDGET_STAND_IN_ERRORS_H
 #define MEMBUDGET_STAND_IN_ERRORS_H
 
@@ -29,8 +29,9 @@ enum error {
     CAPTURE_WRONG_THREAD = 908,
 };
 
-/* cublasStatus_t, cufftResult, cusolverStatus_t, cusparseStatus_t (cuSPARSELt's too), CUptiResult, nvrtcResult,
-   nvJitLinkResult; curandStatus_t, which has none for what is not supported; CUfileOpError: CUDA 12.6 to 13.2. */
+/* cublasStatus_t, cufftResult, cusolverStatus_t, cusparseStatus_t (cuSPARSELt's too), CUptiResult,
+   nvrtcResult, nvJitLinkResult; curandStatus_t, which has none for what is not supported; CUfileOpError: CUDA
+   12.6 to 13.2. */
 enum {
     CUBLAS_ALLOC_FAILED = 3,
     CUBLAS_INVALID_VALUE = 7,
@@ -83,11 +84,8 @@ enum {
 int runtime_result(int error);
 
 /* A function that is the driver's but for that. */
-#define RUNTIME(name, driver, parameters, ...)       \
-    EXPORTED int name parameters                     \
-    {                                                \
-        return runtime_result(driver(__VA_ARGS__));  \
-    }
+#define RUNTIME(name, driver, parameters, ...) \
+    EXPORTED int name parameters { return runtime_result(driver(__VA_ARGS__)); }
 
 /* The vendor's name and text of an error: "cudaErrorMemoryAllocation", "out of memory". */
 const char *error_name(int error);

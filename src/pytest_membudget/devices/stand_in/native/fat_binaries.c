@@ -1,10 +1,11 @@
 /* Device code as nvcc puts it into a library, for several architectures: which of them a card would load.
 
-   CUB takes its tuning by what is loaded: the ptxVersion of an empty kernel (PtxVersionUncached, cub/util_device.cuh
-   of nvidia-cuda-cccl 13.3.5), and has none for an architecture that the library was not compiled for.
+   CUB takes its tuning by what is loaded: the ptxVersion of an empty kernel (PtxVersionUncached,
+   cub/util_device.cuh of nvidia-cuda-cccl 13.3.5), and has none for an architecture that the library was not
+   compiled for.
 
-   Layout: as the 534 fat binaries of libtorch_cuda.so 2.15 have it, which name 7.5, 8.0, 8.6, 9.0, 10.0 and 12.0
-   when read so, the architectures of torch.cuda.get_arch_list(). Prototypes: what nvcc's host code calls
+   Layout: as the 534 fat binaries of libtorch_cuda.so 2.15 have it, which name 7.5, 8.0, 8.6, 9.0, 10.0 and
+   12.0 when read so, the architectures of torch.cuda.get_arch_list(). Prototypes: what nvcc's host code calls
    (nvcc --keep shows it). */
 #include "fat_binaries.h"
 
@@ -53,8 +54,7 @@ static size_t kernel_count, kernel_room;
 static int sorted;
 static struct module no_module;
 
-static void read_entries(struct module *module, const char *data)
-{
+static void read_entries(struct module *module, const char *data) {
     struct header header;
     memcpy(&header, data, sizeof header);
     if (header.magic != BINARY_MAGIC)
@@ -71,8 +71,7 @@ static void read_entries(struct module *module, const char *data)
     }
 }
 
-EXPORTED void **__cudaRegisterFatBinary(void *binary)
-{
+EXPORTED void **__cudaRegisterFatBinary(void *binary) {
     struct wrapper wrapper;
     struct module *module = calloc(1, sizeof *module);
     if (!module)
@@ -83,23 +82,16 @@ EXPORTED void **__cudaRegisterFatBinary(void *binary)
     return module->unused;
 }
 
-EXPORTED void __cudaRegisterFatBinaryEnd(void **handle)
-{
-}
+EXPORTED void __cudaRegisterFatBinaryEnd(void **handle) {}
 
 /* What was registered is kept: libraries go when the process goes. */
-EXPORTED void __cudaUnregisterFatBinary(void **handle)
-{
-}
+EXPORTED void __cudaUnregisterFatBinary(void **handle) {}
 
-EXPORTED char __cudaInitModule(void **handle)
-{
-    return 1;
-}
+EXPORTED char __cudaInitModule(void **handle) { return 1; }
 
-EXPORTED void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int limit,
-                                     void *thread, void *block, void *block_size, void *grid_size, int *warp)
-{
+EXPORTED void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                                     int limit, void *thread, void *block, void *block_size, void *grid_size,
+                                     int *warp) {
     lock_state();
     if (kernel_count == kernel_room) {
         size_t room = kernel_room ? 2 * kernel_room : 4096;
@@ -115,15 +107,13 @@ EXPORTED void __cudaRegisterFunction(void **handle, const char *host, char *devi
     unlock_state();
 }
 
-static int compare(const void *one, const void *other)
-{
+static int compare(const void *one, const void *other) {
     uintptr_t a = (uintptr_t)((const struct kernel *)one)->function;
     uintptr_t b = (uintptr_t)((const struct kernel *)other)->function;
     return (a > b) - (a < b);
 }
 
-static const struct module *module_of(const void *function)
-{
+static const struct module *module_of(const void *function) {
     struct kernel key = {function, NULL}, *found = NULL;
     lock_state();
     if (kernel_count && !sorted)
@@ -136,10 +126,10 @@ static const struct module *module_of(const void *function)
     return module;
 }
 
-/* Code runs on cards of its major version from its minor one on; without any, PTX of that or an earlier version
-   is compiled for the card (CUDA C++ Programming Guide 13, "Binary Compatibility", "PTX Compatibility"). */
-struct code_versions versions_on(const struct card *card, const void *function)
-{
+/* Code runs on cards of its major version from its minor one on; without any, PTX of that or an earlier
+   version is compiled for the card (CUDA C++ Programming Guide 13, "Binary Compatibility", "PTX
+   Compatibility"). */
+struct code_versions versions_on(const struct card *card, const void *function) {
     int own = 10 * card->major + card->minor, cubin = 0, ptx = 0;
     const struct module *module = module_of(function);
     for (int index = 0; module && index < module->count; index++) {

@@ -1,9 +1,9 @@
 /* The span of addresses that tensors' host memory is taken from.
 
-   One mapping without reserved pages (MAP_NORESERVE), cut into equal chunks. A chunk holds blocks of one power
-   of two; a larger block takes several chunks. So the block of an address follows from the address alone, and
-   a free of anything else costs one comparison. A block that was handed back loses its pages: new ones read
-   as zero. */
+   One mapping without reserved pages (MAP_NORESERVE), cut into equal chunks. A chunk holds blocks of one
+   power of two; a larger block takes several chunks. So the block of an address follows from the address
+   alone, and a free of anything else costs one comparison. A block that was handed back loses its pages: new
+   ones read as zero. */
 #define _GNU_SOURCE
 #include "host_span.h"
 
@@ -194,7 +194,8 @@ int *span_hollow_count(void) { return &hollow_count; }
 
 int span_zero(void *address, size_t bytes) {
     uintptr_t begin = (uintptr_t)address, end = begin + bytes;
-    uintptr_t first = (begin + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, last = end / PAGE_BYTES * PAGE_BYTES;
+    uintptr_t first = (begin + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES,
+              last = end / PAGE_BYTES * PAGE_BYTES;
     if (!span_block(address))
         return 0;
     if (first >= last || madvise((void *)first, last - first, MADV_DONTNEED) != 0) {
@@ -207,13 +208,15 @@ int span_zero(void *address, size_t bytes) {
 }
 
 /* /proc/self/pagemap has 8 bytes a page: bit 63, it is present; bit 62, it is swapped out
-   (Documentation/admin-guide/mm/pagemap.rst, Linux 6.12). Pages of 4 KiB are taken for granted, as a page that
-   reads as none is then not there at all. */
+   (Documentation/admin-guide/mm/pagemap.rst, Linux 6.12). Pages of 4 KiB are taken for granted, as a page
+   that reads as none is then not there at all. */
 int span_is_untouched(const void *address, size_t bytes) {
     uint64_t entries[4096];
     size_t page = (uintptr_t)address / PAGE_BYTES;
     size_t end = ((uintptr_t)address + bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-    int file = span_block(address) && sysconf(_SC_PAGESIZE) == PAGE_BYTES ? open("/proc/self/pagemap", O_RDONLY) : -1;
+    int file = span_block(address) && sysconf(_SC_PAGESIZE) == PAGE_BYTES
+                   ? open("/proc/self/pagemap", O_RDONLY)
+                   : -1;
     int is_untouched = file >= 0;
     while (is_untouched && page < end) {
         size_t wanted = end - page < 4096 ? end - page : 4096;

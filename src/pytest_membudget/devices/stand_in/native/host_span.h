@@ -10,9 +10,9 @@ enum { HOLLOW_NOT_COMPUTED = 2 };
 
 /* Lies at the beginning of each block. */
 struct host_block {
-    size_t bytes; /* as asked for; 0: nobody's */
+    size_t bytes;            /* as asked for; 0: nobody's */
     struct host_block *next; /* the next free block of this size */
-    int has_page; /* memory begins a page later, or else HEADER_BYTES later */
+    int has_page;            /* memory begins a page later, or else HEADER_BYTES later */
     int is_pinned;
     int hollow; /* the reason; 0: they are to be trusted */
 };

@@ -1,11 +1,11 @@
-/* What a kernel of a loaded module takes, and so which memory it may write to: Triton's and a compiler's kernels get
-   the addresses of tensors.
+/* What a kernel of a loaded module takes, and so which memory it may write to: Triton's and a compiler's
+   kernels get the addresses of tensors.
 
-   A cubin is an ELF file (System V ABI, "Object Files") whose section .nv.info.<kernel> describes its parameters.
-   Layout of that section: as ptxas 12.8 to 13.2 writes it and cuobjdump -elf shows it: a byte of format, one of
-   attribute, two of size or value; KPARAM_INFO has an index, the parameter's ordinal and offset, and its size in the
-   upper 14 bits of the last word; CBANK_PARAM_SIZE has the bytes of all of them. Where the two do not agree, another
-   layout is in use, and nothing is known. */
+   A cubin is an ELF file (System V ABI, "Object Files") whose section .nv.info.<kernel> describes its
+   parameters. Layout of that section: as ptxas 12.8 to 13.2 writes it and cuobjdump -elf shows it: a byte of
+   format, one of attribute, two of size or value; KPARAM_INFO has an index, the parameter's ordinal and
+   offset, and its size in the upper 14 bits of the last word; CBANK_PARAM_SIZE has the bytes of all of them.
+   Where the two do not agree, another layout is in use, and nothing is known. */
 #include "kernel_parameters.h"
 
 #include <elf.h>
@@ -16,8 +16,14 @@
 #include "memory.h"
 #include "stand_in.h"
 
-enum { MOST_PARAMETERS = 256, VALUE_FORMAT = 3, SIZED_FORMAT = 4, PARAMETER_INFO = 0x17, PARAMETER_INFO_BYTES = 12,
-       ALL_PARAMETERS_BYTES = 0x19 };
+enum {
+    MOST_PARAMETERS = 256,
+    VALUE_FORMAT = 3,
+    SIZED_FORMAT = 4,
+    PARAMETER_INFO = 0x17,
+    PARAMETER_INFO_BYTES = 12,
+    ALL_PARAMETERS_BYTES = 0x19
+};
 #define SECTION_PREFIX ".nv.info."
 
 struct module {
@@ -34,13 +40,11 @@ struct kernel {
 static struct module *modules;
 static struct kernel *kernels;
 
-static const Elf64_Shdr *sections_of(const Elf64_Ehdr *image)
-{
+static const Elf64_Shdr *sections_of(const Elf64_Ehdr *image) {
     return (const Elf64_Shdr *)((const char *)image + image->e_shoff);
 }
 
-static size_t image_bytes(const Elf64_Ehdr *image)
-{
+static size_t image_bytes(const Elf64_Ehdr *image) {
     size_t end = image->e_shoff + (size_t)image->e_shnum * sizeof(Elf64_Shdr);
     for (int index = 0; index < image->e_shnum; index++) {
         const Elf64_Shdr *section = sections_of(image) + index;
@@ -51,13 +55,13 @@ static size_t image_bytes(const Elf64_Ehdr *image)
     return end;
 }
 
-void module_loaded(void *handle, const void *image)
-{
+void module_loaded(void *handle, const void *image) {
     struct module *module = calloc(1, sizeof *module);
     if (!module)
         return;
     module->handle = handle;
-    if (image && !memcmp(image, ELFMAG, SELFMAG) && ((const Elf64_Ehdr *)image)->e_shentsize == sizeof(Elf64_Shdr)) {
+    if (image && !memcmp(image, ELFMAG, SELFMAG) &&
+        ((const Elf64_Ehdr *)image)->e_shentsize == sizeof(Elf64_Shdr)) {
         size_t bytes = image_bytes(image);
         void *copy = malloc(bytes);
         module->image = copy ? memcpy(copy, image, bytes) : NULL;
@@ -69,8 +73,7 @@ void module_loaded(void *handle, const void *image)
 }
 
 /* The end of the parameter that is described at `at`. */
-static int read_parameter(struct kernel *kernel, const unsigned char *at)
-{
+static int read_parameter(struct kernel *kernel, const unsigned char *at) {
     unsigned short ordinal, offset;
     uint32_t word;
     memcpy(&ordinal, at + 8, sizeof ordinal);
@@ -81,8 +84,7 @@ static int read_parameter(struct kernel *kernel, const unsigned char *at)
     return offset + (int)(word >> 18);
 }
 
-static void read_parameters(struct kernel *kernel, const unsigned char *at, const unsigned char *end)
-{
+static void read_parameters(struct kernel *kernel, const unsigned char *at, const unsigned char *end) {
     int all_bytes = -1, described_bytes = 0;
     while (at + 4 <= end) {
         unsigned short size;
@@ -99,21 +101,20 @@ static void read_parameters(struct kernel *kernel, const unsigned char *at, cons
     kernel->is_described = described_bytes == all_bytes && !kernel->sizes[MOST_PARAMETERS - 1];
 }
 
-static void describe(struct kernel *kernel, const Elf64_Ehdr *image, const char *name)
-{
+static void describe(struct kernel *kernel, const Elf64_Ehdr *image, const char *name) {
     const Elf64_Shdr *sections = sections_of(image);
     const char *names = (const char *)image + sections[image->e_shstrndx].sh_offset;
     for (int index = 0; index < image->e_shnum; index++) {
         const char *own = names + sections[index].sh_name;
-        if (strncmp(own, SECTION_PREFIX, strlen(SECTION_PREFIX)) || strcmp(own + strlen(SECTION_PREFIX), name))
+        if (strncmp(own, SECTION_PREFIX, strlen(SECTION_PREFIX)) ||
+            strcmp(own + strlen(SECTION_PREFIX), name))
             continue;
         const unsigned char *start = (const unsigned char *)image + sections[index].sh_offset;
         read_parameters(kernel, start, start + sections[index].sh_size);
     }
 }
 
-void kernel_found(void *handle, void *module, const char *name)
-{
+void kernel_found(void *handle, void *module, const char *name) {
     struct kernel *kernel = calloc(1, sizeof *kernel);
     if (!kernel)
         return;
@@ -128,8 +129,7 @@ void kernel_found(void *handle, void *module, const char *name)
 }
 
 /* Whether what begins at `address` is itself an address on a card: a kernel may follow it to anywhere. */
-static int leads_on(uintptr_t address)
-{
+static int leads_on(uintptr_t address) {
     void *first;
     if (address % sizeof first)
         return 0;
@@ -137,8 +137,7 @@ static int leads_on(uintptr_t address)
     return is_on_card(first);
 }
 
-static int writes_by(const char *argument, size_t bytes)
-{
+static int writes_by(const char *argument, size_t bytes) {
     for (size_t offset = 0; offset + sizeof(uintptr_t) <= bytes; offset += sizeof(uintptr_t)) {
         uintptr_t address;
         memcpy(&address, argument + offset, sizeof address);
@@ -151,8 +150,7 @@ static int writes_by(const char *argument, size_t bytes)
     return 1;
 }
 
-int kernel_writes(void *handle, void *const *arguments)
-{
+int kernel_writes(void *handle, void *const *arguments) {
     int is_known = 0;
     lock_state();
     const struct kernel *kernel = kernels;

@@ -37,16 +37,14 @@ struct launch_config {
 /* Read by Python, which compares. */
 EXPORTED unsigned long long stand_in_launches;
 
-int launch(void *stream)
-{
+int launch(void *stream) {
     use_runtime();
     note_work(stream);
     __atomic_add_fetch(&stand_in_launches, 1, __ATOMIC_RELAXED);
     return SUCCESS;
 }
 
-int launch_of_module(void *kernel, void *const *arguments, void *stream)
-{
+int launch_of_module(void *kernel, void *const *arguments, void *stream) {
     if (!kernel_writes(kernel, arguments))
         return launch(stream);
     use_runtime();
@@ -55,8 +53,7 @@ int launch_of_module(void *kernel, void *const *arguments, void *stream)
 }
 
 EXPORTED int cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments,
-                              size_t shared_bytes, void *stream)
-{
+                              size_t shared_bytes, void *stream) {
     return launch(stream);
 }
 PER_THREAD(cudaLaunchKernel)
@@ -65,8 +62,7 @@ ALIAS(__cudaLaunchKernel_ptsz, cudaLaunchKernel)
 ALIAS(cudaLaunchCooperativeKernel, cudaLaunchKernel)
 ALIAS(cudaLaunchCooperativeKernel_ptsz, cudaLaunchKernel)
 
-EXPORTED int cudaLaunchKernelExC(const struct launch_config *config, const void *function, void **arguments)
-{
+EXPORTED int cudaLaunchKernelExC(const struct launch_config *config, const void *function, void **arguments) {
     return launch(config->stream);
 }
 PER_THREAD(cudaLaunchKernelExC)
@@ -78,8 +74,7 @@ static __thread struct {
 } configuration;
 
 EXPORTED unsigned __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared_bytes,
-                                              void *stream)
-{
+                                              void *stream) {
     configuration.grid = grid;
     configuration.block = block;
     configuration.shared_bytes = shared_bytes;
@@ -87,8 +82,8 @@ EXPORTED unsigned __cudaPushCallConfiguration(struct dim3 grid, struct dim3 bloc
     return 0;
 }
 
-EXPORTED int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared_bytes, void *stream)
-{
+EXPORTED int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, size_t *shared_bytes,
+                                        void *stream) {
     *grid = configuration.grid;
     *block = configuration.block;
     *shared_bytes = configuration.shared_bytes;
@@ -96,8 +91,7 @@ EXPORTED int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, s
     return SUCCESS;
 }
 
-EXPORTED int __cudaGetKernel(void **kernel, const void *function)
-{
+EXPORTED int __cudaGetKernel(void **kernel, const void *function) {
     *kernel = (void *)function;
     return SUCCESS;
 }
@@ -106,8 +100,7 @@ ALIAS(cudaGetFuncBySymbol, __cudaGetKernel)
 
 /* Registers and static shared memory are not known without reading the kernel's code: 32 and none are
    assumed, and as many threads as a block can have. */
-EXPORTED int cudaFuncGetAttributes(struct function_attributes *attributes, const void *function)
-{
+EXPORTED int cudaFuncGetAttributes(struct function_attributes *attributes, const void *function) {
     const struct card *card = card_at(current_device());
     use_runtime();
     if (!card)
@@ -127,8 +120,7 @@ EACH(SUCCEEDS, cudaFuncSetAttribute, cudaFuncSetCacheConfig, cudaKernelSetAttrib
 
 /* By threads and shared memory; registers (32 a thread) never limit it. Each block takes 1 KiB more of shared
    memory from compute capability 8.0 on (CUDA C++ Programming Guide 13, "Compute Capabilities"). */
-int blocks_per_multiprocessor(int threads, size_t shared_bytes)
-{
+int blocks_per_multiprocessor(int threads, size_t shared_bytes) {
     const struct card *card = card_at(current_device());
     if (!card || threads <= 0 || threads > 1024 || shared_bytes > card->shared_bytes_per_block_optin)
         return 0;
@@ -142,8 +134,7 @@ int blocks_per_multiprocessor(int threads, size_t shared_bytes)
 }
 
 EXPORTED int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads,
-                                                           size_t shared_bytes)
-{
+                                                           size_t shared_bytes) {
     use_runtime();
     *blocks = blocks_per_multiprocessor(threads, shared_bytes);
     return SUCCESS;

@@ -7,26 +7,25 @@
 
 /* The four element types of BLAS and LAPACK names: float, double, float complex, double complex. What X takes
    besides a name comes last. */
-#define FOUR_TYPES(X, prefix, name, ...)                                    \
-    X(prefix##S##name, ##__VA_ARGS__) X(prefix##D##name, ##__VA_ARGS__)     \
+#define REAL_TYPES(X, prefix, name, ...) X(prefix##S##name, ##__VA_ARGS__) X(prefix##D##name, ##__VA_ARGS__)
+#define COMPLEX_TYPES(X, prefix, name, ...) \
     X(prefix##C##name, ##__VA_ARGS__) X(prefix##Z##name, ##__VA_ARGS__)
-
+#define FOUR_TYPES(X, prefix, name, ...) REAL_AND_COMPLEX(X, prefix, name, name, ##__VA_ARGS__)
 /* LAPACK routines that have one name for real numbers and another for complex ones. */
-#define REAL_AND_COMPLEX(X, prefix, real, complex, ...)                     \
-    X(prefix##S##real, ##__VA_ARGS__) X(prefix##D##real, ##__VA_ARGS__)     \
-    X(prefix##C##complex, ##__VA_ARGS__) X(prefix##Z##complex, ##__VA_ARGS__)
+#define REAL_AND_COMPLEX(X, prefix, real, complex, ...) \
+    REAL_TYPES(X, prefix, real, ##__VA_ARGS__)          \
+    COMPLEX_TYPES(X, prefix, complex, ##__VA_ARGS__)
 
 /* "no error" for each matrix: PyTorch reads these, sometimes on the host. Device memory is readable and
    writable from the host here, so one function does for both. */
-static inline int write_no_errors(int *info, int64_t count)
-{
+static inline int write_no_errors(int *info, int64_t count) {
     for (int64_t index = 0; info && index < count; ++index)
         info[index] = 0;
     return 0;
 }
 
-/* Factorizations and solvers by the places of their arguments: `info`, one for each of `count` matrices, or one
-   for all where there is no such argument (0). */
+/* Factorizations and solvers by the places of their arguments: `info`, one for each of `count` matrices, or
+   one for all where there is no such argument (0). */
 #define INFO(name, info, count) \
     BY_WORDS(name, (count) > (info) ? (count) : (info), write_no_errors(AT(info), (count) ? INT(count) : 1))
 
@@ -34,8 +33,7 @@ static inline int write_no_errors(int *info, int64_t count)
    would be an index before the first row to whatever is computed from the pivots on the host, where copies
    stop at MOST_COPIED_BYTES; more pivots are left alone, as each written page of the device takes host
    memory. */
-static inline void write_no_exchanges(int *pivots, int64_t rows, int64_t matrices)
-{
+static inline void write_no_exchanges(int *pivots, int64_t rows, int64_t matrices) {
     int64_t count = rows * matrices;
     if (!pivots || count > (int64_t)(MOST_COPIED_BYTES / sizeof *pivots))
         return;
@@ -44,8 +42,7 @@ static inline void write_no_exchanges(int *pivots, int64_t rows, int64_t matrice
 }
 
 /* Bytes of one element of a cudaDataType (library_types.h, CUDA 12.6 and 13.2), 0 where it is another. */
-static inline size_t data_type_bytes(int type)
-{
+static inline size_t data_type_bytes(int type) {
     switch (type) {
     case 0: return 4; /* CUDA_R_32F */
     case 1: return 8; /* CUDA_R_64F */

@@ -1,7 +1,9 @@
-/* Device memory: one region of reserved address space for all cards, without pages until something is written.
+/* Device memory: one region of reserved address space for all cards, without pages until something is
+   written.
 
    Addresses ascend and are used again only when the region is through, so that a run repeats exactly:
-   PyTorch's allocator orders blocks of one size by address (BlockComparatorSize, CUDACachingAllocator.cpp). */
+   PyTorch's allocator orders blocks of one size by address (BlockComparatorSize,
+   CUDACachingAllocator.cpp). */
 #define _GNU_SOURCE
 #include "memory.h"
 
@@ -10,8 +12,9 @@
 #include "errors.h"
 #include "followed.h"
 
-/* cudaMalloc hands out memory in pages of 2 MiB; several smaller allocations share one on a real card. PyTorch's
-   allocator asks for multiples of 2 MiB only (kSmallBuffer, kRoundLarge; c10/core/CachingDeviceAllocator.h). */
+/* cudaMalloc hands out memory in pages of 2 MiB; several smaller allocations share one on a real card.
+   PyTorch's allocator asks for multiples of 2 MiB only (kSmallBuffer, kRoundLarge;
+   c10/core/CachingDeviceAllocator.h). */
 #define PAGE_BYTES (2 * MIB)
 /* Far from where Linux puts programs, heaps and libraries with 47 and 48 bits of address space. */
 #define REGION_START ((uintptr_t)0x200000000000)
@@ -24,8 +27,7 @@ static struct ranges taken;
 static size_t used_bytes[MOST_CARDS];
 
 /* The largest region that the system gives: limits of address space (ulimit -v) may make it smaller. */
-static int reserve_region(void)
-{
+static int reserve_region(void) {
     for (size_t bytes = MOST_REGION_BYTES; !region_bytes && bytes >= LEAST_REGION_BYTES; bytes /= 2) {
         void *got = mmap((void *)REGION_START, bytes, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -40,17 +42,16 @@ static int reserve_region(void)
     return region_bytes != 0;
 }
 
-/* Reserves the addresses, if that has not been done: what limits the address space later cannot prevent it. */
-EXPORTED void stand_in_reserve_addresses(void)
-{
+/* Reserves the addresses, if that has not been done: what limits the address space later cannot prevent
+   it. */
+EXPORTED void stand_in_reserve_addresses(void) {
     lock_state();
     reserve_region();
     unlock_state();
 }
 
 /* The first gap of `bytes`; 0 if there is none. */
-static uintptr_t first_gap(size_t bytes)
-{
+static uintptr_t first_gap(size_t bytes) {
     uintptr_t start = REGION_START;
     for (size_t index = 0; index < taken.count; index++) {
         if (taken.sorted[index].start - start >= bytes)
@@ -60,8 +61,7 @@ static uintptr_t first_gap(size_t bytes)
     return REGION_START + region_bytes - start >= bytes ? start : 0;
 }
 
-static uintptr_t choose_address(size_t bytes)
-{
+static uintptr_t choose_address(size_t bytes) {
     if (bytes <= REGION_START + region_bytes - next_address) {
         uintptr_t chosen = next_address;
         next_address += bytes;
@@ -70,8 +70,7 @@ static uintptr_t choose_address(size_t bytes)
     return first_gap(bytes);
 }
 
-int take_capacity(int device, size_t bytes)
-{
+int take_capacity(int device, size_t bytes) {
     const struct card *card = card_at(device);
     if (!card)
         return INVALID_DEVICE;
@@ -81,13 +80,9 @@ int take_capacity(int device, size_t bytes)
     return SUCCESS;
 }
 
-void give_back_capacity(int device, size_t bytes)
-{
-    used_bytes[device] -= bytes;
-}
+void give_back_capacity(int device, size_t bytes) { used_bytes[device] -= bytes; }
 
-static int take_locked(struct range range, void **address)
-{
+static int take_locked(struct range range, void **address) {
     if (!reserve_region())
         return OPERATING_SYSTEM;
     int error = take_capacity(range.device, range.counted_bytes);
@@ -103,16 +98,16 @@ static int take_locked(struct range range, void **address)
     return SUCCESS;
 }
 
-int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind kind, void *owner, void **address)
-{
+int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind kind, void *owner,
+                void **address) {
     *address = NULL;
     if (bytes > MOST_REGION_BYTES)
         return OUT_OF_MEMORY;
     if (!bytes)
         return SUCCESS; /* as the runtime: no address, no error */
     bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    struct range range = {.bytes = bytes, .counted_bytes = counted_bytes, .device = device, .kind = kind,
-                          .owner = owner};
+    struct range range = {
+        .bytes = bytes, .counted_bytes = counted_bytes, .device = device, .kind = kind, .owner = owner};
     if (kind == DEVICE_MEMORY)
         range.counted_bytes = bytes;
     lock_state();
@@ -121,8 +116,7 @@ int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind
     return error;
 }
 
-int release_memory(void *address, struct range *released)
-{
+int release_memory(void *address, struct range *released) {
     lock_state();
     struct range *range = find_range(&taken, (uintptr_t)address);
     int known = range && range->start == (uintptr_t)address;
@@ -137,8 +131,7 @@ int release_memory(void *address, struct range *released)
     return known ? SUCCESS : INVALID_VALUE;
 }
 
-int find_memory(const void *address, struct range *found)
-{
+int find_memory(const void *address, struct range *found) {
     lock_state();
     struct range *range = find_range(&taken, (uintptr_t)address);
     if (range)
@@ -147,20 +140,15 @@ int find_memory(const void *address, struct range *found)
     return range != NULL;
 }
 
-void set_memory_device(uintptr_t start, int device)
-{
+void set_memory_device(uintptr_t start, int device) {
     struct range *range = find_range(&taken, start);
     if (range)
         range->device = device;
 }
 
-void forget_contents(uintptr_t start, size_t bytes)
-{
-    madvise((void *)start, bytes, MADV_DONTNEED);
-}
+void forget_contents(uintptr_t start, size_t bytes) { madvise((void *)start, bytes, MADV_DONTNEED); }
 
-void memory_info(int device, size_t *free_bytes, size_t *total_bytes)
-{
+void memory_info(int device, size_t *free_bytes, size_t *total_bytes) {
     const struct card *card = card_at(device);
     lock_state();
     size_t usable = card->total_bytes - card->context_bytes;
@@ -171,8 +159,7 @@ void memory_info(int device, size_t *free_bytes, size_t *total_bytes)
     unlock_state();
 }
 
-int is_on_card(const void *address)
-{
+int is_on_card(const void *address) {
     uintptr_t offset = (uintptr_t)address - REGION_START;
     return (uintptr_t)address >= REGION_START && offset < region_bytes;
 }

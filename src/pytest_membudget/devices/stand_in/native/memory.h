@@ -14,7 +14,8 @@
 enum memory_kind { DEVICE_MEMORY, MANAGED_MEMORY, POOL_MEMORY, ADDRESSES }; /* of a range */
 
 /* An error code; the address in `*address`. `counted_bytes` of the card are taken. */
-int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind kind, void *owner, void **address);
+int take_memory(int device, size_t bytes, size_t counted_bytes, enum memory_kind kind, void *owner,
+                void **address);
 /* INVALID_VALUE where nothing begins at `address`. What it was is written to `released`, unless NULL. */
 int release_memory(void *address, struct range *released);
 /* Whether `address` lies in memory that is taken. */

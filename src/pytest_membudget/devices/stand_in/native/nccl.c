@@ -11,7 +11,7 @@
 #include "errors.h"
 #include "tables.h"
 
-#define NO_COLOR (-1)         /* NCCL_SPLIT_NOCOLOR */
+#define NO_COLOR (-1) /* NCCL_SPLIT_NOCOLOR */
 #define UNKNOWN (-1)
 #define FIRST_OWN_REDUCTION 5 /* ncclNumOps: where numbers of reductions that are made begin */
 
@@ -24,8 +24,7 @@ struct communicator {
     int device;
 };
 
-static int make(struct communicator **made, int ranks, int rank, int device)
-{
+static int make(struct communicator **made, int ranks, int rank, int device) {
     if (made == NULL || (ranks != UNKNOWN && (ranks < 1 || rank < 0 || rank >= ranks)))
         return NCCL_INVALID_ARGUMENT;
     *made = malloc(sizeof **made);
@@ -35,8 +34,7 @@ static int make(struct communicator **made, int ranks, int rank, int device)
     return SUCCESS;
 }
 
-EXPORTED int ncclGetUniqueId(struct unique_id *id)
-{
+EXPORTED int ncclGetUniqueId(struct unique_id *id) {
     if (id == NULL)
         return NCCL_INVALID_ARGUMENT;
     memset(id, 0, sizeof *id);
@@ -45,26 +43,22 @@ EXPORTED int ncclGetUniqueId(struct unique_id *id)
     return SUCCESS;
 }
 
-EXPORTED int ncclCommGetUniqueId(struct communicator *parent, struct unique_id *id)
-{
+EXPORTED int ncclCommGetUniqueId(struct communicator *parent, struct unique_id *id) {
     return parent == NULL ? NCCL_INVALID_ARGUMENT : ncclGetUniqueId(id);
 }
 
-EXPORTED int ncclCommInitRank(struct communicator **made, int ranks, struct unique_id id, int rank)
-{
+EXPORTED int ncclCommInitRank(struct communicator **made, int ranks, struct unique_id id, int rank) {
     return make(made, ranks, rank, current_device());
 }
 ALIAS(ncclCommInitRankConfig, ncclCommInitRank) /* the configuration comes last */
 
 EXPORTED int ncclCommInitRankScalable(struct communicator **made, int ranks, int rank, int ids,
-                                      struct unique_id *all, void *config)
-{
+                                      struct unique_id *all, void *config) {
     return make(made, ranks, rank, current_device());
 }
 
 /* All ranks are this process's own: torch.nn.DataParallel. */
-EXPORTED int ncclCommInitAll(struct communicator **made, int devices, const int *list)
-{
+EXPORTED int ncclCommInitAll(struct communicator **made, int devices, const int *list) {
     for (int place = 0; place < devices; place++) {
         int result = make(made + place, devices, place, list != NULL ? list[place] : place);
         if (result != SUCCESS)
@@ -76,15 +70,11 @@ EXPORTED int ncclCommInitAll(struct communicator **made, int devices, const int 
 /* How many ranks give the same colour only they know: whoever splits says so before, on the same thread. */
 static __thread int split_ranks = UNKNOWN;
 
-EXPORTED void stand_in_nccl_split_into(int ranks)
-{
-    split_ranks = ranks;
-}
+EXPORTED void stand_in_nccl_split_into(int ranks) { split_ranks = ranks; }
 
 /* PyTorch's key is the rank in the new communicator. */
 EXPORTED int ncclCommSplit(struct communicator *parent, int color, int key, struct communicator **made,
-                           void *config)
-{
+                           void *config) {
     if (parent == NULL || made == NULL)
         return NCCL_INVALID_ARGUMENT;
     *made = NULL;
@@ -93,54 +83,48 @@ EXPORTED int ncclCommSplit(struct communicator *parent, int color, int key, stru
     return make(made, split_ranks, split_ranks == UNKNOWN ? UNKNOWN : key, parent->device);
 }
 
-EXPORTED int ncclCommShrink(struct communicator *parent, int *excluded, int count,
-                            struct communicator **made, void *config, int flags)
-{
+EXPORTED int ncclCommShrink(struct communicator *parent, int *excluded, int count, struct communicator **made,
+                            void *config, int flags) {
     if (parent == NULL || made == NULL || (parent->ranks != UNKNOWN && count >= parent->ranks))
         return NCCL_INVALID_ARGUMENT;
     return make(made, UNKNOWN, UNKNOWN, parent->device);
 }
 
 EXPORTED int ncclCommGrow(struct communicator *parent, int ranks, const struct unique_id *id, int rank,
-                          struct communicator **made, void *config)
-{
+                          struct communicator **made, void *config) {
     if (rank < 0)
         rank = parent != NULL && parent->rank != UNKNOWN ? parent->rank : 0;
     return make(made, ranks, rank, current_device());
 }
 
-EXPORTED int ncclCommDestroy(struct communicator *own)
-{
+EXPORTED int ncclCommDestroy(struct communicator *own) {
     free(own);
     return SUCCESS;
 }
 ALIAS(ncclCommAbort, ncclCommDestroy)
 
 /* What a communicator knows of itself. */
-#define KNOWS(name, field)                                          \
-    EXPORTED int name(const struct communicator *own, int *result)  \
-    {                                                               \
-        if (own == NULL)                                            \
-            return NCCL_INVALID_ARGUMENT;                           \
-        if (own->field == UNKNOWN || result == NULL)                \
-            return NCCL_INVALID_USAGE;                              \
-        *result = own->field;                                       \
-        return SUCCESS;                                             \
+#define KNOWS(name, field)                                           \
+    EXPORTED int name(const struct communicator *own, int *result) { \
+        if (own == NULL)                                             \
+            return NCCL_INVALID_ARGUMENT;                            \
+        if (own->field == UNKNOWN || result == NULL)                 \
+            return NCCL_INVALID_USAGE;                               \
+        *result = own->field;                                        \
+        return SUCCESS;                                              \
     }
 KNOWS(ncclCommCount, ranks)
 KNOWS(ncclCommUserRank, rank)
 KNOWS(ncclCommCuDevice, device)
 
-EXPORTED int ncclCommGetAsyncError(struct communicator *own, int *error)
-{
+EXPORTED int ncclCommGetAsyncError(struct communicator *own, int *error) {
     if (own == NULL || error == NULL)
         return NCCL_INVALID_ARGUMENT;
     *error = SUCCESS;
     return SUCCESS;
 }
 
-EXPORTED const char *ncclGetErrorString(int result)
-{
+EXPORTED const char *ncclGetErrorString(int result) {
     switch (result) {
     case SUCCESS: return "no error";
     case NCCL_SYSTEM_ERROR: return "unhandled system error";
@@ -150,22 +134,17 @@ EXPORTED const char *ncclGetErrorString(int result)
     }
 }
 
-EXPORTED const char *ncclGetLastError(struct communicator *own)
-{
-    return "";
-}
+EXPORTED const char *ncclGetLastError(struct communicator *own) { return ""; }
 
 EXPORTED int ncclRedOpCreatePreMulSum(int *made, void *scalar, int type, int residence,
-                                      struct communicator *own)
-{
+                                      struct communicator *own) {
     if (made == NULL || own == NULL)
         return NCCL_INVALID_ARGUMENT;
     *made = FIRST_OWN_REDUCTION;
     return SUCCESS;
 }
 
-EXPORTED int ncclRedOpDestroy(int reduction, struct communicator *own)
-{
+EXPORTED int ncclRedOpDestroy(int reduction, struct communicator *own) {
     return reduction >= FIRST_OWN_REDUCTION ? SUCCESS : NCCL_INVALID_ARGUMENT;
 }
 
@@ -173,18 +152,15 @@ extern int cudaMalloc(void **pointer, size_t size);
 extern int cudaFree(void *pointer);
 
 /* NCCL takes whole granules of cuMemCreate, 2 MiB, for it (src/include/alloc.h), as cudaMalloc does. */
-EXPORTED int ncclMemAlloc(void **pointer, size_t size)
-{
+EXPORTED int ncclMemAlloc(void **pointer, size_t size) {
     return cudaMalloc(pointer, size) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA_ERROR;
 }
 
-EXPORTED int ncclMemFree(void *pointer)
-{
+EXPORTED int ncclMemFree(void *pointer) {
     return cudaFree(pointer) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA_ERROR;
 }
 
-EXPORTED int ncclCommRegister(struct communicator *own, void *buffer, size_t size, void **handle)
-{
+EXPORTED int ncclCommRegister(struct communicator *own, void *buffer, size_t size, void **handle) {
     if (handle == NULL)
         return NCCL_INVALID_ARGUMENT;
     *handle = new_handle();

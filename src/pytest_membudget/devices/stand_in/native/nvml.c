@@ -11,32 +11,25 @@
 #include "properties.h"
 #include "tables.h"
 
-static int device_of(const void *handle)
-{
-    return (int)(uintptr_t)handle - 1;
-}
+static int device_of(const void *handle) { return (int)(uintptr_t)handle - 1; }
 
 EACH(SUCCEEDS, nvmlInit, nvmlInit_v2, nvmlInitWithFlags, nvmlShutdown)
 
-EXPORTED const char *nvmlErrorString(int error)
-{
+EXPORTED const char *nvmlErrorString(int error) {
     return error == SUCCESS ? "Success" : error == NVML_NOT_SUPPORTED ? "Not Supported" : "Unknown Error";
 }
 
-EXPORTED int nvmlDeviceGetCount_v2(unsigned *count)
-{
+EXPORTED int nvmlDeviceGetCount_v2(unsigned *count) {
     *count = (unsigned)card_count();
     return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle)
-{
+EXPORTED int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
     *handle = (void *)((uintptr_t)index + 1);
     return card_at((int)index) ? SUCCESS : NVML_INVALID_ARGUMENT;
 }
 
-EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle)
-{
+EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle) {
     char own[32];
     for (int device = 0; device < card_count(); device++) {
         bus_id(own, sizeof own, device);
@@ -46,33 +39,29 @@ EXPORTED int nvmlDeviceGetHandleByPciBusId_v2(const char *text, void **handle)
     return NVML_NOT_FOUND;
 }
 
-EXPORTED int nvmlDeviceGetIndex(void *handle, unsigned *index)
-{
+EXPORTED int nvmlDeviceGetIndex(void *handle, unsigned *index) {
     *index = (unsigned)device_of(handle);
     return card_at(device_of(handle)) ? SUCCESS : NVML_INVALID_ARGUMENT;
 }
 
-EXPORTED int nvmlDeviceGetName(void *handle, char *name, unsigned length)
-{
+EXPORTED int nvmlDeviceGetName(void *handle, char *name, unsigned length) {
     if (!card_at(device_of(handle)))
         return NVML_INVALID_ARGUMENT;
     snprintf(name, length, "%s", card_at(device_of(handle))->name);
     return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetUUID(void *handle, char *text, unsigned length)
-{
+EXPORTED int nvmlDeviceGetUUID(void *handle, char *text, unsigned length) {
     unsigned char u[16];
     if (!card_at(device_of(handle)))
         return NVML_INVALID_ARGUMENT;
     device_uuid(u, device_of(handle));
-    snprintf(text, length, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
-             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    snprintf(text, length, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+             u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
     return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetHandleByUUID(const char *text, void **handle)
-{
+EXPORTED int nvmlDeviceGetHandleByUUID(const char *text, void **handle) {
     char own[64];
     for (unsigned index = 0; !nvmlDeviceGetHandleByIndex_v2(index, handle); index++)
         if (!nvmlDeviceGetUUID(*handle, own, sizeof own) && !strcmp(own, text))
@@ -80,8 +69,7 @@ EXPORTED int nvmlDeviceGetHandleByUUID(const char *text, void **handle)
     return NVML_NOT_FOUND;
 }
 
-EXPORTED int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3])
-{
+EXPORTED int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3]) {
     size_t free_bytes, total_bytes;
     if (!card_at(device_of(handle)))
         return NVML_INVALID_ARGUMENT;
@@ -92,8 +80,7 @@ EXPORTED int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long info[3])
     return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor)
-{
+EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {
     const struct card *card = card_at(device_of(handle));
     if (!card)
         return NVML_INVALID_ARGUMENT;
@@ -103,10 +90,9 @@ EXPORTED int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *m
 }
 
 /* This process, as PyTorch's out-of-memory message shows it (reportProcessMemoryInfo,
-   CUDACachingAllocator.cpp): its number at byte 0 and what it has in use at byte 8 of nvmlProcessInfo_v1_t and of
-   its later forms. */
-EXPORTED int nvmlDeviceGetComputeRunningProcesses(const void *handle, unsigned *count, void *infos)
-{
+   CUDACachingAllocator.cpp): its number at byte 0 and what it has in use at byte 8 of nvmlProcessInfo_v1_t
+   and of its later forms. */
+EXPORTED int nvmlDeviceGetComputeRunningProcesses(const void *handle, unsigned *count, void *infos) {
     size_t free_bytes, total_bytes;
     unsigned room = *count, process = (unsigned)getpid();
     unsigned long long used;
@@ -123,31 +109,27 @@ EXPORTED int nvmlDeviceGetComputeRunningProcesses(const void *handle, unsigned *
 }
 ALIAS(nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetComputeRunningProcesses)
 
-EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *status)
-{
+EXPORTED int nvmlDeviceGetP2PStatus(void *handle, void *other, int index, int *status) {
     *status = 1; /* NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED */
     return SUCCESS;
 }
 
-EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, void *answer)
-{
+EXPORTED int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, void *answer) {
     return NVML_NOT_SUPPORTED;
 }
 ALIAS(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDeviceGetNvLinkRemoteDeviceType)
 
-/* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric. PyTorch until 2.13 takes
-   any other answer than success for an error, wherever a segment is expandable (get_fabric_access in
-   c10/cuda/PeerToPeerAccess.cpp), which those of an A100 are. */
-EXPORTED int nvmlDeviceGetGpuFabricInfoV(void *handle, char *info)
-{
+/* nvmlGpuFabricInfoV_t: its state at byte 28, of which 0 says that the card is in no fabric. PyTorch until
+   2.13 takes any other answer than success for an error, wherever a segment is expandable (get_fabric_access
+   in c10/cuda/PeerToPeerAccess.cpp), which those of an A100 are. */
+EXPORTED int nvmlDeviceGetGpuFabricInfoV(void *handle, char *info) {
     if (!card_at(device_of(handle)))
         return NVML_NOT_SUPPORTED;
     info[28] = 0;
     return SUCCESS;
 }
 
-EXPORTED int nvmlSystemGetCudaDriverVersion_v2(int *version)
-{
+EXPORTED int nvmlSystemGetCudaDriverVersion_v2(int *version) {
     *version = cuda_version();
     return SUCCESS;
 }

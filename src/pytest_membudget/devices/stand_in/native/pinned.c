@@ -10,8 +10,7 @@
 
 static struct ranges allocated, registered;
 
-EXPORTED int cuMemAllocHost_v2(void **address, size_t bytes)
-{
+EXPORTED int cuMemAllocHost_v2(void **address, size_t bytes) {
     *address = NULL;
     if (!bytes)
         return SUCCESS;
@@ -30,8 +29,7 @@ EXPORTED int cuMemAllocHost_v2(void **address, size_t bytes)
 }
 ALIAS(cuMemHostAlloc, cuMemAllocHost_v2) /* flags come last */
 
-static int take_out(struct ranges *ranges, void *address, size_t *bytes)
-{
+static int take_out(struct ranges *ranges, void *address, size_t *bytes) {
     lock_state();
     struct range *range = find_range(ranges, (uintptr_t)address);
     int known = range && range->start == (uintptr_t)address;
@@ -43,8 +41,7 @@ static int take_out(struct ranges *ranges, void *address, size_t *bytes)
     return known;
 }
 
-EXPORTED int cuMemFreeHost(void *address)
-{
+EXPORTED int cuMemFreeHost(void *address) {
     size_t bytes;
     if (!address)
         return SUCCESS;
@@ -54,28 +51,26 @@ EXPORTED int cuMemFreeHost(void *address)
     return SUCCESS;
 }
 
-int is_pinned(const void *address)
-{
+int is_pinned(const void *address) {
     lock_state();
     int found = find_range(&allocated, (uintptr_t)address) || find_range(&registered, (uintptr_t)address);
     unlock_state();
     return found;
 }
 
-EXPORTED int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags)
-{
+EXPORTED int cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
     lock_state();
     struct range *next = range_after(&registered, (uintptr_t)address);
     int taken = next && next->start < (uintptr_t)address + bytes;
-    int added = !taken && bytes && add_range(&registered, (struct range){.start = (uintptr_t)address, .bytes = bytes});
+    int added = !taken && bytes &&
+                add_range(&registered, (struct range){.start = (uintptr_t)address, .bytes = bytes});
     unlock_state();
     if (added)
         host_registered(address, bytes, 1);
     return taken ? HOST_MEMORY_ALREADY_REGISTERED : added ? SUCCESS : INVALID_VALUE;
 }
 
-EXPORTED int cuMemHostUnregister(void *address)
-{
+EXPORTED int cuMemHostUnregister(void *address) {
     size_t bytes;
     if (!take_out(&registered, address, &bytes))
         return HOST_MEMORY_NOT_REGISTERED;
@@ -83,8 +78,7 @@ EXPORTED int cuMemHostUnregister(void *address)
     return SUCCESS;
 }
 
-EXPORTED int cudaMallocHost(void **address, size_t bytes)
-{
+EXPORTED int cudaMallocHost(void **address, size_t bytes) {
     use_runtime();
     return runtime_result(cuMemAllocHost_v2(address, bytes));
 }
@@ -92,24 +86,21 @@ ALIAS(cudaHostAlloc, cudaMallocHost) /* flags come last */
 
 RUNTIME(cudaFreeHost, cuMemFreeHost, (void *address), address)
 
-EXPORTED int cudaHostRegister(void *address, size_t bytes, unsigned flags)
-{
+EXPORTED int cudaHostRegister(void *address, size_t bytes, unsigned flags) {
     use_runtime();
     return runtime_result(cuMemHostRegister_v2(address, bytes, flags));
 }
 
 RUNTIME(cudaHostUnregister, cuMemHostUnregister, (void *address), address)
 
-EXPORTED int cuMemHostGetDevicePointer_v2(void **device_pointer, void *address, unsigned flags)
-{
+EXPORTED int cuMemHostGetDevicePointer_v2(void **device_pointer, void *address, unsigned flags) {
     *device_pointer = address;
     return is_pinned(address) ? SUCCESS : INVALID_VALUE;
 }
 RUNTIME(cudaHostGetDevicePointer, cuMemHostGetDevicePointer_v2,
         (void **device_pointer, void *address, unsigned flags), device_pointer, address, flags)
 
-EXPORTED int cudaHostGetFlags(unsigned *flags, void *address)
-{
+EXPORTED int cudaHostGetFlags(unsigned *flags, void *address) {
     *flags = 2; /* cudaHostAllocMapped: all of it is, with unified addressing */
     return runtime_result(is_pinned(address) ? SUCCESS : INVALID_VALUE);
 }

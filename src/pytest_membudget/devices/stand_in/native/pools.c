@@ -21,21 +21,18 @@ struct pool {
 };
 static struct pool defaults[MOST_CARDS], *current[MOST_CARDS];
 
-static struct pool *default_pool(int device)
-{
+static struct pool *default_pool(int device) {
     if (!card_at(device))
         return NULL;
     defaults[device].device = device;
     return &defaults[device];
 }
 
-static struct pool *pool_of(int device)
-{
+static struct pool *pool_of(int device) {
     return card_at(device) && current[device] ? current[device] : default_pool(device);
 }
 
-static int allocate_from_pool(struct pool *pool, size_t bytes, void **address)
-{
+static int allocate_from_pool(struct pool *pool, size_t bytes, void **address) {
     size_t rounded = (bytes + 511) / 512 * 512; /* addresses are aligned to 512 bytes */
     int error = pool ? take_memory(pool->device, bytes, rounded, POOL_MEMORY, pool, address) : INVALID_VALUE;
     if (error)
@@ -48,8 +45,7 @@ static int allocate_from_pool(struct pool *pool, size_t bytes, void **address)
     return SUCCESS;
 }
 
-static int release_to_pool(void *address)
-{
+static int release_to_pool(void *address) {
     struct range memory;
     int error = address ? release_memory(address, &memory) : SUCCESS;
     if (error || !address || memory.kind != POOL_MEMORY)
@@ -60,47 +56,42 @@ static int release_to_pool(void *address)
     return SUCCESS;
 }
 
-EXPORTED int cudaMallocFromPoolAsync(void **address, size_t bytes, void *pool, void *stream)
-{
+EXPORTED int cudaMallocFromPoolAsync(void **address, size_t bytes, void *pool, void *stream) {
     use_runtime();
     note_work(stream);
     return runtime_result(allocate_from_pool(pool, bytes, address));
 }
 PER_THREAD(cudaMallocFromPoolAsync)
 
-EXPORTED int cuMemAllocAsync(void **address, size_t bytes, void *stream)
-{
+EXPORTED int cuMemAllocAsync(void **address, size_t bytes, void *stream) {
     use_runtime();
     note_work(stream);
     return allocate_from_pool(pool_of(current_device()), bytes, address);
 }
-RUNTIME(cudaMallocAsync, cuMemAllocAsync, (void **address, size_t bytes, void *stream), address, bytes, stream)
+RUNTIME(cudaMallocAsync, cuMemAllocAsync, (void **address, size_t bytes, void *stream), address, bytes,
+        stream)
 PER_THREAD(cudaMallocAsync)
 
-EXPORTED int cuMemFreeAsync(void *address, void *stream)
-{
+EXPORTED int cuMemFreeAsync(void *address, void *stream) {
     note_work(stream);
     return release_to_pool(address);
 }
 RUNTIME(cudaFreeAsync, cuMemFreeAsync, (void *address, void *stream), address, stream)
 PER_THREAD(cudaFreeAsync)
 
-EXPORTED int cuDeviceGetDefaultMemPool(void **pool, int device)
-{
+EXPORTED int cuDeviceGetDefaultMemPool(void **pool, int device) {
     *pool = default_pool(device);
     return *pool ? SUCCESS : INVALID_DEVICE;
 }
 RUNTIME(cudaDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, (void **pool, int device), pool, device)
 
-EXPORTED int cuDeviceGetMemPool(void **pool, int device)
-{
+EXPORTED int cuDeviceGetMemPool(void **pool, int device) {
     *pool = pool_of(device);
     return *pool ? SUCCESS : INVALID_DEVICE;
 }
 RUNTIME(cudaDeviceGetMemPool, cuDeviceGetMemPool, (void **pool, int device), pool, device)
 
-EXPORTED int cudaDeviceSetMemPool(int device, void *pool)
-{
+EXPORTED int cudaDeviceSetMemPool(int device, void *pool) {
     if (!card_at(device) || !pool)
         return runtime_result(INVALID_VALUE);
     current[device] = pool;
@@ -108,8 +99,7 @@ EXPORTED int cudaDeviceSetMemPool(int device, void *pool)
 }
 
 /* cudaMemPoolProps: the device's number is the second word of its location, at byte 12. */
-EXPORTED int cudaMemPoolCreate(void **pool, const void *properties)
-{
+EXPORTED int cudaMemPoolCreate(void **pool, const void *properties) {
     struct pool *created = calloc(1, sizeof *created);
     if (!created)
         return runtime_result(OPERATING_SYSTEM);
@@ -119,15 +109,11 @@ EXPORTED int cudaMemPoolCreate(void **pool, const void *properties)
 }
 
 /* Its allocations may live on, and know their pool. */
-EXPORTED int cudaMemPoolDestroy(void *pool)
-{
-    return runtime_result(pool ? SUCCESS : INVALID_VALUE);
-}
+EXPORTED int cudaMemPoolDestroy(void *pool) { return runtime_result(pool ? SUCCESS : INVALID_VALUE); }
 ALIAS(cudaMemPoolTrimTo, cudaMemPoolDestroy)
 ALIAS(cudaMemPoolSetAccess, cudaMemPoolDestroy)
 
-static int get_attribute(const struct pool *pool, int attribute, void *value)
-{
+static int get_attribute(const struct pool *pool, int attribute, void *value) {
     uint64_t number = 0;
     if (!pool || attribute < 1 || attribute > USED_HIGH)
         return INVALID_VALUE;
@@ -138,13 +124,13 @@ static int get_attribute(const struct pool *pool, int attribute, void *value)
     if (attribute == RELEASE_THRESHOLD)
         number = pool->threshold_bytes;
     else
-        number = attribute == RESERVED_CURRENT || attribute == USED_CURRENT ? pool->used_bytes : pool->high_bytes;
+        number =
+            attribute == RESERVED_CURRENT || attribute == USED_CURRENT ? pool->used_bytes : pool->high_bytes;
     memcpy(value, &number, sizeof number);
     return SUCCESS;
 }
 
-EXPORTED int cuMemPoolSetAttribute(struct pool *pool, int attribute, const void *value)
-{
+EXPORTED int cuMemPoolSetAttribute(struct pool *pool, int attribute, const void *value) {
     if (!pool || attribute < 1 || attribute > USED_HIGH)
         return INVALID_VALUE;
     if (attribute < RELEASE_THRESHOLD)
@@ -156,24 +142,23 @@ EXPORTED int cuMemPoolSetAttribute(struct pool *pool, int attribute, const void 
     return SUCCESS;
 }
 
-EXPORTED int cuMemPoolGetAttribute(void *pool, int attribute, void *value)
-{
+EXPORTED int cuMemPoolGetAttribute(void *pool, int attribute, void *value) {
     if (attribute == RESERVED_CURRENT || attribute == RESERVED_HIGH)
         not_modelled("cudaMemPoolGetAttribute: reserved memory");
     return get_attribute(pool, attribute, value);
 }
-RUNTIME(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
+RUNTIME(cudaMemPoolGetAttribute, cuMemPoolGetAttribute, (void *pool, int attribute, void *value), pool,
+        attribute, value)
 
-RUNTIME(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (void *pool, int attribute, void *value), pool, attribute, value)
+RUNTIME(cudaMemPoolSetAttribute, cuMemPoolSetAttribute, (void *pool, int attribute, void *value), pool,
+        attribute, value)
 
 /* cudaGraphMemAttributeType: memory that graphs allocate for themselves, which PyTorch's do not. */
-EXPORTED int cudaDeviceGetGraphMemAttribute(int device, int attribute, void *value)
-{
+EXPORTED int cudaDeviceGetGraphMemAttribute(int device, int attribute, void *value) {
     memset(value, 0, sizeof(uint64_t));
     return runtime_result(card_at(device) ? SUCCESS : INVALID_DEVICE);
 }
 
-EXPORTED int cudaDeviceSetGraphMemAttribute(int device, int attribute, void *value)
-{
+EXPORTED int cudaDeviceSetGraphMemAttribute(int device, int attribute, void *value) {
     return runtime_result(card_at(device) ? SUCCESS : INVALID_DEVICE);
 }

@@ -10,37 +10,27 @@ static char *names; /* each with a newline */
 static size_t names_bytes;
 static uintptr_t last_handle = 0x10000;
 
-void lock_state(void)
-{
-    pthread_mutex_lock(&state);
-}
+void lock_state(void) { pthread_mutex_lock(&state); }
 
-void unlock_state(void)
-{
-    pthread_mutex_unlock(&state);
-}
+void unlock_state(void) { pthread_mutex_unlock(&state); }
 
-static void renew_lock(void)
-{
+static void renew_lock(void) {
     /* The child's only thread is not the one that POSIX lets unlock it. */
     pthread_mutex_init(&state, NULL);
 }
 
-__attribute__((constructor)) static void keep_lock_over_forks(void)
-{
+__attribute__((constructor)) static void keep_lock_over_forks(void) {
     pthread_atfork(lock_state, unlock_state, renew_lock);
 }
 
-static int is_recorded(const char *name, size_t length)
-{
+static int is_recorded(const char *name, size_t length) {
     for (const char *line = names; line && *line; line = strchr(line, '\n') + 1)
         if (!strncmp(line, name, length) && line[length] == '\n')
             return 1;
     return 0;
 }
 
-void not_modelled(const char *function)
-{
+void not_modelled(const char *function) {
     size_t length = strlen(function);
     lock_state();
     if (!is_recorded(function, length)) {
@@ -57,21 +47,16 @@ void not_modelled(const char *function)
 }
 
 /* The names, one a line; the text is the caller's to free() by stand_in_free_text(). */
-EXPORTED char *stand_in_not_modelled(void)
-{
+EXPORTED char *stand_in_not_modelled(void) {
     lock_state();
     char *copy = strdup(names ? names : "");
     unlock_state();
     return copy;
 }
 
-EXPORTED void stand_in_free_text(char *text)
-{
-    free(text);
-}
+EXPORTED void stand_in_free_text(char *text) { free(text); }
 
-EXPORTED void stand_in_forget_not_modelled(void)
-{
+EXPORTED void stand_in_forget_not_modelled(void) {
     lock_state();
     if (names)
         *names = 0;
@@ -79,7 +64,4 @@ EXPORTED void stand_in_forget_not_modelled(void)
     unlock_state();
 }
 
-void *new_handle(void)
-{
-    return (void *)__atomic_add_fetch(&last_handle, 64, __ATOMIC_RELAXED);
-}
+void *new_handle(void) { return (void *)__atomic_add_fetch(&last_handle, 64, __ATOMIC_RELAXED); }

@@ -1,7 +1,7 @@
 /* Functions of NVIDIA's libraries that nobody has modelled: they are called, recorded by name, and refuse.
 
-   The libraries that take NVIDIA's places under torch (devices/stand_in/linked) are written from what torch links
-   and what is installed; each of their functions calls stand_in_refuse. */
+   The libraries that take NVIDIA's places under torch (devices/stand_in/linked) are written from what torch
+   links and what is installed; each of their functions calls stand_in_refuse. */
 #define _GNU_SOURCE
 #include "refuse.h"
 
@@ -12,8 +12,8 @@
 #include "errors.h"
 #include "stand_in.h"
 
-/* "Not supported" as each library says it, by the beginnings of its name and of the function's: the first row that
-   fits. cuRAND and the two that compile have no such status. */
+/* "Not supported" as each library says it, by the beginnings of its name and of the function's: the first row
+   that fits. cuRAND and the two that compile have no such status. */
 static const struct {
     const char *library, *function;
     long status;
@@ -21,7 +21,8 @@ static const struct {
     {"libcublas", "", CUBLAS_NOT_SUPPORTED},
     {"libcudnn", "", CUDNN_NOT_SUPPORTED},
     {"libcufft", "", CUFFT_NOT_SUPPORTED},
-    {"libcufile", "cuFileRead", -CUFILE_PLATFORM_NOT_SUPPORTED}, /* bytes read or written, or an error below zero */
+    {"libcufile", "cuFileRead",
+     -CUFILE_PLATFORM_NOT_SUPPORTED}, /* bytes read or written, or an error below zero */
     {"libcufile", "cuFileWrite", -CUFILE_PLATFORM_NOT_SUPPORTED},
     {"libcufile", "", CUFILE_PLATFORM_NOT_SUPPORTED}, /* the upper half is CUDA_SUCCESS */
     {"libcupti", "", CUPTI_NOT_SUPPORTED},
@@ -41,13 +42,9 @@ static const struct {
     {"libnvshmem", "", NVSHMEM_NOT_SUPPORTED},
 };
 
-static int begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
+static int begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
 
-EXPORTED long stand_in_refuse(const char *library, const char *function)
-{
+EXPORTED long stand_in_refuse(const char *library, const char *function) {
     if (!begins(library, "libcupti")) /* a profile has no memory that a report would miss */
         not_modelled(function);
     for (unsigned index = 0; index < sizeof refusals / sizeof *refusals; index++)
@@ -57,10 +54,10 @@ EXPORTED long stand_in_refuse(const char *library, const char *function)
 }
 
 /* dlsym also searches what a library needs: the mark must be its own. */
-int is_written_library(void *library)
-{
+int is_written_library(void *library) {
     void *mark = dlsym(library, "stand_in_linked");
     struct link_map *map;
     Dl_info info;
-    return mark && !dlinfo(library, RTLD_DI_LINKMAP, &map) && dladdr(mark, &info) && !strcmp(info.dli_fname, map->l_name);
+    return mark && !dlinfo(library, RTLD_DI_LINKMAP, &map) && dladdr(mark, &info) &&
+           !strcmp(info.dli_fname, map->l_name);
 }

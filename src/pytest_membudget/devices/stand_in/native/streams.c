@@ -1,6 +1,7 @@
 /* Streams and events: everything in them is done at once.
 
-   Source of prototypes: CUDA Runtime API and CUDA Driver API 13.2, "Stream Management", "Event Management". */
+   Source of prototypes: CUDA Runtime API and CUDA Driver API 13.2, "Stream Management", "Event
+   Management". */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -19,8 +20,7 @@ struct event {
 
 static unsigned long long last_stream_id = 2; /* after the constants for default streams */
 
-EXPORTED int cuStreamCreateWithPriority(void **created, unsigned flags, int priority)
-{
+EXPORTED int cuStreamCreateWithPriority(void **created, unsigned flags, int priority) {
     struct stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return OPERATING_SYSTEM;
@@ -34,17 +34,15 @@ EXPORTED int cuStreamCreateWithPriority(void **created, unsigned flags, int prio
     return SUCCESS;
 }
 
-EXPORTED int cuStreamCreate(void **created, unsigned flags)
-{
+EXPORTED int cuStreamCreate(void **created, unsigned flags) {
     return cuStreamCreateWithPriority(created, flags, 0);
 }
-RUNTIME(cudaStreamCreateWithPriority, cuStreamCreateWithPriority, (void **stream, unsigned flags, int priority),
-        stream, flags, priority)
+RUNTIME(cudaStreamCreateWithPriority, cuStreamCreateWithPriority,
+        (void **stream, unsigned flags, int priority), stream, flags, priority)
 RUNTIME(cudaStreamCreateWithFlags, cuStreamCreate, (void **stream, unsigned flags), stream, flags)
 RUNTIME(cudaStreamCreate, cuStreamCreate, (void **stream), stream, 0)
 
-EXPORTED int cuStreamDestroy_v2(void *stream)
-{
+EXPORTED int cuStreamDestroy_v2(void *stream) {
     if (!stream_at(stream))
         return INVALID_HANDLE;
     free(stream);
@@ -55,35 +53,31 @@ RUNTIME(cudaStreamDestroy, cuStreamDestroy_v2, (void *stream), stream)
 RUNTIME(cudaStreamQuery, wait_for_stream, (void *stream), stream)
 PER_THREAD(cudaStreamQuery)
 
-EXPORTED int cudaStreamSynchronize(void *stream)
-{
+EXPORTED int cudaStreamSynchronize(void *stream) {
     use_runtime();
     return runtime_result(wait_for_stream(stream));
 }
 PER_THREAD(cudaStreamSynchronize)
 
-EXPORTED int cudaDeviceSynchronize(void)
-{
+EXPORTED int cudaDeviceSynchronize(void) {
     use_runtime();
     return runtime_result(wait_for_device());
 }
 
 /* What is known of a stream, and what holds for a default one. */
-#define KNOWN(name, second, type, field, of_default)               \
-    EXPORTED int name(void *stream, type *value)                   \
-    {                                                              \
-        struct stream *of = stream_at(stream);                     \
-        *value = of ? of->field : of_default;                      \
-        return SUCCESS;                                            \
-    }                                                              \
+#define KNOWN(name, second, type, field, of_default) \
+    EXPORTED int name(void *stream, type *value) {   \
+        struct stream *of = stream_at(stream);       \
+        *value = of ? of->field : of_default;        \
+        return SUCCESS;                              \
+    }                                                \
     STREAM_NAMES(name, second)
 KNOWN(cudaStreamGetPriority, cuStreamGetPriority, int, priority, 0)
 KNOWN(cudaStreamGetFlags, cuStreamGetFlags, unsigned, flags, 0)
 KNOWN(cudaStreamGetId, cuStreamGetId, unsigned long long, id, (uintptr_t)stream)
 KNOWN(cudaStreamGetDevice, cuStreamGetDevice, int, device, current_device())
 
-EXPORTED int cuStreamGetCtx(void *stream, void **context)
-{
+EXPORTED int cuStreamGetCtx(void *stream, void **context) {
     int device;
     cudaStreamGetDevice(stream, &device);
     *context = primary_context(device);
@@ -91,22 +85,19 @@ EXPORTED int cuStreamGetCtx(void *stream, void **context)
 }
 
 /* The second form also answers with a green context, of which there are none. */
-EXPORTED int cuStreamGetCtx_v2(void *stream, void **context, void **green)
-{
+EXPORTED int cuStreamGetCtx_v2(void *stream, void **context, void **green) {
     *green = NULL;
     return cuStreamGetCtx(stream, context);
 }
 
-EXPORTED int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
+EXPORTED int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     *least = 0;
     *greatest = -5;
     return SUCCESS;
 }
 ALIAS(cuCtxGetStreamPriorityRange, cudaDeviceGetStreamPriorityRange)
 
-EXPORTED int cuEventCreate(void **event, unsigned flags)
-{
+EXPORTED int cuEventCreate(void **event, unsigned flags) {
     struct event *created = calloc(1, sizeof *created);
     if (!created)
         return OPERATING_SYSTEM;
@@ -118,15 +109,13 @@ EXPORTED int cuEventCreate(void **event, unsigned flags)
 RUNTIME(cudaEventCreateWithFlags, cuEventCreate, (void **event, unsigned flags), event, flags)
 RUNTIME(cudaEventCreate, cuEventCreate, (void **event), event, 0)
 
-EXPORTED int cuEventDestroy_v2(void *event)
-{
+EXPORTED int cuEventDestroy_v2(void *event) {
     free(event);
     return event ? SUCCESS : INVALID_HANDLE;
 }
 RUNTIME(cudaEventDestroy, cuEventDestroy_v2, (void *event), event)
 
-EXPORTED int cuEventRecord(void *event, void *stream)
-{
+EXPORTED int cuEventRecord(void *event, void *stream) {
     if (!event)
         return INVALID_HANDLE;
     use_runtime();
@@ -141,8 +130,7 @@ ALIAS(cudaEventRecordWithFlags, cudaEventRecord)
 ALIAS(cudaEventRecordWithFlags_ptsz, cudaEventRecord)
 
 /* Nobody can wait for an event of a capture that is going on: nothing has run. */
-EXPORTED int cuEventQuery(void *event)
-{
+EXPORTED int cuEventQuery(void *event) {
     const struct event *of = event;
     if (!of)
         return INVALID_HANDLE;
@@ -152,19 +140,17 @@ ALIAS(cuEventSynchronize, cuEventQuery)
 RUNTIME(cudaEventQuery, cuEventQuery, (void *event), event)
 ALIAS(cudaEventSynchronize, cudaEventQuery)
 
-EXPORTED int cuEventElapsedTime(float *milliseconds, void *start, void *end)
-{
+EXPORTED int cuEventElapsedTime(float *milliseconds, void *start, void *end) {
     *milliseconds = ELAPSED_MS;
     return start && end ? SUCCESS : INVALID_HANDLE;
 }
 ALIAS(cuEventElapsedTime_v2, cuEventElapsedTime)
-RUNTIME(cudaEventElapsedTime, cuEventElapsedTime, (float *milliseconds, void *start, void *end), milliseconds, start,
-        end)
+RUNTIME(cudaEventElapsedTime, cuEventElapsedTime, (float *milliseconds, void *start, void *end), milliseconds,
+        start, end)
 ALIAS(cudaEventElapsedTime_v2, cudaEventElapsedTime)
 
 /* A stream that waits for an event of a capture takes part in it from then on. */
-EXPORTED int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
-{
+EXPORTED int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     struct capture *capture = event ? ((struct event *)event)->capture : NULL, *own = capture_of(stream);
     if (!event)
         return INVALID_HANDLE;
@@ -177,11 +163,11 @@ EXPORTED int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
     stream_at(stream)->capture = capture;
     return SUCCESS;
 }
-RUNTIME(cudaStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned flags), stream, event, flags)
+RUNTIME(cudaStreamWaitEvent, cuStreamWaitEvent, (void *stream, void *event, unsigned flags), stream, event,
+        flags)
 PER_THREAD(cudaStreamWaitEvent)
 
-EXPORTED int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *data)
-{
+EXPORTED int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
     note_work(stream);
     if (!capture_of(stream)) /* in a capture it runs when the graph is launched */
         function(data);
@@ -189,8 +175,8 @@ EXPORTED int cudaLaunchHostFunc(void *stream, void (*function)(void *), void *da
 }
 STREAM_NAMES(cudaLaunchHostFunc, cuLaunchHostFunc)
 
-EXPORTED int cudaStreamAddCallback(void *stream, void (*function)(void *, int, void *), void *data, unsigned flags)
-{
+EXPORTED int cudaStreamAddCallback(void *stream, void (*function)(void *, int, void *), void *data,
+                                   unsigned flags) {
     if (capture_of(stream))
         return runtime_result(CAPTURE_UNSUPPORTED);
     function(stream, SUCCESS, data);

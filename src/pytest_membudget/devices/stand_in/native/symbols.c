@@ -19,8 +19,7 @@ struct symbol {
 static struct symbol *symbols;
 
 EXPORTED void __cudaRegisterVar(void **handle, char *shadow, char *device, const char *name, int external,
-                                size_t bytes, int constant, int global)
-{
+                                size_t bytes, int constant, int global) {
     struct symbol *symbol = calloc(1, sizeof *symbol);
     if (!symbol)
         return; /* cudaGetSymbolAddress will refuse it */
@@ -32,8 +31,7 @@ EXPORTED void __cudaRegisterVar(void **handle, char *shadow, char *device, const
     unlock_state();
 }
 
-static int find_symbol(const void *shadow, void **memory, size_t *bytes)
-{
+static int find_symbol(const void *shadow, void **memory, size_t *bytes) {
     struct symbol *symbol;
     lock_state();
     for (symbol = symbols; symbol && symbol->shadow != shadow; symbol = symbol->next)
@@ -48,20 +46,17 @@ static int find_symbol(const void *shadow, void **memory, size_t *bytes)
     return symbol && *memory ? SUCCESS : INVALID_SYMBOL;
 }
 
-EXPORTED int cudaGetSymbolAddress(void **address, const void *shadow)
-{
+EXPORTED int cudaGetSymbolAddress(void **address, const void *shadow) {
     size_t bytes;
     return runtime_result(find_symbol(shadow, address, &bytes));
 }
 
-EXPORTED int cudaGetSymbolSize(size_t *bytes, const void *shadow)
-{
+EXPORTED int cudaGetSymbolSize(size_t *bytes, const void *shadow) {
     void *memory;
     return runtime_result(find_symbol(shadow, &memory, bytes));
 }
 
-static int copy_symbol(const void *shadow, void *to, const void *from, size_t bytes, size_t offset)
-{
+static int copy_symbol(const void *shadow, void *to, const void *from, size_t bytes, size_t offset) {
     size_t whole;
     void *memory;
     int error = find_symbol(shadow, &memory, &whole);
@@ -69,27 +64,24 @@ static int copy_symbol(const void *shadow, void *to, const void *from, size_t by
         return error;
     if (offset > whole || bytes > whole - offset)
         return INVALID_VALUE;
-    return to ? copy_memory(to, (char *)memory + offset, bytes) : copy_memory((char *)memory + offset, from, bytes);
+    return to ? copy_memory(to, (char *)memory + offset, bytes)
+              : copy_memory((char *)memory + offset, from, bytes);
 }
 
-EXPORTED int cudaMemcpyToSymbolAsync(const void *shadow, const void *from, size_t bytes, size_t offset, int kind,
-                                     void *stream)
-{
+EXPORTED int cudaMemcpyToSymbolAsync(const void *shadow, const void *from, size_t bytes, size_t offset,
+                                     int kind, void *stream) {
     return runtime_result(copy_symbol(shadow, NULL, from, bytes, offset));
 }
 
-EXPORTED int cudaMemcpyToSymbol(const void *shadow, const void *from, size_t bytes, size_t offset, int kind)
-{
+EXPORTED int cudaMemcpyToSymbol(const void *shadow, const void *from, size_t bytes, size_t offset, int kind) {
     return cudaMemcpyToSymbolAsync(shadow, from, bytes, offset, kind, NULL);
 }
 
 EXPORTED int cudaMemcpyFromSymbolAsync(void *to, const void *shadow, size_t bytes, size_t offset, int kind,
-                                       void *stream)
-{
+                                       void *stream) {
     return runtime_result(copy_symbol(shadow, to, NULL, bytes, offset));
 }
 
-EXPORTED int cudaMemcpyFromSymbol(void *to, const void *shadow, size_t bytes, size_t offset, int kind)
-{
+EXPORTED int cudaMemcpyFromSymbol(void *to, const void *shadow, size_t bytes, size_t offset, int kind) {
     return cudaMemcpyFromSymbolAsync(to, shadow, bytes, offset, kind, NULL);
 }

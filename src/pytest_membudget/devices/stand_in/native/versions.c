@@ -1,6 +1,7 @@
-/* Versions: of CUDA, for which this process's PyTorch was built, which also says how structures are laid out; and of
-   libraries that are not loaded. Python says them (devices/stand_in/environment.py), from what is installed or from
-   what PyTorch's own metadata asks for: nothing here looks at a loaded library, which may be a stand-in. */
+/* Versions: of CUDA, for which this process's PyTorch was built, which also says how structures are laid out;
+   and of libraries that are not loaded. Python says them (devices/stand_in/environment.py), from what is
+   installed or from what PyTorch's own metadata asks for: nothing here looks at a loaded library, which may
+   be a stand-in. */
 #include "versions.h"
 
 #include <stdlib.h>
@@ -8,14 +9,12 @@
 #include "errors.h"
 #include "tables.h"
 
-static int number_in(const char *variable)
-{
+static int number_in(const char *variable) {
     const char *text = getenv(variable);
     return text ? atoi(text) : 0;
 }
 
-int cuda_version(void)
-{
+int cuda_version(void) {
     static int version;
     int known = __atomic_load_n(&version, __ATOMIC_RELAXED);
     if (!known) {
@@ -26,8 +25,7 @@ int cuda_version(void)
     return known;
 }
 
-EXPORTED int cudaRuntimeGetVersion(int *version)
-{
+EXPORTED int cudaRuntimeGetVersion(int *version) {
     *version = cuda_version();
     return SUCCESS;
 }
@@ -37,8 +35,7 @@ ALIAS(cudaDriverGetVersion, cudaRuntimeGetVersion)
 ALIAS(cuDriverGetVersion, cudaRuntimeGetVersion)
 
 /* PyTorch asks which products cuBLASLt has (aten/src/ATen/native/cuda/ScaledBlas.cpp, CUDABlas.cpp). */
-EXPORTED size_t cublasLtGetVersion(void)
-{
+EXPORTED size_t cublasLtGetVersion(void) {
     int version = number_in("MEMBUDGET_STAND_IN_CUBLAS");
     if (!version)
         not_modelled("cublasLtGetVersion");
@@ -46,14 +43,12 @@ EXPORTED size_t cublasLtGetVersion(void)
 }
 
 /* NCCL's number is major * 10000 + minor * 100 + patch since 2.9 (nccl.h). */
-EXPORTED int ncclGetVersion(int *version)
-{
+EXPORTED int ncclGetVersion(int *version) {
     *version = number_in("MEMBUDGET_STAND_IN_NCCL");
     return *version ? SUCCESS : NCCL_SYSTEM_ERROR;
 }
 
-size_t cudnn_version_of_torch(void)
-{
+size_t cudnn_version_of_torch(void) {
     int version = number_in("MEMBUDGET_STAND_IN_CUDNN");
     if (!version)
         not_modelled("cudnnGetVersion"); /* PyTorch would compute attention without it */

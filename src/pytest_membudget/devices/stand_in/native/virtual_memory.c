@@ -23,35 +23,28 @@ struct physical {
 
 static struct ranges mappings;
 
-static void let_go(struct physical *physical)
-{
+static void let_go(struct physical *physical) {
     if (--physical->holders)
         return;
     give_back_capacity(physical->device, physical->bytes);
     free(physical);
 }
 
-EXPORTED int cuMemGetAllocationGranularity(size_t *bytes, const void *properties, int option)
-{
+EXPORTED int cuMemGetAllocationGranularity(size_t *bytes, const void *properties, int option) {
     *bytes = GRANULARITY_BYTES;
     return SUCCESS;
 }
 
 EXPORTED int cuMemAddressReserve(void **address, size_t bytes, size_t alignment, uint64_t wanted,
-                                 unsigned long long flags)
-{
+                                 unsigned long long flags) {
     if (!bytes || bytes % GRANULARITY_BYTES || alignment > GRANULARITY_BYTES)
         return INVALID_VALUE;
     return take_memory(current_device(), bytes, 0, ADDRESSES, NULL, address);
 }
 
-EXPORTED int cuMemAddressFree(void *address, size_t bytes)
-{
-    return release_memory(address, NULL);
-}
+EXPORTED int cuMemAddressFree(void *address, size_t bytes) { return release_memory(address, NULL); }
 
-EXPORTED int cuMemCreate(void **handle, size_t bytes, const char *properties, unsigned long long flags)
-{
+EXPORTED int cuMemCreate(void **handle, size_t bytes, const char *properties, unsigned long long flags) {
     struct physical *created = calloc(1, sizeof *created);
     if (!created || !bytes || bytes % GRANULARITY_BYTES) {
         free(created);
@@ -72,8 +65,7 @@ EXPORTED int cuMemCreate(void **handle, size_t bytes, const char *properties, un
     return SUCCESS;
 }
 
-EXPORTED int cuMemRelease(void *handle)
-{
+EXPORTED int cuMemRelease(void *handle) {
     if (!handle)
         return INVALID_VALUE;
     lock_state();
@@ -82,8 +74,7 @@ EXPORTED int cuMemRelease(void *handle)
     return SUCCESS;
 }
 
-EXPORTED int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, unsigned long long flags)
-{
+EXPORTED int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, unsigned long long flags) {
     struct physical *physical = handle;
     struct range reserved;
     struct range range = {.start = (uintptr_t)address, .bytes = bytes, .owner = physical};
@@ -107,8 +98,7 @@ EXPORTED int cuMemMap(void *address, size_t bytes, size_t offset, void *handle, 
 
 /* Mappings are taken away whole, as the driver demands. What was written there is forgotten: PyTorch never
    maps the same memory again after it. */
-EXPORTED int cuMemUnmap(void *address, size_t bytes)
-{
+EXPORTED int cuMemUnmap(void *address, size_t bytes) {
     uintptr_t start = (uintptr_t)address, end = start + bytes;
     int error = INVALID_VALUE;
     lock_state();
@@ -127,24 +117,21 @@ EXPORTED int cuMemUnmap(void *address, size_t bytes)
     return error;
 }
 
-EXPORTED int cuMemSetAccess(void *address, size_t bytes, const void *descriptions, size_t count)
-{
+EXPORTED int cuMemSetAccess(void *address, size_t bytes, const void *descriptions, size_t count) {
     lock_state();
     int mapped = find_range(&mappings, (uintptr_t)address) != NULL;
     unlock_state();
     return mapped ? SUCCESS : INVALID_VALUE;
 }
 
-EXPORTED int cuMemGetAllocationPropertiesFromHandle(char *properties, void *handle)
-{
+EXPORTED int cuMemGetAllocationPropertiesFromHandle(char *properties, void *handle) {
     if (!handle)
         return INVALID_VALUE;
     memcpy(properties, ((struct physical *)handle)->properties, PROPERTIES_BYTES);
     return SUCCESS;
 }
 
-EXPORTED int cuMemRetainAllocationHandle(void **handle, void *address)
-{
+EXPORTED int cuMemRetainAllocationHandle(void **handle, void *address) {
     lock_state();
     struct range *range = find_range(&mappings, (uintptr_t)address);
     *handle = range ? range->owner : NULL;
@@ -155,12 +142,10 @@ EXPORTED int cuMemRetainAllocationHandle(void **handle, void *address)
 }
 
 /* Other processes cannot be given a memory that is not there. */
-EXPORTED int cuMemExportToShareableHandle(void *shareable, void *handle, int kind, unsigned long long flags)
-{
+EXPORTED int cuMemExportToShareableHandle(void *shareable, void *handle, int kind, unsigned long long flags) {
     return NOT_SUPPORTED;
 }
 
-EXPORTED int cuMemImportFromShareableHandle(void **handle, void *shareable, int kind)
-{
+EXPORTED int cuMemImportFromShareableHandle(void **handle, void *shareable, int kind) {
     return NOT_SUPPORTED;
 }
