@@ -17,6 +17,8 @@ from .paths import PACKAGE, installed_folders, is_below
 USER, LIBRARY, PYTEST, PLUGIN = "user", "library", "pytest", "this plugin"
 _STANDARD = "standard library"
 _HERE = os.path.dirname(os.path.abspath(__file__))
+#: What passes on what others request: this package, and what opens files of tensors for libraries.
+_PASSING_ON = (_HERE, os.path.join(PACKAGE, "devices", "stand_in", "saving"))
 #: Modules by which Python finds modules and distributions.
 _SEARCHES = ("<frozen importlib", os.path.join("importlib", "metadata"))
 #: Functions of the standard library that pass on to their callers what they have found.
@@ -93,7 +95,7 @@ class Callers:
             return _STANDARD
         if is_below(file, self._pytest):
             return PYTEST
-        if is_below(file, [_HERE]):  # wherever it is installed, it passes on what others request
+        if is_below(file, _PASSING_ON):  # wherever they are installed
             return _STANDARD
         if is_below(file, [PACKAGE]):
             return PLUGIN

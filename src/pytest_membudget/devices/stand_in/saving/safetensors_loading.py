@@ -36,8 +36,7 @@ def _install(package: Any) -> None:
         is_on_card = isinstance(device, str) and device.startswith("cuda")
         return _Opened(opened, device) if is_on_card and framework in _TORCH else opened
 
-    package.safe_open = safe_open
-    after_import("safetensors.torch", lambda module: setattr(module, "safe_open", safe_open))
+    package.safe_open = safe_open  # safetensors_files.py gives it to ``safetensors.torch``
 
 
 class _Opened:
