@@ -53,6 +53,16 @@ FILES = {
             dist.all_reduce(number)
             assert number.item() == 3.0
         """,
+    "test_nccl.py": """
+        import pytest
+        import torch
+        import torch.distributed as dist
+
+        @pytest.mark.mem_budget(gib=4, gpu="RTX-3090", metric="device")
+        def test_nccl_takes_memory_for_it():
+            dist.init_process_group("nccl", init_method="tcp://127.0.0.1:29513", rank=0, world_size=1)
+            dist.all_reduce(torch.ones(1, device="cuda"))
+        """,
 }
 
 
@@ -72,3 +82,9 @@ def run(session_of):
 )
 def test_one_process_forms_its_group(run, name):
     assert run.outcomes[name] == "passed", run.text(name)
+
+
+def test_what_nccl_takes_for_it_is_counted(run):
+    """484 MiB were measured for a communicator of one on an RTX 3090 (NVIDIA/nccl#2366)."""
+    (estimate,) = run.rows["test_nccl_takes_memory_for_it"]["estimates"]
+    assert estimate["components"]["nccl"] / 2**20 == pytest.approx(484, abs=10)
