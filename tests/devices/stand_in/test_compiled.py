@@ -7,6 +7,7 @@ import torch
 
 from pytest_membudget.devices.real.recorded_run import RecordedRun
 from pytest_membudget.devices.stand_in.environment import INDUCTOR_VARIABLE
+from pytest_membudget.devices.torch_parts import torch_release
 
 MIB = 2**20
 
@@ -61,7 +62,8 @@ def test_what_attention_saves_for_backward_are_activations(stand_in, tmp_path, c
     inputs, activations = stand_in(components_of_attention, str(tmp_path), compiled)
 
     assert inputs == 3 * MIB
-    logsumexp, random_state, sums = 8 * 512 * 4, 16, 8
+    # without dropout the state is a tensor of the host before 2.15 (transformers/cuda/attention.cu)
+    logsumexp, random_state, sums = 8 * 512 * 4, 16 if torch_release() >= (2, 15) else 0, 8
     assert activations == MIB + logsumexp + random_state + sums
 
 
@@ -134,7 +136,10 @@ def test_cuda_graphs_have_a_pool_of_their_own(stand_in, tmp_path):
     """Steps of ``CUDAGraphTreeManager``: one in the graph's pool without a graph, a recording, replays."""
     peaks, pools = stand_in(graph_of_a_chain, str(tmp_path))
     # the operand, the result and the L2 cache's buffer; the operand, its copy in the pool and the result
-    assert peaks[:2] == [8 * MIB + 40 * MIB, 12 * MIB]
+    # before 2.15 each graph has a seed and an offset (CUDAGeneratorImpl.cpp): the empty one that keeps the
+    # pool, and the recording; 512 bytes each
+    state = 0 if torch_release() >= (2, 15) else 2 * 512
+    assert peaks[:2] == [8 * MIB + 40 * MIB + state, 12 * MIB + 2 * state]
     # a replay allocates nothing: the operand alone is the allocator's
     assert peaks[-1] == 4 * MIB
     # 4 MiB are cut from a segment of 20 MiB (kLargeBuffer); a pool that a graph holds keeps all of its own

@@ -1,5 +1,7 @@
 """torch.profiler and NVTX on the stand-in: no record of kernels, but those of operators and memory."""
 
+from pytest_membudget.devices.torch_parts import torch_release
+
 
 def profiled():
     import torch
@@ -20,5 +22,6 @@ def test_a_profile_has_the_memory_of_its_operators(stand_in):
     empty_bytes, mm_bytes, names = stand_in(profiled)
 
     assert empty_bytes == 4 * 2**20
-    assert mm_bytes == 4 * 2**20
+    # before 2.15 the product's workspace is kept: 8,519,680 bytes on this card (CUDABlas.cpp)
+    assert mm_bytes == 4 * 2**20 + (0 if torch_release() >= (2, 15) else 8_519_680)
     assert names == []

@@ -1,11 +1,13 @@
 """A torch whose figures are not those known by hand is detected before any figure is given."""
 
 import importlib
+import os
 
 import pytest
 import torch
 
 from pytest_membudget.devices.stand_in.device import StandInDevice
+from pytest_membudget.devices.torch_build.installed import workers_torch
 from pytest_membudget.errors import UnsupportedTorch
 from pytest_membudget.hardware.gpus import find_gpu
 
@@ -63,5 +65,6 @@ def test_a_torch_that_behaves_otherwise_is_detected(stand_in, break_it, text):
     message = stand_in(checked, break_it, unlimited=True)
 
     assert message is not None
-    assert message.startswith(f"torch {torch.__version__} is not a torch that the stand-in was made for")
+    version = workers_torch(os.environ).version
+    assert message.startswith(f"torch {version} is not a torch that the stand-in was made for")
     assert text in message
