@@ -25,6 +25,8 @@ BODIES = """
             model(torch.randn(64, 2048, device="cuda")).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
+            # NCCL's watchdog, which looks every 0.1 s, lets go of the buckets that the reducer replaces
+            time.sleep(1)
 
     def layers():
         import torch
@@ -177,6 +179,6 @@ def test_more_gpus_than_there_are_are_not_measured_and_nothing_fails(run):
 def test_the_summary_counts_them_as_any_other(run):
     (line,) = [line for line in run.summary if " estimated (" in line]
 
-    # not those whose ranks came to no figure
-    assert line.endswith(", 6 measured, 1 not measured")
+    # not the one whose ranks came to no figure; of the one that hangs rank 0 did
+    assert line.endswith(", 7 measured, 1 not measured")
     assert "not measured: 1 (4 CUDA devices, and gpus=8)" in run.summary
