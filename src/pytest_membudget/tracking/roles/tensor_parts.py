@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 #: Attributes of a parameter that hold what its numbers are scaled by (bitsandbytes 0.50.2, nn/modules.py:
 #: Params4bit, Int8Params).
@@ -33,8 +34,13 @@ def owners(tensor: torch.Tensor) -> Iterable[torch.Tensor]:
 
 
 def owns_storage(tensor: torch.Tensor) -> bool:
-    """Whether ``tensor`` has a storage: sparse tensors and those inside torch.func have none."""
-    return tensor.layout is torch.strided and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    """Whether ``tensor`` has a storage: sparse tensors and those inside torch.func have none.
+
+    Nor have fake ones, by which DTensor finds out how results are sharded.
+    """
+    if tensor.layout is not torch.strided or isinstance(tensor, FakeTensor):
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
 
 
 def sparse_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -51,3 +51,23 @@ def test_without_it_results_are_whole_on_every_rank(trace):
     assert shape == [ROWS, WIDTH]
     # the first layer's input was there before; its result, the second's input, and that one's result
     assert kept == 2 * hidden(8) + 2 * ROWS * WIDTH * 4 == 4 * MIB
+
+
+def normed():
+    import warnings
+
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    warnings.simplefilter("error")
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    rows = torch.empty(1, ROWS, WIDTH, device="cuda", dtype=torch.bfloat16)
+    weight = torch.empty(WIDTH, device="cuda", dtype=torch.bfloat16)
+    rows = distribute_tensor(rows, mesh, [Shard(1)])
+    out = nn.functional.rms_norm(rows, (WIDTH,), distribute_tensor(weight, mesh, [Replicate()]), 1e-5)
+    return list(out.to_local().shape)
+
+
+def test_fake_tensors_of_sharding_are_not_followed(trace):
+    """DTensor runs the decomposition of a norm on them, which casts; their pointer must not be asked for."""
+    assert trace(normed, world_size=8).value == [1, ROWS // 8, WIDTH]
