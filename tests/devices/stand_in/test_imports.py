@@ -28,8 +28,9 @@ STAYS = re.compile(
 REFUSED = re.compile(
     r"cuFile\w+|nvshmem\w+|cupti\w+"
     r"|cudaGraph(AddNode|ConditionalHandleCreate|NodeGetDependencies|DebugDotPrint)"
-    r"|nccl(Comm(MemStats|Resume|Suspend|Window\w+)|DevComm\w+|Get\w+Pointer|GroupSimulateEnd|\w*Signal)"
-    r"|cudaLibrary(GetKernel|LoadData|Unload)|cuLink(AddData_v2|Complete|Create_v2)"
+    r"|nccl(Comm(MemStats|Resume|Revoke|Suspend|Window\w+)|DevComm\w+|Get\w+Pointer|GroupSimulateEnd|WinGetUserPtr|\w*Signal)"
+    r"|cudaLibrary(Get(Global|Kernel|KernelCount|Managed|UnifiedFunction)|Load(Data|FromFile)|Unload)"
+    r"|cuLink(AddData_v2|Complete|Create_v2)"
 )
 
 
