@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ PIPE_CLOSED: Final = 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be text
+        sys.stdout.reconfigure(errors="backslashreplace")
     # argparse would mix what follows the first -- with its own
     place = given.index("--") if "--" in given else len(given)
     pytest_arguments = list(given[place + 1 :])

@@ -7,7 +7,7 @@ anything else is refused.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,8 +60,10 @@ def read_snapshot(path: Path, device: int = 0) -> DeviceHistory:
     except Exception as error:  # an invalid pickle may raise any exception
         raise UsageMistake(f"{no_snapshot}{type(error).__name__}: {error}") from error
     try:
-        return history_in(content, device, str(path))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        history = history_in(content, device, str(path))
+        _check_frames(history.events)
+        return history
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UsageMistake(f"{no_snapshot}{type(error).__name__} {error} in its content") from error
 
 
@@ -87,31 +89,50 @@ def _event(entry: Mapping[str, Any]) -> HistoryEvent:
     address = entry["device_free"] if entry["action"] == "oom" else entry["addr"]
     return HistoryEvent(
         str(entry["action"]),
-        int(address),
-        int(entry["size"]),
-        int(entry["stream"]),
+        _number(address),
+        _number(entry["size"]),
+        _number(entry["stream"]),
         str(entry.get("user_metadata", "")),
         entry.get("frames") or (),
     )
 
 
+def _number(value: object) -> int:
+    """``value``, which must be a whole number of 64 bits: a pickle may hold any number of digits."""
+    if not isinstance(value, int) or not -(2**63) <= value < 2**64:
+        raise TypeError(f"{type(value).__name__} in place of a whole number of 64 bits")
+    return value
+
+
+def _check_frames(events: Iterable[HistoryEvent]) -> None:
+    """Raise ``KeyError`` or ``TypeError`` for stacks that are none; stacks share the objects of frames."""
+    known: set[int] = set()
+    for event in events:
+        for frame in event.frames:
+            if id(frame) not in known:
+                known.add(id(frame))
+                _number(frame["line"])
+                if not isinstance(frame["filename"], str) or not isinstance(frame["name"], str):
+                    raise TypeError("a frame's file and name are no texts")
+
+
 def _segment(entry: Mapping[str, Any]) -> SegmentState:
-    address = int(entry["address"])
+    address = _number(entry["address"])
     blocks = []
     for block in entry["blocks"]:
         blocks.append(
             BlockState(
-                int(block.get("address", address)),
-                int(block["size"]),
-                int(block.get("requested_size", block["size"])),
+                _number(block.get("address", address)),
+                _number(block["size"]),
+                _number(block.get("requested_size", block["size"])),
                 str(block["state"]),
             )
         )
         address = blocks[-1].address + blocks[-1].size_bytes
     return SegmentState(
-        address=int(entry["address"]),
-        size_bytes=int(entry["total_size"]),
-        stream=int(entry["stream"]),
+        address=_number(entry["address"]),
+        size_bytes=_number(entry["total_size"]),
+        stream=_number(entry["stream"]),
         is_small=entry["segment_type"] == "small",
         is_expandable=bool(entry.get("is_expandable", False)),
         blocks=tuple(blocks),
@@ -121,8 +142,8 @@ def _segment(entry: Mapping[str, Any]) -> SegmentState:
 def _settings(content: Mapping[str, Any], segments: Sequence[SegmentState]) -> AllocatorSettings:
     written = content.get("allocator_settings") or {}
     divisions = written.get("roundup_power2_divisions") or {}
-    limit = written.get("max_split_size", -1)
-    table = tuple(int(parts) for parts in divisions.values())
+    limit = _number(written.get("max_split_size", -1))
+    table = tuple(_number(parts) for parts in divisions.values())
     return AllocatorSettings(
         expandable_segments=bool(written.get("expandable_segments"))
         or any(segment.is_expandable for segment in segments),
