@@ -163,6 +163,7 @@ class Gate:
         if result is None:
             return
         reports.hand_over_properties(item, result)
+        reports.show_warnings(item, result)
         result = item.stash[_RESULT] = self.session.final(item)
         error = reports.error_for(result)
         if error is not None:

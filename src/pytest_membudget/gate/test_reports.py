@@ -61,6 +61,13 @@ def hand_over_properties(item: pytest.Item, result: TestResult) -> None:
     item.user_properties += [pair for pair in recorded if pair not in item.user_properties]
 
 
+def show_warnings(item: pytest.Item, result: TestResult) -> None:
+    """Report the warnings of the body of ``item`` as pytest does where it runs."""
+    for warning in result.warnings:
+        found = {"warning_message": warning.recorded(), "nodeid": item.nodeid, "when": "runtest"}
+        item.ihook.pytest_warning_recorded.call_historic(kwargs={**found, "location": None})
+
+
 def unset_status(report: pytest.TestReport) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
     """Category, letter and word of a test without a limit, as pytest's terminal has them; None for others."""
     written = getattr(report, _RESULT, None)

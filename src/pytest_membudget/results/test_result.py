@@ -14,6 +14,7 @@ from ..memory_report import MemoryReport
 from ..names import MARKER
 from ..user_input.nodes import PYTHON, YAML, Syntax
 from .advice import Advice
+from .body_warning import BodyWarning
 from .comparison import EXCUSING, FAILING, GROWN, HELD, Comparison, Finding, LockCheck, versions_text
 
 #: A figure below this share of its budget gets a footnote: the test may not run what it is for.
@@ -75,6 +76,8 @@ class TestResult(JsonObject):
     """The verdict before ``--membudget-strict`` made it an error; None if it did not."""
     selected: bool = False
     """Whether it has no mark: ``--membudget-all`` or ``[tool.membudget] tests`` selects it."""
+    warnings: tuple[BodyWarning, ...] = ()
+    """The warnings of the test's body."""
 
     @property
     def status(self) -> str | None:

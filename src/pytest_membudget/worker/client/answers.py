@@ -11,6 +11,7 @@ from ...budgets.node_ids import name_of_rank
 from ...budgets.verdict import ERROR, OVER, SKIPPED, Verdict, judge
 from ...hardware.machines import Machine, fullest_machine, gpus_a_machine
 from ...memory_report import MemoryReport
+from ...results.body_warning import BodyWarning
 from ...results.estimator import result_of
 from ...results.test_result import TestResult
 from ..protocol import Answer, Request
@@ -73,6 +74,7 @@ def read_answer(test: MarkedTest, answer: Answer, snapshot: str | None = None) -
         raised=answer["outcome"] == "error" and answer.get("raised", False),
         estimates=counted,
         properties=tuple((name, value) for name, value in answer.get("properties", ())),
+        warnings=tuple(map(BodyWarning.from_json, answer.get("warnings", ()))),
         snapshot=snapshot if answer.get("has_snapshot", False) else None,
         snapshot_error=answer.get("snapshot_error", ""),
         host_bytes=machine.host_bytes if machine is not None and machine.host_bytes else None,

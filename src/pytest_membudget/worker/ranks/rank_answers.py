@@ -49,10 +49,16 @@ def combined(ends: Sequence[RankEnd], world_size: int | None = None) -> Answer:
         "reports": [answer["report"] for answer in answers if answer.get("report")],
         "device": next((answer["device"] for answer in answers if "device" in answer), ""),
         "properties": answers[0].get("properties", []) if answers else [],
+        "warnings": _without_repeats(warning for answer in answers for warning in answer.get("warnings", ())),
         "has_snapshot": any(answer.get("has_snapshot", False) for answer in answers),
         "snapshot_error": next(filter(None, (answer.get("snapshot_error") for answer in answers)), ""),
     }
     return {**found, **_outcome(ends, world_size or len(ends))}
+
+
+def _without_repeats(warnings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every rank runs the same lines."""
+    return list({tuple(warning.values()): warning for warning in warnings}.values())
 
 
 def _outcome(ends: Sequence[RankEnd], world_size: int) -> Answer:

@@ -6,6 +6,7 @@ import math
 import pickle
 import resource
 import threading
+import warnings
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,8 @@ from ....atomic_files import replacing
 from ....caveats import SKIPPED_PART, caveats_of
 from ....devices.contract import Device
 from ....hardware.gpus import find_gpu
+from ....results.body_warning import BodyWarning
+from ....tracking.running_code.source import is_own
 from ...protocol import Request
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
@@ -40,6 +43,7 @@ class ItemRun:
         self._snapshot: dict[str, Any] = {}
         #: why parts of the test, its subtests, were skipped
         self._skipped_parts: list[str] = []
+        self._warnings: list[BodyWarning] = []
 
     def run(self) -> dict[str, Any]:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
@@ -58,7 +62,12 @@ class ItemRun:
             report = self._measure()
         outcome = self._trouble or self._caught_refusal() or {"outcome": "traced"}
         properties = [(str(name), _plain(value)) for name, value in self._item.user_properties]
-        found = {"report": report, "device": self._device.name, "properties": properties}
+        found = {
+            "report": report,
+            "device": self._device.name,
+            "properties": properties,
+            "warnings": [one.to_json() for one in self._warnings],
+        }
         return {**found, **self._representatives(outcome), **self._snapshot, **outcome}
 
     def _representatives(self, outcome: dict[str, Any]) -> dict[str, Any]:
@@ -83,6 +92,11 @@ class ItemRun:
             "is not what would run there"
         )
         return {"outcome": "error", "reason": reason}
+
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str) -> None:
+        """Collect what the test warns of; not what collection or our own code does."""
+        if when == "runtest" and not is_own(warning_message.filename):
+            self._warnings.append(BodyWarning.of(warning_message))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
