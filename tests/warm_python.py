@@ -24,6 +24,7 @@ from pytest_membudget.worker.client.order import SYMBOLS
 #: What runs in a session's workers, and for the fixtures ``trace`` and ``stand_in``.
 WITH_CARDS = (
     "pytest_membudget.worker.__main__",
+    "pytest_membudget.worker.template",
     "tests.devices.traced.device_server",
     "tests.devices.stand_in.server",
 )

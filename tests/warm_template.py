@@ -43,6 +43,7 @@ IMPORTED = (
     "torch._dynamo.polyfills.loader",
     "pytest_membudget.devices.stand_in.device",
     "pytest_membudget.worker.__main__",
+    "pytest_membudget.worker.template",
     "pytest_membudget.worker.server.serving",
     "pytest_membudget.worker.server.self_checks",
     "packaging.version",

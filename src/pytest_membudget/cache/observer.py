@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import probes
@@ -58,7 +58,8 @@ class Observer:
         self._states = States()
         self._paths: dict[Kind, dict[str, str]] = {kind: {} for kind in KINDS}
         self._modules: dict[str, dict[str, dict[str, str]]] = {"modules": {}, "namespaces": {}}
-        self._made: dict[str, None] = {scratch: None, os.path.realpath(scratch): None}
+        self._made: dict[str, None] = {}
+        self.leave_out(scratch)
         self._bound: weakref.WeakSet[Any] = weakref.WeakSet()
         self._variables: dict[str, None] = {}
         self._trouble: dict[str, None] = {}
@@ -104,6 +105,10 @@ class Observer:
                 self._handle(handler, event, args)
 
         sys.addaudithook(hook)
+
+    def leave_out(self, scratch: str) -> None:
+        """Ignore reads in the temporary folder of this process."""
+        self._made.update({scratch: None, os.path.realpath(scratch): None})
 
     def begin(self) -> None:
         """A test begins, in its own process."""
@@ -255,11 +260,18 @@ class Observer:
     def _searched(self, event: str, args: tuple[Any, ...]) -> None:
         name, folders, spec = args
         is_found = spec is not None and spec.loader is not None
-        kind: Importable = "modules" if is_found else "namespaces"
+        self._search(name, "modules" if is_found else "namespaces", folders)
+        if is_found and spec.has_location:
+            self._keep("content", os.path.abspath(spec.origin))
+
+    def searched(self, names: Iterable[str], folders: Sequence[str]) -> None:
+        """Record a search for the modules ``names``, which would have been made in ``folders``."""
+        for name in names:
+            self._search(name, "modules", folders)
+
+    def _search(self, name: str, kind: Importable, folders: Sequence[str]) -> None:
         for folder in (os.path.abspath(folder) for folder in folders):
             known = self._modules[kind].get(folder, {})
             module = name.rpartition(".")[2]
             if module not in known and self._counted(folder) is not None:
                 self._modules[kind].setdefault(folder, {})[module] = importable(kind, folder, module)
-        if is_found and spec.has_location:
-            self._keep("content", os.path.abspath(spec.origin))

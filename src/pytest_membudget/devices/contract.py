@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from ..caveats import HOW, Caveat
@@ -26,6 +27,10 @@ class Device(ABC):
     @abstractmethod
     def install(self) -> None:
         """Make the device available to torch, before any code of the user is imported."""
+
+    def become(self, order: Mapping[str, Any]) -> None:
+        """In a copy of the process that has installed it: be the device of the worker's ``order``."""
+        raise NotImplementedError
 
     def self_check(self) -> None:  # noqa: B027 - a real card has nothing to check
         """Raise ``UnsupportedTorch`` if a step with known figures gives others; the process must then end."""

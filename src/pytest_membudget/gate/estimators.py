@@ -14,6 +14,7 @@ from ..budgets.marked_test import MarkedTest
 from ..budgets.settings import DEFAULT_GPU, Settings
 from ..cache.estimates import EstimateCache
 from ..cache.session_facts import cache_of
+from ..comparison.base.exchange import Invocation
 from ..devices.choice import find_stand_in
 from ..hardware.host_capacity import processors
 from ..memory_report import MemoryReport
@@ -23,6 +24,7 @@ from ..results.test_result import TestResult
 from ..testing import MODULE, GivenDevice, GivenEstimates, given_to
 from ..worker.client.measuring import MeasuringEstimator
 from ..worker.client.order import CUDA, Collected, Order, worker_import_path
+from ..worker.client.template import Template
 from ..worker.client.tracing import TracingEstimator
 
 _GIVEN = f"CHECKS NOTHING: all estimates are given by {MODULE}"
@@ -33,12 +35,21 @@ Begin = Callable[[Sequence[str], Collected], tuple[Estimator, Estimator]]
 class Estimators:
     """The estimators of one session."""
 
-    def __init__(self, header: str, begin: Begin, settings: Settings, *, is_given: bool = False) -> None:
-        """``header``: the line in the session's header.
+    def __init__(
+        self,
+        header: str,
+        begin: Begin,
+        settings: Settings,
+        template: Template | None = None,
+        *,
+        is_given: bool = False,
+    ) -> None:
+        """``header``: the line in the session's header. ``template``: of workers.
 
         ``is_given``: figures come from ``pytest_membudget.testing``, so nothing is checked.
         """
         self.header = header
+        self._template = template
         self.is_given = is_given
         self._begin = begin
         self._defaults = settings.marker_defaults()
@@ -47,6 +58,20 @@ class Estimators:
     def plan(self, files: Sequence[str], collected: Collected) -> None:
         """Begin with ``files``, those of the tests with a body that will run."""
         self.bodies, self.measurer = self._begin(files, collected)
+
+    def begin_template(self) -> str:
+        """Prepare for workers while the session collects; returns where this and other processes get them."""
+        if self._template is None:
+            return ""
+        self._template.begin()
+        return self._template.address
+
+    def close(self) -> None:
+        """End all processes."""
+        self.bodies.close()
+        self.measurer.close()
+        if self._template is not None:
+            self._template.close()
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The result of ``test``, with the report of the scenario that its budget names."""
@@ -68,27 +93,33 @@ class Estimators:
 
 
 def choose_estimators(
-    config: pytest.Config, settings: Settings, args: Sequence[str], start_dir: str, report_folder: Path | None
+    config: pytest.Config, settings: Settings, start: Invocation, report_folder: Path | None
 ) -> Estimators:
-    """How the session of ``config`` estimates. ``args``: its command line, given in ``start_dir``.
+    """How the session of ``config`` estimates. ``start``: how it was started.
 
     ``report_folder``: where each test leaves a snapshot; None for none. Raises ``UsageMistake`` where
     nothing can be estimated here.
     """
-    given = given_to(config, args)
+    given = given_to(config, start.args)
     if isinstance(given, GivenEstimates):
         both = (given, given.measurer)
         return Estimators(_GIVEN, lambda files, collected: both, settings, is_given=True)
     order = Order(
-        args=args,
-        dir=start_dir,
+        args=start.args,
+        dir=start.dir,
         files=(),
         gpu=settings.gpu or DEFAULT_GPU,
         timeout=settings.timeout,
         processes=settings.processes or processors(os.environ),
     )
     stand_in = find_stand_in()
-    order = replace(order, stand_in=stand_in)
+    order = replace(
+        order,
+        stand_in=stand_in,
+        records=report_folder is not None,
+        observes=settings.cache != OFF,
+    )
+    template = Template(order, start.template)
     card = given or GivenDevice(CUDA)
 
     def cache_for(order: Order) -> EstimateCache | None:
@@ -98,7 +129,7 @@ def choose_estimators(
         return cache_of(config, settings, order.dir, order.files, device, worker_import_path(order))
 
     def begin(files: Sequence[str], collected: Collected) -> tuple[Estimator, Estimator]:
-        ordered = replace(order, files=files, collected=collected)
+        ordered = replace(order, files=files, collected=collected, template=template.address)
         bodies = TracingEstimator(ordered, cache_for, report_folder)
         measurer = MeasuringEstimator(replace(ordered, stand_in=None), os.environ, card.device)
         return bodies, measurer
@@ -108,4 +139,4 @@ def choose_estimators(
     header = f"estimates on a stand-in {name} ({stand_in.header}); {measuring}"
     if given is not None:
         header = f"CHECKS NOTHING: measures on {card.device}; {header}"
-    return Estimators(header, begin, settings, is_given=given is not None)
+    return Estimators(header, begin, settings, template, is_given=given is not None)

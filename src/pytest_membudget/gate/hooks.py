@@ -66,7 +66,7 @@ class Gate:
         self._start = start = start_of(config)
         self._is_worker = is_worker(config)
         self._report_folder = Path(start.dir, report_folder) if report_folder is not None else None
-        self._estimators = choose_estimators(config, settings, start.args, start.dir, self._report_folder)
+        self._estimators = choose_estimators(config, settings, start, self._report_folder)
         self._comparing = Comparing(source, settings.waivers, start, settings.timeout)
         self.session = BudgetSession(settings, self._estimators, self._comparing, locking)
         self._locking = locking
@@ -86,6 +86,15 @@ class Gate:
             header += f"; compares with {self._comparing.source.shown}"
         return [*folded([header], self._config.get_terminal_writer().fullwidth)]
 
+    def pytest_collect_file(self, file_path: Path) -> None:
+        """Prepare for workers as soon as there may be budgets: the file is imported meanwhile."""
+        if file_path.suffix == ".py" and not self._only_asks and self._may_have_budgets(file_path):
+            self._estimators.begin_template()
+
+    def _may_have_budgets(self, path: Path) -> bool:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return MARKER in text or self._selection.covers(path)
+
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Record all tests, before deselection."""
         self._items.append(item)
@@ -98,8 +107,7 @@ class Gate:
         path = self._config.rootpath / report.nodeid.partition("::")[0]
         if report.failed or "::" in report.nodeid or not path.is_file():
             return
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if MARKER not in text and not self._selection.covers(path):
+        if not self._may_have_budgets(path):
             return
         if report.passed and path.suffix == ".py":
             self._may_hide.append(str(path))
@@ -122,7 +130,7 @@ class Gate:
         has_whole_files = lists_removed(self._config)
         collected, may_hide = (self._items, self._may_hide) if has_whole_files else ([], [])
         marked = self.session.plan(session.items, collected, may_hide)
-        if is_first(self._config):
+        if is_first(self._config) and (session.items or not self._items):  # else nothing passes anyway
             self.session.look_for_hidden()
         cannot_run = session.testsfailed and not self._config.option.continue_on_collection_errors
         if self._is_worker or cannot_run or not marked:
@@ -225,7 +233,8 @@ class Gate:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Send an xdist worker the controller's command line and the folder of the base's results."""
-        send_start(node, replace(self._start, exchange=self._comparing.folder))
+        template = self._estimators.begin_template()
+        send_start(node, replace(self._start, exchange=self._comparing.folder, template=template))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self) -> None:

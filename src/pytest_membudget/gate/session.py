@@ -196,8 +196,7 @@ class BudgetSession:
 
     def close(self) -> None:
         """End the workers."""
-        self._estimators.bodies.close()
-        self._estimators.measurer.close()
+        self._estimators.close()
 
     def _estimated(self, item: pytest.Item) -> TestResult:
         test = marked_test(item, self._settings)

@@ -1,4 +1,4 @@
-"""Entry point of a worker process: installs the device, starts the session, serves requests."""
+"""Entry point of a worker process: prepares the device, starts the session, serves requests."""
 
 from __future__ import annotations
 
@@ -6,23 +6,42 @@ import os
 import pkgutil
 import sys
 import traceback
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ..devices.contract import Device
+from ..errors import MembudgetError, UnsupportedTorch
 from .processes import flush_output, leave
 from .protocol import Channel
 from .server.session_options import flush_each_line
 
+if TYPE_CHECKING:
+    from ..cache.observer import Observer
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a worker has before it starts its session."""
+
+    device: Device
+    observer: Observer | None
+    """Records what tests read; None where nothing is kept of them."""
+
 
 def main(read_fd: int, write_fd: int) -> None:
     """Serve the session at the other end of the two pipes; never returns."""
+    main_of_worker(read_fd, write_fd)
+
+
+def main_of_worker(read_fd: int, write_fd: int, prepared: Prepared | None = None) -> None:
+    """As ``main``; ``prepared``: in a copy of the template, which has done that."""
     channel = Channel(read_fd, write_fd)
     flush_each_line()
     status = 1
     try:
         order = channel.receive()
         if order is not None:
-            status = _serve(channel, order)
+            status = _serve(channel, order, prepared)
     except BrokenPipeError:
         pass  # the session has ended
     except BaseException as error:
@@ -32,7 +51,23 @@ def main(read_fd: int, write_fd: int) -> None:
         leave(status)
 
 
-def _serve(channel: Channel, order: dict[str, Any]) -> int:
+def _serve(channel: Channel, order: dict[str, Any], prepared: Prepared | None) -> int:
+    try:
+        if prepared is None:
+            prepared = prepare(order)
+        else:
+            os.chdir(order["dir"])
+            prepared.device.become(order)
+            if prepared.observer is not None:
+                prepared.observer.leave_out(order["scratch"])
+    except MembudgetError as error:
+        _fail(channel, str(error))
+        return 1
+    return _run_session(channel, order, prepared)
+
+
+def prepare(order: dict[str, Any]) -> Prepared:
+    """Import torch and install the device. Raises ``MembudgetError`` where nothing can be estimated."""
     os.chdir(order["dir"])
     observer = None
     if order["observes"]:  # everything that this process reads from here on, for the cache
@@ -44,35 +79,24 @@ def _serve(channel: Channel, order: dict[str, Any]) -> int:
         import torch  # first: a clear message if it is missing
     except Exception as error:
         what = f"torch cannot be imported ({type(error).__name__}: {error})"
-        _fail(channel, f"{what}; install torch 2.11 or later")
-        return 1
+        raise UnsupportedTorch(f"{what}; install torch 2.11 or later") from None
     if _is_rank(order) and "nccl" in order["backend"]:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    from ..errors import MembudgetError
+    from ..devices.torch_parts import check_torch
     from .server.self_checks import check_once
 
-    try:
-        device = _made(order)
-        device.install()
-        check_once(device)
-    except MembudgetError as error:
-        _fail(channel, str(error))
-        return 1
-    return _run_session(channel, order, device, observer)
+    check_torch()
+    device: Device = pkgutil.resolve_name(order["device"])(order)
+    device.install()
+    check_once(device)
+    return Prepared(device, observer)
 
 
 def _is_rank(order: dict[str, Any]) -> bool:
     return "stack_file" in order
 
 
-def _made(order: dict[str, Any]) -> Any:
-    from ..devices.torch_parts import check_torch
-
-    check_torch()
-    return pkgutil.resolve_name(order["device"])(order)
-
-
-def _run_session(channel: Channel, order: dict[str, Any], device: Device, observer: Any) -> int:
+def _run_session(channel: Channel, order: dict[str, Any], prepared: Prepared) -> int:
     import pytest
 
     from .server.serving import ServingPlugin
@@ -82,7 +106,7 @@ def _run_session(channel: Channel, order: dict[str, Any], device: Device, observ
         from .ranks.rank import RankPlugin
 
         kind = RankPlugin
-    plugin = kind(channel, device, order, observer)
+    plugin = kind(channel, prepared.device, order, prepared.observer)
     status = pytest.main(order["args"], plugins=[plugin])
     if not plugin.served:
         reason = f"the session could not be started in the worker (pytest's exit status is {int(status)})"

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO, NoReturn
+from typing import IO, NoReturn, Protocol
 
 from .protocol import Channel
 
@@ -35,11 +35,12 @@ def start_process(
     *,
     python: str | None = None,
     import_path: Sequence[str] | None = None,
+    inherited: Sequence[int] = (),
 ) -> tuple[subprocess.Popen[bytes], Channel]:
     """A process that runs ``main(read_fd, write_fd)`` of ``module``, and the channel to it.
 
     Its output goes to ``output``. ``environment``, ``python`` (the interpreter) and ``import_path`` replace
-    this process's.
+    this process's. ``inherited``: further descriptors that it gets.
     """
     read_orders, write_orders = os.pipe()
     read_answers, write_answers = os.pipe()
@@ -60,7 +61,7 @@ def start_process(
         stdout=output,
         stderr=subprocess.STDOUT,
         env=dict(environment) if environment is not None else None,
-        pass_fds=(read_orders, write_answers),
+        pass_fds=(read_orders, write_answers, *inherited),
         start_new_session=True,  # Ctrl-C is for the session, which ends the process
     )
     os.close(read_orders)
@@ -68,7 +69,20 @@ def start_process(
     return process, Channel(read_answers, write_orders)
 
 
-def end_process(process: subprocess.Popen[bytes], channel: Channel) -> None:
+class Process(Protocol):
+    """What workers' processes have in common: those of ``subprocess``, and copies of the template."""
+
+    pid: int
+    returncode: int | None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status; ``subprocess.TimeoutExpired`` if it runs longer."""
+
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+
+
+def end_process(process: Process, channel: Channel) -> None:
     """Close the ``channel``, which ends the ``process``; kill it if it does not end by itself."""
     channel.close()
     try:
@@ -126,8 +140,10 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def end_text(returncode: int) -> str:
+def end_text(returncode: int | None) -> str:
     """How a process ended; ``returncode`` as of ``subprocess``: the exit status, or minus the signal."""
+    if returncode is None:
+        return "ended"
     if returncode >= 0:
         return f"left with status {returncode}"
     try:

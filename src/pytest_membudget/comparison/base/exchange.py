@@ -42,6 +42,8 @@ class Invocation:
     rootdir: str
     exchange: str | None = None
     """The folder in which the base's results will be; None without a base."""
+    template: str = ""
+    """Where workers of pytest-xdist get workers; empty where each starts its own."""
 
 
 @dataclass(frozen=True, slots=True)

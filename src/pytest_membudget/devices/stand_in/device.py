@@ -66,6 +66,11 @@ class StandInDevice(Device):
         _read_unwinding_tables()
         torch.cuda._lazy_call(self._run.begin)
 
+    def become(self, order: Mapping[str, Any]) -> None:
+        """Have the kind and number of cards of ``order``, in place of those that the libraries were told."""
+        self.gpu = find_gpu(order["gpu"])
+        self._libraries.set_cards(cards_text(self.gpu, order["cards"], unlimited=True))
+
     def self_check(self) -> None:
         """Raise ``UnsupportedTorch`` if a step with known figures has others; for a process that ends."""
         self_check(self, self.gpu)

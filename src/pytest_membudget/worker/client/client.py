@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import WorkerFailure
-from ..processes import WORKER_MODULE, end_process, end_text, start_process, with_tail
-from ..protocol import RUNNING, Answer, Request
+from ..processes import WORKER_MODULE, Process, end_process, end_text, start_process, with_tail
+from ..protocol import RUNNING, Answer, Channel, Request
 from ..time_limit import Watch
 from .order import Order, worker_environment, worker_import_path
+from .template import copied
 
 #: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
 _GRACE = 30.0
@@ -31,12 +32,7 @@ class Worker:
         self._collecting = False
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._scratch = tempfile.mkdtemp(prefix="membudget-")
-        self._process, self._channel = start_process(
-            WORKER_MODULE,
-            self._output,
-            worker_environment(order, self._scratch),
-            import_path=worker_import_path(order),
-        )
+        self._process, self._channel = self._started()
         #: requests that were sent and not answered yet, by number; answers arrive in completion order
         self.pending: dict[int, Request] = {}
         self._numbers = itertools.count(1)
@@ -45,6 +41,17 @@ class Worker:
         except BaseException:
             self.close()
             raise
+
+    def _started(self) -> tuple[Process, Channel]:
+        """Its process: a copy of the template, or one of its own."""
+        order = self._order
+        environment, path = worker_environment(order, self._scratch), worker_import_path(order)
+        if order.template:
+            seconds = order.timeout + _START_GRACE
+            copy = copied(order.template, self._output, environment, path, seconds)
+            if copy is not None:
+                return copy
+        return start_process(WORKER_MODULE, self._output, environment, import_path=path)
 
     def has_room(self) -> bool:
         """Whether it runs several tests and can be sent one more request now."""

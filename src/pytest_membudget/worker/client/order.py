@@ -52,6 +52,8 @@ class Order:
     """Whether it reports what its tests have read, for the cache of estimates."""
     processes: int = 1
     """How many of its tests may run at once."""
+    template: str = ""
+    """Where copies of a process can be had that is ready to be a worker; empty for none."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of its process, above those of the session: a script's own."""
     backend: str = LAUNCHERS

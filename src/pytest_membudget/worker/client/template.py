@@ -1,0 +1,136 @@
+"""The session's side of the template: starts it, and asks it for workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from ..processes import end_process, start_process
+from ..protocol import Channel
+from .order import Order, worker_environment, worker_import_path
+
+_MODULE = "pytest_membudget.worker.template"
+
+
+class Template:
+    """The template of a session, or the one of its controller; ``close`` ends only one's own."""
+
+    def __init__(self, order: Order, address: str = "") -> None:
+        """``order``: as of its workers. ``address``: of a template that another process has started."""
+        self._order = order
+        self._started: tuple[subprocess.Popen[bytes], Channel] | None = None
+        self._folder = ""
+        #: the path of the socket at which it is asked; empty before ``begin``
+        self.address = address
+
+    def begin(self) -> None:
+        """Start it, if there is none."""
+        if self.address:
+            return
+        self._folder = tempfile.mkdtemp(prefix="membudget-")
+        self.address = str(Path(self._folder, "template"))
+        with socket.socket(socket.AF_UNIX) as listener, tempfile.TemporaryFile() as output:
+            listener.bind(self.address)
+            listener.listen()
+            _, channel = self._started = start_process(
+                _MODULE,
+                output,  # what is wrong, a worker of its own will say
+                worker_environment(self._order, self._folder),
+                import_path=worker_import_path(self._order),
+                inherited=[listener.fileno()],
+            )
+            order = {**self._order.to_json(), "scratch": self._folder, "listener": listener.fileno()}
+            with suppress(BrokenPipeError):  # it has ended: workers find nobody to ask
+                channel.send(order)
+
+    def close(self) -> None:
+        """End it; workers that it has made are ended by those who use them."""
+        if self._started is not None:
+            process, channel = self._started
+            process.kill()
+            end_process(process, channel)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._started, self.address = None, ""
+
+
+class Copy:
+    """A worker's process that the template has made, with what ``subprocess.Popen`` has of its own."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        """``connection``: by which the template tells how the process has ended."""
+        self.pid = pid
+        self.returncode: int | None = None
+        self._connection = connection
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status as of ``subprocess``; ``subprocess.TimeoutExpired`` if it runs longer."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            try:
+                told = _line(self._connection)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("a copy", timeout or 0.0) from None
+            if told is None:  # the template is gone: nobody else will say
+                self.kill()
+            self.returncode = -signal.SIGKILL if told is None else told
+            self._connection.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+def copied(
+    address: str,
+    output: IO[bytes],
+    environment: Mapping[str, str],
+    import_path: Sequence[str],
+    timeout: float,
+) -> tuple[Copy, Channel] | None:
+    """A worker's process from the template at ``address``, as of ``start_process``; None if there is none.
+
+    ``timeout``: seconds that the template may take to be ready.
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    orders, answers = os.pipe(), os.pipe()
+    theirs = (orders[0], answers[1])
+    request = json.dumps({"environment": dict(environment), "path": list(import_path)})
+    try:
+        connection.settimeout(timeout)
+        connection.connect(address)
+        socket.send_fds(connection, [b" "], [*theirs, output.fileno()])
+        connection.sendall(request.encode() + b"\n")
+        pid = _line(connection)
+    except OSError:  # it has ended, or is on another machine
+        pid = None
+    for descriptor in theirs:
+        os.close(descriptor)
+    channel = Channel(answers[0], orders[1])
+    if pid:
+        return Copy(pid, connection), channel
+    connection.close()
+    channel.close()
+    return None
+
+
+def _line(connection: socket.socket) -> int | None:
+    """The number that the template tells next; None if it is gone."""
+    told = b""
+    while not told.endswith(b"\n"):
+        part = connection.recv(1)
+        if not part:
+            return None
+        told += part
+    return int(told)

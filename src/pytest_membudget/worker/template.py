@@ -1,0 +1,187 @@
+"""A process that has imported torch and made the device ready: a copy of it is a worker, at once.
+
+A session starts it when it begins to collect, and asks it for each worker that it needs: for another card, or
+in another process of pytest-xdist. Where a copy might see that torch was imported before, it is refused, and
+the session starts that worker as a process of its own.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import selectors
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, NoReturn
+
+from ..devices.stand_in.environment import CARDS_VARIABLE, INDUCTOR_VARIABLE
+from .__main__ import Prepared, main_of_worker, prepare
+from .processes import leave
+from .protocol import Channel
+
+#: Seconds between two looks whether a copy has ended.
+_INTERVAL: Final = 0.05
+_CHUNK_BYTES: Final = 65536
+#: Descriptors that come with a request: the worker's two pipes, and its output.
+_DESCRIPTORS: Final = 3
+#: Variables that torch, NumPy, Python, glibc and this plugin may read before a worker has its order.
+_READ_BEFORE: Final = (
+    "ATEN_", "CUBLAS", "CUDA", "CUDNN", "GLIBC_", "GOMP_", "KMP_", "LANG", "LC_", "LD_", "MALLOC_",
+    "MEMBUDGET_", "MKL", "NCCL_", "NPY_", "NUMPY", "NVIDIA_", "OMP_", "OPENBLAS", "PYTHON", "PYTORCH",
+    "SYMPY", "TORCH", "TRITON",
+)  # fmt: skip
+#: Of these, what each worker has of its own, and what is read when a test begins.
+_OWN: Final = (CARDS_VARIABLE, INDUCTOR_VARIABLE)
+
+
+def main(read_fd: int, write_fd: int) -> None:
+    """Serve the session until it closes the pipe; never returns."""
+    environment = dict(os.environ)
+    session = Channel(read_fd, write_fd)
+    try:
+        order = session.receive()
+        if order is not None:
+            listener = socket.socket(fileno=order["listener"])
+            try:
+                _Template(session, listener, environment, prepare(order)).serve()
+            finally:
+                shutil.rmtree(order["scratch"], ignore_errors=True)  # the session was killed
+    finally:
+        leave(1)
+
+
+class _Template:
+    """Copies itself for each request that comes to the ``listener``."""
+
+    def __init__(
+        self, session: Channel, listener: socket.socket, environment: Mapping[str, str], prepared: Prepared
+    ) -> None:
+        """``environment``: the variables that this process was started with."""
+        self._session = session
+        self._listener = listener
+        self._environment = environment
+        self._path = list(sys.path)
+        self._prepared = prepared
+        #: the connections by which sessions wait for the ends of their workers
+        self._copies: dict[int, socket.socket] = {}
+        _import_pytest()
+        self._names = sorted({name.partition(".")[0] for name in sys.modules})
+        gc.collect()
+        gc.freeze()  # a copy's collections look at what is its own
+
+    def serve(self) -> None:
+        """Serve requests until the session ends."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._session.read_fd, selectors.EVENT_READ)
+            selector.register(self._listener, selectors.EVENT_READ)
+            while True:
+                ready = [key.fd for key, _ in selector.select(_INTERVAL if self._copies else None)]
+                if self._session.read_fd in ready:
+                    return
+                if ready:
+                    self._answer(self._listener.accept()[0])
+                self._tell_ends()
+
+    def _answer(self, connection: socket.socket) -> None:
+        try:
+            request, descriptors = _received(connection)
+        except (OSError, ValueError):  # who has asked is gone
+            connection.close()
+            return
+        added = [folder for folder in request["path"] if folder not in self._path]
+        pid = os.fork() if self._is_fit(request, added) else None
+        if pid == 0:
+            self._become_worker(request, descriptors, connection, added)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with suppress(OSError):  # who has asked is gone, which the worker sees
+            connection.sendall(b"%d\n" % (pid or 0))
+        if pid is None:
+            connection.close()
+        else:
+            self._copies[pid] = connection
+
+    def _is_fit(self, request: Mapping[str, Any], added: list[str]) -> bool:
+        """Whether a process of that environment and import path would have imported the same."""
+        kept = [folder for folder in request["path"] if folder in self._path]
+        if kept != self._path or _early(request["environment"]) != _early(self._environment):
+            return False
+        return not any(_has_one_of(self._names, folder) for folder in added)
+
+    def _become_worker(
+        self, request: Mapping[str, Any], descriptors: list[int], connection: socket.socket, added: list[str]
+    ) -> NoReturn:
+        try:
+            os.setsid()
+            self._session.close()
+            for one in (self._listener, connection, *self._copies.values()):
+                one.close()
+            read_fd, write_fd, output = descriptors
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.close(output)
+            for name in self._environment.keys() - request["environment"].keys():
+                del os.environ[name]
+            for name, value in request["environment"].items() - self._environment.items():
+                os.environ[name] = value
+            sys.path[:] = request["path"]
+            tempfile.tempdir = None  # another variable may name it
+            if self._prepared.observer is not None:
+                self._prepared.observer.searched(self._names, added)
+            main_of_worker(read_fd, write_fd, self._prepared)
+        finally:
+            leave(1)
+
+    def _tell_ends(self) -> None:
+        """Tell the sessions which of their workers have ended, and how."""
+        for pid, connection in list(self._copies.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self._copies[pid]
+                with connection, suppress(OSError):  # the session has ended
+                    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """A request, one JSON object in a line, and its descriptors."""
+    text, descriptors, _, _ = socket.recv_fds(connection, _CHUNK_BYTES, _DESCRIPTORS)
+    while not text.endswith(b"\n"):
+        part = connection.recv(_CHUNK_BYTES)
+        if not part:
+            break
+        text += part
+    return json.loads(text), descriptors
+
+
+def _early(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of ``environment`` that may have been read before a worker has its order."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(_READ_BEFORE) and name not in _OWN
+    }
+
+
+def _has_one_of(names: list[str], folder: str) -> bool:
+    """Whether an import of one of the modules ``names`` might find it in ``folder``."""
+    try:
+        found = {entry.partition(".")[0] for entry in os.listdir(folder or os.curdir)}
+    except OSError:
+        return False
+    return not found.isdisjoint(names)
+
+
+def _import_pytest() -> None:
+    """What pytest imports of itself, whatever its options are."""
+    import _pytest.config
+
+    from .server import serving  # noqa: F401
+
+    for name in _pytest.config.default_plugins:
+        importlib.import_module(f"_pytest.{name}")

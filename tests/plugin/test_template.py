@@ -1,0 +1,85 @@
+"""Workers are copies of a process that has imported torch, unless a copy might see that."""
+
+import pytest
+
+SAYING = """
+    import os
+    import sys
+    from pathlib import Path
+
+    import pytest
+    import torch
+
+    def parent(pid):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+
+    @pytest.fixture(autouse=True)
+    def said(record_property):
+        record_property("module", next(text for text in sys.orig_argv if "pytest_membudget.worker" in text))
+        record_property("template", parent(os.getppid()))
+        record_property("card", f"{torch.cuda.device_count()} {torch.cuda.get_device_name()}")
+        record_property("variables", f"{os.environ.get('OWN')} {os.environ.get('LESS')}")
+        torch.empty(2**20, device="cuda")
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_default():
+        pass
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_another():
+        pass
+
+    @pytest.mark.mem_budget(gib=1, gpu="A100-80GB")
+    def test_another_card():
+        pass
+
+    @pytest.mark.mem_budget(gib=1, gpus=2)
+    def test_two_cards():
+        pass
+    """
+COPY, OWN = "pytest_membudget.worker.template", "pytest_membudget.worker.__main__"
+
+
+@pytest.fixture
+def said(session_of):
+    def run(files, *args, env=None):
+        found = session_of({"test_saying.py": SAYING, **files}, "--membudget", *args, env=env)
+        assert set(found.outcomes.values()) == {"passed"}, found.out
+        return {name: dict(row["properties"]) for name, row in found.rows.items()}
+
+    return run
+
+
+def test_workers_are_copies_with_the_cards_and_variables_of_their_orders(said, both_ways):
+    changes = "\n    os.environ['OWN'] = 'set'\n    os.environ.pop('LESS', None)\n"
+    found = said({"test_saying.py": SAYING + changes}, *both_ways, env={"LESS": "there"})
+
+    assert {one["module"] for one in found.values()} == {COPY}
+    assert len({one["template"] for one in found.values()}) == 1
+    assert {one["variables"] for one in found.values()} == {"set None"}
+    assert {name: one["card"] for name, one in found.items()} == {
+        "test_default": "1 NVIDIA H100 80GB HBM3",
+        "test_another": "1 NVIDIA H100 80GB HBM3",
+        "test_another_card": "1 NVIDIA A100-SXM4-80GB",
+        "test_two_cards": "2 NVIDIA H100 80GB HBM3",
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os.environ['PYTORCH_ALLOC_CONF'] = 'expandable_segments:True'", "sys.path.insert(0, 'own')"],
+    ids=["variable", "module"],
+)
+def test_what_torchs_import_may_have_read_is_no_copys(said, line):
+    """What a file of tests does as it is imported comes too late for the template."""
+    files = {"test_saying.py": f"{SAYING}\n    {line}\n", "own/sympy.py": ""}
+
+    assert said(files, "-k", "default")["test_default"]["module"] == OWN
+
+
+def test_without_a_selected_test_nothing_is_asked_of_a_worker(session_of):
+    guarded = SAYING + "\n    if torch.cuda.is_available():\n        test_more = test_default\n"
+    run = session_of({"test_saying.py": guarded}, "--membudget", "-k", "nothing_of_it")
+
+    assert run.status == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "exists only where" not in run.out
