@@ -9,12 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_membudget.allocator.blocks import BlockState, SegmentState
-from pytest_membudget.allocator.history import DeviceHistory, Frames, HistoryEvent
+from pytest_membudget.allocator.history import BlockState, DeviceHistory, Frames, HistoryEvent, SegmentState
 from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.histories.places import (
     BACKWARD,
@@ -27,15 +26,6 @@ from pytest_membudget.histories.places import (
 
 _WORKSPACE = " workspace"
 _NO_FILE = "??"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedHistory(DeviceHistory):
-    """The history of a real device, or of one that is taken for it."""
-
-    oldest_segment_first: bool = False
-    """Of free blocks of one size the oldest segment's was taken: a torch from 2.12 on recorded this. Else the
-    one with the lowest address was, or it is not known."""
 
 
 def compact(content: Mapping[str, Any], device: int, alloc_conf: str) -> dict[str, Any]:
@@ -60,8 +50,6 @@ def compact(content: Mapping[str, Any], device: int, alloc_conf: str) -> dict[st
             requests.append(known[stack])
     return {
         "settings": alloc_conf or None,
-        # trace entries name their pool (pytorch/pytorch#177717) from the release on that has #178362
-        "oldest_segment_first": "pool_id" in content["device_traces"][device][0],
         "traces": [[] for _ in range(device)] + [trace],
         "segments": [_segment(entry) for entry in content["segments"] if entry["device"] == device],
         "operators": list(operators),
@@ -78,12 +66,12 @@ def write_history(path: Path, history: Mapping[str, Any]) -> int:
     return len(packed)
 
 
-def load_history(path: Path) -> list[RecordedHistory]:
+def load_history(path: Path) -> list[DeviceHistory]:
     """The devices in a ``.json.gz`` that had any events.
 
     The file: ``settings`` (``PYTORCH_ALLOC_CONF``, or null), ``traces`` (for each device a list of
     ``[action, address, size, stream]``) and ``segments`` as in a snapshot, with their ``blocks`` as
-    ``[address, size, requested size, state]``; ``oldest_segment_first`` where it is known. Without settings,
+    ``[address, size, requested size, state]``. Without settings,
     expandable segments are on if there are any.
     """
     with gzip.open(path, "rt", encoding="utf-8") as stream:
@@ -96,8 +84,7 @@ def load_history(path: Path) -> list[RecordedHistory]:
         events = tuple(HistoryEvent(*event) for event in trace)
         segments = tuple(_segment_state(entry) for entry in content["segments"] if entry["device"] == device)
         if events:
-            oldest_first = content.get("oldest_segment_first", False)
-            histories.append(RecordedHistory(device, events, segments, settings, oldest_first))
+            histories.append(DeviceHistory(device, events, segments, settings))
     return histories
 
 

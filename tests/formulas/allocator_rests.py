@@ -9,13 +9,13 @@ which tensors are made decides, which is Megatron-LM's: parameters, gradient buf
 
 from __future__ import annotations
 
-from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.formulas.implementations.megatron_static import (
     _gradients,
     _parameters,
     _states,
     is_distributed,
 )
+from pytest_membudget.formulas.replay.fitting import Fitting
 
 
 def rests_bytes(stage, tensors, *, moments_too):
@@ -24,11 +24,9 @@ def rests_bytes(stage, tensors, *, moments_too):
     Moments in segments of their own: in the first step there are also free blocks, left by activations, that
     they may lie in without a rest.
     """
-    allocator = CachingAllocator()
+    memory = Fitting()
     sizes = [*_before_the_step(stage, tensors), *(_moments(stage, tensors) if moments_too else ())]
-    for size_bytes in sizes:
-        allocator.allocate(size_bytes)
-    return allocator.allocated_bytes - sum(sizes)
+    return sum(memory.place(size_bytes).size_bytes - size_bytes for size_bytes in sizes)
 
 
 def _before_the_step(stage, tensors):

@@ -3,8 +3,14 @@
 import pickle
 from dataclasses import replace
 
-from pytest_membudget.allocator.blocks import ACTIVE_ALLOCATED, INACTIVE, BlockState, SegmentState
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.history import (
+    ACTIVE_ALLOCATED,
+    INACTIVE,
+    BlockState,
+    DeviceHistory,
+    HistoryEvent,
+    SegmentState,
+)
 from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.commands.main import main
 from pytest_membudget.histories.comparison import Allocation, differences, sides

@@ -2,17 +2,14 @@
 
 import pickle
 import textwrap
-from dataclasses import replace
 from importlib.metadata import version
 from itertools import accumulate
 
 import pytest
 
-from pytest_membudget.allocator.blocks import BlockState, SegmentState
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
-from pytest_membudget.allocator.settings import AllocatorSettings
+from pytest_membudget.histories.reading import history_in
 from pytest_membudget.units import GIB, MIB
-from tests.allocator.history_replay import replay
+from tests.allocator.played import last_blocks, play
 
 RELEASE = tuple(int(part) for part in version("torch").split(".")[:2])
 only_where_kept_and_shared = pytest.mark.skipif(
@@ -117,36 +114,6 @@ def peak_of(run, name):
     return run.rows[name]["estimates"][0]["peak"]
 
 
-def state_of(entry):
-    # PyTorch leaves a block that is free the size of its last request (free_block, CUDACachingAllocator.cpp)
-    blocks = tuple(
-        BlockState(
-            block["address"],
-            block["size"],
-            block["requested_size"] if block["state"] != "inactive" else 0,
-            block["state"],
-        )
-        for block in entry["blocks"]
-    )
-    is_small = entry["segment_type"] == "small"
-    return SegmentState(
-        entry["address"], entry["total_size"], entry["stream"], is_small, entry["is_expandable"], blocks
-    )
-
-
-def event_of(entry):
-    address = entry["device_free"] if entry["action"] == "oom" else entry["addr"]
-    return HistoryEvent(entry["action"], address, entry["size"], entry["stream"])
-
-
-def history_of(snapshot):
-    """What a snapshot says, as the reader of recorded histories has it."""
-    events = tuple(map(event_of, snapshot["device_traces"][0]))
-    told = snapshot["allocator_settings"]
-    settings = replace(AllocatorSettings(), expandable_segments=told["expandable_segments"])
-    return DeviceHistory(0, events, tuple(map(state_of, snapshot["segments"])), settings)
-
-
 def alive_over_time(trace, begins, ends):
     signs = {**dict.fromkeys(begins, 1), **dict.fromkeys(ends, -1)}
     return list(accumulate(signs.get(entry["action"], 0) * entry["size"] for entry in trace))
@@ -224,15 +191,13 @@ def test_the_largest_sum_of_requests_is_the_reported_peak_but_for_rounding(run):
 
 def test_the_trace_played_again_gives_the_reported_peaks_and_state(run):
     for name in with_snapshot(run):
-        history = history_of(snapshot_of(run, name))
-        played = replay(history)
-        allocator, seen = played.allocator, played.recorded
+        history = history_in(snapshot_of(run, name), 0, name)
+        played = play(history)
         assert {
-            "allocated_bytes": allocator.peak_allocated_bytes,
-            "reserved_bytes": allocator.peak_reserved_bytes,
+            "allocated_bytes": played.peak_allocated_bytes,
+            "reserved_bytes": played.peak_reserved_bytes,
         }.items() <= peak_of(run, name).items()
-        assert seen.addresses_matched == seen.requests > 0
-        assert allocator.segments() == list(history.segments)
+        assert played.blocks == last_blocks(history)
 
 
 # What it tells of an allocation

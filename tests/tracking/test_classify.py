@@ -3,7 +3,6 @@
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 
@@ -24,7 +23,7 @@ class Story:
     """A test's run as the ledger sees it, one event after the other."""
 
     def __init__(self):
-        self.ledger = Ledger(CachingAllocator())
+        self.ledger = Ledger()
 
     def born(self, phase=Phase.FORWARD, **known):
         record = Record(512, "aten::mm", phase)

@@ -1,13 +1,8 @@
-"""The live storages over time, and who was alive at the peaks.
-
-Blocks are multiples of 512 bytes; small ones share segments of 2 MiB, those of 10 MiB and more get a segment
-of their own in whole 2 MiB (PyTorch 2.11, ``c10/core/AllocatorConfig.h``).
-"""
+"""The live storages over time, and who was alive at the peaks."""
 
 import pytest
 
-from pytest_membudget.allocator.caching import CachingAllocator
-from pytest_membudget.tracking.ledger import Ledger
+from pytest_membudget.tracking.ledger import HostLedger, Ledger
 from pytest_membudget.tracking.record import Phase, Record
 
 MIB = 1_048_576
@@ -15,24 +10,42 @@ MIB = 1_048_576
 
 @pytest.fixture
 def ledger():
-    return Ledger(CachingAllocator())
+    return Ledger()
 
 
-def born(ledger, key, size_bytes, stream=0):
-    record = Record(size_bytes, "aten::empty", Phase.FORWARD)
-    ledger.born(key, record, stream)
+def born(ledger, key, block_bytes, reserves=0):
+    """A storage in a block that it fills, for which memory may be reserved first."""
+    if reserves:
+        ledger.reserve(reserves)
+    record = Record(block_bytes, "aten::empty", Phase.FORWARD, block_bytes)
+    ledger.born(key, record)
     return record
 
 
-def test_a_birth_is_charged_to_the_allocator(ledger):
-    born(ledger, 1, 1000)
-    assert (ledger.allocator.requested_bytes, ledger.allocator.allocated_bytes) == (1000, 1024)
-
-
-def test_a_death_is_given_back_to_the_allocator(ledger):
-    born(ledger, 1, 1000)
+def test_blocks_count_as_allocated_while_they_are_alive(ledger):
+    record = Record(1000, "aten::empty", Phase.FORWARD, 1024)
+    ledger.born(1, record)
+    assert ledger.allocated_bytes == 1024
     ledger.died(1)
-    assert (ledger.allocator.allocated_bytes, ledger.allocator.reserved_bytes) == (0, 2 * MIB)
+    assert ledger.allocated_bytes == 0
+
+
+def test_a_block_that_had_another_size_all_along_counts_with_that(ledger):
+    record = born(ledger, 1, 4096)
+    ledger.resize(1, 1024)
+    ledger.resize(7, 1024)  # nobody's
+    assert (ledger.allocated_bytes, record.block_bytes) == (1024, 1024)
+    ledger.died(1)
+    assert ledger.allocated_bytes == 0
+
+
+def test_of_the_host_what_is_allocated_is_reserved():
+    ledger = HostLedger()
+    ledger.born(1, Record(1000, "aten::empty", Phase.FORWARD))
+    ledger.died(1)
+    ledger.born(2, Record(600, "aten::empty", Phase.FORWARD))
+    assert (ledger.allocated_bytes, ledger.reserved_bytes) == (600, 600)
+    assert totals(ledger.reserved_peak) == totals(ledger.allocated_peak) == (1000, 1000)
 
 
 def test_the_live_ones_are_known_by_their_key(ledger):
@@ -72,8 +85,8 @@ def totals(peak):
 
 
 def test_the_peak_has_the_totals_of_its_moment(ledger):
-    born(ledger, 1, 1000)
-    born(ledger, 2, 500)
+    born(ledger, 1, 1024, reserves=2 * MIB)
+    born(ledger, 2, 512)
     ledger.died(1)
     assert totals(ledger.allocated_peak) == (1024 + 512, 2 * MIB)
 
@@ -129,11 +142,10 @@ def test_a_higher_peak_forgets_the_dead_of_the_lower_one(ledger):
 
 
 def test_reserved_may_peak_after_allocated(ledger):
-    # two blocks of 12 MiB; when both are free, 14 MiB fit into neither and need a segment more
-    first, second = born(ledger, 1, 12 * MIB), born(ledger, 2, 12 * MIB)
+    first, second = (born(ledger, key, 12 * MIB, reserves=12 * MIB) for key in (1, 2))
     ledger.died(1)
     ledger.died(2)
-    third = born(ledger, 3, 14 * MIB)
+    third = born(ledger, 3, 14 * MIB, reserves=14 * MIB)
     assert totals(ledger.allocated_peak) == (24 * MIB, 24 * MIB)
     assert set(ledger.alive_at(ledger.allocated_peak)) == {first, second}
     assert totals(ledger.reserved_peak) == (14 * MIB, 38 * MIB)
@@ -141,14 +153,23 @@ def test_reserved_may_peak_after_allocated(ledger):
 
 
 def test_allocated_may_peak_after_reserved(ledger):
-    # one segment of 2 MiB serves both
-    first = born(ledger, 1, 1024)
+    first = born(ledger, 1, 1024, reserves=2 * MIB)
     second = born(ledger, 2, 1024)
     assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
     assert list(ledger.alive_at(ledger.allocated_peak)) == [first, second]
 
 
-def test_streams_do_not_share_segments(ledger):
-    born(ledger, 1, 1024, stream=0)
-    born(ledger, 2, 1024, stream=1)
-    assert totals(ledger.reserved_peak) == (2048, 4 * MIB)
+def test_reserved_peaks_with_memory_that_no_block_got(ledger):
+    first = born(ledger, 1, 1024, reserves=2 * MIB)
+    ledger.reserve(20 * MIB)  # and a further page could not be had
+    ledger.reserve(-20 * MIB)
+    assert totals(ledger.reserved_peak) == (1024, 22 * MIB)
+    assert list(ledger.alive_at(ledger.reserved_peak)) == [first]
+
+
+def test_a_reserved_total_reached_again_is_no_new_peak(ledger):
+    first = born(ledger, 1, 1024, reserves=2 * MIB)
+    ledger.died(1)
+    ledger.reserve(-2 * MIB)
+    born(ledger, 2, 512, reserves=2 * MIB)
+    assert list(ledger.alive_at(ledger.reserved_peak)) == [first]

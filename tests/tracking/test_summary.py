@@ -1,13 +1,8 @@
-"""From the ledger to a MemoryReport.
-
-Blocks are multiples of 512 bytes; small ones share segments of 2 MiB, those of 10 MiB and more get a segment
-of their own in whole 2 MiB (PyTorch 2.11, ``c10/core/AllocatorConfig.h``).
-"""
+"""From the ledger to a MemoryReport."""
 
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.caveats import HOW, LIBRARY, Caveat
 from pytest_membudget.memory_report import Holder, PeakBytes
 from pytest_membudget.tracking.ledger import Ledger
@@ -23,12 +18,13 @@ class Story:
     """A test's run as the ledger sees it, one event after the other."""
 
     def __init__(self):
-        self.ledger = Ledger(CachingAllocator())
+        self.ledger = Ledger()
 
-    def born(self, size_bytes, operator="aten::empty", phase=Phase.FORWARD, at=None, **known):
-        record = Record(size_bytes, operator, phase)
-        if at is not None:
-            record.file, record.line = at
+    def born(self, size_bytes, operator="aten::empty", phase=Phase.FORWARD, block=None, reserves=0, **known):
+        record = Record(size_bytes, operator, phase, block or size_bytes)
+        if reserves:
+            self.ledger.reserve(reserves)
+        record.file, record.line = known.pop("at", (None, 0))
         for name, value in known.items():
             setattr(record, name, value)
         self.ledger.born(id(record), record)
@@ -50,15 +46,15 @@ def story():
 @pytest.fixture
 def step(story):
     """A step whose allocated peak, 24 MiB and 2560 bytes, comes before its reserved peak, 40 MiB."""
-    story.born(1000, role=components.PARAMETERS, trained=True)  # 1024, in a segment of 2 MiB
-    story.born(100, from_inputs=True)  # 512
-    first = story.born(12 * MIB)  # a segment of 12 MiB; there when backward begins
+    story.born(1000, block=1024, reserves=2 * MIB, role=components.PARAMETERS, trained=True)
+    story.born(100, block=512, from_inputs=True)
+    first = story.born(12 * MIB, reserves=12 * MIB)  # there when backward begins
     story.ledger.mark()
-    second = story.born(12 * MIB, phase=Phase.BACKWARD)  # another one
-    story.born(600, role=components.GRADIENTS, phase=Phase.BACKWARD)  # 1024: here allocated peaks
+    second = story.born(12 * MIB, reserves=12 * MIB, phase=Phase.BACKWARD)
+    story.born(600, block=1024, role=components.GRADIENTS, phase=Phase.BACKWARD)  # here allocated peaks
     story.died(first)
     story.died(second)
-    story.born(14 * MIB, phase=Phase.OPTIMIZER)  # fits into no free block of 12 MiB: a third one
+    story.born(14 * MIB, reserves=14 * MIB, phase=Phase.OPTIMIZER)
     return story
 
 
@@ -119,9 +115,8 @@ def test_the_components_add_up_to_the_peak_of_the_metric_exactly(step, metric, p
     assert sum(report.components.values()) == peak_bytes
 
 
-def test_what_is_left_of_a_block_that_is_not_split_counts_as_rounding(story):
-    # 11 MiB get a segment of 12 MiB; 1 MiB is too little to be split off in the large pool
-    story.born(11 * MIB)
+def test_what_a_block_is_larger_than_its_request_counts_as_rounding(story):
+    story.born(11 * MIB, block=12 * MIB)
     assert without_zeros(story.report().components) == {"temporaries": 11 * MIB, "rounding": MIB}
 
 

@@ -8,7 +8,6 @@ import random
 import pytest
 
 from pytest_membudget import components
-from pytest_membudget.allocator.caching import CachingAllocator
 from pytest_membudget.tracking.ledger import Ledger
 from pytest_membudget.tracking.record import Phase, Record
 from pytest_membudget.tracking.summary import memory_report
@@ -21,12 +20,13 @@ class Story:
     """A run as the ledger sees it, and what was held after each of its moments."""
 
     def __init__(self):
-        self.ledger = Ledger(CachingAllocator())
+        self.ledger = Ledger()
         self.lives = Lives(self.ledger)
         self.history = [{}]
 
     def born(self, size_bytes, role, phase=Phase.FORWARD):
-        record = Record(size_bytes, "aten::empty", phase)
+        record = Record(size_bytes, "aten::empty", phase, size_bytes)
+        self.ledger.reserve(size_bytes)
         record.role, record.trained = role, True
         self.ledger.born(id(record), record)
         self._note()
@@ -172,7 +172,7 @@ def test_phases_that_change_all_the_time_are_left_out(story):
 
 
 def test_who_listened_for_deaths_before_still_does():
-    ledger, heard = Ledger(CachingAllocator()), []
+    ledger, heard = Ledger(), []
     ledger.on_death.append(heard.append)
     Lives(ledger)
     record = Record(512, "aten::empty", Phase.FORWARD)

@@ -1,4 +1,7 @@
-"""A model of PyTorch's CUDA caching allocator: which bytes a sequence of requests would hold.
+"""What the events of PyTorch's CUDA caching allocator say: settings, rounding, and memory by address.
 
-Pure Python, no torch: requests go in, addresses and the counters of ``torch.cuda.memory_stats`` come out.
+The allocator itself decides where a block lies, and its history has the address: nothing here chooses one.
+``BlockMap`` follows which memory is reserved, which of it is free, and how large the block at an address is.
+An event has the requested size alone; the block's follows from the free memory that began there and from the
+rules by which PyTorch rounds requests and splits blocks. No torch.
 """

@@ -1,18 +1,27 @@
 """Allocator histories: what ``torch.cuda.memory._record_memory_history`` keeps.
 
 A history is the events of a device, oldest first, and its segments after the last one. In the events
-``alloc`` and ``free_*`` carry the size that was requested, ``segment_*`` the real one, and a block is free
-from ``free_completed`` on (``record_trace`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11).
+``alloc`` and ``free_*`` carry the size that was requested, ``segment_*`` the real one. A block counts as
+allocated until ``free_requested``, and is free from ``free_completed`` on, when its streams are done
+(``record_trace`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.11).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from .blocks import SegmentState
 from .settings import AllocatorSettings
+
+ACTIVE_ALLOCATED: Final = "active_allocated"
+"""In use. The states are spelled as ``torch.cuda.memory._snapshot`` spells them."""
+
+ACTIVE_PENDING_FREE: Final = "active_pending_free"
+"""Freed, but another stream may still use it."""
+
+INACTIVE: Final = "inactive"
+"""Free for the next request of its pool and stream."""
 
 Frames = Sequence[Mapping[str, Any]]
 """A stack, the innermost frame first: ``{"filename", "line", "name"}``."""
@@ -30,6 +39,33 @@ class HistoryEvent(NamedTuple):
     stream: int
     text: str = ""
     frames: Frames = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockState:
+    """One block of a segment: its address, its size, the size requested, and one of the three states."""
+
+    address: int
+    size_bytes: int
+    requested_bytes: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentState:
+    """One segment (or one mapped stretch of an expandable segment) and its blocks in address order."""
+
+    address: int
+    size_bytes: int
+    stream: int
+    is_small: bool
+    is_expandable: bool
+    blocks: tuple[BlockState, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """The address behind it."""
+        return self.address + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)

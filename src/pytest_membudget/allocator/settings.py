@@ -77,22 +77,6 @@ class AllocatorSettings:
         written.check_keys()
         return settings
 
-    def may_serve(self, free_bytes: int, rounded_bytes: int) -> bool:
-        """Whether a free block may serve a request that it can hold (the end of ``get_free_block``).
-
-        Blocks from ``max_split_size_bytes`` on serve only requests from that size on, and nearly theirs.
-        """
-        limit = self.max_split_size_bytes
-        if limit is None:
-            return True
-        if rounded_bytes < limit:
-            return free_bytes < limit
-        rounding = self.max_non_split_rounding_bytes
-        return free_bytes < rounded_bytes + (self.large_segment_size_bytes if rounding is None else rounding)
-
-
-DEFAULT_SETTINGS: Final = AllocatorSettings()
-
 
 class _Written:
     """The keys and values as they were written, each looked up once."""

@@ -86,7 +86,7 @@ def _replay(stage: Stage, step: Step, tensors: Sequence[LocalTensor]) -> Callabl
 
     @cache
     def reserved_bytes() -> int:
-        from .replay.step import replayed_bytes  # with the allocator's model: most jobs do without
+        from .replay.step import replayed_bytes  # most jobs do without
 
         groups, root = groups_of(stage, tensors, step.blocks)
         return replayed_bytes(stage.job, step, tensors, groups, root)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
-from ..allocator.blocks import ACTIVE_ALLOCATED
-from ..allocator.history import DeviceHistory, Frames
+from ..allocator.history import ACTIVE_ALLOCATED, DeviceHistory, Frames
 from .places import BACKWARD, NOWHERE, is_node, operator_of, place_of, users_function_of
 
 #: How requests were matched that are not at one line.

@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..allocator.blocks import BlockState, SegmentState
-from ..allocator.history import DeviceHistory, HistoryEvent
+from ..allocator.history import BlockState, DeviceHistory, HistoryEvent, SegmentState
 from ..allocator.settings import AllocatorSettings
 from ..errors import UsageMistake
 

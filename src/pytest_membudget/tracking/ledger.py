@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from .. import components
-from ..allocator.caching import CachingAllocator
 from .record import Phase, Record
 
 
@@ -20,22 +19,23 @@ class Peak:
     reserved_bytes: int = 0
     died_since: list[Record] = field(default_factory=list)
 
-    def move(self, at: int, allocator: CachingAllocator) -> None:
+    def move(self, at: int, allocated_bytes: int, reserved_bytes: int) -> None:
         """A new peak: storages that died before it no longer count."""
         self.at = at
-        self.allocated_bytes, self.reserved_bytes = allocator.allocated_bytes, allocator.reserved_bytes
+        self.allocated_bytes, self.reserved_bytes = allocated_bytes, reserved_bytes
         self.died_since.clear()
 
 
 class Ledger:
-    """Allocates and frees in the allocator's model, and keeps the storages alive at the peaks.
+    """Counts what is allocated and reserved, and keeps the storages alive at the peaks.
 
     Time is counted in births, deaths and marks. A mark is the begin of a backward, or of the part of one that
     follows a recomputation: what the forward saved is used from there on.
     """
 
-    def __init__(self, allocator: CachingAllocator) -> None:
-        self.allocator = allocator
+    def __init__(self) -> None:
+        self.allocated_bytes = 0
+        self.reserved_bytes = 0
         self.now = 0
         self.marks: list[int] = []
         self.root_call_ends: dict[int, int] = {}
@@ -43,6 +43,8 @@ class Ledger:
         #: of allocated memory, the peak of each phase; recomputation belongs to its backward
         self.phase_peaks = {phase: Peak() for phase in (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)}
         self.reserved_peak = Peak()
+        #: whether memory was reserved for a block, more than ever, that is still to be born
+        self._reserved_for_next = False
         self._peaks = (*self.phase_peaks.values(), self.reserved_peak)
         #: called with every record that has ended
         self.on_death: list[Callable[[Record], None]] = []
@@ -52,32 +54,48 @@ class Ledger:
         """The moment at which most was allocated, the first of several."""
         return max(self.phase_peaks.values(), key=lambda peak: (peak.allocated_bytes, -peak.at))
 
-    def born(self, key: int, record: Record, stream: int = 0) -> None:
-        """Record a new storage of ``record.requested_bytes`` under ``key``."""
-        allocator = self.allocator
-        record.block = allocator.allocate(record.requested_bytes, stream)
+    def born(self, key: int, record: Record) -> None:
+        """Record a new storage of ``record.block_bytes`` under ``key``."""
+        self.allocated_bytes += record.block_bytes
         self.now += 1
         record.birth = self.now
         self.live[key] = record
         phase = Phase.BACKWARD if record.phase is Phase.RECOMPUTE else record.phase
         peak = self.phase_peaks[phase]
-        if allocator.allocated_bytes > peak.allocated_bytes:
-            peak.move(self.now, allocator)
-        if allocator.reserved_bytes > self.reserved_peak.reserved_bytes:
-            self.reserved_peak.move(self.now, allocator)
+        if self.allocated_bytes > peak.allocated_bytes:
+            self._move(peak)
+        if self._reserved_for_next:
+            self._move(self.reserved_peak)
+            self._reserved_for_next = False
 
     def died(self, key: int) -> None:
         """Record that the storage under ``key`` is gone."""
         record = self.live.pop(key)
-        self.allocator.free(record.block)
+        self.allocated_bytes -= record.block_bytes
         self.now += 1
         record.death = self.now
-        record.block = None
         for peak in self._peaks:
             if record.birth <= peak.at:
                 peak.died_since.append(record)
         for call in self.on_death:
             call(record)
+
+    def resize(self, key: int, block_bytes: int) -> None:
+        """Record that the block under ``key``, if it is alive, has had another size all along."""
+        record = self.live.get(key)
+        if record is not None:
+            self.allocated_bytes += block_bytes - record.block_bytes
+            record.block_bytes = block_bytes
+
+    def reserve(self, size_bytes: int) -> None:
+        """Record that memory was reserved, or with a negative size given back."""
+        self.reserved_bytes += size_bytes
+        if self.reserved_bytes > self.reserved_peak.reserved_bytes:
+            self._move(self.reserved_peak)
+            self._reserved_for_next = True
+
+    def _move(self, peak: Peak) -> None:
+        peak.move(self.now, self.allocated_bytes, self.reserved_bytes)
 
     def mark(self) -> None:
         """Record that the forward's saved tensors are used from here on."""
@@ -138,29 +156,16 @@ def _outlived_next_mark(record: Record, marks: list[int]) -> bool:
     return index < len(marks) and (record.death is None or record.death > marks[index])
 
 
-class HostAllocator:
-    """The host's memory: blocks as they were asked for of the system, which keeps none."""
-
-    def __init__(self) -> None:
-        self.allocated_bytes = 0
-
-    @property
-    def reserved_bytes(self) -> int:
-        """The same."""
-        return self.allocated_bytes
-
-    def allocate(self, size_bytes: int, stream: int = 0) -> int:
-        """The block, which is its size."""
-        self.allocated_bytes += size_bytes
-        return size_bytes
-
-    def free(self, size_bytes: int) -> None:
-        """Free a block."""
-        self.allocated_bytes -= size_bytes
-
-
 class HostLedger(Ledger):
-    """The ledger of host storages."""
+    """The ledger of host storages: what is allocated is reserved of the system, which keeps none."""
 
-    def __init__(self) -> None:
-        super().__init__(HostAllocator())  # type: ignore[arg-type] # as far as a ledger uses it
+    def born(self, key: int, record: Record) -> None:
+        """Record a new storage, whose block is as it was asked for."""
+        record.block_bytes = record.requested_bytes
+        self.reserve(record.block_bytes)
+        super().born(key, record)
+
+    def died(self, key: int) -> None:
+        """Record that the storage under ``key`` is gone."""
+        self.reserve(-self.live[key].block_bytes)
+        super().died(key)

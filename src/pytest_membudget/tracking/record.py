@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from .. import components
 
@@ -37,7 +36,8 @@ class Record:
     requested_bytes: int
     operator: str
     phase: Phase
-    block: Any = None
+    block_bytes: int = 0
+    """The allocator's block: what was requested, rounded, and a rest that was not split off."""
     birth: int = 0
     death: int | None = None
     file: str | None = None

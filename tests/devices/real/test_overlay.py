@@ -1,8 +1,7 @@
 """What was seen during a run, laid over the allocator's history of it; histories short enough to follow."""
 
 from pytest_membudget import components
-from pytest_membudget.allocator.caching import CachingAllocator
-from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent
+from pytest_membudget.allocator.history import DeviceHistory, HistoryEvent, SegmentState
 from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.devices.real.overlay import overlay
 from pytest_membudget.devices.real.run_log import RunLog, Seen, Sighting, State
@@ -34,14 +33,20 @@ def seen(after, write, *args, at=()):
 
 
 def ledger(events, states, sightings=(), first_nodes=()):
-    made = Ledger(CachingAllocator(AllocatorSettings()))
+    made = Ledger()
     overlay(
-        DeviceHistory(0, tuple(events), (), AllocatorSettings()),
+        DeviceHistory(0, tuple(events), segments_after(events), AllocatorSettings()),
         Seen(states, sightings, first_nodes),
         lambda frames: (frames[0]["filename"], frames[0]["line"]) if frames else None,
         made,
     )
     return made
+
+
+def segments_after(events):
+    of = {event.address: event for event in events if event.action.startswith("segment_")}
+    held = (event for event in of.values() if event.action == "segment_alloc")
+    return tuple(SegmentState(one.address, one.size_bytes, 0, False, False) for one in held)
 
 
 def component_at(made, address):
@@ -173,7 +178,7 @@ def test_memory_that_goes_back_to_the_device_is_no_longer_reserved():
 
     made = ledger([*events, *born(2, 0, 30)], [OUTSIDE])
 
-    assert made.allocator.reserved_bytes == 30 * MIB
+    assert made.reserved_bytes == 30 * MIB
     assert made.reserved_peak.reserved_bytes == 64 * MIB
 
 

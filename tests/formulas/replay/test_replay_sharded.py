@@ -6,7 +6,6 @@ A part has a segment of 16; the 1 MiB behind it is not split off (``should_split
 
 import pytest
 
-from pytest_membudget.allocator.settings import AllocatorSettings
 from pytest_membudget.formulas.communication import Group
 from pytest_membudget.formulas.replay.pool import Pool
 from pytest_membudget.formulas.replay.sharded import Sharded
@@ -30,11 +29,11 @@ def group(reshards=True):
 
 @pytest.fixture
 def pool():
-    return Pool(AllocatorSettings())
+    return Pool(expandable=False)
 
 
 def reserved(pool):
-    return pool.peak_reserved_bytes // MIB
+    return pool.reserved_bytes // MIB
 
 
 def test_the_flat_buffer_is_held_until_the_next_layer_is_gathered(pool):
@@ -86,7 +85,7 @@ def test_a_part_of_the_gradients_stays(pool):
     [left] = sharded.after_backward(0, [gradient], stays=True)
     assert sharded.end_backward(stays=True) == []
 
-    assert left.block.size_bytes == 16 * MIB
+    assert left.place.size_bytes == 16 * MIB
     # parameters 30, flat 30, gradient 30; the input lies where the parameters were; the part 16
     assert reserved(pool) == 3 * 30 + 16
 
@@ -110,5 +109,5 @@ def test_blocks_of_the_root_wait_for_the_end(pool):
     assert sharded.after_backward(0, [gradient], stays=True) == []
     [left] = sharded.end_backward(stays=True)
 
-    assert left.block.size_bytes == 16 * MIB
+    assert left.place.size_bytes == 16 * MIB
     assert reserved(pool) == 3 * 30 + 16

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 
 from ... import components
-from ...allocator.history import DeviceHistory, HistoryEvent
+from ...allocator.block_map import UNDOING
+from ...allocator.history import ACTIVE_ALLOCATED, DeviceHistory, HistoryEvent
+from ...allocator.starting import Start, start_of
 from ...tracking.ledger import Ledger
 from ...tracking.record import Phase, Record
 from .origins import Origins, UsersLine
@@ -16,17 +17,19 @@ from .run_log import Seen, State
 def overlay(history: DeviceHistory, seen: Seen, users_line: UsersLine, ledger: Ledger) -> None:
     """Play a run's ``history`` into ``ledger``, which is empty, from its first event on.
 
-    An event's metadata is the number of its state; without one its block is ``unattributed``.
+    An event's metadata is the number of its state; without one its block is ``unattributed``, as is one from
+    before the first event.
     """
-    played = _Played(ledger, seen, users_line)
-    for number, (event, following) in enumerate(zip_longest(history.events, history.events[1:])):
-        played.play(number, event, following)
+    played = _Played(ledger, seen, users_line, start_of(history))
+    for number, event in enumerate(history.events):
+        played.play(number, event)
     played.see(len(seen.states))
 
 
 class _Played:
-    def __init__(self, ledger: Ledger, seen: Seen, users_line: UsersLine) -> None:
+    def __init__(self, ledger: Ledger, seen: Seen, users_line: UsersLine, start: Start) -> None:
         self.ledger = ledger
+        self._memory = start.memory
         self._seen = seen
         self._for_update = _states_for_update(seen.states)
         self._next = 0
@@ -34,21 +37,28 @@ class _Played:
         self._state = 0
         #: whether nothing of the model has run since the last backward: new tensors are then a batch
         self._before_model = True
+        ledger.reserve(start.reserved_bytes)
+        for block in start.blocks:
+            if block.state == ACTIVE_ALLOCATED:
+                record = Record(block.requested_bytes, "", Phase.FORWARD, block.size_bytes)
+                record.role = components.UNATTRIBUTED
+                ledger.born(block.address, record)
 
-    def play(self, number: int, event: HistoryEvent, following: HistoryEvent | None) -> None:
+    def play(self, number: int, event: HistoryEvent) -> None:
         """Apply one event of the history, after the sightings before it."""
         is_known = event.text.isdecimal() and int(event.text) < len(self._seen.states)
         if is_known:
             self._move_to(int(event.text))
-        if event.action == "alloc":
+        action, address = event.action, event.address
+        if action == "alloc":
             self._born(number, event, is_known)
-        elif event.action == "free_completed":
-            if event.address in self.ledger.live:
-                self.ledger.died(event.address)
-        elif event.action in ("segment_free", "segment_unmap") and (
-            following is None or following.action != event.action
-        ):
-            self.ledger.allocator.empty_cache()
+        elif action == "free_requested":
+            if address in self.ledger.live:
+                self.ledger.died(address)
+        elif action == "free_completed":
+            self._memory.free(address)
+        elif action in UNDOING:
+            self.ledger.reserve(self._memory.change(action, address, event.size_bytes))
 
     def _move_to(self, state: int) -> None:
         if state > self._state:
@@ -88,9 +98,15 @@ class _Played:
         line = origin.line or state.line
         if line is not None:
             record.file, record.line = line
-        if event.address in self.ledger.live:  # its end is missing
-            self.ledger.died(event.address)
-        self.ledger.born(event.address, record, event.stream)
+        record.block_bytes = self._block_bytes(event)
+        self.ledger.born(event.address, record)
+
+    def _block_bytes(self, event: HistoryEvent) -> int:
+        if self._memory.free_end(event.address) is None:
+            resized = self._memory.begin_free_at(event.address)
+            if resized is not None:
+                self.ledger.resize(*resized)
+        return self._memory.allocate(event.address, event.size_bytes)
 
     def _prepares_inputs(self) -> bool:
         """Whether what the state makes of other tensors is a batch too.

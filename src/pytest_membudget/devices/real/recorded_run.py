@@ -9,17 +9,13 @@ from typing import Any
 
 import torch
 
-from ...allocator.caching import CachingAllocator
-from ...allocator.device_memory import segment_addresses
 from ...allocator.history import Frames
-from ...allocator.settings import AllocatorSettings
 from ...errors import UsageMistake
 from ...histories.reading import history_in
 from ...tracking.ledger import Ledger
 from ...tracking.running_code.replaced import Hooks, Replacement
 from ...tracking.running_code.source import SourceFinder, users_source
 from ...tracking.timeline import Lives
-from ..torch_parts import torch_release
 from .observer import RunObserver
 from .overlay import overlay
 from .run_log import storage_address
@@ -101,9 +97,8 @@ class RecordedRun:
         try:
             history = history_in(content, device, "the run's history")
         except UsageMistake:  # nothing was allocated
-            return RunResult(Ledger(CachingAllocator(AllocatorSettings())), stats, None, seconds, None)
-        addresses = segment_addresses(torch_release())
-        ledger = Ledger(CachingAllocator(history.settings, segment_address=addresses))
+            return RunResult(Ledger(), stats, None, seconds, None)
+        ledger = Ledger()
         lives = Lives(ledger) if self._records else None
         purposes = Purposes(ledger) if self._records else None
         seen = self.observer.log.seen()

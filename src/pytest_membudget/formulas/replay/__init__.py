@@ -1,1 +1,1 @@
-"""A step's tensors, one after the other, in the model of the caching allocator: what it reserves."""
+"""A step's tensors, one after the other, fitted into memory as PyTorch does: what it reserves."""

@@ -1,14 +1,12 @@
-"""Tensors in the model of the caching allocator, each freed when the last that holds it lets it go."""
+"""Tensors in memory as the caching allocator fits them, each freed when the last that holds it lets it go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from ...allocator.blocks import Block
-from ...allocator.caching import CachingAllocator
-from ...allocator.settings import AllocatorSettings
 from ..terms import Term
+from .fitting import Fitting, Place
 from .script import Event
 
 #: Streams by the names that terms have for them: blocks stay with the one that they were made on.
@@ -18,29 +16,29 @@ _STREAMS: Final = {"": 0, "all-gather": 1, "reduce-scatter": 2}
 class Held:
     """A tensor, and how many hold it."""
 
-    __slots__ = ("block", "holders")
+    __slots__ = ("holders", "place")
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
+    def __init__(self, place: Place) -> None:
+        self.place = place
         self.holders = 1
 
 
 class Pool:
     """Makes and frees tensors; of 0 bytes there are none."""
 
-    def __init__(self, settings: AllocatorSettings) -> None:
-        self._allocator = CachingAllocator(settings)
+    def __init__(self, *, expandable: bool) -> None:
+        self._memory = Fitting(expandable=expandable)
 
     @property
-    def peak_reserved_bytes(self) -> int:
-        """The most that segments came to so far."""
-        return self._allocator.peak_reserved_bytes
+    def reserved_bytes(self) -> int:
+        """What segments come to: none is given back."""
+        return self._memory.reserved_bytes
 
     def make(self, size_bytes: int, stream: str = "") -> Held | None:
         """One tensor."""
         if not size_bytes:
             return None
-        return Held(self._allocator.allocate(size_bytes, _STREAMS[stream]))
+        return Held(self._memory.place(size_bytes, _STREAMS[stream]))
 
     def make_all(self, terms: Iterable[Term]) -> list[Held]:
         """All tensors of ``terms``."""
@@ -54,7 +52,7 @@ class Pool:
         if held is not None:
             held.holders -= 1
             if not held.holders:
-                self._allocator.free(held.block)
+                self._memory.free(held.place)
 
     def drop_all(self, some: Iterable[Held | None]) -> None:
         """One holder less of each."""
@@ -63,13 +61,13 @@ class Pool:
 
     def run(self, events: Iterable[Event], there: dict[str, Held]) -> None:
         """``events`` over what is ``there``, by name."""
-        allocate, free = self._allocator.allocate, self._allocator.free
+        place, free = self._memory.place, self._memory.free
         for name, size_bytes in events:
             if size_bytes:
-                there[name] = Held(allocate(size_bytes))
+                there[name] = Held(place(size_bytes))
                 continue
             held = there.pop(name, None)
             if held is not None:
                 held.holders -= 1
                 if not held.holders:
-                    free(held.block)
+                    free(held.place)

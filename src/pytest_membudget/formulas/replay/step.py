@@ -1,8 +1,8 @@
-"""Two training steps of one rank, tensor by tensor, through the model of the caching allocator.
+"""Two training steps of one rank, tensor by tensor, into memory as the caching allocator fits them.
 
 A formula knows what is alive at a step's highest moment, not where it lies: how much of a segment stays empty
 follows from the order in which tensors come and go. Here that order is taken from the same tapes and put
-through :mod:`pytest_membudget.allocator`: parameters as the model makes them, then two steps. The first one
+through :mod:`.fitting`: parameters as the model makes them, then two steps. The first one
 makes gradients and the optimizer's states; the second one has the states from its start.
 
 What has no order: what an operator or the optimizer's step makes besides its results is there all
@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ...allocator.settings import AllocatorSettings
 from ...components import (
     COLLECTIVES,
     FROZEN_PARAMETERS,
@@ -79,7 +78,7 @@ class _Replay:
     ) -> None:
         self._job = job
         self._step = step
-        self._pool = Pool(AllocatorSettings(expandable_segments=job.expandable_segments))
+        self._pool = Pool(expandable=job.expandable_segments)
         self._parameters = in_order(tensors)
         self._blocks = [block for block in step.blocks for _ in range(block.count)]
         whole = groups or [None] * len(step.blocks)
@@ -100,7 +99,7 @@ class _Replay:
         for _ in range(_STEPS):
             self._micro_batches()
             self._optimizer_step()
-        return pool.peak_reserved_bytes
+        return pool.reserved_bytes
 
     def _micro_batches(self) -> None:
         """As many forwards as are in flight, then the backwards; of what repeats, one more."""

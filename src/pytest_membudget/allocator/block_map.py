@@ -1,0 +1,167 @@
+"""BlockMap: which memory is reserved, free and in blocks, as the events of a history say by address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from .rounding import MIN_BLOCK_BYTES, SMALL_BYTES, block_bytes
+from .settings import AllocatorSettings
+
+_NO_LIMIT_BYTES = 2**64
+
+#: Events of segments, as histories call them, by the one that undoes each.
+UNDOING: Final = {
+    "segment_alloc": "segment_free",
+    "segment_map": "segment_unmap",
+    "segment_free": "segment_alloc",
+    "segment_unmap": "segment_map",
+}
+_GROWING: Final = ("segment_alloc", "segment_map")
+
+
+class BlockMap:
+    """Free memory and blocks of one device, by address.
+
+    Free neighbours are one, as in PyTorch: but for those of two segments, which only expandable segments'
+    pages may cross (``try_merge_blocks`` in ``c10/cuda/CUDACachingAllocator.cpp``, 2.13).
+    """
+
+    def __init__(self, settings: AllocatorSettings) -> None:
+        self._divisions = settings.roundup_power2_divisions
+        self._split_below_bytes = settings.max_split_size_bytes or _NO_LIMIT_BYTES
+        self._stays_expandable = settings.expandable_segments
+        #: whether new blocks are split as in expandable segments, which is a setting, and not of a segment
+        self.is_expandable = settings.expandable_segments
+        #: of free stretches the end by the start, and the start by the end
+        self._ends: dict[int, int] = {}
+        self._starts: dict[int, int] = {}
+        #: of blocks, free ones not among them, the size by the address
+        self._blocks: dict[int, int] = {}
+        #: where segments begin and end, if they are not expandable
+        self._begins: set[int] = set()
+        self._ends_of_segments: set[int] = set()
+
+    def free_end(self, address: int) -> int | None:
+        """The end of the free stretch that begins at ``address``, as one does where a block is placed."""
+        return self._ends.get(address)
+
+    def free_start(self, end: int) -> int | None:
+        """The start of the free stretch up to ``end``."""
+        return self._starts.get(end)
+
+    def free_stretches(self) -> Iterable[tuple[int, int]]:
+        """Start and end of all free memory, in no order."""
+        return self._ends.items()
+
+    def allocate(self, address: int, requested_bytes: int) -> int:
+        """The size of the block that was placed at ``address``, for ``requested_bytes``."""
+        size_bytes = block_bytes(requested_bytes, self._divisions)
+        end = self._ends.pop(address, None)
+        if end is not None:
+            del self._starts[end]
+            rest_bytes = end - address - size_bytes  # below 0: see begin_free_at
+            if self._splits(size_bytes, rest_bytes):
+                self._put(address + size_bytes, end)
+            else:
+                size_bytes += rest_bytes
+        self._blocks[address] = size_bytes
+        return size_bytes
+
+    def free(self, address: int) -> int:
+        """The block at ``address`` is free (``free_completed``); the start of what is free around it."""
+        size_bytes = self._blocks.pop(address, None)
+        return self._add(address, address + size_bytes) if size_bytes is not None else address
+
+    def place(self, address: int, size_bytes: int) -> None:
+        """A block of ``size_bytes`` lies at ``address``, in free memory."""
+        self._take(address, address + size_bytes)
+        self._blocks[address] = size_bytes
+
+    def begin_free_at(self, address: int) -> tuple[int, int] | None:
+        """Free memory begins at ``address``, as a block is placed there; the block whose size was not known.
+
+        By its address, with its size. PyTorch splits further than ``allocate`` expects where it
+        restores the state of a CUDA graph's pool, and what was left behind a block that is older than the
+        history is seen only now: less than 1 MiB of the large pool is never free.
+        """
+        if address in self._ends:
+            return None
+        start = self._free_around(address)
+        if start is None:
+            found = next((at for at, size in self._blocks.items() if at < address < at + size), None)
+            if found is not None:
+                self._add(address, found + self._blocks[found])
+        else:
+            found = self._with_rest(start, address)
+            self._put(address, self._ends.pop(start))
+            if found is None:
+                self._put(start, address)
+        if found is None:
+            return None
+        self._blocks[found] = address - found
+        return found, address - found
+
+    def _with_rest(self, start: int, end: int) -> int | None:
+        """The block that ends at ``start`` if what is free from there up to ``end`` must be its rest."""
+        if self.is_expandable or end - start > SMALL_BYTES or not self._merges_at(start):
+            return None
+        found = next((at for at, size in self._blocks.items() if at + size == start), None)
+        return found if found is not None and self._blocks[found] > SMALL_BYTES else None
+
+    def change(self, action: str, address: int, size_bytes: int) -> int:
+        """Reserve memory, or give back what is free: an event of a segment, as ``action`` is called.
+
+        By how much reserved memory changed.
+        """
+        if action == "segment_alloc":
+            self.is_expandable = self.is_expandable and self._stays_expandable
+            self._begins.add(address)
+            self._ends_of_segments.add(address + size_bytes)
+            self._put(address, address + size_bytes)
+        elif action == "segment_map":
+            self.is_expandable = True
+            self._add(address, address + size_bytes)
+        else:
+            self._take(address, address + size_bytes)
+            if action == "segment_free":
+                self._begins.discard(address)
+                self._ends_of_segments.discard(address + size_bytes)
+        return size_bytes if action in _GROWING else -size_bytes
+
+    def _splits(self, size_bytes: int, rest_bytes: int) -> bool:
+        """Whether a rest is split off from a block (``should_split``)."""
+        if size_bytes <= SMALL_BYTES or self.is_expandable:
+            return rest_bytes >= MIN_BLOCK_BYTES
+        return rest_bytes > SMALL_BYTES and size_bytes < self._split_below_bytes
+
+    def _put(self, start: int, end: int) -> None:
+        self._ends[start], self._starts[end] = end, start
+
+    def _add(self, start: int, end: int) -> int:
+        """A free stretch, as one with its neighbours; its start."""
+        if end in self._ends and self._merges_at(end):
+            end = self._ends.pop(end)
+        if start in self._starts and self._merges_at(start):
+            start = self._starts.pop(start)
+        self._put(start, end)
+        return start
+
+    def _merges_at(self, address: int) -> bool:
+        return address not in self._begins and address not in self._ends_of_segments
+
+    def _take(self, start: int, end: int) -> None:
+        """Free memory is no longer there; what is free around it stays."""
+        around = start if start in self._ends else self._free_around(start)
+        if around is None:
+            return
+        behind = self._ends.pop(around)
+        del self._starts[behind]
+        if around < start:
+            self._put(around, start)
+        if end < behind:
+            self._put(end, behind)
+
+    def _free_around(self, address: int) -> int | None:
+        """The start of the free stretch with ``address`` inside; these are few, and this is rare."""
+        return next((start for start, end in self._ends.items() if start < address < end), None)
