@@ -19,7 +19,7 @@ PACKAGE = mutate_gate.ROOT / "src" / mutate_gate.PACKAGE
 SAMPLE = (
     "over-is-within",
     "unknown-argument-ignored",
-    "rests-never-split",
+    "never-merged",
     "grown-ignored",
     "grid-partly-expanded",
 )
