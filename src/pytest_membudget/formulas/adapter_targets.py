@@ -40,16 +40,10 @@ _QWEN2_MOE: Final = MappingProxyType(
 #: By the beginning of the class's name. Qwen2-MoE itself is not among those that peft converts.
 _CONVERTED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
-        "Mixtral": _MIXTRAL,
-        "MiniMax": _MIXTRAL,
-        "Qwen3Moe": _QWEN2_MOE,
-        "Qwen3Next": _QWEN2_MOE,
-        "DeepseekV2": _QWEN2_MOE,
-        "DeepseekV3": _QWEN2_MOE,
-        "Glm4Moe": _QWEN2_MOE,
-        "Olmoe": _QWEN2_MOE,
+        "Mixtral": _MIXTRAL, "MiniMax": _MIXTRAL, "Qwen3Moe": _QWEN2_MOE, "Qwen3Next": _QWEN2_MOE,
+        "DeepseekV2": _QWEN2_MOE, "DeepseekV3": _QWEN2_MOE, "Glm4Moe": _QWEN2_MOE, "Olmoe": _QWEN2_MOE,
     }
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

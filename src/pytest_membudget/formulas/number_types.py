@@ -9,32 +9,13 @@ from ..errors import UsageMistake
 
 #: bits an element; names as torchtitan and Hugging Face write them
 _BITS = {
-    "fp64": 64,
-    "fp32": 32,
-    "tf32": 32,
-    "bf16": 16,
-    "fp16": 16,
-    "fp8": 8,
-    "int8": 8,
-    "int64": 64,
-    "int32": 32,
-    "bool": 8,
-    "nf4": 4,
-    "fp4": 4,
-    "int4": 4,
-}
+    "fp64": 64, "fp32": 32, "tf32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int64": 64, "int32": 32,
+    "bool": 8, "nf4": 4, "fp4": 4, "int4": 4,
+}  # fmt: skip
 _ALIASES = {
-    "float64": "fp64",
-    "float32": "fp32",
-    "float": "fp32",
-    "bfloat16": "bf16",
-    "float16": "fp16",
-    "half": "fp16",
-    "float8": "fp8",
-    "float8_e4m3fn": "fp8",
-    "float8_e5m2": "fp8",
-    "uint8": "int8",
-}
+    "float64": "fp64", "float32": "fp32", "float": "fp32", "bfloat16": "bf16", "float16": "fp16",
+    "half": "fp16", "float8": "fp8", "float8_e4m3fn": "fp8", "float8_e5m2": "fp8", "uint8": "int8",
+}  # fmt: skip
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageMistake
-from ..formulas.inputs import explicit, framework_arguments, hugging_face
+from ..formulas.inputs import explicit, hugging_face, megatron_arguments, torchtitan_arguments
 from ..formulas.inputs.megatron_known import OF_THE_JOB, OF_THE_MODEL
 from ..formulas.job import DataParallel, Job, Precision
 from ..formulas.megatron_job import megatron_job
@@ -127,10 +127,10 @@ def _model(source: str, node: Node, arguments: Arguments, folder: Path) -> Model
     where = f"model.{source}"
     if source == MEGATRON:
         known = {**_megatron_arguments(node), **dict(arguments)}
-        return framework_arguments.read_megatron(known, where=where)[0]
+        return megatron_arguments.read_megatron(known, where=where)[0]
     if source == TORCHTITAN:
         titan = {"flavor": node.value} if isinstance(node.value, str) else node.plain
-        return framework_arguments.read_torchtitan(titan, where=where)
+        return torchtitan_arguments.read_torchtitan(titan, where=where)
     if source == "shape":
         return explicit.read_shape(node.plain, where=where)
     if isinstance(node.value, dict):

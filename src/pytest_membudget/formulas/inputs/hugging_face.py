@@ -26,100 +26,43 @@ from .hugging_face_family import ROTARY_KEYS, Family, Head, Task
 
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
-        **hugging_face_decoders.FAMILIES,
-        **hugging_face_gemma.FAMILIES,
-        **hugging_face_gpt.FAMILIES,
-        **hugging_face_falcon_opt_phi.FAMILIES,
-        **hugging_face_experts.FAMILIES,
-        **hugging_face_deepseek.FAMILIES,
-        **hugging_face_windowed_experts.FAMILIES,
+        **hugging_face_decoders.FAMILIES, **hugging_face_gemma.FAMILIES, **hugging_face_gpt.FAMILIES,
+        **hugging_face_falcon_opt_phi.FAMILIES, **hugging_face_experts.FAMILIES,
+        **hugging_face_deepseek.FAMILIES, **hugging_face_windowed_experts.FAMILIES,
         **hugging_face_encoders.FAMILIES,
     }
-)
+)  # fmt: skip
 #: Models of text and images: the text's part is read, and its own ``model_type`` where it has none.
 _WRAPPERS: Final = MappingProxyType({"gemma3": "gemma3_text", "llama4": "llama4_text"})
 
 #: Fields of transformers' PreTrainedConfig (5.23.0).
 BASE_KEYS: Final = frozenset(
     {
-        "transformers_version",
-        "architectures",
-        "output_hidden_states",
-        "return_dict",
-        "dtype",
-        "chunk_size_feed_forward",
-        "is_encoder_decoder",
-        "id2label",
-        "label2id",
-        "problem_type",
+        "transformers_version", "architectures", "output_hidden_states", "return_dict", "dtype",
+        "chunk_size_feed_forward", "is_encoder_decoder", "id2label", "label2id", "problem_type",
     }
-)
+)  # fmt: skip
 #: Other keys that any published file may have, and that change no shape of the model.
 _HARMLESS: Final = BASE_KEYS | {
-    "model_type",
-    "num_labels",
-    "torch_dtype",
-    "auto_map",
-    "attn_implementation",
-    "experts_implementation",
-    "gradient_checkpointing",
-    "output_attentions",
-    "name_or_path",
-    "quantization_config",
-    "task_specific_params",
-    "tokenizer_class",
-    "torchscript",
-    "use_bfloat16",
-    "tie_encoder_decoder",
-    "cross_attention_hidden_size",
-    "finetuning_task",
-    "sep_token_id",
-    "decoder_start_token_id",
-    "is_decoder",
-    "tf_legacy_loss",
-    "unsloth_version",
-    "per_layer_config",
-    "pruned_heads",
-}
+    "model_type", "num_labels", "torch_dtype", "auto_map", "attn_implementation", "experts_implementation",
+    "gradient_checkpointing", "output_attentions", "name_or_path", "quantization_config",
+    "task_specific_params", "tokenizer_class", "torchscript", "use_bfloat16", "tie_encoder_decoder",
+    "cross_attention_hidden_size", "finetuning_task", "sep_token_id", "decoder_start_token_id", "is_decoder",
+    "tf_legacy_loss", "unsloth_version", "per_layer_config", "pruned_heads",
+}  # fmt: skip
 #: Settings of ``generate`` (GenerationConfig, 5.23.0), which older files keep with the model's.
 GENERATION_KEYS: Final = frozenset(
     {
-        "assistant_confidence_threshold",
-        "assistant_lookbehind",
-        "bad_words_ids",
-        "begin_suppress_tokens",
-        "diversity_penalty",
-        "do_sample",
-        "early_stopping",
-        "encoder_no_repeat_ngram_size",
-        "encoder_repetition_penalty",
-        "epsilon_cutoff",
-        "eta_cutoff",
-        "exponential_decay_length_penalty",
-        "forced_bos_token_id",
-        "forced_eos_token_id",
-        "length_penalty",
-        "max_length",
-        "min_length",
-        "no_repeat_ngram_size",
-        "num_assistant_tokens",
-        "num_assistant_tokens_schedule",
-        "num_beam_groups",
-        "num_beams",
-        "num_return_sequences",
-        "output_scores",
-        "remove_invalid_values",
-        "repetition_penalty",
-        "return_dict_in_generate",
-        "suppress_tokens",
-        "target_lookbehind",
-        "temperature",
-        "top_k",
-        "top_p",
-        "typical_p",
-        "use_cache",
+        "assistant_confidence_threshold", "assistant_lookbehind", "bad_words_ids", "begin_suppress_tokens",
+        "diversity_penalty", "do_sample", "early_stopping", "encoder_no_repeat_ngram_size",
+        "encoder_repetition_penalty", "epsilon_cutoff", "eta_cutoff", "exponential_decay_length_penalty",
+        "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length", "min_length",
+        "no_repeat_ngram_size", "num_assistant_tokens", "num_assistant_tokens_schedule", "num_beam_groups",
+        "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values", "repetition_penalty",
+        "return_dict_in_generate", "suppress_tokens", "target_lookbehind", "temperature", "top_k", "top_p",
+        "typical_p", "use_cache",
     }
-)
+)  # fmt: skip
 #: Parts of a key's name that say it may change shapes.
 _SHAPE_WORDS: Final = re.compile(
     r"hidden|size|dim|head|layer|expert|rank|width|inner|ffn|vocab|proj|bias|norm|embd|embed|groups?$|tie"

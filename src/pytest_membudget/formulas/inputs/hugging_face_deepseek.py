@@ -68,25 +68,13 @@ def _latent_attention(fields: Fields) -> Attention:
 
 
 _DEEPSEEK_IGNORED: Final = ROUTER_IGNORED | {
-    "pretraining_tp",
-    "num_key_value_heads",
-    "n_group",
-    "topk_group",
-    "routed_scaling_factor",
+    "pretraining_tp", "num_key_value_heads", "n_group", "topk_group", "routed_scaling_factor",
     "norm_topk_prob",
-}
-_DEEPSEEK_LEGACY: Final = frozenset(
-    {
-        "aux_loss_alpha",
-        "seq_aux",
-        "scoring_func",
-        "ep_size",
-        "topk_method",
-        "num_nextn_predict_layers",
-        "head_dim",
-        "qk_head_dim",
-    }
-)
+}  # fmt: skip
+_DEEPSEEK_LEGACY: Final = frozenset({
+    "aux_loss_alpha", "seq_aux", "scoring_func", "ep_size", "topk_method", "num_nextn_predict_layers",
+    "head_dim", "qk_head_dim",
+})  # fmt: skip
 
 
 def _deepseek_defaults(**values: object) -> dict[str, object]:
@@ -95,66 +83,29 @@ def _deepseek_defaults(**values: object) -> dict[str, object]:
     return defaults
 
 
+# fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         "deepseek_v2": Family(
-            "DeepseekV2",
-            "DeepseekV2ForCausalLM",
-            _deepseek_defaults(
-                vocab_size=102400,
-                hidden_size=4096,
-                intermediate_size=11008,
-                num_hidden_layers=32,
-                num_attention_heads=32,
-                max_position_embeddings=2048,
-                attention_bias=False,
-                mlp_bias=False,
-                first_k_dense_replace=0,
-                kv_lora_rank=512,
-                q_lora_rank=1536,
-                n_routed_experts=64,
-                n_shared_experts=2,
-                qk_nope_head_dim=128,
-                qk_rope_head_dim=64,
-                v_head_dim=128,
-                num_experts_per_tok=None,
-                moe_intermediate_size=1407,
-            ),
-            _DEEPSEEK_IGNORED | {"topk_method", "head_dim"},
-            _deepseek,
-            DECODER_TASKS,
-            extras={"moe_layer_freq": None},
-            legacy=_DEEPSEEK_LEGACY,
-            aliases={"num_experts": "n_routed_experts"},
+            "DeepseekV2", _deepseek_defaults(vocab_size=102400, hidden_size=4096, intermediate_size=11008,
+            num_hidden_layers=32, num_attention_heads=32, max_position_embeddings=2048, attention_bias=False,
+            mlp_bias=False, first_k_dense_replace=0, kv_lora_rank=512, q_lora_rank=1536, n_routed_experts=64,
+            n_shared_experts=2, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
+            num_experts_per_tok=None, moe_intermediate_size=1407),
+            _DEEPSEEK_IGNORED | {"topk_method", "head_dim"}, _deepseek, DECODER_TASKS,
+            extras={"moe_layer_freq": None}, legacy=_DEEPSEEK_LEGACY, aliases={"num_experts":
+            "n_routed_experts"},
         ),
         "deepseek_v3": Family(
-            "DeepseekV3",
-            "DeepseekV3ForCausalLM",
-            _deepseek_defaults(
-                vocab_size=129280,
-                hidden_size=7168,
-                intermediate_size=18432,
-                num_hidden_layers=61,
-                num_attention_heads=128,
-                max_position_embeddings=4096,
-                attention_bias=False,
-                first_k_dense_replace=3,
-                kv_lora_rank=512,
-                q_lora_rank=1536,
-                n_routed_experts=256,
-                n_shared_experts=1,
-                qk_nope_head_dim=128,
-                qk_rope_head_dim=64,
-                v_head_dim=128,
-                num_experts_per_tok=8,
-                moe_intermediate_size=2048,
-            ),
-            _DEEPSEEK_IGNORED | {"rope_interleave", "num_mtp_layers"},
-            _deepseek,
-            GENERIC_TASKS,
-            extras={"moe_layer_freq": None},
-            legacy=_DEEPSEEK_LEGACY,
-            aliases={"num_local_experts": "n_routed_experts"},
+            "DeepseekV3", _deepseek_defaults(vocab_size=129280, hidden_size=7168, intermediate_size=18432,
+            num_hidden_layers=61, num_attention_heads=128, max_position_embeddings=4096, attention_bias=False,
+            first_k_dense_replace=3, kv_lora_rank=512, q_lora_rank=1536, n_routed_experts=256,
+            n_shared_experts=1, qk_nope_head_dim=128, qk_rope_head_dim=64, v_head_dim=128,
+            num_experts_per_tok=8, moe_intermediate_size=2048),
+            _DEEPSEEK_IGNORED | {"rope_interleave", "num_mtp_layers"}, _deepseek, GENERIC_TASKS,
+            extras={"moe_layer_freq": None}, legacy=_DEEPSEEK_LEGACY, aliases={"num_local_experts":
+            "n_routed_experts"},
         ),
     }
 )
+# fmt: on

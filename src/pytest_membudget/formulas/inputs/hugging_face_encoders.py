@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..model import Attention, FeedForward, Layer, Model, Norm, Patches, Stack
 from .fields import Fields
-from .hugging_face_family import USUAL_IGNORED, Family, Head, Task, divided
+from .hugging_face_family import USUAL_IGNORED, Family, Head, Task, divided, keys
 
 _LAYER_NORM: Final = Norm("layer", bias=True)
 _RMS: Final = Norm()
@@ -142,57 +142,30 @@ def _square(fields: Fields, key: str) -> int:
     return fields.size(key)
 
 
-_BERT_DEFAULTS: Final = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "tie_word_embeddings": True,
-}
+_BERT_DEFAULTS: Final = keys(
+    vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072,
+    hidden_act="gelu", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, max_position_embeddings=512,
+    type_vocab_size=2, is_decoder=False, add_cross_attention=False, tie_word_embeddings=True,
+)  # fmt: skip
 _BERT_IGNORED: Final = USUAL_IGNORED | {"layer_norm_eps", "classifier_dropout"}
-_BERT_LEGACY: Final = frozenset(
-    {
-        "directionality",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-    }
-)
+_BERT_LEGACY: Final = frozenset({
+    "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+    "pooler_size_per_head", "pooler_type",
+})  # fmt: skip
 _BERT_TASKS: Final[Mapping[str, Task]] = {
     "ForMaskedLM": "language",
     "Model": "none",
     "ForSequenceClassification": "sequence",
     "ForTokenClassification": "token",
 }
-_T5_DEFAULTS: Final = {
-    "vocab_size": 32128,
-    "d_model": 512,
-    "d_kv": 64,
-    "d_ff": 2048,
-    "num_layers": 6,
-    "num_decoder_layers": None,
-    "num_heads": 8,
-    "relative_attention_num_buckets": 32,
-    "dropout_rate": 0.1,
-    "feed_forward_proj": "relu",
-}
-_T5_IGNORED: Final = USUAL_IGNORED - {"initializer_range", "bos_token_id"} | {
-    "relative_attention_max_distance",
-    "layer_norm_epsilon",
-    "initializer_factor",
-    "classifier_dropout",
-    "is_decoder",
-}
+_T5_DEFAULTS: Final = keys(
+    vocab_size=32128, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_decoder_layers=None, num_heads=8,
+    relative_attention_num_buckets=32, dropout_rate=0.1, feed_forward_proj="relu",
+)  # fmt: skip
+_T5_IGNORED: Final = USUAL_IGNORED - {
+    "initializer_range", "bos_token_id"} | {"relative_attention_max_distance", "layer_norm_epsilon",
+    "initializer_factor", "classifier_dropout", "is_decoder",
+}  # fmt: skip
 _T5_TASKS: Final[Mapping[str, Task]] = {"ForConditionalGeneration": "language", "Model": "none"}
 #: Transformers 5 ties T5's weights whatever the file says; the others are of classes long gone.
 _T5_LEGACY: Final = frozenset({"tie_word_embeddings", "n_positions", "output_past"})
@@ -203,73 +176,32 @@ _T5_ALIASES: Final = {
     "head_dim": "d_kv",
 }
 
+# fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         "bert": Family(
-            "Bert",
-            "BertForMaskedLM",
-            _BERT_DEFAULTS,
-            _BERT_IGNORED,
-            _bert,
-            {**_BERT_TASKS, "LMHeadModel": "language", "ForPreTraining": "pretraining"},
+            "Bert", _BERT_DEFAULTS,
+            _BERT_IGNORED, _bert, {**_BERT_TASKS, "LMHeadModel": "language", "ForPreTraining": "pretraining"},
             legacy=_BERT_LEGACY,
         ),
         "roberta": Family(
-            "Roberta",
-            "RobertaForMaskedLM",
-            {**_BERT_DEFAULTS, "vocab_size": 50265},
-            _BERT_IGNORED,
-            _bert,
-            {**_BERT_TASKS, "ForCausalLM": "language"},
-            legacy=_BERT_LEGACY,
+            "Roberta", {**_BERT_DEFAULTS, "vocab_size": 50265},
+            _BERT_IGNORED, _bert, {**_BERT_TASKS, "ForCausalLM": "language"}, legacy=_BERT_LEGACY,
         ),
-        "t5": Family(
-            "T5",
-            "T5ForConditionalGeneration",
-            _T5_DEFAULTS,
-            _T5_IGNORED,
-            _t5,
-            _T5_TASKS,
-            legacy=_T5_LEGACY,
-            aliases=_T5_ALIASES,
-        ),
+        "t5": Family("T5", _T5_DEFAULTS, _T5_IGNORED, _t5, _T5_TASKS, legacy=_T5_LEGACY, aliases=_T5_ALIASES),
         "mt5": Family(
-            "MT5",
-            "MT5ForConditionalGeneration",
-            {
-                **_T5_DEFAULTS,
-                "vocab_size": 250112,
-                "d_ff": 1024,
-                "num_layers": 8,
-                "num_heads": 6,
-                "feed_forward_proj": "gated-gelu",
-            },
-            _T5_IGNORED | {"bos_token_id", "decoder_start_token_id", "tie_word_embeddings"},
-            _t5,
-            _T5_TASKS,
-            legacy=_T5_LEGACY,
-            aliases=_T5_ALIASES,
+            "MT5", {**_T5_DEFAULTS, "vocab_size": 250112, "d_ff": 1024, "num_layers": 8, "num_heads": 6,
+            "feed_forward_proj": "gated-gelu"},
+            _T5_IGNORED | {"bos_token_id", "decoder_start_token_id", "tie_word_embeddings"}, _t5, _T5_TASKS,
+            legacy=_T5_LEGACY, aliases=_T5_ALIASES,
         ),
         "vit": Family(
-            "ViT",
-            "ViTForImageClassification",
-            {
-                "hidden_size": 768,
-                "num_hidden_layers": 12,
-                "num_attention_heads": 12,
-                "intermediate_size": 3072,
-                "hidden_act": "gelu",
-                "hidden_dropout_prob": 0.0,
-                "attention_probs_dropout_prob": 0.0,
-                "image_size": 224,
-                "patch_size": 16,
-                "num_channels": 3,
-                "qkv_bias": True,
-                "pooler_output_size": None,
-            },
-            frozenset({"initializer_range", "layer_norm_eps", "encoder_stride", "pooler_act"}),
-            _vit,
+            "ViT", keys(hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072,
+            hidden_act="gelu", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, image_size=224,
+            patch_size=16, num_channels=3, qkv_bias=True, pooler_output_size=None),
+            frozenset({"initializer_range", "layer_norm_eps", "encoder_stride", "pooler_act"}), _vit,
             {"ForImageClassification": "sequence", "Model": "none"},
         ),
     }
 )
+# fmt: on

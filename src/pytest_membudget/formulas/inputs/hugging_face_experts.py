@@ -85,80 +85,35 @@ def _qwen_experts(fields: Fields, is_third: bool) -> Experts:
 
 
 _QWEN_DEFAULTS: Final = usual_defaults(
-    vocab_size=151936,
-    hidden_size=2048,
-    num_hidden_layers=24,
-    max_position_embeddings=32768,
-    use_sliding_window=False,
-    sliding_window=4096,
-    decoder_sparse_step=1,
-    mlp_only_layers=None,
-)
+    vocab_size=151936, hidden_size=2048, num_hidden_layers=24, max_position_embeddings=32768,
+    use_sliding_window=False, sliding_window=4096, decoder_sparse_step=1, mlp_only_layers=None,
+)  # fmt: skip
 ROUTER_IGNORED: Final = NORM_IGNORED | {"output_router_logits"}
 LOSS_IGNORED: Final = ROUTER_IGNORED | {"router_aux_loss_coef"}
+# fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         "mixtral": Family(
-            "Mixtral",
-            "MixtralForCausalLM",
-            usual_defaults(
-                vocab_size=32000,
-                hidden_size=4096,
-                intermediate_size=14336,
-                num_hidden_layers=32,
-                num_attention_heads=32,
-                num_key_value_heads=8,
-                head_dim=None,
-                max_position_embeddings=131072,
-                sliding_window=None,
-                num_experts_per_tok=2,
-                num_local_experts=8,
-            ),
-            LOSS_IGNORED | {"router_jitter_noise"},
-            _mixtral,
-            GENERIC_TASKS,
-            aliases={"num_experts": "num_local_experts"},
+            "Mixtral", usual_defaults(vocab_size=32000, hidden_size=4096, intermediate_size=14336,
+            num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, head_dim=None,
+            max_position_embeddings=131072, sliding_window=None, num_experts_per_tok=2, num_local_experts=8),
+            LOSS_IGNORED | {"router_jitter_noise"}, _mixtral, GENERIC_TASKS, aliases={"num_experts":
+            "num_local_experts"},
         ),
         "qwen2_moe": Family(
-            "Qwen2Moe",
-            "Qwen2MoeForCausalLM",
-            {
-                **_QWEN_DEFAULTS,
-                "intermediate_size": 5632,
-                "num_attention_heads": 16,
-                "num_key_value_heads": 16,
-                "max_window_layers": 28,
-                "moe_intermediate_size": 1408,
-                "shared_expert_intermediate_size": 5632,
-                "num_experts_per_tok": 4,
-                "num_experts": 60,
-                "qkv_bias": True,
-                "layer_types": None,
-            },
-            LOSS_IGNORED | {"norm_topk_prob"},
-            _qwen_moe,
-            GENERIC_TASKS,
-            extras={"head_dim": None},
+            "Qwen2Moe", {**_QWEN_DEFAULTS, "intermediate_size": 5632, "num_attention_heads": 16,
+            "num_key_value_heads": 16, "max_window_layers": 28, "moe_intermediate_size": 1408,
+            "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4, "num_experts": 60, "qkv_bias":
+            True, "layer_types": None},
+            LOSS_IGNORED | {"norm_topk_prob"}, _qwen_moe, GENERIC_TASKS, extras={"head_dim": None},
         ),
         "qwen3_moe": Family(
-            "Qwen3Moe",
-            "Qwen3MoeForCausalLM",
-            {
-                **_QWEN_DEFAULTS,
-                "intermediate_size": 6144,
-                "num_attention_heads": 32,
-                "num_key_value_heads": 4,
-                "attention_bias": False,
-                "moe_intermediate_size": 768,
-                "num_experts_per_tok": 8,
-                "num_experts": 128,
-            },
-            LOSS_IGNORED | {"norm_topk_prob"},
-            _qwen_moe,
-            GENERIC_TASKS,
-            extras={"head_dim": None},
-            legacy=frozenset({"max_window_layers"}),
-            aliases={"num_local_experts": "num_experts"},
+            "Qwen3Moe", {**_QWEN_DEFAULTS, "intermediate_size": 6144, "num_attention_heads": 32,
+            "num_key_value_heads": 4, "attention_bias": False, "moe_intermediate_size": 768,
+            "num_experts_per_tok": 8, "num_experts": 128},
+            LOSS_IGNORED | {"norm_topk_prob"}, _qwen_moe, GENERIC_TASKS, extras={"head_dim": None},
+            legacy=frozenset({"max_window_layers"}), aliases={"num_local_experts": "num_experts"},
         ),
     }
 )
+# fmt: on

@@ -58,8 +58,6 @@ class Family:
 
     class_name: str
     """Before ``ForCausalLM`` and the like."""
-    usual_class: str
-    """Where a configuration names none."""
     defaults: Mapping[str, object]
     """Keys that are read, as transformers 5.23.0 has them."""
     ignored: frozenset[str]
@@ -72,6 +70,16 @@ class Family:
     """Keys that published files have and transformers 5 no longer reads."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names of keys, as the class's ``attribute_map`` has them."""
+
+    @property
+    def usual_class(self) -> str:
+        """Where a configuration names none: the first one that has a task."""
+        return f"{self.class_name}{next(iter(self.tasks))}"
+
+
+def keys(**values: object) -> dict[str, object]:
+    """Keys with their defaults, as a table has them."""
+    return values
 
 
 def head_dim(fields: Fields, *, key: str = "head_dim", heads: str = "num_attention_heads") -> int:

@@ -60,75 +60,35 @@ def _of_gemma(
 
 
 _GEMMA2_DEFAULTS: Final = {
-    **usual_defaults(
-        vocab_size=256000,
-        hidden_size=2304,
-        intermediate_size=9216,
-        num_hidden_layers=26,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        head_dim=256,
-        max_position_embeddings=8192,
-        tie_word_embeddings=True,
-        attention_bias=False,
-        hidden_activation="gelu_pytorch_tanh",
-        sliding_window=4096,
-        layer_types=None,
-        final_logit_softcapping=30.0,
-        use_bidirectional_attention=None,
-    )
-}
+    **usual_defaults(vocab_size=256000, hidden_size=2304, intermediate_size=9216, num_hidden_layers=26,
+    num_attention_heads=8, num_key_value_heads=4, head_dim=256, max_position_embeddings=8192,
+    tie_word_embeddings=True, attention_bias=False, hidden_activation="gelu_pytorch_tanh",
+    sliding_window=4096, layer_types=None, final_logit_softcapping=30.0, use_bidirectional_attention=None),
+}  # fmt: skip
 del _GEMMA2_DEFAULTS["hidden_act"]
 _GEMMA_IGNORED: Final = NORM_IGNORED | {"query_pre_attn_scalar", "attn_logit_softcapping"}
 
+# fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         "gemma": Family(
-            "Gemma",
-            "GemmaForCausalLM",
-            usual_defaults(
-                vocab_size=256000,
-                hidden_size=3072,
-                intermediate_size=24576,
-                num_hidden_layers=28,
-                num_attention_heads=16,
-                num_key_value_heads=16,
-                head_dim=256,
-                max_position_embeddings=8192,
-                hidden_act="gelu_pytorch_tanh",
-                tie_word_embeddings=True,
-                attention_bias=False,
-                use_bidirectional_attention=None,
-            ),
-            NORM_IGNORED,
-            _gemma,
-            GENERIC_TASKS,
-            legacy=frozenset({"hidden_activation"}),
+            "Gemma", usual_defaults(vocab_size=256000, hidden_size=3072, intermediate_size=24576,
+            num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=16, head_dim=256,
+            max_position_embeddings=8192, hidden_act="gelu_pytorch_tanh", tie_word_embeddings=True,
+            attention_bias=False, use_bidirectional_attention=None),
+            NORM_IGNORED, _gemma, GENERIC_TASKS, legacy=frozenset({"hidden_activation"}),
         ),
         "gemma2": Family(
-            "Gemma2",
-            "Gemma2ForCausalLM",
-            _GEMMA2_DEFAULTS,
-            _GEMMA_IGNORED,
-            _gemma2,
-            GENERIC_TASKS,
-            legacy=frozenset({"hidden_act", "cache_implementation"}),
+            "Gemma2", _GEMMA2_DEFAULTS,
+            _GEMMA_IGNORED, _gemma2, GENERIC_TASKS, legacy=frozenset({"hidden_act", "cache_implementation"}),
         ),
         "gemma3_text": Family(
-            "Gemma3",
-            "Gemma3ForCausalLM",
-            {
-                **_GEMMA2_DEFAULTS,
-                "vocab_size": 262_208,
-                "max_position_embeddings": 131_072,
-                "final_logit_softcapping": None,
-                "use_bidirectional_attention": False,
-            },
-            _GEMMA_IGNORED,
-            _gemma3,
-            {"ForCausalLM": "language", "TextModel": "none"},
-            extras={"sliding_window_pattern": 6},
-            legacy=frozenset({"rope_local_base_freq", "cache_implementation"}),
+            "Gemma3", {**_GEMMA2_DEFAULTS, "vocab_size": 262208, "max_position_embeddings": 131072,
+            "final_logit_softcapping": None, "use_bidirectional_attention": False},
+            _GEMMA_IGNORED, _gemma3, {"ForCausalLM": "language", "TextModel": "none"},
+            extras={"sliding_window_pattern": 6}, legacy=frozenset({"rope_local_base_freq",
+            "cache_implementation"}),
         ),
     }
 )
+# fmt: on

@@ -9,7 +9,16 @@ from typing import Final
 
 from ..model import Attention, FeedForward, Layer, Model, Norm, Stack
 from .fields import Fields
-from .hugging_face_family import DECODER_TASKS, USUAL_IGNORED, Family, Head, decoder, divided, rotary_dim
+from .hugging_face_family import (
+    DECODER_TASKS,
+    USUAL_IGNORED,
+    Family,
+    Head,
+    decoder,
+    divided,
+    keys,
+    rotary_dim,
+)
 
 LAYER_NORM: Final = Norm("layer", bias=True)
 
@@ -107,106 +116,38 @@ def _gpt_neox(fields: Fields, head: Head) -> Model:
 
 
 _GPT2_LEGACY: Final = frozenset({"n_ctx", "task_specific_params", "rotary"})
+# fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         "gpt2": Family(
-            "GPT2",
-            "GPT2LMHeadModel",
-            {
-                "vocab_size": 50257,
-                "n_positions": 1024,
-                "n_embd": 768,
-                "n_layer": 12,
-                "n_head": 12,
-                "n_inner": None,
-                "activation_function": "gelu_new",
-                "resid_pdrop": 0.1,
-                "embd_pdrop": 0.1,
-                "attn_pdrop": 0.1,
-                "add_cross_attention": False,
-                "tie_word_embeddings": True,
-            },
-            USUAL_IGNORED
-            | {
-                "layer_norm_epsilon",
-                "summary_type",
-                "summary_use_proj",
-                "summary_activation",
-                "summary_proj_to_labels",
-                "summary_first_dropout",
-                "scale_attn_weights",
-                "scale_attn_by_inverse_layer_idx",
-                "reorder_and_upcast_attn",
-            },
-            _gpt2,
-            {"LMHeadModel": "language", "Model": "none", "ForSequenceClassification": "sequence"},
-            legacy=_GPT2_LEGACY,
-            aliases={
-                "hidden_size": "n_embd",
-                "max_position_embeddings": "n_positions",
-                "num_attention_heads": "n_head",
-                "num_hidden_layers": "n_layer",
-            },
+            "GPT2", keys(vocab_size=50257, n_positions=1024, n_embd=768, n_layer=12, n_head=12, n_inner=None,
+            activation_function="gelu_new", resid_pdrop=0.1, embd_pdrop=0.1, attn_pdrop=0.1,
+            add_cross_attention=False, tie_word_embeddings=True),
+            USUAL_IGNORED | {"layer_norm_epsilon", "summary_type", "summary_use_proj", "summary_activation",
+            "summary_proj_to_labels", "summary_first_dropout", "scale_attn_weights",
+            "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"}, _gpt2, {"LMHeadModel": "language",
+            "Model": "none", "ForSequenceClassification": "sequence"}, legacy=_GPT2_LEGACY,
+            aliases=keys(hidden_size="n_embd", max_position_embeddings="n_positions",
+            num_attention_heads="n_head", num_hidden_layers="n_layer"),
         ),
         "gptj": Family(
-            "GPTJ",
-            "GPTJForCausalLM",
-            {
-                "vocab_size": 50400,
-                "n_positions": 2048,
-                "n_embd": 4096,
-                "n_layer": 28,
-                "n_head": 16,
-                "rotary_dim": 64,
-                "n_inner": None,
-                "activation_function": "gelu_new",
-                "resid_pdrop": 0.0,
-                "embd_pdrop": 0.0,
-                "attn_pdrop": 0.0,
-                "tie_word_embeddings": False,
-            },
-            USUAL_IGNORED | {"layer_norm_epsilon"},
-            _gptj,
-            {"ForCausalLM": "language", "Model": "none"},
-            legacy=_GPT2_LEGACY
-            | {
-                "summary_type",
-                "summary_use_proj",
-                "summary_activation",
-                "summary_proj_to_labels",
-                "summary_first_dropout",
-                "scale_attn_weights",
-            },
-            aliases={
-                "hidden_size": "n_embd",
-                "max_position_embeddings": "n_positions",
-                "num_attention_heads": "n_head",
-                "num_hidden_layers": "n_layer",
-            },
+            "GPTJ", keys(vocab_size=50400, n_positions=2048, n_embd=4096, n_layer=28, n_head=16,
+            rotary_dim=64, n_inner=None, activation_function="gelu_new", resid_pdrop=0.0, embd_pdrop=0.0,
+            attn_pdrop=0.0, tie_word_embeddings=False),
+            USUAL_IGNORED | {"layer_norm_epsilon"}, _gptj, {"ForCausalLM": "language", "Model": "none"},
+            legacy=_GPT2_LEGACY | {"summary_type", "summary_use_proj", "summary_activation",
+            "summary_proj_to_labels", "summary_first_dropout", "scale_attn_weights"},
+            aliases=keys(hidden_size="n_embd", max_position_embeddings="n_positions",
+            num_attention_heads="n_head", num_hidden_layers="n_layer"),
         ),
         "gpt_neox": Family(
-            "GPTNeoX",
-            "GPTNeoXForCausalLM",
-            {
-                "vocab_size": 50432,
-                "hidden_size": 6144,
-                "num_hidden_layers": 44,
-                "num_attention_heads": 64,
-                "intermediate_size": 24576,
-                "hidden_act": "gelu",
-                "attention_dropout": 0.0,
-                "hidden_dropout": 0.0,
-                "max_position_embeddings": 2048,
-                "tie_word_embeddings": False,
-                "use_parallel_residual": True,
-                "rope_parameters": None,
-                "attention_bias": True,
-            },
-            USUAL_IGNORED | {"classifier_dropout", "layer_norm_eps", "is_decoder"},
-            _gpt_neox,
-            DECODER_TASKS,
-            extras={"rotary_pct": None},
-            legacy=frozenset({"rotary_emb_base"}),
+            "GPTNeoX", keys(vocab_size=50432, hidden_size=6144, num_hidden_layers=44, num_attention_heads=64,
+            intermediate_size=24576, hidden_act="gelu", attention_dropout=0.0, hidden_dropout=0.0,
+            max_position_embeddings=2048, tie_word_embeddings=False, use_parallel_residual=True,
+            rope_parameters=None, attention_bias=True),
+            USUAL_IGNORED | {"classifier_dropout", "layer_norm_eps", "is_decoder"}, _gpt_neox, DECODER_TASKS,
+            extras={"rotary_pct": None}, legacy=frozenset({"rotary_emb_base"}),
         ),
     }
 )
+# fmt: on

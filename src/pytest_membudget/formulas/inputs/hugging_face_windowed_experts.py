@@ -70,60 +70,28 @@ def _llama4_sparse(fields: Fields, layers: int) -> list[bool]:
     return [number in sparse for number in range(layers)]
 
 
+# fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         "gpt_oss": Family(
-            "GptOss",
-            "GptOssForCausalLM",
-            usual_defaults(
-                vocab_size=201088,
-                hidden_size=2880,
-                intermediate_size=2880,
-                num_hidden_layers=36,
-                num_attention_heads=64,
-                num_key_value_heads=8,
-                head_dim=64,
-                max_position_embeddings=131072,
-                attention_bias=True,
-                sliding_window=128,
-                layer_types=None,
-                num_local_experts=128,
-                num_experts_per_tok=4,
-            ),
-            LOSS_IGNORED | {"swiglu_alpha", "swiglu_limit"},
-            _gpt_oss,
-            GENERIC_TASKS,
-            legacy=frozenset({"experts_per_token", "initial_context_length"}),
-            aliases={"num_experts": "num_local_experts"},
+            "GptOss", usual_defaults(vocab_size=201088, hidden_size=2880, intermediate_size=2880,
+            num_hidden_layers=36, num_attention_heads=64, num_key_value_heads=8, head_dim=64,
+            max_position_embeddings=131072, attention_bias=True, sliding_window=128, layer_types=None,
+            num_local_experts=128, num_experts_per_tok=4),
+            LOSS_IGNORED | {"swiglu_alpha", "swiglu_limit"}, _gpt_oss, GENERIC_TASKS,
+            legacy=frozenset({"experts_per_token", "initial_context_length"}), aliases={"num_experts":
+            "num_local_experts"},
         ),
         "llama4_text": Family(
-            "Llama4",
-            "Llama4ForCausalLM",
-            usual_defaults(
-                vocab_size=202048,
-                hidden_size=5120,
-                intermediate_size=8192,
-                intermediate_size_mlp=16384,
-                num_hidden_layers=48,
-                num_attention_heads=40,
-                num_key_value_heads=8,
-                head_dim=128,
-                max_position_embeddings=131072,
-                attention_bias=False,
-                attention_chunk_size=8192,
-                num_experts_per_tok=1,
-                num_local_experts=16,
-                moe_layers=None,
-                interleave_moe_layer_step=1,
-                use_qk_norm=True,
-                no_rope_layers=None,
-                no_rope_layer_interval=4,
-                layer_types=None,
-            ),
+            "Llama4", usual_defaults(vocab_size=202048, hidden_size=5120, intermediate_size=8192,
+            intermediate_size_mlp=16384, num_hidden_layers=48, num_attention_heads=40, num_key_value_heads=8,
+            head_dim=128, max_position_embeddings=131072, attention_bias=False, attention_chunk_size=8192,
+            num_experts_per_tok=1, num_local_experts=16, moe_layers=None, interleave_moe_layer_step=1,
+            use_qk_norm=True, no_rope_layers=None, no_rope_layer_interval=4, layer_types=None),
             LOSS_IGNORED | {"router_jitter_noise", "attn_temperature_tuning", "floor_scale", "attn_scale"},
-            _llama4,
-            {"ForCausalLM": "language", "TextModel": "none"},
+            _llama4, {"ForCausalLM": "language", "TextModel": "none"},
             legacy=frozenset({"for_llm_compressor"}),
         ),
     }
 )
+# fmt: on

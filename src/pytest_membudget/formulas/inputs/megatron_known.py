@@ -39,93 +39,50 @@ MODEL_SIZES: Final[Mapping[str, object]] = MappingProxyType(
 )
 MODEL_FLAGS: Final = frozenset(
     {
-        "group-query-attention",
-        "swiglu",
-        "squared-relu",
-        "quick-geglu",
-        "untie-embeddings-and-output-weights",
-        "disable-bias-linear",
-        "add-qkv-bias",
-        "qk-layernorm",
-        "multi-latent-attention",
-        "use-rotary-position-embeddings",
-        "moe-shared-expert-gate",
-        "moe-router-enable-expert-bias",
-        "bert-no-binary-head",
+        "group-query-attention", "swiglu", "squared-relu", "quick-geglu",
+        "untie-embeddings-and-output-weights", "disable-bias-linear", "add-qkv-bias", "qk-layernorm",
+        "multi-latent-attention", "use-rotary-position-embeddings", "moe-shared-expert-gate",
+        "moe-router-enable-expert-bias", "bert-no-binary-head",
     }
-)
+)  # fmt: skip
 MODEL_OTHERS: Final[Mapping[str, object]] = MappingProxyType(
     {
-        "hidden-dropout": 0.1,
-        "attention-dropout": 0.1,
-        "normalization": "LayerNorm",
-        "position-embedding-type": "learned_absolute",
-        "rotary-percent": 1.0,
-        "moe-layer-freq": 1,
-        "window-size": None,
-        "softmax-type": "vanilla",
+        "hidden-dropout": 0.1, "attention-dropout": 0.1, "normalization": "LayerNorm",
+        "position-embedding-type": "learned_absolute", "rotary-percent": 1.0, "moe-layer-freq": 1,
+        "window-size": None, "softmax-type": "vanilla",
     }
-)
+)  # fmt: skip
 #: Those about anything else, in the same order.
 JOB_SIZES: Final[Mapping[str, object]] = MappingProxyType(
     {
-        "micro-batch-size": 1,
-        "global-batch-size": None,
-        "seq-length": None,
-        "tensor-model-parallel-size": 1,
-        "pipeline-model-parallel-size": 1,
-        "context-parallel-size": 1,
-        "expert-model-parallel-size": 1,
-        "expert-tensor-parallel-size": None,
-        "num-layers-per-virtual-pipeline-stage": None,
+        "micro-batch-size": 1, "global-batch-size": None, "seq-length": None, "tensor-model-parallel-size": 1,
+        "pipeline-model-parallel-size": 1, "context-parallel-size": 1, "expert-model-parallel-size": 1,
+        "expert-tensor-parallel-size": None, "num-layers-per-virtual-pipeline-stage": None,
         "num-virtual-stages-per-pipeline-rank": None,
-        "microbatch-group-size-per-virtual-pipeline-stage": None,
-        "num-distributed-optimizer-instances": 1,
-        "recompute-num-layers": None,
-        "decoder-first-pipeline-num-layers": None,
+        "microbatch-group-size-per-virtual-pipeline-stage": None, "num-distributed-optimizer-instances": 1,
+        "recompute-num-layers": None, "decoder-first-pipeline-num-layers": None,
         "decoder-last-pipeline-num-layers": None,
     }
-)
+)  # fmt: skip
 JOB_FLAGS: Final = frozenset(
     {
-        "sequence-parallel",
-        "use-distributed-optimizer",
-        "bf16",
-        "fp16",
-        "no-gradient-accumulation-fusion",
-        "no-masked-softmax-fusion",
-        "no-bias-gelu-fusion",
-        "no-bias-swiglu-fusion",
-        "no-bias-dropout-fusion",
-        "attention-softmax-in-fp32",
-        "apply-query-key-layer-scaling",
-        "no-create-attention-mask-in-dataloader",
-        "accumulate-allreduce-grads-in-fp32",
-        "grad-reduce-in-bf16",
-        "recompute-activations",
-        "distribute-saved-activations",
-        "account-for-embedding-in-pipeline-split",
-        "account-for-loss-in-pipeline-split",
-        "moe-grouped-gemm",
-        "fp8-param-gather",
+        "sequence-parallel", "use-distributed-optimizer", "bf16", "fp16", "no-gradient-accumulation-fusion",
+        "no-masked-softmax-fusion", "no-bias-gelu-fusion", "no-bias-swiglu-fusion", "no-bias-dropout-fusion",
+        "attention-softmax-in-fp32", "apply-query-key-layer-scaling",
+        "no-create-attention-mask-in-dataloader", "accumulate-allreduce-grads-in-fp32", "grad-reduce-in-bf16",
+        "recompute-activations", "distribute-saved-activations", "account-for-embedding-in-pipeline-split",
+        "account-for-loss-in-pipeline-split", "moe-grouped-gemm", "fp8-param-gather",
         "fine-grained-activation-offloading",
     }
-)
+)  # fmt: skip
 JOB_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "transformer-impl": "transformer_engine",
-        "attention-backend": "auto",
-        "recompute-granularity": "",
-        "recompute-method": "",
-        "recompute-modules": "",
-        "moe-token-dispatcher-type": "allgather",
-        "moe-router-dtype": "",
-        "pipeline-model-parallel-layout": "",
-        "offload-modules": "",
-        "fp8-format": "",
+        "transformer-impl": "transformer_engine", "attention-backend": "auto", "recompute-granularity": "",
+        "recompute-method": "", "recompute-modules": "", "moe-token-dispatcher-type": "allgather",
+        "moe-router-dtype": "", "pipeline-model-parallel-layout": "", "offload-modules": "", "fp8-format": "",
         "fp8-recipe": "delayed",
     }
-)
+)  # fmt: skip
 OF_THE_MODEL: Final = MODEL_SIZES.keys() | MODEL_FLAGS | MODEL_OTHERS.keys()
 OF_THE_JOB: Final = JOB_SIZES.keys() | JOB_FLAGS | JOB_WORDS.keys()
 _KNOWN: Final = OF_THE_MODEL | OF_THE_JOB | REFUSED | NOT_MODELLED | OF_BERT | WITHOUT_EFFECT

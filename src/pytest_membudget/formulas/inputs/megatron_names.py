@@ -85,25 +85,14 @@ NOT_MODELLED: Final = _names(
 #: Values of these, other than false and null, that change nothing: their defaults.
 DEFAULTS: Final[Mapping[str, object]] = MappingProxyType(
     {
-        "activation-offload-fraction": 1.0,
-        "cp-comm-type": "p2p",
-        "cross-entropy-fusion-impl": "native",
-        "cuda-graph-impl": "none",
-        "distributed-backend": "nccl",
-        "fp8-amax-history-len": 1,
-        "glu-linear-offset": 0.0,
-        "moe-combine-bwd-dtype": "bf16",
-        "moe-dispatch-fwd-dtype": "bf16",
-        "moe-flex-dispatcher-backend": "deepep",
-        "moe-router-load-balancing-type": "aux_loss",
-        "moe-router-score-function": "softmax",
-        "mup-embedding-mult": 1.0,
-        "mup-output-mult": 1.0,
-        "num-layers-at-end-in-bf16": 1,
-        "num-layers-at-start-in-bf16": 1,
-        "optimizer": "adam",
+        "activation-offload-fraction": 1.0, "cp-comm-type": "p2p", "cross-entropy-fusion-impl": "native",
+        "cuda-graph-impl": "none", "distributed-backend": "nccl", "fp8-amax-history-len": 1,
+        "glu-linear-offset": 0.0, "moe-combine-bwd-dtype": "bf16", "moe-dispatch-fwd-dtype": "bf16",
+        "moe-flex-dispatcher-backend": "deepep", "moe-router-load-balancing-type": "aux_loss",
+        "moe-router-score-function": "softmax", "mup-embedding-mult": 1.0, "mup-output-mult": 1.0,
+        "num-layers-at-end-in-bf16": 1, "num-layers-at-start-in-bf16": 1, "optimizer": "adam",
     }
-)
+)  # fmt: skip
 
 #: They change nothing in the memory of a step of training: data, logging, checkpoints, schedules, fault
 #: tolerance, inference, and details of what is refused.

@@ -62,15 +62,9 @@ LLAMA3_FLAVORS: Final[Mapping[str, Mapping[str, object]]] = MappingProxyType(
     }
 )
 _DEFAULTS: Final[Mapping[str, object]] = {
-    "n_kv_heads": None,
-    "head_dim": None,
-    "hidden_dim": None,
-    "ffn_dim_multiplier": None,
-    "multiple_of": 1,
-    "enable_weight_tying": False,
-    "fuse_qkv": True,
-    "max_context_length": 131072,
-}
+    "n_kv_heads": None, "head_dim": None, "hidden_dim": None, "ffn_dim_multiplier": None, "multiple_of": 1,
+    "enable_weight_tying": False, "fuse_qkv": True, "max_context_length": 131072,
+}  # fmt: skip
 _REQUIRED: Final = ("dim", "n_layers", "n_heads", "vocab_size")
 
 

@@ -11,7 +11,20 @@ from typing import Final
 
 from ..job import Optimizer
 from ..local_tensors import LocalTensor
-from .contract import Actions, Family, Free, Implementation, Make, State, as_large, counter, like_parameter
+from .contract import (
+    ALL,
+    Actions,
+    Family,
+    Free,
+    Implementation,
+    Make,
+    State,
+    as_large,
+    counter,
+    keeps,
+    like_parameter,
+    torch_source,
+)
 
 
 def l2_gradients(optimizer: Optimizer) -> Actions:
@@ -23,19 +36,6 @@ def l2_gradients(optimizer: Optimizer) -> Actions:
 def _two_moments(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
     names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if optimizer.amsgrad else [])]
     return counter(optimizer), *like_parameter(tensor, *names)
-
-
-def _nadam_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    moments = like_parameter(tensor, "exp_avg", "exp_avg_sq")
-    return counter(optimizer), counter(optimizer, "mu_product"), *moments
-
-
-def _adamax_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return counter(optimizer), *like_parameter(tensor, "exp_avg", "exp_inf")
-
-
-def _adadelta_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return counter(optimizer), *like_parameter(tensor, "square_avg", "acc_delta")
 
 
 def _adam(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Actions:
@@ -86,16 +86,14 @@ def _adadelta(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) ->
     return *l2_gradients(optimizer), Make("std", as_large), Make("delta", as_large)
 
 
-def _source(file: str) -> str:
-    return f"torch/optim/{file}.py, torch 2.13.0"
-
-
-_ALL: Final[tuple[Implementation, ...]] = ("foreach", "fused", "loop")
+_NADAM: Final = keeps("exp_avg", "exp_avg_sq", counters=("step", "mu_product"))
+_ADAMAX: Final = keeps("exp_avg", "exp_inf", counters=("step",))
+_ADADELTA: Final = keeps("square_avg", "acc_delta", counters=("step",))
 FAMILIES: Final = {
-    "adam": Family(_source("adam"), _two_moments, _adam, implementations=_ALL),
-    "adamw": Family(_source("adam"), _two_moments, _adamw, implementations=_ALL),
-    "nadam": Family(_source("nadam"), _nadam_states, _nadam),
-    "radam": Family(_source("radam"), _two_moments, _radam),
-    "adamax": Family(_source("adamax"), _adamax_states, _adamax),
-    "adadelta": Family(_source("adadelta"), _adadelta_states, _adadelta),
+    "adam": Family(torch_source("adam"), _two_moments, _adam, implementations=ALL),
+    "adamw": Family(torch_source("adam"), _two_moments, _adamw, implementations=ALL),
+    "nadam": Family(torch_source("nadam"), _NADAM, _nadam),
+    "radam": Family(torch_source("radam"), _two_moments, _radam),
+    "adamax": Family(torch_source("adamax"), _ADAMAX, _adamax),
+    "adadelta": Family(torch_source("adadelta"), _ADADELTA, _adadelta),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ..job import Optimizer
 from ..local_tensors import LocalTensor
@@ -50,8 +50,11 @@ class Rename:
     to: str
 
 
+#: Those of the optimizers that have all three.
+ALL: Final[tuple[Implementation, ...]] = ("foreach", "fused", "loop")
 Action: TypeAlias = Make | Free | Rename
 Actions: TypeAlias = tuple[Action, ...]
+States: TypeAlias = Callable[[LocalTensor, Optimizer], tuple[State, ...]]
 
 
 def _no_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
@@ -75,13 +78,13 @@ class Family:
 
     source: str
     """Files and version that were read."""
-    states: Callable[[LocalTensor, Optimizer], tuple[State, ...]]
+    states: States
     """Of one parameter."""
     update: Callable[[LocalTensor, Optimizer, Implementation], Actions] = _nothing
     """The step: of one parameter (loop), or of a list of which ``tensor`` is one (foreach). In the order in
     which they happen, from the second step on. Variables stay until they are bound again: a loop's into the
     next parameter, a list's into the next group."""
-    shared: Callable[[LocalTensor, Optimizer], tuple[State, ...]] = _no_states
+    shared: States = _no_states
     """What all parameters share, as far as this one needs it."""
     implementations: tuple[Implementation, ...] = ("foreach", "loop")
     """That it has, its default on CUDA first."""
@@ -89,6 +92,11 @@ class Family:
     """What keeps parameters of one number type in different lists."""
     not_modelled: str = ""
     """What of its step is not known, for reports."""
+
+
+def torch_source(file: str) -> str:
+    """A file of torch.optim that was read."""
+    return f"torch/optim/{file}.py, torch 2.13.0"
 
 
 def as_large(tensor: LocalTensor) -> int:
@@ -105,6 +113,17 @@ def like_parameter(tensor: LocalTensor, *names: str) -> tuple[State, ...]:
 def formula_of(shape: tuple[int, ...], number_type: str) -> str:
     """A shape and a type as text: ``4096*1024*bf16``."""
     return "*".join([*map(str, shape), number_type])
+
+
+def keeps(
+    *names: str, counters: tuple[str, ...] = ()
+) -> Callable[[LocalTensor, Optimizer], tuple[State, ...]]:
+    """What keeps ``counters`` and, of each parameter's shape and type, ``names``."""
+
+    def states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
+        return *(counter(optimizer, name) for name in counters), *like_parameter(tensor, *names)
+
+    return states
 
 
 def counter(optimizer: Optimizer, name: str = "step") -> State:

@@ -9,11 +9,7 @@ from typing import Final
 
 from ..job import Optimizer
 from ..local_tensors import LocalTensor
-from .contract import Actions, Family, Free, Implementation, Make, State, as_large, like_parameter
-
-
-def _states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return like_parameter(tensor, "exp_avg")
+from .contract import Actions, Family, Free, Implementation, Make, as_large, keeps
 
 
 def _step(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Actions:
@@ -22,5 +18,5 @@ def _step(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Act
 
 
 FAMILY: Final = Family(
-    "lion_pytorch/lion_pytorch.py, lion-pytorch 0.2.5", _states, _step, implementations=("loop",)
+    "lion_pytorch/lion_pytorch.py, lion-pytorch 0.2.5", keeps("exp_avg"), _step, implementations=("loop",)
 )

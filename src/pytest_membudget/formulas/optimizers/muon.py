@@ -10,7 +10,7 @@ from typing import Final
 
 from ..job import Optimizer
 from ..local_tensors import LocalTensor
-from .contract import Actions, Family, Free, Implementation, Make, Rename, State, as_large, like_parameter
+from .contract import Actions, Family, Free, Implementation, Make, Rename, as_large, keeps
 
 #: What AdamW has, matrix or not.
 _OUTSIDE_LAYERS: Final = frozenset({"embedding", "position", "head"})
@@ -20,10 +20,6 @@ _BF16_BYTES: Final = 2
 def is_muons(tensor: LocalTensor) -> bool:
     """Whether Muon updates it, and not the AdamW for the rest."""
     return len(tensor.shape) == 2 and tensor.place not in _OUTSIDE_LAYERS
-
-
-def _states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return like_parameter(tensor, "momentum_buffer")
 
 
 def _gram(tensor: LocalTensor) -> int:
@@ -47,7 +43,7 @@ def _step(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Act
 
 FAMILY: Final = Family(
     "torch/optim/_muon.py, torch 2.13.0",
-    _states,
+    keeps("momentum_buffer"),
     _step,
     implementations=("loop",),
 )

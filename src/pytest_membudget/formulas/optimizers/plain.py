@@ -12,6 +12,7 @@ from ..local_tensors import LocalTensor
 from ..number_types import bytes_for
 from .adam import l2_gradients
 from .contract import (
+    ALL,
     Actions,
     Family,
     Free,
@@ -21,16 +22,14 @@ from .contract import (
     State,
     as_large,
     counter,
+    keeps,
     like_parameter,
+    torch_source,
 )
 
 
 def _sgd_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
     return like_parameter(tensor, "momentum_buffer") if optimizer.momentum else ()
-
-
-def _adagrad_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return counter(optimizer), *like_parameter(tensor, "sum")
 
 
 def _rmsprop_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
@@ -44,10 +43,6 @@ def _asgd_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]
     """Its scalars lie with the parameters."""
     scalars = tuple(State(name, 4, "fp32") for name in ("step", "eta", "mu"))
     return *scalars, *like_parameter(tensor, "ax")
-
-
-def _rprop_states(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return counter(optimizer), *like_parameter(tensor, "prev", "step_size")
 
 
 def _sgd(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Actions:
@@ -121,15 +116,11 @@ def _rprop(tensor: LocalTensor, optimizer: Optimizer, how: Implementation) -> Ac
     )
 
 
-def _source(file: str) -> str:
-    return f"torch/optim/{file}.py, torch 2.13.0"
-
-
-_ALL: Final[tuple[Implementation, ...]] = ("foreach", "fused", "loop")
+_ADAGRAD: Final = keeps("sum", counters=("step",))
 FAMILIES: Final = {
-    "sgd": Family(_source("sgd"), _sgd_states, _sgd, implementations=_ALL),
-    "adagrad": Family(_source("adagrad"), _adagrad_states, _adagrad, implementations=_ALL),
-    "rmsprop": Family(_source("rmsprop"), _rmsprop_states, _rmsprop),
-    "asgd": Family(_source("asgd"), _asgd_states, _asgd),
-    "rprop": Family(_source("rprop"), _rprop_states, _rprop),
+    "sgd": Family(torch_source("sgd"), _sgd_states, _sgd, implementations=ALL),
+    "adagrad": Family(torch_source("adagrad"), _ADAGRAD, _adagrad, implementations=ALL),
+    "rmsprop": Family(torch_source("rmsprop"), _rmsprop_states, _rmsprop),
+    "asgd": Family(torch_source("asgd"), _asgd_states, _asgd),
+    "rprop": Family(torch_source("rprop"), keeps("prev", "step_size", counters=("step",)), _rprop),
 }

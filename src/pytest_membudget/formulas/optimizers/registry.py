@@ -10,18 +10,10 @@ from ...errors import UsageMistake
 from ..job import Optimizer
 from ..local_tensors import LocalTensor
 from . import adafactor, adam, lion, muon, plain, quantised_states
-from .contract import Family, Implementation, State, like_parameter
+from .contract import Family, Implementation, keeps
 
-
-def _megatron_moments(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    """FusedAdam of Transformer Engine or Apex: one step counter a group."""
-    return like_parameter(tensor, "exp_avg", "exp_avg_sq")
-
-
-def _megatron_momentum(tensor: LocalTensor, optimizer: Optimizer) -> tuple[State, ...]:
-    return like_parameter(tensor, "momentum_buffer")
-
-
+#: FusedAdam of Transformer Engine or Apex: one step counter a group.
+_MOMENTS: Final = keeps("exp_avg", "exp_avg_sq")
 _TORCH: Final = {
     **adam.FAMILIES,
     **plain.FAMILIES,
@@ -34,9 +26,9 @@ _MEGATRON: Final = {
         f"transformer_engine/pytorch/optimizers/{file}.py, d0067d0", kept, implementations=("fused",)
     )
     for name, file, kept in (
-        ("adam", "fused_adam", _megatron_moments),
-        ("adamw", "fused_adam", _megatron_moments),
-        ("sgd", "fused_sgd", _megatron_momentum),
+        ("adam", "fused_adam", _MOMENTS),
+        ("adamw", "fused_adam", _MOMENTS),
+        ("sgd", "fused_sgd", keeps("momentum_buffer")),
     )
 }
 _LIBRARIES: Final[Mapping[str, Mapping[str, Family]]] = MappingProxyType(
