@@ -202,21 +202,6 @@ def test_an_import_is_found_however_it_is_written(source, targets):
     assert [imported.target for imported in found] == targets
 
 
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [("from .ledger import Ledger", "tracking.ledger"), ("from ..units import GIB", "units")],
-)
-def test_a_folder_counts_its_dots_from_itself(source, target):
-    known = ["__init__", "units", "tracking", "tracking.ledger"]
-    assert [imported.target for imported in imports_of(source, "tracking", True, known)] == [target]
-
-
-def test_an_import_for_the_type_checker_is_distinguished_from_others():
-    source = "if TYPE_CHECKING:\n    from .units import GIB\nelse:\n    from .units import KIB"
-    found = imports_of(source, "gpus", False, ["__init__", "units", "gpus"])
-    assert [imported.for_types_only for imported in found] == [True, False]
-
-
 # What loading the plugin costs
 
 
@@ -238,19 +223,3 @@ def test_importing_the_plugin_imports_nothing_heavy(tmp_path):
     run = run_python(tmp_path, "-c", code)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == []
-
-
-def test_a_session_without_budgets_imports_nothing_heavy(tmp_path):
-    empty, imported = tmp_path / "empty", tmp_path / "imported.json"
-    empty.mkdir()
-    (tmp_path / "lookout.py").write_text(
-        "import json, pathlib, sys\n"
-        "def pytest_unconfigure():\n"
-        f"    pathlib.Path({str(imported)!r}).write_text(json.dumps(sorted(sys.modules)))\n"
-    )
-    plugins = ["-p", f"{PACKAGE}.plugin", "-p", "lookout", "-p", "no:cacheprovider"]
-    run = run_python(tmp_path, "-m", "pytest", "--collect-only", str(empty), *plugins)
-    assert run.returncode == pytest.ExitCode.NO_TESTS_COLLECTED, run.stdout + run.stderr
-    names = set(json.loads(imported.read_text()))
-    assert f"{PACKAGE}.plugin" in names
-    assert not {*HEAVY} & names

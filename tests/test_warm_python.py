@@ -2,15 +2,12 @@
 
 import contextlib
 import os
-import resource
-import signal
 import sys
 import time
 
 import pytest
 
 from pytest_membudget.devices.choice import find_stand_in
-from pytest_membudget.devices.stand_in.environment import CARDS_VARIABLE
 from pytest_membudget.worker.client.order import Order, worker_import_path
 from pytest_membudget.worker.processes import start_process
 from tests.warm_python import WarmPython, is_possible, workers_environment
@@ -141,23 +138,6 @@ def test_a_copy_is_what_was_asked_for(started, launcher, tmp_path):
     assert (tmp_path / "printed").read_text() == "printed\n"
 
 
-def test_an_ordinary_python_starts_with_the_same_values(started, launcher):
-    _, copy, _ = started(PYTEST_SAID="this")
-    process, told, _ = started(PYTEST_SAID="this", TORCH_LOGS="")
-
-    assert not told["is_copy"]
-    assert told["pid"] == process.pid
-    assert {**told, "is_copy": True, "pid": copy["pid"], "compiled": copy["compiled"]} == copy
-
-
-def test_copies_are_of_one_process_and_know_nothing_of_each_other(started):
-    first, second = started()[1], started()[1]
-
-    assert first["is_copy"]
-    assert second["is_copy"]
-    assert first["descriptors"] == second["descriptors"]
-
-
 @pytest.mark.parametrize("name", ["torch.py", "numpy", "sympy.cpython-311-x86_64-linux-gnu.so"])
 def test_a_module_that_might_be_another_is_not_taken_from_the_copy(started, tmp_path, write_all, name):
     folder = tmp_path / "before"
@@ -169,43 +149,6 @@ def test_a_module_that_might_be_another_is_not_taken_from_the_copy(started, tmp_
 @pytest.mark.parametrize("name", ["PYTHONPATH", "PYTORCH_CUDA_ALLOC_CONF", "HOME"])
 def test_other_variables_are_not(started, name):
     assert not started(**{name: "/elsewhere"})[1]["is_copy"]
-
-
-def test_cards_are_a_copys_own(started, of_workers):
-    two = "\n".join([of_workers[CARDS_VARIABLE]] * 2)
-    _, told, _ = started(**{CARDS_VARIABLE: two})
-
-    assert told["is_copy"]
-    assert told["cards"] == 2
-    assert started()[1]["cards"] == 1
-
-
-def test_the_same_libraries_may_lie_in_another_folder(started, of_workers, tmp_path):
-    libraries = of_workers["LD_PRELOAD"].split()
-    folder = tmp_path / "linked"
-    folder.symlink_to(os.path.dirname(libraries[0]))
-    elsewhere = [os.path.join(folder, os.path.basename(libraries[0])), *libraries[1:]]
-
-    assert started(LD_PRELOAD=" ".join(elsewhere))[1]["is_copy"]
-    assert not started(LD_PRELOAD=" ".join(reversed(libraries)))[1]["is_copy"]
-
-
-def test_another_folder_for_temporary_files_is_a_copys_own(started, tmp_path):
-    _, told, _ = started(TMPDIR=str(tmp_path))
-
-    assert told["is_copy"]
-    assert told["temporary"] == str(tmp_path)
-    assert told["compiled"] is None
-    assert "torchinductor" in started()[1]["compiled"]
-
-
-def test_other_limits_are_not(started):
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
-    try:
-        assert not started()[1]["is_copy"]
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.mark.parametrize("variables_of_it", [{}, {"TORCH_LOGS": ""}], ids=["copy", "ordinary"])
@@ -221,15 +164,6 @@ def test_it_ends_as_the_copy_does(started, variables_of_it, order, returncode):
     assert not is_there(told["pid"])
 
 
-def test_signals_are_handed_on(started):
-    process, told, _ = started()
-
-    process.send_signal(signal.SIGTERM)
-
-    assert process.wait(60) == -signal.SIGTERM
-    assert not is_there(told["pid"])
-
-
 def test_a_copy_ends_with_the_process_that_was_started_for_it(started):
     process, told, _ = started()
 
@@ -237,31 +171,6 @@ def test_a_copy_ends_with_the_process_that_was_started_for_it(started):
     process.wait()
 
     assert is_gone_soon(told["pid"])
-
-
-def test_a_copy_whose_channel_is_closed_ends(started):
-    process, _, channel = started()
-
-    channel.close()
-
-    assert process.wait(60) == 0
-
-
-def test_the_end_of_the_warm_python_leaves_no_copy(variables, of_workers, tmp_path, write_all, monkeypatch):
-    warm = WarmPython(("example_of_a_process",))
-    monkeypatch.setattr(sys, "executable", str(warm.launcher(variables)))
-    write_all(tmp_path, {"example_of_a_process.py": EXAMPLE})
-    with open(tmp_path / "printed", "wb") as output:
-        path = import_path_with(tmp_path)
-        process, channel = start_process("example_of_a_process", output, of_workers, import_path=path)
-    told = channel.receive(60)
-
-    warm.close()
-
-    assert told["is_copy"]
-    assert process.wait(60) == -signal.SIGKILL
-    assert is_gone_soon(told["pid"])
-    channel.close()
 
 
 def test_the_workers_of_a_session_are_copies(session_of, both_ways):

@@ -37,32 +37,16 @@ from pytest_membudget.worker import processes
 
 #: What a worker's process imports by itself before it waits for its files: see ``worker.__main__``.
 IMPORTED = (
-    "torch",
-    "torch._dynamo.trace_rules",
-    "torch._dynamo.variables.torch",
-    "torch._dynamo.polyfills.loader",
-    "pytest_membudget.devices.stand_in.device",
-    "pytest_membudget.worker.__main__",
-    "pytest_membudget.worker.template",
-    "pytest_membudget.worker.server.serving",
-    "pytest_membudget.worker.server.self_checks",
-    "packaging.version",
-    "platformdirs",
-    "tomllib",
-    "yaml",
-)
+    "torch", "torch._dynamo.trace_rules", "torch._dynamo.variables.torch", "torch._dynamo.polyfills.loader",
+    "pytest_membudget.devices.stand_in.device", "pytest_membudget.worker.__main__", "pytest_membudget.worker.template",
+    "pytest_membudget.worker.server.serving", "pytest_membudget.worker.server.self_checks",
+    "packaging.version", "platformdirs", "tomllib", "yaml",
+)  # fmt: skip
 #: What a session's process may have imported before pytest begins; pytest warns of other plugins among it.
 SESSIONS_IMPORT = (
-    "torch",
-    "execnet.gateway_base",
-    "email.parser",
-    "importlib.metadata",
-    "packaging.version",
-    "platformdirs",
-    "tomllib",
-    "yaml",
-    "pytest_membudget.gate.hooks",
-)
+    "torch", "execnet.gateway_base", "email.parser", "importlib.metadata", "packaging.version",
+    "platformdirs", "tomllib", "yaml", "pytest_membudget.gate.hooks",
+)  # fmt: skip
 #: What pytest-xdist's processes are started with, by execnet.
 _EXECNET = ["-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"]
 #: Variables that no module reads as it is imported (``JOB_``: of tests; those of launchers);

@@ -9,7 +9,6 @@ from benchmarks import accuracy, accuracy_runs
 from benchmarks.accuracy_page import accuracy_page, accuracy_summary
 from benchmarks.accuracy_runs import CasesRun
 from benchmarks.comparison import Comparison
-from benchmarks.kept_accuracy import kept_of, read_kept, write_kept
 from benchmarks.published_figures import Published, read_published
 
 FIGURES = """
@@ -88,11 +87,6 @@ def test_a_file_that_is_no_report_is_refused(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("accuracy: ")
 
 
-def test_an_unknown_family_is_refused_with_the_known_ones(capsys):
-    assert accuracy.main(["--family", "atention"]) == 2
-    assert "write one of" in capsys.readouterr().err
-
-
 def figure(case, estimate, measured, explained=""):
     setup = ("some/repo", "A100")
     return Comparison(case, "losses", "allocated", estimate, measured, "B", explained, *setup)
@@ -129,32 +123,6 @@ def test_a_run_that_is_kept_is_not_run_again(tmp_path, figures, monkeypatch):
     assert [row["estimates"] for row in run.rows] == [[peaks(101)]]
 
 
-def test_a_run_is_kept_by_family(tmp_path, figures, monkeypatch):
-    def run(command, check):
-        assert command[-1].endswith("cases/test_x.py")
-        folder = next(one.partition("=")[2] for one in command if one.startswith("--membudget-report="))
-        report = {"torch": {"version": "2.13.0"}, "tests": [ROW]}
-        Path(folder, "report.json").write_text(json.dumps(report))
-
-    monkeypatch.setattr(accuracy_runs.subprocess, "run", run)
-    monkeypatch.setattr(accuracy_runs, "cudnn_version", lambda: "cuDNN 9.20")
-
-    accuracy_runs.cases_run(read_published([Path(figures())]), 1, tmp_path / "kept")
-
-    kept = json.loads((tmp_path / "kept" / "figures.json").read_text())
-    assert (kept["torch"], kept["tests"]) == ("2.13.0", [ROW])
-
-
-def test_where_only_what_is_kept_is_asked_for_the_others_are_named(tmp_path, figures, monkeypatch, capsys):
-    monkeypatch.setattr(accuracy_runs.subprocess, "run", None)
-    monkeypatch.setattr(accuracy, "_published", lambda options: read_published([Path(figures())]))
-
-    status = accuracy.main(["--results", str(tmp_path / "kept"), "--only-kept"])
-
-    assert status == 1
-    assert "figures: not run" in capsys.readouterr().err
-
-
 # The summary, and the results that it is made of
 
 
@@ -167,43 +135,3 @@ def test_the_summary_has_a_row_for_each_family_and_all():
     )
     assert "| losses | allocated | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
     assert "| **all** |  | 2 | 0.9500 | 0.9000 | 50% | 50% | 0% |" in summary
-
-
-def kept(figures, estimate, *troubles):
-    run = CasesRun("2.13.0", "cuDNN 9.20", [{**ROW, "estimates": [peaks(estimate)]}])
-    published = read_published([Path(figures)])
-    comparisons, _ = accuracy.with_published(run.rows, published)
-    return kept_of(run, comparisons, list(troubles)), comparisons, published
-
-
-def test_kept_estimates_are_compared_as_those_of_the_run(tmp_path, figures):
-    written, comparisons, published = kept(figures(), 101, "b: no figure")
-    write_kept(written, tmp_path / "accuracy.json")
-
-    read = read_kept(tmp_path / "accuracy.json")
-
-    assert read == written
-    assert read.comparisons(published) == comparisons
-    assert read.troubles == ["b: no figure"]
-
-
-def test_pages_are_made_of_the_kept_results_without_a_run(tmp_path, figures, monkeypatch):
-    found, _, published = kept(figures(), 100)
-    written = {}
-    monkeypatch.setattr(accuracy, "_published", lambda options: published)
-    monkeypatch.setattr(accuracy, "read_kept", lambda: found)
-    monkeypatch.setattr(accuracy, "write_pages", lambda *given: written.update(given=given))
-
-    assert accuracy.main(["--only-kept", "--page", str(tmp_path / "page.md")]) == 0
-
-    name, page, summary, path = written["given"]
-    assert (name, path) == ("accuracy", tmp_path / "page.md")
-    assert "| small | allocated | 100.000 MiB | 100.000 MiB | 1.0000 |" in page
-    assert "| figures | allocated | 1 | 1.0000 | 1.0000 | 0% | 100% | 0% |" in summary
-
-
-def test_where_nothing_is_kept_only_kept_is_refused(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(accuracy, "read_kept", lambda: read_kept(tmp_path / "accuracy.json"))
-
-    assert accuracy.main(["--only-kept"]) == 2
-    assert "nothing is kept" in capsys.readouterr().err

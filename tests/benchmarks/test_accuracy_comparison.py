@@ -58,20 +58,6 @@ def test_a_published_figure_meets_the_row_of_its_test():
     assert (found.estimate_bytes, found.measured_bytes, troubles) == (90, 100, [])
 
 
-def test_a_test_without_parameters_is_named_as_it_is():
-    (found,), _ = with_published([row("tests/test_x.py::test_it")], [published()])
-
-    assert found.ratio == 0.9
-
-
-def test_a_figure_may_be_one_that_the_test_recorded():
-    recorded = row(properties=[["after_forward_bytes", 120]])
-
-    (found,), _ = with_published([recorded], [published(measured_bytes={"after_forward": 100})])
-
-    assert found.ratio == 1.2
-
-
 def test_the_worst_rank_is_compared():
     (found,), _ = with_published([row(estimates=[peaks(80), peaks(110, rank=1)])], [published()])
 
@@ -92,10 +78,6 @@ def test_a_case_without_a_figure_is_trouble_and_not_left_out(rows, said):
     assert found == []
     assert trouble.startswith("small: ")
     assert said in trouble
-
-
-def test_what_was_not_recreated_is_no_trouble():
-    assert with_published([], [published(test="", not_recreated="two GPUs")]) == ([], [])
 
 
 def test_a_report_is_held_against_its_own_measurements_rank_by_rank():

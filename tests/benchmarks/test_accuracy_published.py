@@ -34,12 +34,6 @@ def test_figures_are_bytes_by_metric_and_the_file_is_the_family(tmp_path):
     assert (entry.family, entry.test, entry.explained) == ("loss heads", "test_x.py::test_it", "rounding")
 
 
-def test_gb_are_decimal(tmp_path):
-    (entry,) = read(tmp_path, ENTRY.replace("MiB", "GB"))
-
-    assert entry.measured_bytes["reserved"] == 2_000_000_000
-
-
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -60,10 +54,6 @@ def test_an_entry_that_cannot_be_read_is_named_with_its_file(tmp_path, before, a
 def test_an_id_names_one_case(tmp_path):
     with pytest.raises(EntryError, match="'one' stands there twice"):
         read(tmp_path, ENTRY + ENTRY)
-
-
-def test_there_are_families():
-    assert FAMILIES
 
 
 @pytest.mark.parametrize("file", FAMILIES, ids=lambda file: file.stem)

@@ -9,8 +9,7 @@ import pytest
 from benchmarks import accuracy, capture
 from benchmarks.captured import content_of, folder_of, history_path, read_captured
 from benchmarks.compact_history import compact, load_history, read_snapshot
-from benchmarks.comparison import Comparison, summarize
-from benchmarks.step_processes import Run, StepProcess, step_environment
+from benchmarks.step_processes import Run, step_environment
 from benchmarks.steps.registry import STEPS
 from benchmarks.steps.step import Step
 from pytest_membudget.histories.places import operator_of, place_of
@@ -23,10 +22,7 @@ TINY = (
     Step("trained", FAMILY, "trained", 0.1, {"width": 512}),
     Step("held", FAMILY, "held", 0.1, {"mib": 30}, "expandable_segments:True"),
 )
-FAILING = (
-    Step("broken", FAMILY, "broken", 0.1),
-    Step("too-large", FAMILY, "held", 0.1, {"mib": 200 * 1024}),
-)
+FAILING = (Step("broken", FAMILY, "broken", 0.1), Step("too-large", FAMILY, "held", 0.1, {"mib": 200 * 1024}))
 
 
 def captured_in(folder, steps):
@@ -104,17 +100,6 @@ def test_the_compact_history_says_what_allocated_where(tiny):
     assert any(place == "AddmmBackward0" for _, place in told)
 
 
-def test_what_is_there_is_not_run_again(tiny, capsys):
-    folder, _, found = tiny
-    before = found["trained"].path.stat().st_mtime_ns
-
-    status, _ = captured_in(folder, TINY)
-
-    assert status == 0
-    assert "0 steps, 2 are there already" in capsys.readouterr().out
-    assert found["trained"].path.stat().st_mtime_ns == before
-
-
 def test_captured_steps_are_estimated_as_they_were_measured(tiny, capsys):
     folder, _, _ = tiny
 
@@ -157,22 +142,6 @@ def test_failures_are_stored_and_the_rest_runs(tmp_path, capsys):
     assert found["broken"].history is None
 
 
-def test_a_run_that_is_overdue_is_ended(tmp_path):
-    step = Step("endless", FAMILY, "endless", 0.1)
-    process = StepProcess(Run(step, "bare", "stand-in", "H200-141GB"), tmp_path, 0)
-
-    answer = process.answer(0.5)
-
-    assert answer == {"outcome": "timeout", "message": "it ran for more than 0 s"}
-
-
-def test_without_captured_steps_one_line_says_so(tmp_path, capsys):
-    status = accuracy.main(["--captured", str(tmp_path), "--family", "captured"])
-
-    assert status == 0
-    assert capsys.readouterr().out.startswith(f"nothing is captured in {tmp_path}: ")
-
-
 def test_parts_have_every_step_once_and_take_equally_long():
     parts = [capture.of_part(STEPS, f"{number}/3") for number in (1, 2, 3)]
 
@@ -180,17 +149,6 @@ def test_parts_have_every_step_once_and_take_equally_long():
     seconds = [sum(step.expected_seconds for step in part) for part in parts]
     assert max(seconds) - min(seconds) < max(step.expected_seconds for step in STEPS)
     assert max(seconds) < 600
-
-
-@pytest.mark.parametrize("part", ["0/3", "4/3", "1", "a/b", "1/0"])
-def test_another_part_is_refused(part, capsys):
-    assert capture.main(["--part", part, "--device", "stand-in"]) == 2
-    assert f"--part {part}: write i/n" in capsys.readouterr().err
-
-
-def test_an_unknown_step_is_refused(capsys):
-    assert capture.main(["--only", "llama-9b"]) == 2
-    assert "--only llama-9b: write one of one-mebibyte, " in capsys.readouterr().err
 
 
 def test_every_registered_step_has_a_function_with_a_text():
@@ -235,12 +193,3 @@ def test_a_librarys_workspace_is_distinguished_from_the_operators_tensors():
     assert history["operators"] == ["aten::mm", "aten::mm workspace"]
     assert history["places"] == ["me/net.py:1"]
     assert history["requests"] == [[0, 0], [1, 0]]
-
-
-def test_a_components_row_is_no_figure_of_the_summary():
-    rows = [
-        Comparison("a", "f", "allocated", 100, 100),
-        Comparison("a", "f", "inputs", 50, 100, is_component=True),
-    ]
-
-    assert summarize(rows).count == 1

@@ -17,12 +17,6 @@ def test_a_summary_replaces_the_one_between_its_markers():
     assert pages.summary_in(page, "a") == "| new |"
 
 
-def test_a_first_summary_is_written_between_empty_markers():
-    assert pages.with_summary("<!-- a: begin -->\n<!-- a: end -->", "a", "new") == (
-        "<!-- a: begin -->\n\nnew\n\n<!-- a: end -->"
-    )
-
-
 def test_other_summaries_are_left_as_they_are():
     both = PAGE + PAGE.replace(" a:", " b:")
 
@@ -56,22 +50,6 @@ def test_the_long_page_is_written_where_it_is_asked_for_and_the_summary_into_the
     assert pages.summary_in(docs.read_text(), "a") == "short"
 
 
-def test_without_a_path_the_long_page_is_a_build_artefact(tmp_path, monkeypatch):
-    monkeypatch.setattr(pages, "REPORTS", tmp_path / "reports")
-    docs = tmp_path / "docs.md"
-    docs.write_text(PAGE)
-
-    pages.write_pages("a", "long\n", "short", None, docs)
-
-    assert (tmp_path / "reports" / "a.md").read_text() == "long\n"
-
-
-def test_git_ignores_the_folder_of_long_pages():
-    ignored = (pages.ROOT / ".gitignore").read_text().split()
-
-    assert f"{pages.REPORTS.relative_to(pages.ROOT).parts[0]}/" in ignored
-
-
 # The docs show the kept results
 
 
@@ -85,10 +63,7 @@ def speeds():
     return speed.summary_of(*speed.read_kept())
 
 
-@pytest.mark.parametrize(
-    ("name", "summary"),
-    [("accuracy", accuracy), ("speed", speeds)],
-)
+@pytest.mark.parametrize(("name", "summary"), [("accuracy", accuracy), ("speed", speeds)])
 def test_the_docs_show_the_summary_of_the_kept_results(name, summary):
     shown = pages.summary_in(pages.SUMMARIES.read_text(encoding="utf-8"), name)
 

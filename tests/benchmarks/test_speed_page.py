@@ -1,15 +1,12 @@
 """The speed page and the ratios on it, from figures that are given."""
 
-from benchmarks.speed import page_of, read_kept, summary_of, write_kept
+from benchmarks.speed import page_of
 from benchmarks.speed_cases import Figure, in_turn
 from benchmarks.start_up import StartUp
 
 
 def test_a_figure_above_its_target_is_in_bold():
-    figures = [
-        Figure("a ratio", 1.234, 1.15, "so"),
-        Figure("a time", 3.21, 5.0, "thus", "s"),
-    ]
+    figures = [Figure("a ratio", 1.234, 1.15, "so"), Figure("a time", 3.21, 5.0, "thus", "s")]
 
     page = page_of(figures, "On a machine.")
 
@@ -19,23 +16,6 @@ def test_a_figure_above_its_target_is_in_bold():
     assert ["a ratio", "**1.23**", "at most 1.15", "so"] in rows
     assert ["a time", "3.2 s", "at most 5.0 s", "thus"] in rows
     assert "On a machine." in page
-
-
-def test_the_summary_leaves_out_how_a_figure_was_measured():
-    summary = summary_of([Figure("a ratio", 0.5, 1.15, "so")], "On a machine.")
-
-    assert "| a ratio |" in summary.replace("  ", " ")
-    assert "at most 1.15" in summary
-    assert "how" not in summary
-    assert "On a machine." in summary
-
-
-def test_kept_figures_are_read_as_they_were_written(tmp_path):
-    figures = [Figure("a ratio", 0.5, 1.15, "so"), Figure("a time", 3.21, 5.0, "thus", "s")]
-
-    write_kept(figures, "On a machine.", tmp_path / "speed.json")
-
-    assert read_kept(tmp_path / "speed.json") == (figures, "On a machine.")
 
 
 def test_runs_are_in_turn_and_the_median_counts():

@@ -3,14 +3,14 @@
 import ast
 import json
 import re
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import fields
 
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marker import read_budget
 from pytest_membudget.components import COMPONENTS
-from pytest_membudget.errors import MembudgetError, UsageMistake
+from pytest_membudget.errors import UsageMistake
 
 DEFAULTS = {"gpu": None, "metric": "allocated"}
 
@@ -58,26 +58,8 @@ def test_every_argument_that_can_be_checked_is_taken():
     )
 
 
-def test_a_card_alone_is_a_budget():
-    assert read({"gpu": "H100-80GB"}).gpu == "H100-80GB"
-
-
-def test_a_budget_of_one_component_alone_is_a_budget():
-    budget = read({"components": {"activations": 12}})
-    assert (budget.gib, budget.components) == (None, {"activations": 12})
-
-
 def test_a_card_named_by_the_settings_is_a_budget_for_an_empty_mark():
     assert read({}, gpu="T4").gpu == "T4"
-
-
-def test_a_card_may_be_written_in_any_case():
-    assert read({"gpu": "rtx 4090"}).gpu == "rtx 4090"
-
-
-@pytest.mark.parametrize("metric", ["allocated", "reserved", "device"])
-def test_each_metric_is_taken(metric):
-    assert read({"gib": 1, "metric": metric}).metric == metric
 
 
 # Several marks
@@ -100,10 +82,6 @@ def test_components_of_the_closest_mark_replace_those_further_out():
 def test_none_in_a_close_mark_takes_back_what_one_further_out_says():
     budget = read({"gib": None, "gpu": "T4"}, {"gib": 40})
     assert (budget.gib, budget.gpu) == (None, "T4")
-
-
-def test_a_mark_that_is_overruled_need_not_be_checkable():
-    assert read({"gpus": 1, "gib": 4}, {"gpus": 8}).gpus == 1
 
 
 def test_marks_rule_over_the_settings():
@@ -161,10 +139,6 @@ def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
         "mem_budget(vram=40): there is no argument vram; the arguments are gib, gpus, gpu, host_gib, "
         "metric, components, max_growth, ranks, scenario, reason"
     )
-
-
-def test_an_unknown_argument_of_a_mark_further_out_is_refused_too():
-    assert "there is no argument vram" in refusal_of(UsageMistake, {"gib": 4}, {"vram": 40})
 
 
 @pytest.mark.parametrize("name", ["gib", "host_gib"])
@@ -234,16 +208,6 @@ def test_an_unknown_component_unlike_any_is_refused_with_all_of_them(component):
     )
 
 
-@pytest.mark.parametrize("gib", ["12", 0, -3, True, None, float("nan"), float("inf")])
-def test_a_component_without_a_size_is_refused(gib):
-    components = {"activations": gib}
-    text = refusal_of(UsageMistake, {"components": components})
-    assert text == (
-        f"mem_budget(components={components!r}): "
-        "write a finite number of GiB above 0, as in components={'activations': 40}"
-    )
-
-
 @pytest.mark.parametrize(
     ("component", "metric", "remedy"),
     [
@@ -260,14 +224,6 @@ def test_a_component_that_the_metric_leaves_out_is_refused(component, metric, re
         f"mem_budget(components={components!r}): {component} is no part of {metric} memory, so its budget "
         f"would check nothing; write metric={remedy!r}, or leave {component} out"
     )
-
-
-@pytest.mark.parametrize(
-    ("component", "metric"),
-    [("cached", "reserved"), ("cached", "device"), ("context", "device"), ("nccl", "device")],
-)
-def test_a_component_that_the_metric_contains_is_taken(component, metric):
-    assert read({"components": {component: 1}}, metric=metric).components == {component: 1}
 
 
 @pytest.mark.parametrize("value", [2, 0.02, "2", "2 MB", "2% + 3%", "-1%"])
@@ -305,23 +261,9 @@ def test_a_reason_that_is_no_text_is_refused(value):
 # Several GPUs
 
 
-def test_more_gpus_than_any_job_has_are_refused():
-    assert read({"gib": 4, "gpus": 65_536}).gpus == 65_536
-    text = refusal_of(UsageMistake, {"gib": 4, "gpus": 65_537})
-    assert text == "mem_budget(gpus=65537): write a whole number from 1 to 65536, as in gpus=1"
-
-
 @pytest.mark.parametrize(
     ("written", "named"),
-    [
-        ("all", None),
-        ("first", (0,)),
-        ("last", (7,)),
-        (3, (3,)),
-        ([7, 0, 7], (0, 7)),
-        ((5,), (5,)),
-        (0, (0,)),
-    ],
+    [("all", None), ("first", (0,)), ("last", (7,)), (3, (3,)), ([7, 0, 7], (0, 7)), ((5,), (5,)), (0, (0,))],
 )
 def test_ranks_name_those_that_the_budget_is_held_to(written, named):
     assert read({"gib": 40, "gpus": 8, "ranks": written}).named_ranks == named
@@ -347,15 +289,7 @@ def test_one_gpu_has_rank_0_alone():
     assert text.startswith("mem_budget(ranks=[0, 1]): with gpus=1 there is rank 0 alone; write ranks that")
 
 
-def test_ranks_are_held_against_the_gpus_of_another_mark():
-    refusal_of(UsageMistake, {"gib": 40, "ranks": 5}, {"gpus": 4})
-
-
 # Host memory
-
-
-def test_host_memory_alone_limits_something():
-    assert read({"host_gib": 160}).host_gib == 160
 
 
 def test_host_memory_is_of_all_ranks_of_a_machine():
@@ -367,16 +301,7 @@ def test_host_memory_is_of_all_ranks_of_a_machine():
     )
 
 
-def test_a_scenario_is_taken_as_it_is_written():
-    assert read({"gib": 1, "scenario": "a.membudget.yaml::b"}).scenario == "a.membudget.yaml::b"
-
-
 # Growth
-
-
-@pytest.mark.parametrize("value", ["2%", "256 MiB", "2% + 64 MiB"])
-def test_a_growth_is_taken_as_it_is_written(value):
-    assert read({"gib": 40, "max_growth": value}).max_growth == value
 
 
 def test_the_closest_growth_wins_over_the_settings():
@@ -390,20 +315,7 @@ def test_a_budget_of_host_memory_alone_is_not_of_the_card():
     assert not read({"host_gib": 1}).is_of_card
 
 
-def test_a_mark_that_cannot_be_used_is_an_error_of_this_package():
-    assert issubclass(UsageMistake, MembudgetError)
-
-
 # Budget
-
-
-def test_the_limit_is_gib_in_bytes():
-    assert Budget(gib=1.5).limit_bytes == 1_610_612_736
-
-
-def test_a_budget_cannot_be_changed():
-    with pytest.raises(FrozenInstanceError):
-        Budget(gib=1).gib = 2
 
 
 def test_a_budget_is_written_to_json_by_the_names_of_its_arguments():

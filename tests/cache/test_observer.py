@@ -18,7 +18,6 @@ sys.path.insert(0, os.getcwd())
 """
 #: The process has the package that this one has.
 _SAME_PACKAGE = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
 END = """
 print("SEEN" + json.dumps(observer.seen()))
 """
@@ -57,73 +56,6 @@ def seen(tmp_path):
     return run
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "open('data.txt').read()",
-        "open(b'data.txt', 'rb').read()",
-        "os.read(os.open('data.txt', os.O_RDONLY), 1)",
-        "import pathlib; pathlib.Path('data.txt').read_text()",
-        "open('data.txt', 'r+').write('2')",
-        "import io; io.FileIO('data.txt').read()",
-        "os.path.getsize('data.txt')",
-        # safetensors opens it itself, which nobody sees
-        f"import pathlib; from {HEADER} import unknown_names; unknown_names(pathlib.Path('data.txt'))",
-        "import shutil; shutil.copy('data.txt', 'copied.txt')",
-        "import threading; t = threading.Thread(target=lambda: open('data.txt')); t.start(); t.join()",
-        "exec(compile(\"open('data.txt').read()\", '<made>', 'exec'))",
-    ],
-)
-def test_a_file_that_is_read_is_seen(seen, body):
-    assert "@/data.txt" in seen(body)["paths"]["content"]
-
-
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        ("os.path.exists('data.txt')", "type"),
-        ("import pathlib; pathlib.Path('data.txt').is_file()", "type"),
-        ("import pathlib; pathlib.Path('data.txt').is_symlink()", "link"),
-        ("os.access('data.txt', os.R_OK)", "mode"),
-        ("import shutil; shutil.copy('data.txt', 'copied.txt')", "mode"),
-        ("os.stat(path='data.txt')", "status"),
-    ],
-)
-def test_a_file_that_is_asked_for_is_seen_without_its_content(seen, body, kind):
-    paths = seen(body)["paths"]
-
-    assert "@/data.txt" in paths[kind]
-    assert kind == "status" or "@/data.txt" not in paths["status"]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "os.listdir('parts')",
-        "list(os.scandir('parts'))",
-        "import glob; glob.glob('parts/*')",
-        "import pathlib; list(pathlib.Path('parts').iterdir())",
-        "list(os.walk('parts'))",
-        "import pkgutil; list(pkgutil.iter_modules(['parts']))",
-    ],
-)
-def test_a_folder_that_is_listed_is_seen(seen, body):
-    paths = seen(body)["paths"]
-
-    assert "@/parts" in {**paths["listing"], **paths["details"]}
-
-
-@pytest.mark.parametrize("body", ["os.path.exists('more.txt')", "os.path.isdir('more.txt')"])
-def test_a_file_that_is_not_there_is_seen(seen, body):
-    assert seen(body)["paths"]["type"]["@/more.txt"] == "absent"
-
-
-def test_what_could_not_be_opened_is_seen(seen):
-    paths = seen("try:\n    open('more.txt')\nexcept OSError:\n    pass\n")["paths"]
-
-    assert paths["content"]["@/more.txt"] == "absent"
-
-
 def test_modules_are_seen_with_their_files(seen):
     found = seen("import package, spaces.part")
 
@@ -152,43 +84,6 @@ def test_modules_that_are_not_there_are_seen(seen):
     body = "import importlib.util; assert importlib.util.find_spec('no_such_module') is None"
 
     assert seen(body)["namespaces"]["@"]["no_such_module"] == ""
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "open('made.txt', 'w').write('1'); open('made.txt').read()",
-        "os.mkdir('made'); open('made/a', 'w').close(); os.listdir('made'); open('made/a').read()",
-        "open('half', 'w').write('1'); os.replace('half', 'made.txt'); open('made.txt').read()",
-        "open('data.txt', 'w').write('1'); open('data.txt').read()",
-        "import tempfile; f = tempfile.NamedTemporaryFile(); open(f.name).read()",
-    ],
-)
-def test_what_the_process_has_made_itself_is_none(seen, body):
-    paths = seen(body)["paths"]
-
-    assert not [path for kind in ("content", "listing", "details") for path in paths[kind]]
-
-
-def test_a_file_that_was_read_before_it_was_made_anew_is_seen(seen):
-    body = "open('data.txt').read(); open('data.txt', 'w').write('2'); open('data.txt').read()"
-
-    assert "@/data.txt" in seen(body)["paths"]["content"]
-
-
-@pytest.mark.parametrize(
-    ("body", "trouble"),
-    [
-        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen"),
-        ("os.system('true')", "os.system"),
-        ("os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)", "os.posix_spawn"),
-        ("pid = os.fork()\nif pid == 0:\n    os._exit(0)\n", "os.fork"),
-        ("import socket; socket.socketpair()[0].bind('')", "socket.bind"),
-        ("import socket; socket.gethostbyname('localhost')", "socket.gethostbyname"),
-    ],
-)
-def test_what_cannot_be_followed_is_trouble(seen, body, trouble):
-    assert trouble in seen(body)["trouble"]
 
 
 def test_what_the_user_s_own_code_does_at_import_is_trouble_too(seen):

@@ -89,6 +89,7 @@ GROW = "Path('parts/a.txt').write_text('4444')"
 TOUCH = "os.utime('parts/a.txt', (1, 1))"
 CHMOD = "os.chmod('parts/a.txt', 0o600)"
 EDIT = "Path('data.txt').write_text('2')"
+HEADER = "pytest_membudget.devices.stand_in.saving.safetensors_header"
 
 
 @pytest.mark.parametrize(
@@ -161,6 +162,15 @@ EDIT = "Path('data.txt').write_text('2')"
         # as ever
         ("open('data.txt').read()", EDIT),
         ("open('parts/../data.txt').read()", EDIT),
+        ("open(b'data.txt', 'rb').read()", EDIT),
+        ("open('data.txt', 'r+').read()", EDIT),
+        ("import io; io.FileIO('data.txt').read()", EDIT),
+        ("import threading; t = threading.Thread(target=open, args=['data.txt']); t.start(); t.join()", EDIT),
+        ("exec(compile(\"open('data.txt').read()\", '<made>', 'exec'))", EDIT),
+        # safetensors opens it itself, which nobody sees
+        (f"from {HEADER} import unknown_names; unknown_names(Path('data.txt'))", EDIT),
+        ("import pkgutil; list(pkgutil.iter_modules(['parts']))", "Path('parts/c.py').touch()"),
+        ("try: open('none.txt')\nexcept OSError: pass", "Path('none.txt').touch()"),
         ("os.path.exists('none.txt')", "Path('none.txt').touch()"),
         ("os.chdir('parts'); open('a.txt').read()", GROW),
     ],
@@ -188,6 +198,11 @@ def test_a_variable_that_is_read_as_bytes_is_seen(project, body):
         ("sqlite3.connect(':memory:').execute('attach database ? as other', ['data.db'])", "sqlite3.connect"),
         ("import multiprocessing\nmultiprocessing.get_context('spawn').Process().start()", "multiprocessing"),
         ("sys.audit('made.up')", "made.up"),
+        ("import subprocess; subprocess.run(['true'])", "subprocess.Popen"),
+        ("os.system('true')", "os.system"),
+        ("os.waitpid(os.posix_spawn('/bin/true', ['true'], {}), 0)", "os.posix_spawn"),
+        ("pid = os.fork()\nif pid == 0:\n    os._exit(0)", "os.fork"),
+        ("socket.gethostbyname('localhost')", "socket.gethostbyname"),
         ("open('data.txt', 'a').write('1')", "data.txt was changed while the test ran"),
         ("open('data.txt', 'r+').write('2')", "data.txt was changed while the test ran"),
         ("os.truncate('data.txt', 0)", "data.txt was changed while the test ran"),

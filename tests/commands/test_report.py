@@ -64,21 +64,9 @@ def test_the_page_imports_neither_torch_nor_pytest(written):
     assert run.stdout.strip() == "set()", run.stderr
 
 
-def test_it_runs_as_a_module(written):
-    run = python(written, "-m", "pytest_membudget", "report", "report.json", "--format=github")
-    assert run.returncode == 0
-    assert run.stdout.startswith("::error file=tests/test_memory.py,line=12,")
-
-
 def test_it_writes_to_a_file_in_a_new_folder(written):
     run = python(
-        written,
-        "-m",
-        "pytest_membudget",
-        "report",
-        "report.json",
-        "--format=junit",
-        "--output=a/b.xml",
+        written, "-m", "pytest_membudget", "report", "report.json", "--format=junit", "--output=a/b.xml"
     )
     assert (run.returncode, run.stdout) == (0, "")
     assert (written / "a/b.xml").read_text().startswith("<?xml")

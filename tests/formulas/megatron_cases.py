@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pytest_membudget.formulas.inputs.framework_arguments import read_megatron
+from pytest_membudget.formulas.inputs.megatron_arguments import read_megatron
 from pytest_membudget.formulas.megatron_job import megatron_job
 
 TRUTH = Path(__file__).parents[3] / "shared" / "truth" / "cases.yaml"
@@ -26,16 +26,10 @@ VOCABULARIES = {"gpt": 50257, "bert": 30522}
 CASED = 28996 + 2
 
 _LATENT = {
-    "multi-latent-attention": True,
-    "q-lora-rank": 1536,
-    "kv-lora-rank": 512,
-    "qk-head-dim": 128,
-    "qk-pos-emb-head-dim": 64,
-    "v-head-dim": 128,
-    "qk-layernorm": True,
-    "normalization": "RMSNorm",
+    "multi-latent-attention": True, "q-lora-rank": 1536, "kv-lora-rank": 512, "qk-head-dim": 128,
+    "qk-pos-emb-head-dim": 64, "v-head-dim": 128, "qk-layernorm": True, "normalization": "RMSNorm",
     "attention-dropout": 0.0,
-}
+}  # fmt: skip
 #: By a part of the case's name.
 LEFT_OUT = {
     "te_tp2_pp2_mla": {

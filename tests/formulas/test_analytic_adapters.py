@@ -13,86 +13,30 @@ from pytest_membudget.formulas.inputs.hugging_face import read_config
 from pytest_membudget.formulas.job import Adapter
 from pytest_membudget.formulas.parameters import inventory_of
 from pytest_membudget.formulas.quantised import quantised_bytes, quantised_storages
+from tests.formulas.inputs.small_configs import DECODER, DEEPSEEK, QWEN_MOE
+from tests.formulas.inputs.small_configs import GPT2 as GPT2_SIZES
+from tests.formulas.inputs.small_configs import VIT as VIT_SIZES
 
-LLAMA = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "vocab_size": 101,
-    "hidden_size": 48,
-    "intermediate_size": 74,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-}
-GPT2 = {
-    "model_type": "gpt2",
-    "architectures": ["GPT2LMHeadModel"],
-    "vocab_size": 101,
-    "n_positions": 50,
-    "n_embd": 48,
-    "n_layer": 2,
-    "n_head": 4,
-    "n_inner": 70,
-}
-MIXTRAL = {
-    **LLAMA,
-    "model_type": "mixtral",
-    "architectures": ["MixtralForCausalLM"],
-    "num_local_experts": 5,
-    "num_experts_per_tok": 2,
-}
-QWEN2_MOE = {
-    **LLAMA,
-    "model_type": "qwen2_moe",
-    "architectures": ["Qwen2MoeForCausalLM"],
-    "num_experts": 5,
-    "moe_intermediate_size": 20,
-    "shared_expert_intermediate_size": 22,
-}
-QWEN3_MOE = {**QWEN2_MOE, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "head_dim": 14}
-QWEN3_MOE["num_experts_per_tok"] = 2
-del QWEN3_MOE["shared_expert_intermediate_size"]
-DEEPSEEK_V3 = {
-    **LLAMA,
-    "model_type": "deepseek_v3",
-    "architectures": ["DeepseekV3ForCausalLM"],
-    "num_key_value_heads": 4,
-    "kv_lora_rank": 12,
-    "q_lora_rank": 14,
-    "qk_rope_head_dim": 6,
-    "qk_nope_head_dim": 8,
-    "v_head_dim": 9,
-    "n_routed_experts": 6,
-    "n_shared_experts": 2,
-    "moe_intermediate_size": 21,
-    "first_k_dense_replace": 1,
-    "n_group": 1,
-    "topk_group": 1,
-    "num_experts_per_tok": 2,
-}
-VIT = {
-    "model_type": "vit",
-    "architectures": ["ViTModel"],
-    "hidden_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 70,
-    "image_size": 16,
-    "patch_size": 4,
-}
-T5 = {
-    "model_type": "mt5",
-    "architectures": ["MT5ForConditionalGeneration"],
-    "vocab_size": 250112,
-    "d_model": 1024,
-    "d_kv": 64,
-    "d_ff": 2816,
-    "num_layers": 24,
-    "num_decoder_layers": 24,
-    "num_heads": 16,
-    "feed_forward_proj": "gated-gelu",
-    "tie_word_embeddings": False,
-}
+
+def config(model_type, architecture, values, **more):
+    return {"model_type": model_type, "architectures": [architecture], **values, **more}
+
+
+LLAMA = config("llama", "LlamaForCausalLM", DECODER)
+GPT2 = config("gpt2", "GPT2LMHeadModel", GPT2_SIZES)
+MIXTRAL = config("mixtral", "MixtralForCausalLM", DECODER, num_local_experts=5, num_experts_per_tok=2)
+QWEN2_MOE = config("qwen2_moe", "Qwen2MoeForCausalLM", QWEN_MOE, shared_expert_intermediate_size=22)
+QWEN3_MOE = config("qwen3_moe", "Qwen3MoeForCausalLM", QWEN_MOE, head_dim=14)
+DEEPSEEK_V3 = config("deepseek_v3", "DeepseekV3ForCausalLM", DEEPSEEK)
+VIT = config("vit", "ViTModel", VIT_SIZES)
+MT0_LARGE = config(
+    "mt5",
+    "MT5ForConditionalGeneration",
+    {"vocab_size": 250112, "d_model": 1024, "d_kv": 64, "d_ff": 2816, "num_layers": 24, "num_heads": 16},
+    num_decoder_layers=24,
+    feed_forward_proj="gated-gelu",
+    tie_word_embeddings=False,
+)
 EXPERTS = ("mlp.experts.gate_up_proj", "mlp.experts.down_proj")
 
 
@@ -119,37 +63,32 @@ def real_model(config):
         return auto.from_config(AutoConfig.for_model(**config))
 
 
-def test_llama_7b_with_the_first_recipes_of_alpaca_lora():
-    """ymcui/Chinese-LLaMA-Alpaca#189: r=8 on q_proj and v_proj of LLaMA-7B, 4,194,304 trained."""
-    llama_7b = {
-        **LLAMA,
-        "vocab_size": 32000,
-        "hidden_size": 4096,
-        "intermediate_size": 11008,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 32,
-    }
-    assert trained(llama_7b, Adapter(8, ("q_proj", "v_proj"))) == 4_194_304
+LLAMA_7B = {"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32}
+BERT_BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072}
 
 
-def test_bert_base():
-    """huggingface/peft#801: r=16 on BERT-base's queries and values, 589,824 trained."""
-    bert = {
-        "model_type": "bert",
-        "architectures": ["BertModel"],
-        "vocab_size": 30522,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    }
-    assert trained(bert, Adapter(16, ("query", "value"))) == 589_824
-
-
-def test_mt0_large():
-    """peft's quicktour: r=8 on mt0-large's q and v, 2,359,296 trained."""
-    assert trained(T5, Adapter(8, ("q", "v"))) == 2_359_296
+@pytest.mark.parametrize(
+    ("published", "adapter", "parameters"),
+    [
+        # ymcui/Chinese-LLaMA-Alpaca#189
+        (
+            config("llama", "LlamaForCausalLM", LLAMA_7B, num_attention_heads=32, num_key_value_heads=32),
+            Adapter(8, ("q_proj", "v_proj")),
+            4_194_304,
+        ),
+        # huggingface/peft#801
+        (
+            config("bert", "BertModel", BERT_BASE, num_attention_heads=12),
+            Adapter(16, ("query", "value")),
+            589_824,
+        ),
+        # peft's quicktour
+        (MT0_LARGE, Adapter(8, ("q", "v")), 2_359_296),
+    ],
+    ids=["LLaMA-7B", "BERT-base", "mt0-large"],
+)
+def test_published_counts_of_what_is_trained(published, adapter, parameters):
+    assert trained(published, adapter) == parameters
 
 
 def test_names_and_shapes_of_a_linear_layers_adapters():

@@ -6,8 +6,6 @@ Layers of 96 elements over 4 ranks: gathered in bf16 192 bytes, reduced in fp32 
 
 from dataclasses import replace
 
-import pytest
-
 from pytest_membudget.formulas.communication import Group, sharded
 from pytest_membudget.formulas.moments import Block, Step, moments_of
 from pytest_membudget.formulas.tape import Operator, Tape, Tensor
@@ -42,39 +40,6 @@ def test_one_group():
     ]
 
 
-def test_three_groups():
-    """The last two have the one before them gathered meanwhile; the first two have a reduction's input.
-
-    Backward goes from the last one, with what the two before it keep, to the first, with two gradients left.
-    """
-    found = dict(by_name(3))
-
-    assert found["forward of layers"] == 2 * 192 + 30 + 10
-    assert max(bytes for name, bytes in by_name(3) if name == "forward of layers") == 2 * 192 + 40
-    assert all_of("backward of layers", 3) == [
-        192 + 192 + 30 + 20 + 192,
-        192 + 192 + 384 + 30 + 10 + 192 + 96,
-        192 + 384 + 30 + 192 + 2 * 96,
-    ]
-    assert all_of("reduction of layers", 3) == [
-        10 + 192 + 192 + 20 + 384 + 96,
-        10 + 192 + 192 + 10 + 384 + 96 + 96,
-        10 + 192 + 384 + 96 + 2 * 96,
-    ]
-    assert found["optimizer step"] == 3 * 96
-
-
-def test_a_gathering_has_the_flat_buffer_before_it():
-    """192 of its own from a part of 48, cast; beside them the 192 of the layer before it, or a root's 500."""
-    cast = replace(GROUP, ranks=4)
-    root = replace(GROUP, whole_elements=250)
-    blocks = sharded((Block("layers", linear(), 3),), (cast,), root)
-
-    assert dict(by_name(3, cast))["gathering of layers"] == 192 + 48 + 192 + 2 * 10
-    sizes = [sum(term.bytes for term in block.before_forward) for block in blocks]
-    assert sizes == [192 + 48 + 500, 192 + 48 + 192, 192 + 48 + 192]
-
-
 def test_the_last_layer_alone_can_stay():
     """It is whole already when backward begins, and the one before it is gathered meanwhile."""
     blocks = sharded((Block("layers", linear(), 3),), (GROUP,), keeps_last=True)
@@ -87,15 +52,6 @@ def test_parameters_that_are_not_resharded_stay():
     kept = replace(GROUP, reshards=False)
 
     assert all_of("backward of layers", 3, kept)[0] == 3 * 192 + 30 + 20 + 192
-
-
-@pytest.mark.parametrize(("reshards", "flat"), [(True, 192), (False, 0)])
-def test_the_last_group_is_gathered_while_what_the_root_has_runs_backward(reshards, flat):
-    """``_backward_prefetch`` of the root; a group that is whole still need not be gathered."""
-    group = replace(GROUP, reshards=reshards)
-    blocks = sharded((Block("layers", linear(), 3), Block("head", linear())), (group, None), GROUP)
-
-    assert [sum(term.bytes for term in block.during_backward) for block in blocks[-1:]] == [flat]
 
 
 def test_gradients_reduced_in_another_type_are_cast():

@@ -48,29 +48,3 @@ def test_gradients_that_are_freed_at_once():
     assert by_name(step)["backward of layers (last)"] == 600 + 30 + 20 + 100
     assert by_name(step)["backward of layers (first)"] == 600 + 10 + 20 + 100
     assert by_name(step)["optimizer step"] == 600
-
-
-def test_micro_batches_in_flight_hold_their_activations():
-    """Two more micro-batches have saved 30 each, all the time."""
-    one, three = (Step(STATIC, (Block("layers", linear(100), 3),), in_flight=n) for n in (1, 3))
-
-    assert by_name(three)["backward of layers (last)"] - by_name(one)["backward of layers (last)"] == 60
-    assert by_name(three)["backward of layers (first)"] - by_name(one)["backward of layers (first)"] == 60
-    assert by_name(three)["optimizer step"] == by_name(one)["optimizer step"]
-
-
-def test_shards_of_gradients():
-    """Half of each gradient stays; the gathered layer is there in its backward, a buffer after it."""
-    block = Block(
-        "layers",
-        linear(100),
-        3,
-        during_backward=(Term(PARAMETERS, "gathered", 100),),
-        after_backward=(Term(TEMPORARIES, "reduced", 100),),
-        shards=(Term(GRADIENTS, "w", 50),),
-    )
-    found = by_name(Step(STATIC, (block,)))
-
-    assert found["backward of layers (first)"] == 600 + 100 + 10 + 20 + 100 + 2 * 50
-    assert found["reduction of layers (first)"] == 600 + 100 + 100 + 10 + 2 * 50
-    assert found["optimizer step"] == 600 + 150

@@ -155,15 +155,6 @@ def test_nothing_fits_where_the_logits_were():
     assert stranded_bytes(tape) == 4
 
 
-def test_nothing_is_stranded_where_all_are_equal():
-    operators = [
-        Operator(f"mul {n}", (f"x{n}",), (Tensor(f"x{n + 1}", 8),), saves=(f"x{n}",)) for n in range(3)
-    ]
-    tape = Tape((Tensor("x0", 8),), tuple(operators), ("x3",))
-
-    assert stranded_bytes(tape) == 0
-
-
 #: nvidia-smi's two rows of BERT-large on a V100: docs v4.18 of huggingface/transformers, performance
 #: (docs/source/en/model_memory_anatomy.md), Trainer of 4.15, torch 1.10, 512 tokens, 4 micro-batches of one.
 BERT_LARGE = {

@@ -31,14 +31,6 @@ def test_forward_keeps_what_is_saved():
     assert total(found.peak, TEMPORARIES) == 40
 
 
-def test_forward_without_autograd_keeps_nothing():
-    """x is read by the addition still: x, a and r while relu runs."""
-    found = forward(feed_forward(), saves=False)
-
-    assert found.end == ()
-    assert total(found.peak) == total(found.peak, TEMPORARIES) == 90
-
-
 def test_backward():
     """y's gradient (10) is handed on to x and d. down's backward: x 10, r 40, dy 10, dr 40, weight 400 = 500.
 
@@ -53,14 +45,6 @@ def test_backward():
     assert total(found.end) == 810
 
 
-def test_gradients_that_are_added_to_earlier_ones():
-    """One weight's gradient at a time: 500 in down's backward; up's has x 10, dy 10, da 40, dx 10, 400."""
-    found = backward(feed_forward(), "added")
-
-    assert total(found.peak) == 500
-    assert total(found.end) == 10
-
-
 def test_a_checkpoint_runs_forward_again():
     """From x: r comes back while dy waits (x, dy, a, r: 100); then backward is as ever."""
     tape = feed_forward()
@@ -70,14 +54,6 @@ def test_a_checkpoint_runs_forward_again():
     assert total(held.end) == 10
     assert total(found.peak) == 500
     assert total(found.end) == 10
-
-
-def test_what_a_checkpoint_keeps_is_not_made_again():
-    """With r kept as well the forward leaves 50, and backward begins there."""
-    tape = feed_forward()
-
-    assert total(forward(tape, saves=False, kept=("x", "r")).end) == 50
-    assert total(recomputed_backward(tape, ("x", "r"), "added").peak) == 500
 
 
 def test_views_share_their_storage_and_have_gradients_of_their_own():
@@ -115,59 +91,6 @@ def test_scratch_counts_while_its_operator_runs():
     assert total(backward(tape).peak) == 1 + 7
 
 
-def test_gradients_through_views_are_added_up_in_a_new_tensor():
-    """x (10) is read by three products, each gradient of 10 a view of a product's result.
-
-    From dc (3): c's 10; from db (3): b's 10, and both with their sum are there: 30 beside da's 3. The
-    third is added in place: never more than two of x's then.
-    """
-    products = tuple(
-        Operator(name, ("x",), (Tensor(f"{name} out", 3),), gives_views=True) for name in ("a", "b", "c")
-    )
-    tape = Tape((Tensor("x", 10),), products, ("a out", "b out", "c out"))
-
-    found = backward(tape)
-
-    assert total(found.peak) == 3 + 10 + 10 + 10
-    assert total(found.end) == 10
-
-
-def test_a_local_variable_holds_a_tensor_that_nothing_reads():
-    """x (10) -> a (20), then b (5) of a, then c (5) of b: a is held until c is made: 20 + 5 + 5."""
-    tape = Tape(
-        (Tensor("x", 10, needs_grad=False),),
-        (
-            Operator("first", ("x",), (Tensor("a", 20, held_to="third"),)),
-            Operator("second", ("a",), (Tensor("b", 5),)),
-            Operator("third", ("b",), (Tensor("c", 5),)),
-        ),
-        ("c",),
-    )
-
-    assert total(forward(tape, saves=False).peak) == 30
-    assert total(forward(tape).end) == 0
-
-
-def tied(joins):
-    weight = Tensor("weight", 100, joins=joins, update_bytes=7)
-    return Tape(
-        (Tensor("x", 10),), (Operator("product", ("x",), (Tensor("y", 4),), weights=(weight,)),), ("y",)
-    )
-
-
-def test_the_gradient_of_a_shared_weight_waits_for_the_earlier_use():
-    """Whatever becomes of others: the later block leaves it, the earlier one adds its own to it."""
-    assert total(backward(tied("waits"), "freed").end, GRADIENTS) == 100
-    assert total(backward(tied("ends"), "kept").end, GRADIENTS) == 0
-    assert total(backward(tied("ends"), "kept").peak) == 4 + 10 + 100
-
-
-def test_an_optimizer_in_backward_runs_while_one_gradient_is_held():
-    """The product's backward has y's 4, x's 10 and the weight's 100; its update 10 + 100 + 7 = 117."""
-    assert total(backward(tied(None), "freed").peak) == 117
-    assert total(backward(tied(None), "freed").end) == 10
-
-
 def test_what_a_fused_loss_has_kept_is_its_gradients():
     """Kept 10 and 100 in forward; in backward they are the gradients and not there beside them."""
     kept = (Tensor("x gradient", 10), Tensor("weight gradient", 100))
@@ -179,23 +102,3 @@ def test_what_a_fused_loss_has_kept_is_its_gradients():
     assert total(forward(tape).end) == 110
     assert total(backward(tape).peak) == 111
     assert total(backward(tape).end, GRADIENTS) == 100
-
-
-def test_a_sum_is_made_when_an_operators_backward_is_over():
-    """Behind a checkpoint what it had saved (x, 10) is gone by then: y's 4, weight's 3, the sum's 50."""
-    add = Operator(
-        "scale",
-        ("x",),
-        (Tensor("y", 4),),
-        saves=("x",),
-        weights=(Tensor("weight", 3),),
-        backward_sum_bytes=50,
-    )
-    tape = Tape(
-        (Tensor("w", 1, needs_grad=False),),
-        (Operator("make", ("w",), (Tensor("x", 10, needs_grad=False),)), add),
-        ("y",),
-    )
-
-    assert total(backward(tape).peak) == 10 + 4 + 3 + 50
-    assert total(recomputed_backward(tape, ("w",)).peak) == 1 + 4 + 3 + 50

@@ -3,20 +3,14 @@
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.formulas.inputs.framework_arguments import read_megatron
+from pytest_membudget.formulas.inputs.megatron_arguments import read_megatron
 from pytest_membudget.formulas.megatron_job import megatron_job, read_layout
 from pytest_membudget.formulas.pipeline import stages_of
 
 SMALL = {
-    "num-layers": 12,
-    "hidden-size": 512,
-    "num-attention-heads": 8,
-    "seq-length": 1024,
-    "max-position-embeddings": 1024,
-    "micro-batch-size": 4,
-    "global-batch-size": 32,
-    "vocab-size": 50257,
-}
+    "num-layers": 12, "hidden-size": 512, "num-attention-heads": 8, "seq-length": 1024,
+    "max-position-embeddings": 1024, "micro-batch-size": 4, "global-batch-size": 32, "vocab-size": 50257,
+}  # fmt: skip
 
 
 def made(gpus=8, environment=None, **arguments):
@@ -34,16 +28,6 @@ def test_what_is_left_of_the_gpus_is_data_parallel():
     assert job.data_parallel.kind == "megatron"
 
 
-def test_defaults_are_megatrons():
-    options = made().megatron
-
-    assert options.transformer_impl == "transformer_engine"
-    assert options.attention_backend == "flash"
-    assert options.gradient_accumulation_fusion
-    assert options.create_attention_mask
-    assert not options.gradients_in_16_bits
-
-
 def test_flags_turn_things_off():
     options = made(
         no_gradient_accumulation_fusion=True,
@@ -56,11 +40,6 @@ def test_flags_turn_things_off():
     assert not options.gradient_accumulation_fusion
     assert not options.bias_activation_fusion
     assert (options.attention_backend, options.transformer_impl) == ("unfused", "local")
-
-
-def test_which_fusion_counts_is_the_models_matter():
-    assert made(swiglu=True, no_bias_gelu_fusion=True).megatron.bias_activation_fusion
-    assert not made(swiglu=True, no_bias_swiglu_fusion=True).megatron.bias_activation_fusion
 
 
 @pytest.mark.parametrize(
@@ -103,22 +82,13 @@ def test_ends_that_count_as_layers_count_in_chunks_too():
 
 
 def test_a_layouts_letters():
-    assert read_layout("Et*3|(tt|)*2tmL") == (
-        ("E", "t", "t", "t"),
-        ("t", "t"),
-        ("t", "t"),
-        ("t", "m", "L"),
-    )
+    assert read_layout("Et*3|(tt|)*2tmL") == (("E", "t", "t", "t"), ("t", "t"), ("t", "t"), ("t", "m", "L"))
 
 
 def test_the_environments_workspace():
     """:4096:8 is eight of 4,096 KiB: 32 MiB."""
     assert made().megatron.cublas_workspace_bytes is None
     assert made(environment={"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}).megatron.cublas_workspace_bytes == 2**25
-
-
-def test_text_as_shell_scripts_write_it():
-    assert made(micro_batch_size="2", bf16="true").micro_batch == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from pytest_membudget.formulas.implementations.megatron_static import static_ter
 from pytest_membudget.formulas.job import Checkpointing, DataParallel, Degrees, Generation, Job, Precision
 from pytest_membudget.formulas.megatron_options import MegatronOptions
 from pytest_membudget.formulas.model import Attention, Experts, FeedForward, Layer, Model, Norm, Stack
-from pytest_membudget.formulas.moments import moments_of
 from pytest_membudget.formulas.parameters import inventory_of, parameter_count
 from pytest_membudget.formulas.pipeline import stages_of
 from pytest_membudget.formulas.sharding import local_tensors
@@ -71,16 +70,6 @@ def test_the_distributed_optimizer_shards_states_alone():
 
     assert sums[PARAMETERS] + sums[GRADIENTS] == 6 * count
     assert sums[OPTIMIZER_STATES] == pytest.approx(3 * count, abs=12)
-
-
-def test_instances_of_the_distributed_optimizer_share_the_ranks_out():
-    """Two instances over 4 ranks: states over 2."""
-    options = MegatronOptions(distributed_optimizer_instances=2)
-    found = job(kind="megatron_distributed", degrees=Degrees(data_parallel_shard_degree=4), options=options)
-
-    assert by_component(terms_of(found))[OPTIMIZER_STATES] == pytest.approx(
-        6 * parameter_count(found.model), abs=12
-    )
 
 
 def test_16_bit_gradients_are_copied_for_the_step_and_stay_until_the_next():
@@ -145,16 +134,6 @@ def test_distributed_saved_activations_are_a_part_each():
     assert kept_by_layers(found) == 4 * INPUT // 4
 
 
-def test_two_layers_recomputed_together_need_both_layers_tensors():
-    """Backward of a piece of two has the operators of both: more at its peak than a piece of one."""
-
-    def peak(layers):
-        figure = estimate(job(checkpointing=Checkpointing("full", layers=layers)))[0]
-        return max(moment.bytes for moment in figure.moments if "backward of recomputed" in moment.name)
-
-    assert peak(2) > peak(1)
-
-
 def interleaved(**more):
     degrees = Degrees(
         pipeline_parallel_degree=2, virtual_stages=2, pipeline_parallel_schedule="Interleaved1F1B"
@@ -172,15 +151,6 @@ def test_chunks_of_other_micro_batches_are_held():
 
     assert total_bytes(held) == 2 * layer
     assert any(block.name == "head and loss" for block in step.blocks)
-
-
-def test_the_chunk_with_most_is_looked_at_even_where_the_last_one_is_empty():
-    """A layout whose last stage is the head alone: what its layers take in backward still counts."""
-    options = MegatronOptions(layout=(("E", "t"), ("t", "t"), ("t",), ("L",)))
-    figure = estimate(interleaved(options=options))[1]
-
-    assert figure.moments
-    assert figure.peak.bytes > total_bytes(terms_of(interleaved(options=options), 1))
 
 
 def test_experts_have_buffers_and_ranks_of_their_own():
@@ -238,12 +208,3 @@ def test_fp8_products_save_a_byte_an_element():
 def test_what_is_refused(more, text):
     with pytest.raises(UsageMistake, match=text):
         estimate(job(**more))
-
-
-def test_an_estimates_moments_are_named():
-    (figure,) = estimate(job())
-
-    assert {"forward of embedding", "backward of head and loss"} <= {moment.name for moment in figure.moments}
-    stage = stages_of(job())[0]
-    moments = moments_of(step_of(stage, local_tensors(stage, inventory_of(job().model))))
-    assert [(one.name, one.terms) for one in figure.moments] == [(one.name, one.terms) for one in moments]

@@ -80,23 +80,6 @@ def test_fsdp2_gives_the_first_rank_the_ceiling():
     assert tensors["router.weight"].shape == (1, 64)
 
 
-def test_fsdp2_shards_what_tensor_parallelism_has_left():
-    tensors = held(job(data_parallel_shard_degree=4, tensor_parallel_degree=2))
-
-    assert tensors["up.weight"].whole_shape == (128, 64)
-    assert tensors["up.weight"].shape == (32, 64)
-
-
-def test_replicas_do_not_shard():
-    assert held(job(data_parallel_replicate_degree=2, data_parallel_shard_degree=4))["norm.weight"].shape == (
-        16,
-    )
-
-
-def test_context_parallel_ranks_shard_too():
-    assert shard_ranks(job(data_parallel_shard_degree=2, context_parallel_degree=4)) == 8
-
-
 def test_experts_are_sharded_over_what_their_parallelism_leaves():
     """16 ranks share 4-way experts that tensor parallelism of 2 splits: 16 * 2 / (4 * 2) = 4."""
     found = job(data_parallel_shard_degree=16, tensor_parallel_degree=2, expert_parallel_degree=4)

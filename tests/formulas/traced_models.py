@@ -1,32 +1,15 @@
 """Small but real models of every family that is traced: some 2 layers of hidden 1,024."""
 
 _DECODER = {
-    "vocab_size": 32000,
-    "hidden_size": 1024,
-    "intermediate_size": 2816,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 4,
-    "use_cache": False,
-    "max_position_embeddings": 2048,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+    "vocab_size": 32000, "hidden_size": 1024, "intermediate_size": 2816, "num_hidden_layers": 4,
+    "num_attention_heads": 16, "num_key_value_heads": 4, "use_cache": False, "max_position_embeddings": 2048,
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
 _LATENT = {
-    "num_key_value_heads": 16,
-    "n_routed_experts": 16,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 512,
-    "n_shared_experts": 1,
-    "first_k_dense_replace": 1,
-    "kv_lora_rank": 128,
-    "qk_rope_head_dim": 64,
-    "qk_nope_head_dim": 128,
-    "v_head_dim": 128,
-    "n_group": 4,
-    "topk_group": 2,
-}
+    "num_key_value_heads": 16, "n_routed_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 512,
+    "n_shared_experts": 1, "first_k_dense_replace": 1, "kv_lora_rank": 128, "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 128, "v_head_dim": 128, "n_group": 4, "topk_group": 2,
+}  # fmt: skip
 
 
 def order(name, model_type, without=(), model_class=None, **config):

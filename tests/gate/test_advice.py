@@ -98,13 +98,6 @@ def test_a_waiver_needs_no_advice(session_of):
     assert run.rows["test_over"]["advice"] is None
 
 
-def test_switched_off_nothing_is_tried(session_of):
-    run = session_of(FILES, *ASKED, "--membudget-advice=off", env=ALONE)
-
-    assert TITLE not in run.out
-    assert run.rows["test_over"]["advice"] is None
-
-
 def test_the_setting_switches_it_off_too(session_of):
     files = {**FILES, "pyproject.toml": '[tool.membudget]\nadvice = "off"\n'}
 

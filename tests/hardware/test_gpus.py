@@ -1,7 +1,6 @@
 """The catalogue of cards."""
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -16,29 +15,11 @@ from pytest_membudget.units import GIB, KIB, MIB
 
 # What the documentation names as usable in `gpu="..."`.
 PROMISED = [
-    "V100-16GB",
-    "V100-32GB",
-    "T4",
-    "A100-40GB",
-    "A100-80GB",
-    "H100-80GB",
-    "H200-141GB",
-    "B200-180GB",
-    "L4",
-    "L40S",
-    "A10",
-    "A10G",
-    "A40",
-    "A6000",
-    "RTX-3090",
-    "RTX-4080",
-    "RTX-4090",
-    "RTX-5090",
-]
+    "V100-16GB", "V100-32GB", "T4", "A100-40GB", "A100-80GB", "H100-80GB", "H200-141GB", "B200-180GB", "L4",
+    "L40S", "A10", "A10G", "A40", "A6000", "RTX-3090", "RTX-4080", "RTX-4090", "RTX-5090",
+]  # fmt: skip
 FIGURES = {"total_bytes", "capability", "multiprocessor_count", "context_bytes"}
 
-# https://developer.nvidia.com/cuda-gpus
-CAPABILITIES = {(7, 0), (7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)}
 
 CATALOGUE = Path(pytest_membudget.__file__).with_name("hardware") / "gpus.yaml"
 ENTRIES = yaml.safe_load(CATALOGUE.read_text(encoding="utf-8"))["cards"]
@@ -61,32 +42,11 @@ def test_a_card_with_its_size_in_its_name_is_nominally_that_big(name):
     assert ENTRIES[name]["nominal_gib"] == int(size)
 
 
-@every_card
-def test_a_card_has_a_capability_that_exists(gpu):
-    assert gpu.capability in CAPABILITIES
-
-
-@every_card
-def test_a_card_has_a_plausible_number_of_multiprocessors(gpu):
-    assert 40 <= gpu.multiprocessor_count <= 170  # T4 and RTX 5090
-
-
-@every_card
-def test_a_context_is_between_a_hundred_mib_and_a_gib(gpu):
-    assert 100 * MIB <= gpu.context_bytes <= GIB
-    assert gpu.context_bytes % MIB == 0  # no source is finer than that
-
-
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=list(ENTRIES))
 def test_every_figure_has_a_public_source(entry):
     assert set(entry["sources"]) == FIGURES
     assert all("/" in source for source in entry["sources"].values())
     assert all("/" in context["source"] for context in entry.get("contexts", ()))
-
-
-@every_card
-def test_a_context_says_how_well_it_is_known(gpu):
-    assert gpu.context_confidence in {"measured", "typical"}
 
 
 def test_usable_memory_is_what_the_context_leaves():
@@ -223,11 +183,6 @@ def test_a_short_name_finds_the_only_card_that_it_can_mean(alias):
     assert find_gpu(alias).name.startswith(alias.upper())
 
 
-def test_no_two_cards_share_a_name():
-    names = [known.casefold() for gpu in load_gpus().values() for known in (gpu.name, *gpu.aliases)]
-    assert len(names) == len(set(names))
-
-
 def test_an_unknown_card_is_refused_with_the_value_the_nearest_name_and_all_names():
     with pytest.raises(UsageMistake) as refusal:
         find_gpu("RTX-409O")
@@ -243,27 +198,12 @@ def test_an_amd_card_is_refused_as_one(name):
         find_gpu(name)
 
 
-def test_a_name_like_no_card_is_refused_without_a_guess():
-    with pytest.raises(UsageMistake, match="known cards: V100-16GB") as refusal:
-        find_gpu("potato")
-    assert "Did you mean" not in str(refusal.value)
-
-
 @pytest.mark.parametrize(
     ("name", "sizes"), [("A100", "A100-40GB or A100-80GB"), ("v100", "V100-16GB or V100-32GB")]
 )
 def test_a_name_that_means_two_cards_is_refused_with_both(name, sizes):
     with pytest.raises(UsageMistake, match=f"'{name}' can mean {sizes}: write the one you mean"):
         find_gpu(name)
-
-
-def test_the_catalogue_cannot_be_changed():
-    with pytest.raises(TypeError):
-        load_gpus()["T4"] = find_gpu("L4")
-
-
-def test_a_card_can_be_sent_to_another_process():
-    assert pickle.loads(pickle.dumps(find_gpu("T4"))) == find_gpu("T4")
 
 
 def test_importing_the_catalogue_imports_neither_yaml_nor_torch():

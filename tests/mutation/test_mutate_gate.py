@@ -96,19 +96,6 @@ def test_a_file_that_is_gone_and_a_mutation_that_changes_nothing_are_stale(tmp_p
     assert len(mutate_gate.stale([mutation(new="1")], tmp_path)) == 1
 
 
-def test_a_copy_is_mutated_and_the_package_is_not(tmp_path):
-    package = tmp_path / "package"
-    (package / "__pycache__").mkdir(parents=True)
-    (package / "f.py").write_text("x = 1")
-    (package / "__pycache__" / "f.cpython-311.pyc").write_text("")
-
-    with mutate_gate.copied(package, mutation()) as folder:
-        copy = Path(folder, mutate_gate.PACKAGE)
-        assert (copy / "f.py").read_text() == "x = 2"
-        assert list((copy / "__pycache__").iterdir()) == []
-    assert (package / "f.py").read_text() == "x = 1"
-
-
 def test_what_changes_no_behaviour_survives_and_ends_the_program_with_1(tmp_path):
     table = tmp_path / "table"
     table.mkdir()
@@ -148,33 +135,9 @@ def test_the_page_names_who_caught_what_and_who_survived():
     assert "| m | b | **survived**: its tests are green | 2.0 |" in text
 
 
-def test_the_summary_counts_and_has_the_remark():
-    assert mutate_gate.summary(kept(CAUGHT, remark="Why.")) == "1 mutations, 1 caught, 0 survived. Why."
-
-
-def test_kept_outcomes_are_read_as_they_were_written(tmp_path):
-    mutate_gate.write_kept(kept(CAUGHT, SURVIVED, remark="Why."), tmp_path / "results.json")
-
-    assert mutate_gate.read_kept(tmp_path / "results.json") == kept(CAUGHT, SURVIVED, remark="Why.")
-
-
-def test_a_later_outcome_replaces_the_kept_one_and_what_the_table_dropped_is_dropped():
-    earlier = kept(CAUGHT, Outcome(mutation(name="gone"), "t", 1.0), SURVIVED)["outcomes"]
-    [later] = kept(Outcome(mutation(name="m"), "tests/test_c.py::test_d", 1.0))["outcomes"]
-
-    rows = mutate_gate.merged(earlier, [later], [mutation(name="m"), mutation(), mutation(name="not run")])
-
-    assert rows == [later, earlier[0]]
-
-
 def test_the_docs_show_the_summary_of_the_kept_outcomes():
     from benchmarks import pages
 
     shown = pages.summary_in(pages.SUMMARIES.read_text(encoding="utf-8"), "mutations")
 
     assert shown == mutate_gate.summary(mutate_gate.read_kept()), "run mutate_gate.py --only-kept"
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(SystemExit, match="nothing-of-the-kind"):
-        mutate_gate.chosen(MUTATIONS, ["nothing-of-the-kind"])

@@ -104,6 +104,24 @@ HARMLESS = {
     "reads_what_it_prints": (
         "print('one')\nos.system('echo two')\nassert capfd.readouterr().out == 'one\\ntwo\\n'\nkept = hold(8)"
     ),
+    "forks": "if os.fork() == 0:\n    kept = hold(15)\nkept = hold(8)",
+    "forks_and_waits": (
+        "pid = os.fork()\nif pid == 0:\n    os._exit(5)\n"
+        "assert os.waitpid(pid, 0)[1] == 5 << 8\nkept = hold(8)"
+    ),
+    "keeps_threads": "threading.Thread(target=time.sleep, args=(60,)).start()\nkept = hold(8)",
+    "skips_a_subtest": "with subtests.test():\n    pytest.skip('not this')\nkept = hold(8)",
+    "closes_its_output": "sys.stdout.close()\nkept = hold(8)",
+    "goes_elsewhere": "os.chdir('/')\nkept = hold(8)",
+    "forgets_the_environment": (
+        "for name in list(os.environ):\n    if name != 'PYTEST_CURRENT_TEST':\n        del os.environ[name]\n"
+        "kept = hold(8)"
+    ),
+    "after_it_went_elsewhere": (
+        "assert os.path.exists('test_bodies.py')\nassert 'HOME' in os.environ\nkept = hold(8)"
+    ),
+    "changes_torch": "torch.cuda.is_available = None\nkept = torch.zeros(2**21, device='cuda')",
+    "catches_signals": "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nkept = hold(8)",
     # it may have half a gigabyte more than it has now: less than what it prints
     "prints_a_gigabyte": (
         "pages = int(open('/proc/self/statm').read().split()[0])\n"
@@ -168,6 +186,42 @@ HARMFUL = {
         "has written into the pipe of its answer; let it write to descriptors that it has opened",
         "",
     ),
+    "leaves_with_0": ("hold(8)\nos._exit(0)", "the test's process left with status 0", ""),
+    "aborts": ("os.abort()", "was ended by signal 6 (SIGABRT)", ""),
+    "ends_the_worker": ("os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)", "signal 9 (SIGKILL)", ""),
+    "sys_exit": ("hold(8)\nsys.exit(0)", "SystemExit in call at test_bodies.py:", "sys.exit(0)"),
+    "pytest_exit": ("hold(8)\npytest.exit('enough')", "enough", ""),
+    "interrupts": (
+        "hold(8)\nraise KeyboardInterrupt",
+        "KeyboardInterrupt in the test at test_bodies.py:",
+        "raise KeyboardInterrupt",
+    ),
+    "raises_without_source": (
+        "made = {}\nexec('def raising(): raise ValueError(1)', made)\nmade['raising']()",
+        "ValueError in call at test_bodies.py:",
+        "made['raising']()",
+    ),
+    "raises_many_lines": ("raise ValueError('line\\n' * 100)", "(and 88 lines more)", "raise ValueError("),
+    "asserts": ("assert hold(8).numel() == 3", "AssertionError in call at test_bodies.py:", ""),
+    "thread_dies": (
+        "kept = hold(8)\ndef work(): raise ValueError('in a thread')\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()",
+        "ValueError in a thread at test_bodies.py:",
+        "",
+    ),
+    "failing_subtest": (
+        "kept = hold(8)\nfor n in range(2):\n    with subtests.test(n=n):\n        assert n == 0",
+        "AssertionError in call at test_bodies.py:",
+        "",
+    ),
+    "forks_and_leaves": ("if os.fork() == 0:\n    time.sleep(60)\nos._exit(4)", "left with status 4", ""),
+    # the process ends by itself, or is ended if that takes it long
+    "closes_all_descriptors": ("os.closerange(3, 256)\nkept = hold(8)", "CLOSED", ""),
+    "closes_all_and_hangs": (
+        "os.closerange(3, 256)\ntime.sleep(60)",
+        "has closed the pipe of its answer; let it",
+        "",
+    ),
     "asks": ("kept = hold(8)\ninput()", "EOFError in call at test_bodies.py:", "input()"),
     "is_debugged": (
         "kept = hold(8)\nbreakpoint()",
@@ -176,6 +230,8 @@ HARMFUL = {
         "",
     ),
 }
+#: What ``CLOSED`` stands for: either is said.
+CLOSED = ("left with status 1", "has closed the pipe")
 #: Fixtures that bodies ask for.
 ASKED = {
     "patches_cuda": "monkeypatch",
@@ -184,6 +240,8 @@ ASKED = {
     "deletes_all_folders": "tmp_path",
     "deletes_others_folders": "tmp_path",
     "reads_what_it_prints": "capfd",
+    "skips_a_subtest": "subtests",
+    "failing_subtest": "subtests",
 }
 
 

@@ -149,14 +149,21 @@ def run(session_of):
     return session_of(files, "--membudget", "--doctest-glob=*.rst", "-p", "no:rerunfailures")
 
 
+def skip_without_subtests(name):
+    if name.endswith("subtest") and not hasattr(pytest, "Subtests"):
+        pytest.skip("this pytest has no subtests")
+
+
 @pytest.mark.parametrize("name", bad_bodies.HARMLESS)
 def test_what_does_no_harm_is_estimated(run, name):
+    skip_without_subtests(name)
     assert run.outcomes[f"test_{name}"] == "passed", run.text(f"test_{name}")
     assert run.allocated(f"test_{name}") == 8 * MIB
 
 
 @pytest.mark.parametrize("name", bad_bodies.HARMFUL)
 def test_the_failure_says_what_happened_and_where(run, name):
+    skip_without_subtests(name)
     _, said, at = bad_bodies.HARMFUL[name]
     lines = (run.folder / "test_bodies.py").read_text().splitlines()
     mark = lines.index(f"def test_{name}({bad_bodies.ASKED.get(name, '')}):")
@@ -165,7 +172,7 @@ def test_the_failure_says_what_happened_and_where(run, name):
 
     assert run.outcomes[f"test_{name}"] == "failed"
     assert run.rows[f"test_{name}"]["verdict"] == "error"
-    assert said in text, text
+    assert any(part in text for part in (bad_bodies.CLOSED if said == "CLOSED" else (said,))), text
     assert f"test_bodies.py:{mark}: mem_budget(gib=0.015625)" in text
     if at == 'File "':
         assert re.search(rf'test_bodies.py", line {mark + 3} in test_{name}', text), text

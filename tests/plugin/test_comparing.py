@@ -13,7 +13,6 @@ import pytest
 from tests.comparison import story
 
 MIB = 2**20
-GIB = 2**30
 SETTINGS = """
     [tool.membudget]
     waivers = [
@@ -330,39 +329,6 @@ def test_removed_tests_and_unused_waivers_are_listed(run):
     assert "unused waiver: test_states.py::test_same: its test needs none" in text
 
 
-def test_the_table_has_the_base_and_the_growth(run):
-    head = next(line for line in run.summary if "largest component" in line)
-    row = next(line for line in run.summary if "::test_growth_alone" in line)
-
-    assert " base " in head
-    assert "growth" in head
-    assert "+64.0 MiB (+100.0%)" in row
-    assert row.endswith("within (grown)")
-
-
-def test_growth_that_is_allowed_is_counted_by_itself(run):
-    [counts] = [line for line in run.summary if " estimated (" in line]
-
-    assert ", 1 grown and allowed," in counts
-
-
-def test_the_report_can_be_read_by_the_command_that_renders_it(run):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest_membudget",
-            "report",
-            str(run.report_path),
-            "--format=markdown",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    assert "grown too much" in done.stdout
-
-
 def test_the_base_is_the_merge_base(run, folder):
     assert run.report["comparison"]["base"] == {"ref": "main", "commit": git(folder, "rev-parse", "main")}
     assert run.report["git"]["base"] == git(folder, "rev-parse", "main")
@@ -429,14 +395,6 @@ def test_a_subset_removes_nothing_that_it_did_not_select(folder, compare, run, a
     assert part.report["comparison"]["removed"] == []
 
 
-def test_what_failed_last_is_compared_alone(folder, compare, run):
-    part = compare(folder, "test_states.py", "--lf", "-k", "new_over or same_alone")
-
-    assert list(part.rows) == ["test_new_over"]
-    assert comparison(part, "test_new_over")["status"] == "new-over"
-    assert part.report["comparison"]["removed"] == []
-
-
 # Without a base, and with a stored one
 
 
@@ -455,11 +413,6 @@ def test_without_a_base_growth_alone_is_no_pass_and_says_what_to_run(plain):
 def test_without_a_base_the_growth_of_others_is_counted_as_not_compared(plain):
     assert plain.outcomes["test_same"] == "passed"
     assert any("5 not compared (max_growth needs --membudget-compare)" in line for line in plain.summary)
-
-
-def test_without_a_base_over_is_over_and_waivers_hold(plain):
-    assert plain.outcomes["test_still_over"] == "failed"
-    assert (plain.outcomes["test_waived"], plain.outcomes["test_expired"]) == ("passed", "failed")
 
 
 @pytest.fixture(scope="module")
@@ -491,17 +444,6 @@ def test_what_is_installed_in_another_version_than_at_a_stored_report_is_the_hea
     assert f"grown with {change}: takes" in stored.message("test_steady")
     assert f"installed since the base: {change}" in stored.summary
     assert comparison(stored, "test_same")["distributions"] == []
-
-
-def test_another_card_in_a_stored_report_is_not_comparable(stored):
-    found = comparison(stored, "test_less")
-
-    assert found["status"] == "not-comparable"
-    assert "A100-40GB" in found["reason"]
-
-
-def test_a_subset_compared_with_a_stored_report_removes_nothing(stored):
-    assert stored.report["comparison"]["removed"] == []
 
 
 # When it goes wrong

@@ -35,8 +35,8 @@ BODIES = """
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    return session_of({"test_bodies.py": BODIES}, "--membudget", *both_ways)
+def run(session_of):
+    return session_of({"test_bodies.py": BODIES}, "--membudget")
 
 
 @pytest.mark.parametrize("name", ["test_reads_local_rank", "test_forms_a_group"])

@@ -74,8 +74,8 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    return session_of(FILES, "--membudget-all", *both_ways)
+def run(session_of):
+    return session_of(FILES, "--membudget-all")
 
 
 def test_guards_against_missing_cuda_skip_nothing(run):

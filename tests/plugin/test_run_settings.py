@@ -15,46 +15,19 @@ def table(text):
     return {"pyproject.toml": f"[tool.membudget]\n{text}\n", "test_budgets.py": MALFORMED}
 
 
+@pytest.mark.parametrize("way", [(), ("-n2",)], ids=["alone", "xdist"])
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("gup = 'H100-80GB'", ["gup", "did you mean gpu?"]),
-        ("budget = 40", ["budget = 40", "the keys are"]),
-        ("gpu = 'H100-80BG'", ["gpu = 'H100-80BG'", "H100-80GB"]),
-        ("gpu = 80", ["gpu = 80"]),
-        ("metric = 'peak'", ["metric = 'peak'", "'allocated', 'reserved', 'device'"]),
-        ("timeout = '3'", ["timeout = '3'", "timeout = 300"]),
-        ("timeout = 0", ["timeout = 0", "timeout = 300"]),
-        ("timeout = nan", ["timeout = nan", "timeout = 300"]),
-        ("timeout = true", ["timeout = true", "timeout = 300"]),
-    ],
+    [("gup = 'H100-80GB'", ["gup", "did you mean gpu?"]), ("timeout = 0", ["timeout = 0", "timeout = 300"])],
 )
-def test_a_setting_that_cannot_be_used_is_refused_with_file_key_and_remedy(session_of, text, said):
-    run = session_of(table(text), "--membudget", report=False)
+def test_a_setting_that_cannot_be_used_is_refused_with_file_key_and_remedy(session_of, text, said, way):
+    run = session_of(table(text), "--membudget", *way, report=False)
 
     assert run.status == 4
     assert "pyproject.toml:2: [tool.membudget] " in run.err
     assert all(part in run.err for part in said), run.err
     assert len(run.err.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize("text", ["gup = 'H100-80GB'", "timeout = 0"])
-def test_under_xdist_a_mistake_is_refused_as_it_is_without(session_of, text):
-    pytest.importorskip("xdist")
-    run = session_of(table(text), "--membudget", "-n2", report=False)
-
-    assert run.status == 4
-    assert "pyproject.toml:2: [tool.membudget] " in run.err
     assert "INTERNALERROR" not in run.out + run.err
-
-
-def test_a_table_that_is_none_is_refused(session_of):
-    files = {"pyproject.toml": "[tool]\nmembudget = 3\n", "test_budgets.py": MALFORMED}
-
-    run = session_of(files, "--membudget", report=False)
-
-    assert run.status == 4
-    assert "write a table [tool.membudget]" in run.err
 
 
 def test_without_the_flag_a_mistake_in_the_table_stops_nothing(session_of):
@@ -70,17 +43,13 @@ def test_without_the_flag_a_mistake_in_the_table_stops_nothing(session_of):
         ("--membudget-gpu=H100-80BG", "H100-80GB"),
         ("--membudget-measure=always", "invalid choice"),
         ("--membudget-timeout=soon", "write a finite number of seconds above 0"),
-        ("--membudget-timeout=0", "write a finite number of seconds above 0"),
         ("--membudget-compare=main", "is in no git repository"),
         ("--membudget-compare=missing.json", "missing.json: cannot be read"),
         ("--membudget-compare=", "write a git reference"),
     ],
 )
-@pytest.mark.parametrize("way", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_an_option_that_cannot_be_used_is_refused(session_of, option, said, way):
-    if way:
-        pytest.importorskip("xdist")
-    run = session_of({"test_budgets.py": MALFORMED}, "--membudget", option, *way, report=False)
+def test_an_option_that_cannot_be_used_is_refused(session_of, option, said):
+    run = session_of({"test_budgets.py": MALFORMED}, "--membudget", option, report=False)
 
     assert run.status == 4
     assert option.split("=")[0] in run.err

@@ -100,22 +100,15 @@ FILES = {
         """,
 }
 PEAKS = {
-    "trains": 64 + len("two words."),
-    "over": 1026,
-    "module": 3,
-    "grid[script=train.py --mib=1]": 1,
-    "grid[script=train.py --mib=2]": 2,
-    "environment": 5,
-    "good-end": 1,
-    "ranks": 2,
-    "test_marked": 512,
-}
+    "trains": 64 + len("two words."), "over": 1026, "module": 3, "grid[script=train.py --mib=1]": 1,
+    "grid[script=train.py --mib=2]": 2, "environment": 5, "good-end": 1, "ranks": 2, "test_marked": 512,
+}  # fmt: skip
 FAILED = {"over", "bad-end", "usage", "takes-nothing", "missing"}
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    return session_of(FILES, "--membudget", *both_ways)
+def run(session_of):
+    return session_of(FILES, "--membudget")
 
 
 def test_what_a_program_allocates_is_its_estimate(run):
@@ -158,14 +151,6 @@ def test_an_endless_program_ends_at_the_time_limit(session_of):
 
     assert "jobs/forever.py:" in run.text("forever")
     assert run.outcomes == {"forever": "failed"}
-
-
-def test_without_the_flag_no_program_runs(session_of):
-    files = {"f.py": "raise SystemError", "f.membudget.yaml": "budgets: [{name: one, gib: 1, script: f.py}]"}
-    run = session_of(files, report=False)
-
-    assert run.outcomes == {"one": "skipped"}
-    assert "--membudget" in run.message("one")
 
 
 # The cache

@@ -2,8 +2,8 @@
 
 import pytest
 
-#: Seconds; where torch is a CUDA build a process has more to do before its test begins.
-LIMIT = 6
+#: Seconds.
+LIMIT = 3
 BODIES = """
     import subprocess
     import sys
@@ -49,13 +49,19 @@ BODIES = """
     def test_works_for_ever():
         while True:
             pass
+
+    @pytest.mark.mem_budget(gib=1)
+    def test_hangs_in_c():
+        time.sleep(1000)
     """
 #: What a body takes that has a fifth of a processor, as on a busy machine: more than the limit, in seconds.
 SECONDS = f"LONG = {LIMIT + 2}\n"
+#: What is said of each, and the statements of which one is running.
 FOR_EVER = {
-    "test_locks_itself_out": "of processor time in them: it waits",
-    "test_polls": "of processor time in them: it waits",
-    "test_works_for_ever": f"it did not finish within {LIMIT} s of processor time",
+    "test_locks_itself_out": ("of processor time in them: it waits", ["lock.acquire()"]),
+    "test_polls": ("of processor time in them: it waits", ["while not sys.argv == []:", "time.sleep(0.05)"]),
+    "test_works_for_ever": (f"it did not finish within {LIMIT} s of processor time", ["while True:", "pass"]),
+    "test_hangs_in_c": ("of processor time in them: it waits", ["time.sleep(1000)"]),
 }
 
 
@@ -76,8 +82,14 @@ def test_what_goes_on_is_not_ended(run, name):
 
 
 @pytest.mark.parametrize("name", FOR_EVER)
-def test_what_does_not_is_ended(run, name):
+def test_what_does_not_is_ended_with_the_limit_and_the_line(run, name):
+    said, statements = FOR_EVER[name]
+    text, lines = run.text(name), (run.folder / "test_bodies.py").read_text().splitlines()
+    numbers = [n for n, line in enumerate(lines, 1) if line.strip() in statements]
+
     assert run.outcomes[name] == "failed"
-    assert f"it did not finish within {LIMIT} s" in run.text(name)
-    assert FOR_EVER[name] in run.text(name)
-    assert "--membudget-timeout, or [tool.membudget] timeout" in run.text(name)
+    assert f"it did not finish within {LIMIT} s" in text
+    assert said in text
+    assert "--membudget-timeout, or [tool.membudget] timeout" in text
+    assert any(f'test_bodies.py", line {number} in {name}' in text for number in numbers), text
+    assert "_pytest" not in text

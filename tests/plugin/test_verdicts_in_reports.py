@@ -1,7 +1,5 @@
 """Within passes, over is an ordinary failure: on the terminal, in JUnit, in report.json, with xdist too."""
 
-import re
-
 import pytest
 
 GIB = 2**30
@@ -63,12 +61,11 @@ FILES = {
         """,
 }
 OPERATOR = "aten::empty.memory_format"
-LINE_OF_THE_OVER_MARK = 24  # of test_budgets.py, where mem_budget( stands
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    return session_of(FILES, "--membudget", *both_ways)
+def run(session_of):
+    return session_of(FILES, "--membudget")
 
 
 def test_within_passes_and_over_fails_and_neither_is_an_error(run):
@@ -86,20 +83,6 @@ def test_the_failure_leads_with_the_verdict(run):
     assert run.text("test_over").splitlines()[0] == "12.50 GiB over its budget of 40 GiB"
 
 
-def test_a_component_over_its_budget_is_named(run):
-    first = run.text("test_component_over").splitlines()[0]
-
-    assert first == "parameters 1.00 GiB over their budget of 44 GiB"
-
-
-def test_the_components_in_the_text_add_up_to_the_peak(run):
-    text = run.text("test_over")
-
-    sizes = dict(re.findall(r"^  (\S+) +([0-9.]+) GiB +[0-9.]+%$", text, re.M))
-    assert sizes == {"parameters": "45.00", "inputs": "7.50"}
-    assert re.search(r"^  = total +52.50 GiB$", text, re.M)
-
-
 def test_the_holders_are_listed_with_module_and_line_the_largest_first(run):
     told = run.text("test_over").partition("What holds it:\n")[2].splitlines()
 
@@ -109,20 +92,8 @@ def test_the_holders_are_listed_with_module_and_line_the_largest_first(run):
     assert told[3].startswith(f"      test_budgets.py:29 ({OPERATOR}): ")
 
 
-def test_the_failure_names_the_line_of_the_mark_and_the_mark(run):
-    second = run.text("test_over").splitlines()[1]
-
-    assert second == f"test_budgets.py:{LINE_OF_THE_OVER_MARK}: mem_budget(gib=40)"
-
-
 def test_the_text_shows_no_line_of_this_plugin(run):
     assert "pytest_membudget" not in run.text("test_over")
-
-
-def test_the_short_summary_has_a_line_for_each_failure(run):
-    line = next(line for line in run.lines if line.startswith("FAILED test_budgets.py::test_over"))
-
-    assert line.startswith("FAILED test_budgets.py::test_over - BudgetExceeded: 12.50 GiB over its")
 
 
 def test_junit_has_the_verdict_as_the_message(run):
@@ -130,10 +101,6 @@ def test_junit_has_the_verdict_as_the_message(run):
     assert run.message("test_nothing_on_cuda").startswith(
         "BudgetUnchecked: the test allocated nothing on cuda"
     )
-
-
-def test_what_to_do_about_a_test_without_cuda_memory_is_said(run):
-    assert "put the model and its inputs on device 'cuda'" in run.text("test_nothing_on_cuda")
 
 
 def test_fixtures_and_bodies_run_in_other_processes_than_the_session(run):
@@ -145,53 +112,9 @@ def test_fixtures_and_bodies_run_in_other_processes_than_the_session(run):
     assert not processes("fixture") & processes("session")
 
 
-def test_the_summary_has_a_row_a_test_and_the_counts(run):
-    table = [" ".join(line.split()) for line in run.summary]
-
-    assert "test_budgets.py::test_within 60.00 GiB 52.50 GiB 88% parameters 45.00 GiB within" in table
-    assert "test_budgets.py::test_over 40.00 GiB 52.50 GiB 131% parameters 45.00 GiB over" in table
-    assert run.summary[-2].startswith("3 estimated (1 within, 2 over), 1 without an estimate, 0 measured")
-
-
 def test_the_rows_of_the_report_hold_the_exact_bytes(run):
     estimate = run.rows["test_over"]["estimates"][0]
 
     assert estimate["peak"]["allocated_bytes"] == 52 * GIB + GIB // 2
     assert estimate["components"]["parameters"] == 45 * GIB
     assert sum(estimate["components"].values()) == estimate["peak"]["allocated_bytes"]
-
-
-def test_the_verdicts_are_in_the_report(run):
-    assert {name: row["verdict"] for name, row in run.rows.items()} == {
-        "test_within": "within",
-        "test_over": "over",
-        "test_component_over": "over",
-        "test_nothing_on_cuda": "error",
-    }
-
-
-@pytest.mark.parametrize(
-    ("style", "expected"),
-    [
-        ("line", "*test_budgets.py:4: *mem_budget(gib=0)*"),
-        ("short", "*test_budgets.py:4: mem_budget(gib=0)*"),
-        ("native", "*test_budgets.py:4: mem_budget(gib=0)*"),
-        ("long", "*test_budgets.py:4: mem_budget(gib=0)*"),
-    ],
-)
-def test_each_style_of_traceback_shows_the_reason(pytester, style, expected):
-    """With a mark that needs no worker, which is not started then."""
-    pytester.makepyfile(
-        test_budgets="""
-        import pytest
-
-
-        @pytest.mark.mem_budget(gib=0)
-        def test_over(): pass
-        """
-    )
-
-    result = pytester.runpytest_subprocess("--membudget", f"--tb={style}")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([expected])

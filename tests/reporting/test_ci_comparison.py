@@ -164,14 +164,6 @@ def test_a_pull_request_that_changes_nothing_passes_and_gets_no_comment(pull):
     assert same.comment() is None
 
 
-def test_without_a_comparison_what_is_over_fails(pull):
-    status, out = pull(CHANGES_NOTHING).action(compare="")
-
-    assert status == 1
-    assert "1 over" in out
-    assert "still-over" not in out
-
-
 def test_a_shallow_checkout_says_what_to_fetch(pull):
     status, out = pull(CHANGES_NOTHING, depth=1).action()
 
@@ -190,13 +182,6 @@ def test_gitlab_compares_a_merge_request_with_its_base(pull):
 
     assert done.returncode == 1
     assert "1 grown, 1 still-over" in done.stdout, done.stdout
-
-
-def test_gitlab_compares_a_branch_with_nothing(pull):
-    done = gitlab(pull(CHANGES_NOTHING))
-
-    assert done.returncode == 1
-    assert "still-over" not in done.stdout
 
 
 @pytest.mark.parametrize(("files", "status"), [(GROWS, 1), (CHANGES_NOTHING, 0)], ids=["grows", "same"])

@@ -32,13 +32,13 @@ FILES = {
         @pytest.mark.mem_budget(gib=1)
         def test_nothing():
             pass
-        """,
+        """
 }
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    return session_of(FILES, "--membudget", *both_ways)
+def run(session_of):
+    return session_of(FILES, "--membudget")
 
 
 @pytest.fixture(scope="module")

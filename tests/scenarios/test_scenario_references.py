@@ -48,22 +48,15 @@ FILES = {
         """,
 }
 OUTCOMES = {
-    "small": "passed",
-    "four": "passed",
-    "broken": "failed",
-    "test_within": "passed",
-    "test_over": "failed",
-    "test_device": "passed",
-    "test_no_such_name": "failed",
-    "test_no_such_file": "failed",
-    "test_broken": "failed",
-    "test_of_four": "failed",
-}
+    "small": "passed", "four": "passed", "broken": "failed", "test_within": "passed", "test_over": "failed",
+    "test_device": "passed", "test_no_such_name": "failed", "test_no_such_file": "failed",
+    "test_broken": "failed", "test_of_four": "failed",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def run(session_of, both_ways):
-    return session_of(FILES, "--membudget", *both_ways)
+def run(session_of):
+    return session_of(FILES, "--membudget")
 
 
 def test_only_what_is_traced_decides(run):

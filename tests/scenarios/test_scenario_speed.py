@@ -55,14 +55,3 @@ def test_a_job_is_computed_once_for_all_of_its_budgets(folder):
 
     assert estimating._reports.cache_info().misses == 2
     assert seconds < 5
-
-
-def test_jobs_that_differ_take_milliseconds_each(folder):
-    points = list(folder.points(GRID.replace("[10, 20, 40, 60, 80]", "[1000]")).values())[::4]
-    estimate = estimating.AnalyticEstimator(SETTINGS).estimate
-    estimating._reports.cache_clear()
-
-    seconds = seconds_of(lambda: [estimate(scenario_test(point, folder.file)) for point in points])
-
-    assert estimating._reports.cache_info().misses == len(points) == 100
-    assert seconds < 3  # 6 ms each on a slow core

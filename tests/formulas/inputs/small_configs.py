@@ -1,42 +1,20 @@
 """Small, odd configurations: no two sizes of one alike, so that no dimension can stand for another."""
 
 DECODER = {
-    "vocab_size": 101,
-    "hidden_size": 48,
-    "intermediate_size": 74,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 66,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
+    "vocab_size": 101, "hidden_size": 48, "intermediate_size": 74, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 66, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
 QWEN_MOE = {
-    **DECODER,
-    "num_hidden_layers": 4,
-    "num_experts": 5,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 20,
-    "decoder_sparse_step": 2,
-    "mlp_only_layers": [3],
-}
+    **DECODER, "num_hidden_layers": 4, "num_experts": 5, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 20, "decoder_sparse_step": 2, "mlp_only_layers": [3],
+}  # fmt: skip
 DEEPSEEK = {
-    **DECODER,
-    "num_key_value_heads": 4,
-    "kv_lora_rank": 12,
-    "q_lora_rank": 14,
-    "qk_rope_head_dim": 6,
-    "qk_nope_head_dim": 8,
-    "v_head_dim": 9,
-    "n_routed_experts": 6,
-    "n_shared_experts": 2,
-    "moe_intermediate_size": 21,
-    "first_k_dense_replace": 1,
-    "n_group": 1,
-    "topk_group": 1,
+    **DECODER, "num_key_value_heads": 4, "kv_lora_rank": 12, "q_lora_rank": 14, "qk_rope_head_dim": 6,
+    "qk_nope_head_dim": 8, "v_head_dim": 9, "n_routed_experts": 6, "n_shared_experts": 2,
+    "moe_intermediate_size": 21, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
     "num_experts_per_tok": 2,
-}
+}  # fmt: skip
 GPT2 = {"vocab_size": 101, "n_positions": 50, "n_embd": 48, "n_layer": 2, "n_head": 4, "n_inner": 70}
 GPTJ = {**GPT2, "rotary_dim": 6}
 NEOX = {
@@ -52,25 +30,13 @@ OPT = {**NEOX, "ffn_dim": 70, "max_position_embeddings": 33}
 del OPT["intermediate_size"]
 BERT = {**NEOX, "max_position_embeddings": 33, "type_vocab_size": 3, "id2label": {0: "a", 1: "b", 2: "c"}}
 T5 = {
-    "vocab_size": 101,
-    "d_model": 48,
-    "d_kv": 10,
-    "d_ff": 70,
-    "num_layers": 2,
-    "num_decoder_layers": 3,
-    "num_heads": 4,
-    "relative_attention_num_buckets": 7,
-}
+    "vocab_size": 101, "d_model": 48, "d_kv": 10, "d_ff": 70, "num_layers": 2, "num_decoder_layers": 3,
+    "num_heads": 4, "relative_attention_num_buckets": 7,
+}  # fmt: skip
 VIT = {
-    "hidden_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 70,
-    "image_size": 36,
-    "patch_size": 8,
-    "num_channels": 2,
-    "id2label": {0: "a", 1: "b", 2: "c"},
-}
+    "hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 70,
+    "image_size": 36, "patch_size": 8, "num_channels": 2, "id2label": {0: "a", 1: "b", 2: "c"},
+}  # fmt: skip
 
 #: model_type, class, configuration
 CASES = [

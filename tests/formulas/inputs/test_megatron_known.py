@@ -8,7 +8,7 @@ import pytest
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.formulas.estimate import estimate
 from pytest_membudget.formulas.inputs import megatron_names as names
-from pytest_membudget.formulas.inputs.framework_arguments import read_megatron
+from pytest_membudget.formulas.inputs.megatron_arguments import read_megatron
 from pytest_membudget.formulas.inputs.megatron_known import OF_THE_JOB, OF_THE_MODEL
 from pytest_membudget.formulas.megatron_job import megatron_job
 

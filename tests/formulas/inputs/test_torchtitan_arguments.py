@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pytest_membudget.errors import UsageMistake
-from pytest_membudget.formulas.inputs.framework_arguments import LLAMA3_FLAVORS, ffn_width, read_torchtitan
+from pytest_membudget.formulas.inputs.torchtitan_arguments import read_torchtitan
 from pytest_membudget.formulas.parameters import inventory_of, parameter_count
 
 SMALL = {"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 100}
@@ -23,23 +23,6 @@ SMALL = {"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 100}
 )
 def test_flavours_are_the_published_llamas(flavor, parameters):
     assert parameter_count(read_torchtitan({"flavor": flavor})) == parameters
-
-
-@pytest.mark.parametrize(
-    ("dim", "multiple_of", "multiplier", "width"),
-    [(4096, 1024, 1.3, 14336), (8192, 4096, 1.3, 28672), (16384, 4096, 1.2, 53248), (256, 256, None, 768)],
-)
-def test_the_width_of_the_feed_forward_block(dim, multiple_of, multiplier, width):
-    # the intermediate_size of the hub's Llama 3 configurations; 8 x 256 / 3 = 682.7, up to 768
-    assert ffn_width(dim, multiple_of=multiple_of, ffn_dim_multiplier=multiplier) == width
-
-
-def test_a_flavour_can_be_changed():
-    model = read_torchtitan({"flavor": "debugmodel", "n_layers": 9, "vocab_size": 100})
-
-    assert model.decoder.layer_count == 9
-    assert model.vocab == 100
-    assert "debugmodel" in LLAMA3_FLAVORS
 
 
 def test_tensors_of_a_shape_with_and_without_a_fused_projection():

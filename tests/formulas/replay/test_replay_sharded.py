@@ -36,27 +36,6 @@ def reserved(pool):
     return pool.reserved_bytes // MIB
 
 
-def test_the_flat_buffer_is_held_until_the_next_layer_is_gathered(pool):
-    """Two flat buffers on their stream, and one layer's parameters at a time."""
-    sharded = Sharded(pool, [group(), group(), group()])
-    for number in range(3):
-        sharded.before_forward(number)
-        sharded.after_forward(number)
-    sharded.end_forward()
-
-    assert reserved(pool) == 2 * 30 + 30
-
-
-def test_what_does_not_reshard_stays_whole(pool):
-    sharded = Sharded(pool, [group(reshards=False)] * 3)
-    for number in range(3):
-        sharded.before_forward(number)
-        sharded.after_forward(number)
-    sharded.end_forward()
-
-    assert reserved(pool) == 2 * 30 + 3 * 30
-
-
 def test_the_next_layer_is_gathered_while_one_runs_backward(pool):
     """One flat buffer at a time: a layer's own goes once it is copied out, before the next one's comes."""
     sharded = Sharded(pool, [group(), group()])
@@ -76,18 +55,6 @@ def test_the_last_layer_is_gathered_while_the_root_runs_backward(pool):
     sharded.before_backward(1)
 
     assert reserved(pool) == 30
-
-
-def test_a_part_of_the_gradients_stays(pool):
-    sharded = Sharded(pool, [group()])
-    sharded.before_backward(0)
-    gradient = pool.make(30 * MIB)
-    [left] = sharded.after_backward(0, [gradient], stays=True)
-    assert sharded.end_backward(stays=True) == []
-
-    assert left.place.size_bytes == 16 * MIB
-    # parameters 30, flat 30, gradient 30; the input lies where the parameters were; the part 16
-    assert reserved(pool) == 3 * 30 + 16
 
 
 def test_a_part_that_is_added_to_another_goes(pool):

@@ -12,12 +12,7 @@ from pytest_membudget.formulas.job import Adapter, DataParallel, Degrees, Genera
 from pytest_membudget.formulas.local_tensors import LocalTensor
 from pytest_membudget.formulas.model import Attention, FeedForward, Layer, Model, Norm, Stack
 from pytest_membudget.formulas.moments import Block, Step
-from pytest_membudget.formulas.replay.parameters import (
-    in_order,
-    states_in_order,
-    storages,
-    temporaries_in_order,
-)
+from pytest_membudget.formulas.replay.parameters import states_in_order
 from pytest_membudget.formulas.replay.step import replayed_bytes
 from pytest_membudget.formulas.tape import Operator, Tape, Tensor
 from pytest_membudget.formulas.terms import Term
@@ -86,22 +81,6 @@ def test_gradients_of_later_micro_batches_are_added_and_go():
     assert found == TWO_LAYERS + 30
 
 
-def test_micro_batches_in_flight_have_their_activations_each():
-    """x and y twice, and z, when the first backward begins: two more places of 30 than with one."""
-    job = Job(MODEL, optimizer=Optimizer("sgd", implementation="fused"), accumulation=2)
-    found = mib(job, step(Block("layers", layer(11), 2), in_flight=2), [weight(11, count=2)])
-
-    assert found == TWO_LAYERS + 2 * 30
-
-
-def test_what_is_held_during_neighbouring_blocks_is_allocated_once():
-    """100 while the layers run forward; then room for the gradients of y and of a weight."""
-    beside = (Term(TEMPORARIES, "held", 100 * MIB),)
-    found = mib(SGD, step(Block("layers", layer(11), 2, during_forward=beside)), [weight(11, count=2)])
-
-    assert found == 2 * 12 + 3 * 30 + 100
-
-
 def test_a_variable_that_has_the_embeddings_has_the_first_layers_input():
     """Saved by the first layer in any case: nothing more than without the variable."""
     lookup = Operator("embed", ("tokens",), (Tensor("embedded", 30 * MIB),))
@@ -121,52 +100,6 @@ def test_inputs_and_workspaces():
     assert found == TWO_LAYERS + 40 + 2 * 32
 
 
-def test_the_optimizers_temporaries_find_room_or_make_it():
-    """200 at once where the free places are of 30."""
-    temporaries = (Term(TEMPORARIES, "roots", 200 * MIB),)
-    found = mib(
-        SGD, step(Block("layers", layer(11), 2), optimizer_temporaries=temporaries), [weight(11, count=2)]
-    )
-
-    assert found == TWO_LAYERS + 200
-
-
-def test_parameters_come_layer_by_layer():
-    tensors = [
-        weight(1, "embedding", layer="embedding"),
-        weight(2, "up", 2),
-        weight(3, "experts", 4),
-        weight(4, "up", 1),
-        weight(5, "norm", layer="head"),
-    ]
-
-    assert [(t.name, t.bytes // MIB, t.count) for t in in_order(tensors)] == [
-        ("embedding", 1, 1),
-        *[("up", 2, 1), ("experts", 3, 1), ("experts", 3, 1)] * 2,
-        ("up", 4, 1),
-        ("norm", 5, 1),
-    ]
-
-
-def test_states_come_parameter_by_parameter():
-    """AdamW: two moments each; the step counter is on the host."""
-    tensors = [weight(1, "a"), weight(2, "b"), weight(1, "a")]
-
-    assert [size // MIB for size in states_in_order(tensors, Job(MODEL))] == [1, 1, 2, 2, 1, 1]
-
-
-def test_an_optimizers_lists_come_layer_by_layer_too():
-    """Two lists of it, one after the other; a root of each parameter."""
-    tensors = [weight(1, "embedding", layer="embedding"), weight(2, "up", 2), weight(3, "down", 2)]
-    terms = [
-        Term(TEMPORARIES, f"{tensor.name} ({variable})", tensor.bytes * tensor.count, count=tensor.count)
-        for variable in ("roots", "steps")
-        for tensor in tensors
-    ]
-
-    assert [size // MIB for size in temporaries_in_order(terms, tensors)] == [1, 2, 3, 2, 3] * 2
-
-
 def test_a_table_that_states_share_is_made_once():
     """bitsandbytes' 8-bit AdamW: two moments, two absmax of 4 bytes a block of 256, two tables of 1 KiB."""
     job = Job(MODEL, optimizer=Optimizer("adamw", library="bitsandbytes", bits=8))
@@ -174,13 +107,6 @@ def test_a_table_that_states_share_is_made_once():
     each = [MIB, MIB, 4 * MIB // 256, 4 * MIB // 256]
 
     assert sorted(sizes) == sorted([1024, 1024, *each, *each])
-
-
-def test_a_quantised_weight_is_stored_in_its_parts():
-    """NF4: half a byte a number, an absmax of 4 bytes a block of 64, a table of 16 numbers."""
-    tensor = LocalTensor("w", (1024, 1024), "feed_forward", "bf16", quantised="nf4")
-
-    assert storages(tensor) == (MIB // 2, 4 * MIB // 64, 64)
 
 
 @pytest.mark.parametrize(

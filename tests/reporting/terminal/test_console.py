@@ -133,14 +133,6 @@ def test_the_table_fits_the_terminal(lines, wide, over, width):
     assert [line.rstrip().endswith(("within (waived)", "over")) for line in rows] == [True, True]
 
 
-def test_a_short_name_below_a_long_prefix_fits_too(lines, over):
-    row = over("train.membudget.yaml::gpt2", lock={"status": "grown", "reason": ""})
-
-    for width in range(60, 100):
-        table = lines(row, width=width)[:3]
-        assert max(map(len, table)) <= width
-
-
 def test_the_least_important_columns_go_first(lines, wide):
     headings = {width: lines(wide, width=width)[0].split() for width in (90, 120)}
 
@@ -157,14 +149,6 @@ def test_a_column_that_a_test_fails_by_stays_and_names_are_cut(lines, row, compa
     assert ("growth" in heading) is expected
     assert ("…" in line) is True
     assert len(line) <= 80
-
-
-def test_names_are_cut_in_the_middle(lines, row):
-    name = "test_a.py::test_" + "a_very_long_name_" * 5
-    rows = lines(row(f"{name}[one]"), row(f"{name}[two]"), width=80)[2:4]
-
-    assert all(len(line) <= 80 and "…" in line for line in rows)
-    assert [line.split()[0][-5:] for line in rows] == ["[one]", "[two]"]
 
 
 @pytest.fixture
@@ -198,17 +182,6 @@ def test_verbose_lists_all_with_the_failures_last(lines, many):
 def test_up_to_twenty_are_all_listed(lines, many):
     assert len(names(lines(*many[:20]))) == 20
     assert len(names(lines(*many[:21]))) == 3
-
-
-def test_of_many_failures_each_is_listed(lines, over):
-    assert len(names(lines(*(over(f"a.py::test_{number:02}") for number in range(40))))) == 40
-
-
-def test_where_many_are_all_within_a_line_says_so(lines, row):
-    found = lines(*(row(f"a.py::test_{number}") for number in range(30)))
-
-    assert found[0] == "within their budgets: 30 (-v lists them)"
-    assert len(found) == 2
 
 
 def test_verdicts_have_the_colours_of_pytest(lines, row, over):
