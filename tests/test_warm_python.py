@@ -90,7 +90,7 @@ def started(launcher, of_workers, monkeypatch, tmp_path, write_all):
                 "example_of_a_process", output, of_workers | more, import_path=path
             )
         processes.append((process, channel))
-        return process, channel.receive(60), channel
+        return process, channel.receive(300), channel
 
     yield start
     for process, channel in processes:

@@ -163,14 +163,6 @@ def test_each_rank_is_kept_for_itself(cache_of, worker):
     assert not other.cached
 
 
-def test_ranks_that_are_kept_in_part_are_not_called_kept(cache_of, worker):
-    worker.estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[1]))
-    found = worker.estimated(cache_of(), Budget(gib=3, gpus=4, ranks=[0, 1]))
-
-    assert worker.asked == 2
-    assert not found.cached
-
-
 @pytest.mark.parametrize(
     "answers",
     [

@@ -202,13 +202,7 @@ def test_a_setting_or_an_installation_that_matters_is_seen(project, name, text):
 
 
 @pytest.mark.parametrize(
-    "args",
-    [
-        ("--membudget-gpu=A100-40GB",),
-        ("-o", "xfail_strict=true"),
-        ("tests",),
-    ],
-    ids=" ".join,
+    "args", [("--membudget-gpu=A100-40GB",), ("-o", "xfail_strict=true"), ("tests",)], ids=" ".join
 )
 def test_an_option_that_may_matter_is_seen(project, args):
     assert project.miss(*args) == "no entry"
@@ -219,18 +213,8 @@ def test_off_and_refresh_find_nothing(project):
     assert project.miss("--membudget-cache=refresh") == "no entry"
 
 
-def test_the_setting_is_read(project):
-    project.write("pyproject.toml", PYPROJECT + "[tool.membudget]\ncache = 'off'\n")
-
-    assert project.miss() == "no entry"
-
-
 @pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("SIZE_MIB", "changed: SIZE_MIB"),
-        ("PYTORCH_CUDA_ALLOC_CONF", "no entry"),
-    ],
+    ("name", "why"), [("SIZE_MIB", "changed: SIZE_MIB"), ("PYTORCH_CUDA_ALLOC_CONF", "no entry")]
 )
 def test_a_variable_that_matters_is_seen(project, monkeypatch, name, why):
     monkeypatch.setenv(name, "0")

@@ -347,14 +347,6 @@ def test_a_wheel_that_does_not_fit_is_refused_with_the_reason(environment, given
     assert environment.installed is None
 
 
-def test_cudnn_is_asked_for_too(environment):
-    status, out = environment.run("--from", write_torch(environment.folder / "given"))
-
-    assert status == 2
-    assert "--from has no wheel for nvidia-cudnn-cu13==9.20.0.48" in out
-    assert environment.installed is None
-
-
 def test_what_is_no_wheel_is_refused(environment):
     (environment.folder / "empty").mkdir()
     (environment.folder / "torch.whl").touch()
@@ -367,18 +359,6 @@ def test_what_is_no_wheel_is_refused(environment):
         status, out = environment.run("--from", name)
         assert status == 2
         assert out.splitlines()[-1].startswith(f"membudget: --from {name}: {reason}")
-
-
-def test_the_build_of_a_nightly_release_comes_from_a_wheel(environment):
-    environment.has("torch", "2.15.0.dev20251101+cpu")
-    given = environment.folder / "given"
-    write_torch(given, "2.15.0.dev20251101+cu130")
-    write_others(given)
-
-    status, out = environment.run("--from", given)
-
-    assert status == 0, out
-    assert "workers import torch 2.15.0.dev20251101+cu130" in out
 
 
 # Interrupted, twice at once, without room

@@ -55,10 +55,6 @@ def test_show_lists_all_tests_with_v(printed, raw, row):
     assert sum(line.startswith("a.py::test_") for line in printed("show", report, more=["-v"])) == 30
 
 
-def test_show_has_no_colours_where_it_is_read_by_a_program(printed, raw, over):
-    assert not [line for line in printed("show", raw(over())) if "\x1b" in line]
-
-
 @pytest.fixture
 def larger(row, figure):
     """``larger(nodeid)`` takes 5 GiB: 1 GiB of activations more than others do."""
@@ -91,13 +87,6 @@ def test_diff_says_what_has_grown_and_where(printed, raw, row, larger, figure):
     assert "removed since the base: a.py::test_gone" in lines
     assert "installed since the base: peft 1 -> 2" in lines
     assert [line.split()[-1] for line in lines if line.startswith("test_")] == ["within", "(new)"]
-
-
-def test_diff_of_a_report_with_itself_has_nothing_to_say(printed, raw, row):
-    lines = printed("diff", raw(row()), raw(row()))
-
-    assert lines[-1] == "1 estimated (1 within, 0 over), 1 unchanged, 0 measured (no CUDA)"
-    assert not [line for line in lines if "takes" in line]
 
 
 def test_diff_lists_tests_that_are_skipped_now(printed, raw, row):

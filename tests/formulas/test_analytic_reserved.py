@@ -30,8 +30,6 @@ from pytest_membudget.formulas.job import (
     Precision,
 )
 from pytest_membudget.formulas.moments import Moment
-from pytest_membudget.formulas.tape import Operator, Tape, Tensor
-from pytest_membudget.formulas.tape_places import stranded_bytes
 from pytest_membudget.formulas.term_sums import TermSum
 from pytest_membudget.formulas.terms import Term
 
@@ -72,14 +70,6 @@ def test_torchtitan_s_reserved_memory(gpus, batch, data_parallel, is_expandable,
 
     print(f"\n{gpus} GPUs, {batch} sequences: {found:.2f} of {published_gib} GiB")
     assert found == pytest.approx(published_gib, rel=0.005)
-
-
-def test_without_an_order_the_formula_is_the_least():
-    """The sum of what each stream has at its highest, and the place that the logits leave: 4.7% below."""
-    [figure] = estimate(job_of(8, 2, DEFAULT))
-
-    assert figure.least_reserved_bytes / GIB == pytest.approx(82.4, rel=0.05)
-    assert figure.allocated_bytes < figure.least_reserved_bytes < figure.reserved_bytes
 
 
 LLAMA = read_config({"model_type": "llama", "num_hidden_layers": 4})
@@ -139,20 +129,6 @@ def test_nothing_is_replayed_for_what_is_allocated():
     assert report_of(figure).peak.reserved_bytes == 4 * 2**20
     assert not asked
     assert report_of(figure, "device").peak.reserved_bytes == 8 * 2**20
-
-
-def test_nothing_fits_where_the_logits_were():
-    """Logits of 4, their copy of 8, log-softmax of 8, two gradients of 8: the second finds a place of 4.
-
-    Alive are 24 at most; the first gradient lies where the copy was, the second at the pool's end.
-    """
-    cast = Operator("cast", ("logits",), (Tensor("wide", 8),))
-    softmax = Operator("log_softmax", ("wide",), (Tensor("chances", 8),), saves=("chances",))
-    loss = Operator("nll_loss", ("chances",), (Tensor("loss", 0),), saves=("chances",))
-    head = Operator("mm", ("x",), (Tensor("logits", 4),), saves=("x",))
-    tape = Tape((Tensor("x", 1),), (head, cast, softmax, loss), ("loss",))
-
-    assert stranded_bytes(tape) == 4
 
 
 #: nvidia-smi's two rows of BERT-large on a V100: docs v4.18 of huggingface/transformers, performance

@@ -44,7 +44,7 @@ STATED = {
 LEFT_UNEXPLAINED = {
     "moe-gpt3_moe_mcore_te_tp4_ep2_etp2_pp2_scoped_cudagraph-dev_dgx_h100": (
         "73 MiB more than all that is known of; it runs CUDA graphs"
-    ),
+    )
 }
 #: The runs in which what stays after a step comes out to a thousandth, tensor by tensor. In the other ones up
 #: to 2% more is counted: rests of the allocator's blocks (``EXACT_WITH_RESTS``).
@@ -113,16 +113,6 @@ def only(cases, names):
     return [case for case in cases if case.id in (*names, "absent")]
 
 
-@pytest.mark.parametrize("case", GRADE_A)
-def test_each_peak_of_grade_a_is_within_a_tenth(case):
-    found, golden = estimate(case), case["measured"]["value"]
-
-    print(
-        f"\n{name_of(case)[:80]:80} | {found / 1e6:9.1f} MB | {golden / 1e6:9.1f} MB | {found / golden:.4f}"
-    )
-    assert found == pytest.approx(golden, rel=0.10)
-
-
 @pytest.mark.skipif(GRADE_A[0].id == "absent", reason="the measured cases are not here")
 def test_the_median_of_grade_a_is_within_three_hundredths():
     errors = sorted(abs(ratio(case.values[0]) - 1) for case in GRADE_A)
@@ -161,15 +151,6 @@ def test_adams_moments_are_exact(case):
     grown = case["measured"]["value"] - case["also"]["first_logged"]
 
     assert states == pytest.approx(grown, rel=0.001)
-
-
-def test_four_held_batches_by_hand():
-    """Four masks of 8,192 x 8,192 bytes, 64 MiB each; labels and loss masks of 8,192 numbers, 96 KiB."""
-    [case] = only(GRADE_A, RECORDED_WITH_HELD_BATCHES)[-1:]
-    if case.id == "absent":
-        pytest.skip("the measured cases are not here")
-
-    assert held_batches(case.values[0]) == 4 * (64 * 2**20 + 96 * 2**10)
 
 
 #: The values of 2025-10 (adc69dba2d) of runs that were renewed since, after a step: BERT's cased vocabulary.
@@ -217,21 +198,3 @@ def test_what_stays_is_exact_with_the_allocators_rests(case):
     rests = rests_bytes(*last_rank(case), moments_too=EXACT_WITH_RESTS[name_of(case)])
 
     assert stays(case) + rests == pytest.approx(case["also"]["mem_allocated_last"], rel=0.001)
-
-
-#: Three runs of the same tensors: they differ in switches that no lasting tensor depends on.
-SAME_TENSORS = (
-    "gpt-gpt3_mcore_te_tp2_pp2_cp2-dev_dgx_h100",
-    "gpt-gpt3_mcore_te_tp2_pp2_cp2_nondeterministic-dev_dgx_a100",
-    "gpt-gpt3_mcore_te_tp2_pp2_cp2_etp4_nondeterministic_dp_last-dev_dgx_h100",
-)
-
-
-@pytest.mark.skipif(GRADE_A[0].id == "absent", reason="the measured cases are not here")
-def test_what_is_left_unexplained_differs_between_runs_of_the_same_tensors():
-    """By quarters of a MiB, the greatest common part of their sizes: so it is none of the tensors."""
-    cases = {name_of(case.values[0]): case.values[0] for case in GRADE_A}
-    left = [cases[name]["also"]["mem_allocated_last"] - stays(cases[name]) for name in SAME_TENSORS]
-    first, *others = left
-
-    assert [other - first for other in others] == pytest.approx([2**18, 2**19], abs=1024)

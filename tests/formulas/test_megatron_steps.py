@@ -123,17 +123,6 @@ def test_block_recompute_leaves_the_other_layers_whole():
     assert found == 3 * INPUT + whole // 4
 
 
-def test_distributed_saved_activations_are_a_part_each():
-    options = MegatronOptions(distribute_saved_activations=True)
-    found = job(
-        checkpointing=Checkpointing("full", layers=1),
-        degrees=Degrees(tensor_parallel_degree=4),
-        options=options,
-    )
-
-    assert kept_by_layers(found) == 4 * INPUT // 4
-
-
 def interleaved(**more):
     degrees = Degrees(
         pipeline_parallel_degree=2, virtual_stages=2, pipeline_parallel_schedule="Interleaved1F1B"
@@ -167,25 +156,6 @@ def test_experts_have_buffers_and_ranks_of_their_own():
 
     assert names["main_grad of experts"] == 4 * (4 * 2 * 2 * 64 * 32)
     assert names["exp_avg of experts"] == 4 * (4 * 2 * 2 * 64 * 32) // 2
-
-
-def test_more_tokens_for_a_rank_with_more_chosen_experts():
-    """Each token goes to top-k experts: what they keep grows with k."""
-
-    def kept(per_token):
-        sparse = Layer(
-            Attention(4, 4, 16, fused_qkv=True),
-            Experts(8, per_token, 32, gated=False, activation="gelu"),
-            NORM,
-        )
-        return kept_by_layers(
-            job(layers=1, layer=sparse, options=MegatronOptions(bias_activation_fusion=False))
-        )
-
-    tokens, width = 2 * 32, 32
-    a_choice = tokens * (64 * 2 + 3 * width * 2 + 8)  # input, fc1, gelu and weighted; an index
-
-    assert kept(2) - kept(1) == a_choice
 
 
 def test_fp8_products_save_a_byte_an_element():

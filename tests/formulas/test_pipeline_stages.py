@@ -5,11 +5,10 @@ import pytest
 from pytest_membudget.errors import UsageMistake
 from pytest_membudget.formulas.job import Degrees, Job
 from pytest_membudget.formulas.megatron_options import MegatronOptions
-from pytest_membudget.formulas.model import Attention, Experts, FeedForward, Layer, Model, Stack
+from pytest_membudget.formulas.model import Attention, FeedForward, Layer, Model, Stack
 from pytest_membudget.formulas.pipeline import chunks_in_flight, interleaved_states, stages_of
 
 DENSE = Layer(Attention(8, 8, 8), FeedForward(256))
-SPARSE = Layer(Attention(8, 8, 8), Experts(4, 2, 64))
 
 
 def job(layers, *, micro_batches=8, implementation="megatron", options=None, groups=None, **degrees):
@@ -80,13 +79,6 @@ def test_the_interleaved_schedule_by_chunk():
     assert [chunk.first_layer for chunk in stages_of(interleaved())[3].chunks] == [3, 7, 11]
 
 
-def test_a_group_of_micro_batches_can_be_larger_than_the_stages():
-    """microbatch-group-size-per-virtual-pipeline-stage 5: the last rank warms up with 2*5 forwards."""
-    options = MegatronOptions(microbatch_group_size=5)
-
-    assert chunks_in_flight(interleaved(options=options, micro_batches=5), 3) == (5, 5, 1)
-
-
 def test_states_of_the_schedule_never_hold_more_than_the_warm_up_and_one():
     """Stage 3 of 4: 8 forwards ahead; each state leaves the one that runs out. They end with nothing held."""
     states = interleaved_states(interleaved(), 3)
@@ -116,14 +108,6 @@ def test_a_layout_places_layers_one_by_one():
 
     assert layers_of(found) == [[1, 2], [2, 0]]
     assert [stage.has_head for stage in stages_of(found)] == [False, True]
-
-
-def test_a_stage_has_its_own_layers():
-    """Two dense layers, then six with experts, over two stages of four."""
-    first, last = stages_of(job(8, pipeline_parallel_degree=2, groups=((DENSE, 2), (SPARSE, 6))))
-
-    assert first.groups == ((DENSE, 2), (SPARSE, 2))
-    assert last.groups == ((SPARSE, 4),)
 
 
 def test_torchtitan_counts_embedding_and_head_as_layers():

@@ -135,21 +135,6 @@ def test_entries_of_tests_that_there_are_no_longer_leave_with_a_whole_session(pr
     assert {*project.entries()} == LOCKED - {gone, "test_a.py::test_card"}  # that has a gib now
 
 
-def test_another_torch_is_said_and_not_compared(project):
-    project("--membudget-update")
-    path = project.folder / LOCK_FILE
-    torch = project.entries()["test_a.py::test_bare"].torch
-    path.write_text(path.read_text().replace(f"torch: {torch}", "torch: 1.0.0"))
-
-    other = project(SIZE="9")
-    assert {*statuses(other).values()} == {"not-comparable"}
-    assert (other.rows["test_bare"]["verdict"], other.rows["test_card"]["verdict"]) == ("unset", "within")
-    assert any(f"its torch is 1.0.0, now {torch}" in line for line in other.summary)
-
-    strict = project("--membudget-strict")
-    assert strict.outcomes["test_bare"] == strict.outcomes["test_card"] == "failed"
-
-
 def test_a_file_that_cannot_be_written_fails_the_session(project):
     run = project("--membudget-update", "--deselect", "test_a.py::test_errs", READ_ONLY="1")
 

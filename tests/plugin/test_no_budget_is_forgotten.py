@@ -28,34 +28,6 @@ def test_a_session_that_ends_itself_early_with_0_is_not_green(session_of):
     )
 
 
-def test_a_mark_that_comes_too_late_is_no_pass(session_of, both_ways):
-    files = {
-        "test_budgets.py": """
-            import pytest
-
-            @pytest.fixture
-            def budget(request):
-                request.node.add_marker(pytest.mark.mem_budget(gib=1))
-
-            def test_marked_by_a_fixture(budget):
-                pass
-
-            def test_marks_itself(request):
-                request.node.add_marker(pytest.mark.mem_budget(gib=1))
-
-            @pytest.mark.xfail
-            def test_marked_and_expected(budget):
-                pass
-            """
-    }
-
-    run = session_of(files, "--membudget", *both_ways)
-
-    assert set(run.outcomes.values()) == {"failed"}, run.out
-    assert all("too late" in run.message(name) for name in run.outcomes)
-    assert all(row["verdict"] == "error" for row in run.rows.values())
-
-
 ADDED = {
     "conftest.py": """
         import pytest
@@ -216,24 +188,6 @@ def test_an_interrupted_estimate_is_not_answered_to_the_next_test(session_of):
     assert run.outcomes == {"test_small": "failed", "test_over": "failed"}, run.out
     assert "interrupted by an alarm" in run.text("test_small")
     assert run.message("test_over") == "BudgetExceeded: 1.00 GiB over its budget of 1 GiB"
-
-
-def test_a_model_on_the_stand_in_can_be_exported(session_of):
-    """``torch.export`` calls its modules with tensors that have no data."""
-    files = {
-        "test_budgets.py": """
-            import pytest, torch
-
-            @pytest.mark.mem_budget(gib=0.5)
-            def test_exports():
-                model = torch.nn.Linear(1024, 1024, bias=False, device="cuda")
-                torch.export.export(model, (torch.ones(1, 1024, device="cuda"),))
-            """
-    }
-
-    run = session_of(files, "--membudget")
-
-    assert run.outcomes == {"test_exports": "passed"}, run.out
 
 
 def test_a_budget_that_exists_only_where_cuda_is_fails_the_session(session_of, both_ways, tmp_path):

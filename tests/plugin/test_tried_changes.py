@@ -184,10 +184,6 @@ def test_a_change_with_which_the_test_fails_is_not_listed(run):
     assert set(trials(run, "test_accumulates")) == {"fused", "single_tensor"}
 
 
-def test_a_failure_that_is_expected_is_not_tried(run):
-    assert run.rows["test_expected"]["advice"] is None
-
-
 def test_of_a_component_over_its_budget_the_components_figures_are_compared(run):
     advice = run.rows["test_component"]["advice"]
 
@@ -215,13 +211,3 @@ def test_a_tensor_that_grows_has_one_segment_where_segments_expand(run):
     assert advice["figure_bytes"] == 32 * 36 * MIB
     assert trial["bytes"] == pytest.approx(256 * MIB, abs=20 * MIB)
     assert trial["write"] == "PYTORCH_ALLOC_CONF=expandable_segments:True"
-
-
-def test_a_failure_lists_them(run):
-    told = run.text("test_layers").partition("What reduces it from ")[2].splitlines()[1:4]
-
-    assert [line.split("  ")[-1] for line in told] == [
-        "steps.optimizer_in_backward(model, Adam), no clipping",
-        "Adam(..., fused=True)",
-        "Adam(..., foreach=False)",
-    ]

@@ -69,11 +69,3 @@ def test_a_quantised_base_takes_half_a_byte_a_weight_and_its_scales():
     scales = linears / 64 + linears / 64 / 256 * 4  # a byte for 64 weights, and fp32 for 256 of those
 
     assert frozen == pytest.approx(linears / 2 + scales + others * 2, rel=1e-4)
-
-
-def test_the_wide_layout_is_that_of_the_paper():
-    job = read_scenario(POINTS["deepseek-v3-2048-gpus"], FILE.parent, SETTINGS).job
-
-    assert job.degrees.gpus == 2048
-    assert job.degrees.data_parallel_shard_degree == 128
-    assert (job.degrees.pipeline_parallel_degree, job.degrees.expert_parallel_degree) == (16, 64)

@@ -108,22 +108,10 @@ def test_a_key_of_a_file_does_not_vary(folder, model):
     assert "model.config names a file; write its content as a table" in point.mistakes[0]
 
 
-def test_another_way_to_name_the_model_takes_the_first_ones_place(folder):
-    points = folder.points(budget("{model.torchtitan: [8B]}", "model: a.json"))
-
-    assert values_of(points, "model") == {"a[torchtitan=8B]": {"torchtitan": "8B"}}
-
-
 def test_names_with_equal_ends_are_written_out(folder):
     points = folder.points(budget("{model.config: [a.json], teacher.config: [b.json]}"))
 
     assert list(points) == ["a[model.config=a-teacher.config=b]"]
-
-
-def test_values_with_equal_texts_have_different_ids(folder):
-    points = folder.points(budget("{model: [x/a.json, y/a.json]}"))
-
-    assert list(points) == ["a[model=a]", "a[model=a']"]
 
 
 @pytest.mark.parametrize(

@@ -78,22 +78,6 @@ def test_the_analytic_figure_is_of_the_tests_metric(run):
     assert (traced["metric"], analytic["metric"]) == ("device", "device")
 
 
-def test_the_table_shows_both_and_their_ratio(run):
-    analytic = run.rows["small"]["estimates"][0]["peak"]["allocated_bytes"]
-    [line] = [line for line in run.summary if "::test_within " in line]
-
-    assert f"{analytic / 2**30:.2f} GiB ({analytic / 2**29:.3f})" in line
-
-
-def test_the_failure_shows_them_component_by_component(run):
-    lines = [line.split() for line in run.text("test_over").splitlines()]
-
-    assert ["analytic", "traced", "ratio"] in lines
-    [total] = [line for line in lines if line[:2] == ["=", "total"]]
-    assert total[4:6] == ["0.50", "GiB"]
-    assert any(line[:1] == ["optimizer_states"] for line in lines)
-
-
 def test_figures_that_disagree_are_reported(run):
     [line] = [line for line in run.lines if line.startswith("disagreement: sub/test_it.py::test_within: ")]
 

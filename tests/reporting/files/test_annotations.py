@@ -74,12 +74,6 @@ def test_of_too_many_the_worst_are_shown_and_the_rest_counted(document, over, ro
     assert lines[-1] == "::error title=GPU memory::and 15 more; the job summary and report.json have them all"
 
 
-def test_ten_are_ten(document, over, root):
-    lines = workflow_commands(document(*(over(f"t::{n}") for n in range(10))), root=root).splitlines()
-    assert not [line for line in lines if " more;" in line]
-    assert len(lines) == 10
-
-
 def test_a_hostile_report_gives_no_command_of_its_own(document, hostile_report, root):
     text = workflow_commands(document(*hostile_report["tests"]), root=root)
     lines = text.splitlines()

@@ -41,11 +41,6 @@ def test_a_case_has_its_figures_as_properties(document, row):
     }
 
 
-def test_a_class_is_part_of_the_classname(document, row):
-    [case] = cases(junit(document(row("tests/t.py::A::a")))).values()
-    assert (case.get("classname"), case.get("name")) == ("tests.t.A", "a")
-
-
 def test_a_failure_says_what_holds_the_memory(document, over):
     failure = cases(junit(document(over())))["test_over"].find("failure")
     assert failure.get("message") == "Takes 4.00 GiB, 1.00 GiB over its budget of 3.00 GiB."

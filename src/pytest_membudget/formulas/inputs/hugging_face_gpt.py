@@ -116,6 +116,10 @@ def _gpt_neox(fields: Fields, head: Head) -> Model:
 
 
 _GPT2_LEGACY: Final = frozenset({"n_ctx", "task_specific_params", "rotary"})
+_GPT2_NAMES: Final = {
+    "hidden_size": "n_embd", "max_position_embeddings": "n_positions", "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+}  # fmt: skip
 # fmt: off
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
@@ -127,8 +131,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
             "summary_proj_to_labels", "summary_first_dropout", "scale_attn_weights",
             "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn"}, _gpt2, {"LMHeadModel": "language",
             "Model": "none", "ForSequenceClassification": "sequence"}, legacy=_GPT2_LEGACY,
-            aliases=keys(hidden_size="n_embd", max_position_embeddings="n_positions",
-            num_attention_heads="n_head", num_hidden_layers="n_layer"),
+            aliases=_GPT2_NAMES,
         ),
         "gptj": Family(
             "GPTJ", keys(vocab_size=50400, n_positions=2048, n_embd=4096, n_layer=28, n_head=16,
@@ -137,8 +140,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
             USUAL_IGNORED | {"layer_norm_epsilon"}, _gptj, {"ForCausalLM": "language", "Model": "none"},
             legacy=_GPT2_LEGACY | {"summary_type", "summary_use_proj", "summary_activation",
             "summary_proj_to_labels", "summary_first_dropout", "scale_attn_weights"},
-            aliases=keys(hidden_size="n_embd", max_position_embeddings="n_positions",
-            num_attention_heads="n_head", num_hidden_layers="n_layer"),
+            aliases=_GPT2_NAMES,
         ),
         "gpt_neox": Family(
             "GPTNeoX", keys(vocab_size=50432, hidden_size=6144, num_hidden_layers=44, num_attention_heads=64,
