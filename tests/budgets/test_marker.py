@@ -141,55 +141,48 @@ def test_an_unknown_argument_unlike_any_is_refused_with_all_names():
     )
 
 
-@pytest.mark.parametrize("name", ["gib", "host_gib"])
-@pytest.mark.parametrize("value", ["40", True, [40], {"activations": 4}, 4 + 0j])
-def test_a_size_that_is_no_number_is_refused(name, value):
-    text = refusal_of(UsageMistake, {name: value})
-    assert text == f"mem_budget({name}={value!r}): write a finite number of GiB above 0, as in {name}=40"
+#: Values of an argument, and what is said of each.
+SIZE = "write a finite number of GiB above 0, as in {}=40"
+NO_SIZES = ["40", True, [40], {"activations": 4}, 4 + 0j, 0, -1, 0.0, *map(float, ("inf", "-inf", "nan"))]
+METRICS = "'allocated', 'reserved', 'device'"
+REFUSED = [
+    ("gib", NO_SIZES, SIZE.format("gib")),
+    ("host_gib", NO_SIZES, SIZE.format("host_gib")),
+    ("gpus", ["2", 1.0, True, [0, 1], 0, -2, 65_537], "write a whole number from 1 to 65536, as in gpus=1"),
+    ("gpu", [80, True, "", "  ", ["T4"]], "write the name of a card, as in 'H100-80GB'"),
+    ("metric", ["Alocated"], f"write 'allocated'; the values are {METRICS}"),
+    ("metric", ["peak", "active", "", 1, ["x"]], f"write one of {METRICS}"),
+    (
+        "components",
+        [12, "activations", ["activations"], {}, [("activations", 12)]],
+        "write a table, as in components={'parameters': 40}",
+    ),
+    (
+        "ranks",
+        ["middle", [], [0, "last"], 1.5, True, [True], {"first": 1}],
+        "write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]",
+    ),
+    (
+        "scenario",
+        ["llama3-8b", "budgets.yaml::", "::llama3-8b", "", 3, ["a::b"]],
+        "write file::name, as in scenario='budgets.membudget.yaml::llama3-8b'",
+    ),
+    ("reason", ["", "  ", 3, ["because"]], "write a text, as in reason='the teacher alone takes 15 GiB'"),
+]
 
 
-@pytest.mark.parametrize("name", ["gib", "host_gib"])
-@pytest.mark.parametrize("value", [0, -1, 0.0, float("inf"), float("-inf"), float("nan")])
-def test_a_size_that_is_not_above_zero_and_finite_is_refused(name, value):
-    text = refusal_of(UsageMistake, {name: value})
-    assert text == f"mem_budget({name}={value!r}): write a finite number of GiB above 0, as in {name}=40"
-
-
-@pytest.mark.parametrize("value", ["2", 1.0, True, [0, 1], 0, -2])
-def test_a_number_of_gpus_that_is_not_whole_or_below_one_is_refused(value):
-    text = refusal_of(UsageMistake, {"gpus": value})
-    assert text == f"mem_budget(gpus={value!r}): write a whole number from 1 to 65536, as in gpus=1"
-
-
-@pytest.mark.parametrize("value", [80, True, "", "  ", ["T4"]])
-def test_a_card_that_is_no_text_is_refused(value):
-    text = refusal_of(UsageMistake, {"gpu": value})
-    assert text == f"mem_budget(gpu={value!r}): write the name of a card, as in 'H100-80GB'"
+@pytest.mark.parametrize(
+    ("name", "value", "said"), [(name, value, said) for name, values, said in REFUSED for value in values]
+)
+def test_a_value_that_cannot_be_used_is_refused_with_what_to_write(name, value, said):
+    text = refusal_of(UsageMistake, {**({} if name in ("gpu", "components") else {"gib": 1}), name: value})
+    assert text == f"mem_budget({name}={value!r}): {said}"
 
 
 def test_a_card_that_is_not_in_the_catalogue_is_refused_with_the_nearest():
     text = refusal_of(UsageMistake, {"gpu": "RTX-409O"})
     assert text.startswith("mem_budget(gpu='RTX-409O'): ")
     assert "Did you mean 'RTX-4090'?" in text
-
-
-def test_a_metric_that_is_nearly_one_is_refused_with_that_one():
-    text = refusal_of(UsageMistake, {"gib": 1, "metric": "Alocated"})
-    assert text == (
-        "mem_budget(metric='Alocated'): write 'allocated'; the values are 'allocated', 'reserved', 'device'"
-    )
-
-
-@pytest.mark.parametrize("value", ["peak", "active", "", 1, ["x"]])
-def test_a_metric_that_is_none_is_refused_with_the_three(value):
-    text = refusal_of(UsageMistake, {"gib": 1, "metric": value})
-    assert text == f"mem_budget(metric={value!r}): write one of 'allocated', 'reserved', 'device'"
-
-
-@pytest.mark.parametrize("value", [12, "activations", ["activations"], {}, [("activations", 12)]])
-def test_components_that_are_no_mapping_are_refused(value):
-    text = refusal_of(UsageMistake, {"components": value})
-    assert text == (f"mem_budget(components={value!r}): write a table, as in components={{'parameters': 40}}")
 
 
 def test_an_unknown_component_is_refused_with_the_nearest():
@@ -231,31 +224,6 @@ def test_growth_that_cannot_be_read_is_refused_with_examples(value):
     text = refusal_of(UsageMistake, {"gib": 1, "max_growth": value})
     assert text.startswith(f"mem_budget(max_growth={value!r}): ")
     assert "'2%', '256 MiB' or '2% + 64 MiB'" in text
-
-
-@pytest.mark.parametrize("value", ["middle", [], [0, "last"], 1.5, True, [True], {"first": 1}])
-def test_ranks_that_are_none_are_refused(value):
-    text = refusal_of(UsageMistake, {"gib": 1, "ranks": value})
-    assert text == (
-        f"mem_budget(ranks={value!r}): write 'first', 'last', 'all' or rank numbers, as in ranks=[0, 7]"
-    )
-
-
-@pytest.mark.parametrize("value", ["llama3-8b", "budgets.yaml::", "::llama3-8b", "", 3, ["a::b"]])
-def test_a_scenario_without_file_or_name_is_refused(value):
-    text = refusal_of(UsageMistake, {"gib": 1, "scenario": value})
-    assert text == (
-        f"mem_budget(scenario={value!r}): write file::name, "
-        "as in scenario='budgets.membudget.yaml::llama3-8b'"
-    )
-
-
-@pytest.mark.parametrize("value", ["", "  ", 3, ["because"]])
-def test_a_reason_that_is_no_text_is_refused(value):
-    text = refusal_of(UsageMistake, {"gib": 1, "reason": value})
-    assert (
-        text == f"mem_budget(reason={value!r}): write a text, as in reason='the teacher alone takes 15 GiB'"
-    )
 
 
 # Several GPUs

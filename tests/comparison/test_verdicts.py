@@ -33,9 +33,40 @@ def stands(row):
     return make
 
 
-def test_the_same_figure_is_unchanged(stands):
-    comparison = stands(100, 100, max_growth="0%")
-    assert (comparison.status, comparison.growth_bytes, comparison.reason) == ("unchanged", 0, "")
+ALLOWED = "takes 4.0 MiB (2.0%) more than at the base, which max_growth='2%' allows"
+BEYOND = "takes 100.0 MiB (50.0%) more than at the base; max_growth='2%' allows less"
+INHERITED = "over budget at the base too; takes what it took at the base"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more", "status", "reason"),
+    [
+        (100, 100, {"max_growth": "0%"}, "unchanged", ""),
+        (200, 204, {"max_growth": "2%"}, "unchanged", ALLOWED),  # 200 + 2% = 204
+        (200, 205, {"max_growth": "2%"}, "grown", None),
+        (200, 300, {"max_growth": "2%"}, "grown", BEYOND),
+        (200, 204, {"max_growth": "4 MiB"}, "unchanged", None),
+        (200, 205, {"max_growth": "4 MiB"}, "grown", None),
+        (200, 208, {"max_growth": "2% + 4 MiB"}, "unchanged", None),
+        (200, 209, {"max_growth": "2% + 4 MiB"}, "grown", None),
+        # nobody said how much it may grow: its budget alone limits it
+        (200, 1000, {}, "unchanged", None),
+        # over now and not at the base is new, even within the growth
+        (200, 201, {"now": "over", "max_growth": "2%"}, "new-over", None),
+        (200, 200, {"now": "over"}, "new-over", "its budget was larger at the base"),
+        # what is over at the base too may only grow as far as is said
+        (200, 200, {"was": "over", "now": "over"}, "still-over", INHERITED),
+        (200, 203, {"was": "over", "now": "over", "max_growth": "2%"}, "still-over", None),
+        (200, 203, {"was": "over", "now": "over", "max_growth": "1%"}, "grown", None),
+        (200, 203, {"was": "over", "now": "over"}, "grown", None),
+        (200, 100, {"was": "over"}, "shrunk", None),
+    ],
+)
+def test_what_has_become_of_a_test(stands, before, after, more, status, reason):
+    comparison = stands(before, after, **more)
+
+    assert (comparison.status, comparison.growth_bytes) == (status, (after - before) * MIB)
+    assert reason is None or comparison.reason == reason
 
 
 def test_a_peak_that_has_moved_is_compared_in_its_phase_and_comes_back_from_json(row, figure, hold):
@@ -67,58 +98,6 @@ def test_parameters_of_another_size_are_kept_where_all_activations_grew_with_the
     assert [(one.module, one.bytes) for one in found.resized] == [("patches.weight", -2 * MIB)]
     assert Comparison.from_json(json.loads(json.dumps(found.to_json()))) == found
     assert compared(estimated(12, 2), estimated(10, 2), SAME).resized == ()  # two lines are causes themselves
-
-
-@pytest.mark.parametrize(
-    ("allowed", "after", "status"),
-    [
-        ("2%", 204, "unchanged"),  # 200 + 2% = 204
-        ("2%", 205, "grown"),
-        ("4 MiB", 204, "unchanged"),
-        ("4 MiB", 205, "grown"),
-        ("2% + 4 MiB", 208, "unchanged"),
-        ("2% + 4 MiB", 209, "grown"),
-        (None, 1000, "unchanged"),  # nobody said how much it may grow: its budget alone limits it
-    ],
-)
-def test_growth_is_held_to_share_and_size_together(stands, allowed, after, status):
-    assert stands(200, after, max_growth=allowed).status == status
-
-
-def test_growth_that_is_allowed_is_reported(stands):
-    assert stands(200, 204, max_growth="2%").reason == (
-        "takes 4.0 MiB (2.0%) more than at the base, which max_growth='2%' allows"
-    )
-
-
-def test_growth_beyond_says_what_was_allowed(stands):
-    assert stands(200, 300, max_growth="2%").reason == (
-        "takes 100.0 MiB (50.0%) more than at the base; max_growth='2%' allows less"
-    )
-
-
-def test_over_now_and_not_at_the_base_is_new_even_within_the_growth(stands):
-    assert stands(200, 201, now="over", max_growth="2%").status == "new-over"
-
-
-def test_over_by_a_smaller_budget_alone_says_so(stands):
-    comparison = stands(200, 200, now="over")
-    assert (comparison.status, comparison.reason) == ("new-over", "its budget was larger at the base")
-
-
-def test_over_at_the_base_too_is_inherited(stands):
-    comparison = stands(200, 200, was="over", now="over")
-    assert comparison.status == "still-over"
-    assert comparison.reason == "over budget at the base too; takes what it took at the base"
-
-
-@pytest.mark.parametrize(("allowed", "status"), [("2%", "still-over"), ("1%", "grown"), (None, "grown")])
-def test_what_is_over_may_only_grow_as_far_as_is_said(stands, allowed, status):
-    assert stands(200, 203, was="over", now="over", max_growth=allowed).status == status
-
-
-def test_over_at_the_base_and_within_now_is_no_failure(stands):
-    assert stands(200, 100, was="over").status == "shrunk"
 
 
 @pytest.mark.parametrize(

@@ -9,30 +9,26 @@ MIB = 2**20
 GIB = 2**30
 
 
-def text(*given, **more):
-    return cause_text(Finding(*given, **more), str)
-
-
-def test_growth_of_one_line_is_named_with_it():
-    assert text(64 * MIB, "activations", "blocks.*", "m.py:9", "m.py:7", "aten::mm") == (
-        "+64.0 MiB activations of blocks.* at m.py:9 (was m.py:7) (aten::mm)"
-    )
-
-
-def test_growth_over_many_lines_is_the_components_and_the_largest_line_has_its_own():
-    assert text(3 * GIB, "activations", None, "m.py:9", lines=37, largest_bytes=788 * MIB) == (
-        "+3.00 GiB activations in 37 lines, the largest +0.77 GiB at m.py:9"
-    )
-
-
-def test_a_line_that_is_gone_is_named_as_gone():
-    assert text(-64 * MIB, "workspaces", None, None, "m.py:7") == "-64.0 MiB workspaces no longer at m.py:7"
-
-
-def test_what_no_holder_names_is_of_no_module_and_no_line():
-    assert text(9 * MIB, "activations", "elsewhere") == "+9.0 MiB activations outside the largest holders"
-    assert text(9 * MIB, "rounding", "elsewhere") == "+9.0 MiB rounding"
-    assert text(9 * MIB, "others", "elsewhere") == "+9.0 MiB in smaller changes"
+@pytest.mark.parametrize(
+    ("finding", "said"),
+    [
+        (
+            Finding(64 * MIB, "activations", "blocks.*", "m.py:9", "m.py:7", "aten::mm"),
+            "+64.0 MiB activations of blocks.* at m.py:9 (was m.py:7) (aten::mm)",
+        ),
+        (
+            Finding(3 * GIB, "activations", None, "m.py:9", lines=37, largest_bytes=788 * MIB),
+            "+3.00 GiB activations in 37 lines, the largest +0.77 GiB at m.py:9",
+        ),
+        (Finding(-64 * MIB, "workspaces", None, None, "m.py:7"), "-64.0 MiB workspaces no longer at m.py:7"),
+        (Finding(9 * MIB, "activations", "elsewhere"), "+9.0 MiB activations outside the largest holders"),
+        (Finding(9 * MIB, "rounding", "elsewhere"), "+9.0 MiB rounding"),
+        (Finding(9 * MIB, "others", "elsewhere"), "+9.0 MiB in smaller changes"),
+    ],
+    ids=["a line", "many lines", "a line that is gone", "no line", "rounding", "the rest"],
+)
+def test_a_cause_is_named_with_its_line(finding, said):
+    assert cause_text(finding, str) == said
 
 
 @pytest.mark.parametrize(
