@@ -38,7 +38,8 @@ from pytest_membudget.worker import processes
 #: What a worker's process imports by itself before it waits for its files: see ``worker.__main__``.
 IMPORTED = (
     "torch", "torch._dynamo.trace_rules", "torch._dynamo.variables.torch", "torch._dynamo.polyfills.loader",
-    "pytest_membudget.devices.stand_in.device", "pytest_membudget.worker.__main__", "pytest_membudget.worker.template",
+    "pytest_membudget.devices.stand_in.device", "pytest_membudget.worker.__main__",
+    "pytest_membudget.worker.template",
     "pytest_membudget.worker.server.serving", "pytest_membudget.worker.server.self_checks",
     "packaging.version", "platformdirs", "tomllib", "yaml",
 )  # fmt: skip
