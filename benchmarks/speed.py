@@ -1,7 +1,7 @@
 """Measure speed as ratios of two runs on one machine.
 
     python -m benchmarks.speed [--rounds 3] [--page FILE]
-    python -m benchmarks.speed --only trace     # one case; written nowhere but to --page
+    python -m benchmarks.speed --only large_sessions     # one case; written nowhere but to --page
     python -m benchmarks.speed --only-kept      # run nothing: pages from the kept results
 
 The figures are kept in ``benchmarks/results/speed.json``. The long page, which says how each figure was
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages import write_pages
+from benchmarks.sessions import SESSIONS
 from benchmarks.speed_cases import CASES, Figure
 
 #: The figures of the last whole run: the pages are made of them.
@@ -110,7 +111,7 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=[case.__name__ for case in CASES], action="append")
+    parser.add_argument("--only", choices=[case.__name__ for case in (*SESSIONS, *CASES)], action="append")
     parser.add_argument("--only-kept", action="store_true", help="run nothing: pages from the kept results")
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="the long page (default build/reports/speed.md)"
@@ -120,7 +121,7 @@ def _options(arguments: Sequence[str] | None) -> Any:
 
 def _run(options: Any) -> list[Figure]:
     figures: list[Figure] = []
-    for case in CASES:
+    for case in (*SESSIONS, *CASES):
         if options.only and case.__name__ not in options.only:
             continue
         for figure in case(options.rounds):

@@ -17,9 +17,6 @@ from typing import Any
 
 from benchmarks import start_up
 from benchmarks.start_up import cpu_seconds, quiet_environment
-from benchmarks.step_processes import Run, StepProcess
-from benchmarks.steps.registry import STEPS
-from benchmarks.steps.step import Step
 
 #: Steps of eight models that differ in their sequences, each a second's work.
 _STEPS = """
@@ -92,11 +89,13 @@ def project(files: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
         yield str(root), {**variables, "MEMBUDGET_CACHE_DIR": os.path.join(folder, "kept")}
 
 
-def clock_seconds(command: Sequence[str], folder: str, environment: Mapping[str, str]) -> float:
-    """What one run of ``command`` takes by the clock."""
+def clock_seconds(
+    command: Sequence[str], folder: str, environment: Mapping[str, str], status: int = 0
+) -> float:
+    """What one run of ``command`` takes by the clock; it has to end with ``status``."""
     began = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode != status:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return time.perf_counter() - began
 
@@ -117,29 +116,6 @@ def unused(rounds: int) -> Iterator[Figure]:
     yield Figure("start-up with the plugin unused / pytest alone", found.ratio, 1.1, how)
 
 
-def step(rounds: int) -> Iterator[Figure]:
-    """An estimated step of Llama 3 8B, of the same step on the stand-in that nobody follows."""
-    llama = next(one for one in STEPS if one.id == "llama-8b")
-    ways = ("estimated", "bare")
-    with tempfile.TemporaryDirectory() as folder:
-        medians = in_turn(
-            rounds,
-            {way: lambda way=way: _step_seconds(llama, way, folder) for way in ways},  # type: ignore[misc]
-        )
-    how = f"`benchmarks/step_run.py`, processor time of a process: {_pair(medians, *ways)}"
-    what = "estimated step of Llama 3 8B / the same step on the stand-in, not followed"
-    yield Figure(what, medians["estimated"] / medians["bare"], 1.5, how)
-
-
-def _step_seconds(step: Step, way: str, folder: str) -> float:
-    before = os.times()
-    answer = StepProcess(Run(step, way, "stand-in", "H100-80GB"), Path(folder), 0).answer(600)
-    after = os.times()
-    if answer["outcome"] != "ok":
-        raise SystemExit(f"{step.id}, {way}: {answer['message']}")
-    return after.children_user + after.children_system - before.children_user - before.children_system
-
-
 def at_once(rounds: int) -> Iterator[Figure]:
     """Eight tests at once, of five one after the other."""
     first_five = " or ".join(f"[{number}]" for number in range(5))
@@ -157,7 +133,7 @@ def at_once(rounds: int) -> Iterator[Figure]:
             {"five": lambda: run("processes = 1\n", "-k", first_five), "eight": lambda: run("")},
         )
     cores = len(os.sched_getaffinity(0))
-    how = f"on {cores} cores, by the clock: {_pair(medians, 'eight', 'five')}"
+    how = f"on {cores} cores, by the clock: {pair(medians, 'eight', 'five')}"
     what = "eight traced tests / five of them run one after another"
     yield Figure(what, medians["eight"] / medians["five"], 1.0, how)
 
@@ -168,7 +144,7 @@ def unchanged(rounds: int) -> Iterator[Figure]:
         first = [cpu_seconds([*_ESTIMATED, "--membudget-cache=refresh"], folder, variables)]
         again = [cpu_seconds(list(_ESTIMATED), folder, variables) for _ in range(rounds)]
     medians = {"first": statistics.median(first), "again": statistics.median(again)}
-    how = f"eight traced tests, processor time: {_pair(medians, 'again', 'first')}"
+    how = f"eight traced tests, processor time: {pair(medians, 'again', 'first')}"
     yield Figure("session in which nothing has changed / first session", again[-1] / first[0], 0.25, how)
 
 
@@ -225,14 +201,14 @@ def _jobs() -> Iterator[tuple[str, Any]]:
     )
 
 
-def _pair(medians: Mapping[str, float], one: str, other: str) -> str:
+def pair(medians: Mapping[str, float], one: str, other: str) -> str:
+    """The two seconds of a figure."""
     return f"{medians[one]:.2f} s of {medians[other]:.2f} s"
 
 
 #: In the page's order.
 CASES: tuple[Callable[[int], Iterator[Figure]], ...] = (
     unused,
-    step,
     at_once,
     unchanged,
     thousand,
