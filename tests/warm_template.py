@@ -349,10 +349,14 @@ def _name_functions():
     import torch
 
     from pytest_membudget.devices.stand_in import device
+    from pytest_membudget.results.answer import Answer
     from pytest_membudget.worker.server.child_process import run_in_child
 
     device._read_unwinding_tables()
-    met = run_in_child(_functions_of_ordinary_code, timeout=120)["functions"]
+    answer = run_in_child(
+        lambda: Answer("traced", properties=tuple(_functions_of_ordinary_code().items())), timeout=120
+    )
+    met = dict(answer.properties)["functions"]
     starts = _starts_of_files()
     addresses = [starts[file] + offset + 1 for file, offset in met if file in starts]
     torch._C._profiler.symbolize_addresses(addresses, "fast")

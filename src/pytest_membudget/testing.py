@@ -22,21 +22,22 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from .budgets.budget import Budget
 from .budgets.marked_test import MarkedTest
+from .budgets.verdict import OUT_OF_MEMORY, SKIPPED
 from .caveats import HOW, Caveat
 from .components import COMPONENTS, INPUTS, METRICS, METRICS_WITH
 from .errors import UsageMistake
 from .memory_report import MemoryReport, PeakBytes
 from .results.advice import Advice, Trial, savings_first
+from .results.answer import TRACED, Answer, failed, read_answer
 from .results.estimator import Estimator, NotEstimated, without_figure
 from .results.test_result import TestResult
 from .units import bytes_of_gib
-from .worker.client.answers import read_answer
 from .worker.processes import end_text
 from .worker.time_limit import Overrun
 
@@ -64,7 +65,7 @@ _NOT_CHECKED = f"given by {MODULE}: nothing was run"
 class Given:
     """The given outcome of a test; the functions of this module make it."""
 
-    answer: Callable[[Budget, str], dict[str, Any]]
+    answer: Callable[[Budget, str], Answer]
     """A worker's answer for a budget; ``traced`` or ``measured``."""
     tried: Mapping[str, float] = field(default_factory=dict)
     """GiB that it takes with a change, by what to write."""
@@ -90,35 +91,35 @@ def takes(
             f"takes({min(unknown)}=...): no such component; write one of {', '.join(COMPONENTS)}"
         )
 
-    def answer(budget: Budget, kind: str) -> dict[str, Any]:
+    def answer(budget: Budget, kind: str) -> Answer:
         host = _report(budget, kind, host_gib, {}) if host_gib else None
         reports = [
             replace(_report(budget, kind, gib, components, caveats), rank=rank, host=host)
             for rank in range(budget.gpus)
         ]
-        return {"outcome": "traced", "reports": [report.to_json() for report in reports]}
+        return Answer(TRACED, reports=tuple(reports))
 
     return Given(answer, tried or {})
 
 
 def out_of_memory(operator: str = "aten::empty", where: str = "test_it.py:1") -> Given:
     """The card's memory runs out, under ``operator`` in the line ``where``."""
-    return _fixed(outcome="out_of_memory", reason=operator, where=where)
+    return _fixed(Answer(OUT_OF_MEMORY, operator, where=where))
 
 
 def raises(text: str) -> Given:
     """The test's own code raises; ``text`` is the exception's line, as ``"ValueError: no such size"``."""
-    return _fixed(outcome="error", reason=text, raised=True)
+    return _fixed(failed(text, raised=True))
 
 
 def error(reason: str) -> Given:
     """The test cannot be estimated; ``reason`` may have several lines."""
-    return _fixed(outcome="error", reason=reason)
+    return _fixed(failed(reason))
 
 
 def skips(reason: str) -> Given:
     """The test skips itself."""
-    return _fixed(outcome="skipped", reason=reason)
+    return _fixed(Answer(SKIPPED, reason))
 
 
 def times_out(seconds: float = 300.0) -> Given:
@@ -134,7 +135,7 @@ def worker_dies(exit_code: int = -signal.SIGKILL) -> Given:
 def interrupted() -> Given:
     """Ctrl-C is pressed while the test is estimated."""
 
-    def answer(budget: Budget, kind: str) -> dict[str, Any]:
+    def answer(budget: Budget, kind: str) -> Answer:
         raise KeyboardInterrupt
 
     return Given(answer)
@@ -243,5 +244,5 @@ def _report(
     return MemoryReport(kind, budget.metric, peak, {**empty, **held, **rest}, caveats=given)
 
 
-def _fixed(**answer: Any) -> Given:
-    return Given(lambda budget, kind: dict(answer))
+def _fixed(answer: Answer) -> Given:
+    return Given(lambda budget, kind: answer)

@@ -1,5 +1,7 @@
 """The cache as a session uses it, with workers that are not there."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
@@ -8,28 +10,17 @@ from pytest_membudget.cache.estimates import EstimateCache
 from pytest_membudget.cache.states import KINDS, States
 from pytest_membudget.cache.store import Store
 from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.results.answer import Answer, Request
 from pytest_membudget.units import GIB
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 
-REPORT = {
-    "kind": "traced",
-    "rank": 0,
-    "metric": "allocated",
-    "peak": dict.fromkeys(("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"), 2 * GIB),
-    "components": {"parameters": 2 * GIB},
-    "holders": [],
-    "host": None,
-    "assumptions": [],
-    "not_modelled": [],
-    "seconds": 1.0,
-    "timeline": None,
-}
+REPORT = MemoryReport("traced", "allocated", PeakBytes(*[2 * GIB] * 4), {"parameters": 2 * GIB}, seconds=1.0)
 PATHS = {kind: {} for kind in KINDS}
 SEEN = {"paths": PATHS, "modules": {}, "namespaces": {}, "variables": [], "trouble": ""}
-TRACED = {"outcome": "traced", "report": REPORT, "properties": [], "seen": SEEN}
-REQUEST = {"key": "t.py::test", "file": "t.py", "gpu": "A100-40GB", "limited": False, "metric": "allocated"}
-REQUEST["snapshot"] = None
+TRACED = Answer("traced", reports=(REPORT,), seen=SEEN)
+REQUEST = Request("t.py::test", "t.py", "A100-40GB", False, "allocated")
 
 
 class Worker:
@@ -60,7 +51,7 @@ class Worker:
     def receive(self, awaited):
         if self.answers is None:
             raise WorkerFailure("it is lost")
-        return awaited, {**self.answers, "key": awaited["key"], "event": "result"}
+        return awaited, self.answers
 
     def has_room(self):
         return False
@@ -111,11 +102,10 @@ def test_a_kept_figure_is_held_to_another_budget_without_a_worker(cache_of, work
 def test_trials_of_a_kept_estimate_are_kept_with_what_they_gave(cache_of, worker):
     class Halving(worker):
         def receive(self, awaited):
-            size = GIB if "change" in awaited else 2 * GIB
+            size = GIB if awaited.change else 2 * GIB
             held = {"parameters": 512, "activations": size - 512}
-            report = {**REPORT, "peak": dict.fromkeys(REPORT["peak"], size), "components": held}
-            answer = {**TRACED, "report": report, "changed": "Block", "key": awaited["key"]}
-            return awaited, {**answer, "event": "result"}
+            report = replace(REPORT, peak=PeakBytes(size, size, size, size), components=held)
+            return awaited, replace(TRACED, reports=(report,), changed="Block")
 
     found = []
     for _ in range(2):
@@ -152,7 +142,7 @@ def test_another_session_is_another_estimate(cache_of, worker):
 
 
 def test_each_rank_is_kept_for_itself(cache_of, worker):
-    worker.answers = {**TRACED, "representatives": [1]}
+    worker.answers = replace(TRACED, representatives=(1,))
     worker.estimated(cache_of(), Budget(gib=3, gpus=4))
     found = worker.estimated(cache_of(), Budget(gib=3, gpus=4))
     assert worker.asked == 2
@@ -166,11 +156,11 @@ def test_each_rank_is_kept_for_itself(cache_of, worker):
 @pytest.mark.parametrize(
     "answers",
     [
-        {"outcome": "error", "reason": "as ever", "seen": SEEN},
-        {"outcome": "skipped", "reason": "as ever", "seen": SEEN},
-        {**TRACED, "seen": {**SEEN, "trouble": "socket.bind"}},
-        {**TRACED, "has_snapshot": False, "snapshot_error": "no space left"},
-        {name: value for name, value in TRACED.items() if name != "seen"},
+        Answer("error", "as ever", seen=SEEN),
+        Answer("skipped", "as ever", seen=SEEN),
+        replace(TRACED, seen={**SEEN, "trouble": "socket.bind"}),
+        replace(TRACED, snapshot_error="no space left"),
+        replace(TRACED, seen=None),
         None,
     ],
     ids=["error", "skipped", "trouble", "no snapshot", "not seen", "lost"],
@@ -214,24 +204,24 @@ def test_a_cached_snapshot_that_cannot_be_written_is_reported_too(cache_of, tmp_
     path = tmp_path / "snapshots" / "test.pickle"
     path.parent.mkdir()
     path.write_bytes(b"a snapshot")
-    request = {**REQUEST, "snapshot": str(path)}
-    cache_of().keep(request, {**TRACED, "has_snapshot": True})
+    request = replace(REQUEST, snapshot=str(path))
+    cache_of().keep(request, replace(TRACED, has_snapshot=True))
     path.unlink()
     path.parent.rmdir()
 
-    assert cache_of().find(request)["has_snapshot"]
+    assert cache_of().find(request).has_snapshot
     assert path.read_bytes() == b"a snapshot"
 
-    blocked = {**REQUEST, "snapshot": str(path / "inner.pickle")}
+    blocked = replace(REQUEST, snapshot=str(path / "inner.pickle"))
     found = cache_of().find(blocked)
-    assert not found["has_snapshot"]
-    assert found["snapshot_error"].startswith("File exists")
+    assert not found.has_snapshot
+    assert found.snapshot_error.startswith("File exists")
 
 
 def test_a_snapshot_of_an_earlier_run_goes_where_there_is_none_now(cache_of, tmp_path):
     path = tmp_path / "test.pickle"
-    request = {**REQUEST, "snapshot": str(path)}
-    cache_of().keep(request, {**TRACED, "has_snapshot": False})
+    request = replace(REQUEST, snapshot=str(path))
+    cache_of().keep(request, TRACED)
     path.write_bytes(b"an earlier run's")
 
     assert cache_of().find(request) is not None
@@ -242,13 +232,13 @@ def test_what_was_kept_without_a_snapshot_is_not_found_for_one(cache_of, tmp_pat
     cache_of().keep(REQUEST, TRACED)
 
     assert cache_of().find(REQUEST) is not None
-    assert cache_of().find({**REQUEST, "snapshot": str(tmp_path / "test.pickle")}) is None
+    assert cache_of().find(replace(REQUEST, snapshot=str(tmp_path / "test.pickle"))) is None
 
 
 def test_a_folder_that_the_body_has_put_on_the_import_path_is_watched(cache_of, tmp_path):
     (tmp_path / "more").mkdir()
     seen = {**SEEN, "modules": {str(tmp_path / "more"): {"shadow": ""}}}
-    cache_of().keep(REQUEST, {**TRACED, "seen": seen})
+    cache_of().keep(REQUEST, replace(TRACED, seen=seen))
     assert cache_of().find(REQUEST) is not None
 
     (tmp_path / "more" / "notes.txt").write_text("")
@@ -263,9 +253,9 @@ def test_another_checkout_with_the_same_content_finds_it(tmp_path):
         path.parent.mkdir()
         path.write_text(text)
         paths = {**PATHS, "content": {str(path): States().of("content", str(path))}}
-        request = {**REQUEST, "key": f"{path.parent}/t.py::test", "file": f"{path.parent}/t.py"}
+        request = replace(REQUEST, key=f"{path.parent}/t.py::test", file=f"{path.parent}/t.py")
         cache = EstimateCache(Store(tmp_path / "kept"), str(path.parent), lambda current: {})
-        return cache, request, {**TRACED, "seen": {**SEEN, "paths": paths}}
+        return cache, request, replace(TRACED, seen={**SEEN, "paths": paths})
 
     cache, request, answer = checkout("first", "1")
     cache.keep(request, answer)
@@ -294,10 +284,14 @@ def test_a_file_above_the_checkout_is_looked_for_above_another(tmp_path):
     def checkout(name):
         (tmp_path / name / "project").mkdir(parents=True)
         root = str(tmp_path / name / "project")
-        request = {**REQUEST, "key": f"{root}/t.py::test", "file": f"{root}/t.py"}
+        request = replace(REQUEST, key=f"{root}/t.py::test", file=f"{root}/t.py")
         absent = {str(tmp_path / name / ".env"): "absent", str(tmp_path / name): "folder"}
         seen = {**SEEN, "paths": {**PATHS, "type": absent}}
-        return EstimateCache(Store(tmp_path / "kept"), root, lambda *_: {}), request, {**TRACED, "seen": seen}
+        return (
+            EstimateCache(Store(tmp_path / "kept"), root, lambda *_: {}),
+            request,
+            replace(TRACED, seen=seen),
+        )
 
     cache, request, answer = checkout("first")
     cache.keep(request, answer)

@@ -12,7 +12,7 @@ from pytest_membudget.cache import session_facts as facts
 from pytest_membudget.cache.states import first_change
 from pytest_membudget.devices.choice import find_stand_in
 from pytest_membudget.errors import WorkerFailure
-from pytest_membudget.worker.client import client, template
+from pytest_membudget.worker.client import template, workers
 
 MIB = 2**20
 PYPROJECT = """[tool.pytest.ini_options]
@@ -93,7 +93,7 @@ class Project:
         changes = []
         with self._monkeypatch.context() as patch:
             patch.setattr(template.Template, "begin", lambda own: None)
-            patch.setattr(client, "start_process", refuse)
+            patch.setattr(workers, "start_process", refuse)
             patch.setattr(
                 estimates, "first_change", lambda *args: changes.append(first_change(*args)) or changes[-1]
             )

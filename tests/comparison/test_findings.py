@@ -4,10 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.comparison.findings import MOST_ROWS, activation_factor, findings, input_factor, resized
-from pytest_membudget.results.comparison import Finding
+from pytest_membudget.comparison.findings import MOST_ROWS, explained
+from pytest_membudget.results.comparison import GROWN, Comparison, Finding
 
 MIB = 2**20
+
+
+def explanation(head, base):
+    return explained(Comparison(GROWN), head, base)
+
+
+def findings(head, base):
+    return explanation(head, base).findings
 
 
 def told(rows):
@@ -377,7 +385,9 @@ def sample(hold, batch, *, scores=1, weights=1):
     ],
 )
 def test_all_that_a_sample_takes_by_one_factor(figure, hold, before, after, factor):
-    assert input_factor(figure(*sample(hold, **after)), figure(*sample(hold, **before))) == factor
+    found = explanation(figure(*sample(hold, **after)), figure(*sample(hold, **before)))
+
+    assert found.input_factor == factor
 
 
 # More tokens of the same images: Dinov2 of transformers 4.47.1 has patches of 14 pixels, not of 16
@@ -411,9 +421,9 @@ def encoder(hold, tokens, *, lines=6, wider=1, weights=100, images=6):
     ],
 )
 def test_activations_that_grew_throughout_without_the_inputs(figure, hold, head, base, factor):
-    found = activation_factor(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
+    found = explanation(figure(*encoder(hold, **head)), figure(*encoder(hold, **base)))
 
-    assert found == factor
+    assert found.activation_factor == factor
 
 
 def test_parameters_of_another_size_say_what_was_configured(figure, hold):
@@ -426,9 +436,9 @@ def test_parameters_of_another_size_say_what_was_configured(figure, hold):
             "head": MIB,
         }
         weights = [hold(size, "parameters", name, "m.py:40", source="cuda()") for name, size in sizes.items()]
-        return figure(*encoder(hold, tokens), *weights)
+        return figure(*encoder(hold, tokens, lines=14), *weights)
 
-    assert [(one.module, one.bytes) for one in resized(model(14, 257), model(16, 197))] == [
+    assert [(one.module, one.bytes) for one in explanation(model(14, 257), model(16, 197)).resized] == [
         ("projection.weight", -(768 * 3 * 60 * 4)),
         ("position_embeddings", 60 * 768 * 4),
     ]
@@ -439,14 +449,14 @@ def test_activations_that_grew_by_several_factors_have_lines_as_causes(figure, h
     head = [replace(one, bytes=one.bytes * (2 + n % 3)) if one.component == "activations" else one
             for n, one in enumerate(base)]  # fmt: skip
 
-    assert activation_factor(figure(*head), figure(*base)) is None
+    assert explanation(figure(*head), figure(*base)).activation_factor is None
 
 
 def test_one_line_that_grew_is_a_cause_by_itself(figure, hold):
     base = encoder(hold, 200)
     head = [replace(one, bytes=2 * one.bytes) if one.location == "m.py:7" else one for one in base]
 
-    assert activation_factor(figure(*head), figure(*base)) is None
+    assert explanation(figure(*head), figure(*base)).activation_factor is None
 
 
 # What a parameter entails: adapters in fp32, of peft 0.12.0

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_membudget.comparison.findings import findings
+from pytest_membudget.comparison.findings import explained
 from pytest_membudget.comparison.matching import moved_peak, same_phase
 from pytest_membudget.memory_report import PhasePeak
-from pytest_membudget.results.comparison import MovedPeak
+from pytest_membudget.results.comparison import GROWN, Comparison, MovedPeak
 
 MIB = 2**20
 
@@ -50,7 +50,7 @@ def test_a_loss_in_fp32_is_the_cause_though_the_peak_moves_to_the_backward(hold,
     copy = loss(hold, "model.py:4", 64, "aten::clone")
     logits = hold(80 * MIB, module="head", location="model.py:3")
     base, head = step_of(hold, step, 64, copy, logits), step_of(hold, step, 128)
-    rows = findings(*same_phase(head, base))
+    rows = explained(Comparison(GROWN), head, base).findings
 
     assert (base.phase, head.phase) == ("forward", "backward")
     assert [(row.bytes // MIB, row.component, row.location) for row in rows] == [
@@ -65,7 +65,7 @@ def test_what_has_shrunk_is_compared_in_the_phase_that_was_the_larger(hold, step
     logits = hold(80 * MIB, module="head", location="model.py:3")
     head, base = step_of(hold, step, 64, logits), step_of(hold, step, 128)
 
-    assert [row.bytes // MIB for row in findings(*same_phase(head, base))] == [-64, -64, -64]
+    assert [row.bytes // MIB for row in explained(Comparison(GROWN), head, base).findings] == [-64, -64, -64]
     assert moved_peak(head, base) is None  # 64 + 80 MiB in forward, 192 in backward
     larger = hold(64 * MIB, module="head", location="model.py:2")
     head = step_of(hold, step, 64, logits, larger)  # 208 in forward

@@ -1,27 +1,17 @@
 """A worker that is not there: it answers what it is told, and remembers what it was sent."""
 
-from pytest_membudget.errors import WorkerFailure
+from dataclasses import replace
 
-REPORT = {
-    "kind": "traced",
-    "rank": 0,
-    "metric": "allocated",
-    "peak": dict.fromkeys(("allocated_bytes", "active_bytes", "reserved_bytes", "device_bytes"), 512),
-    "components": {"parameters": 512},
-    "holders": [],
-    "host": None,
-    "assumptions": [],
-    "not_modelled": [],
-    "seconds": 1.0,
-    "timeline": None,
-}
+from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.results.answer import TRACED, Answer
+
+REPORT = MemoryReport("traced", "allocated", PeakBytes(512, 512, 512, 512), {"parameters": 512}, seconds=1.0)
 
 
 def traced(request):
     """The answer of a test that takes 512 bytes; of rank 0, that ranks 1 and 3 differ."""
-    report = {**REPORT, "rank": request.get("rank", 0)}
-    answer = {"outcome": "traced", "report": report, "properties": []}
-    return {**answer, "representatives": [0, 1, 3], "rank_caveats": []}
+    return Answer(TRACED, reports=(replace(REPORT, rank=request.rank),), representatives=(0, 1, 3))
 
 
 class ScriptedWorkers:
@@ -45,9 +35,7 @@ class ScriptedWorkers:
     @property
     def sent(self):
         """The tests that each worker was sent, with their ranks."""
-        return [
-            [(request["key"], request.get("rank", 0)) for request in worker.sent] for worker in self.workers
-        ]
+        return [[(request.key, request.rank) for request in worker.sent] for worker in self.workers]
 
     @property
     def files(self):
@@ -70,14 +58,14 @@ class _Worker:
         self.sent.append(request)
 
     def receive(self, awaited):
-        if any(pending["key"] in self.script.killers for pending in self.pending.values()):
+        if any(pending.key in self.script.killers for pending in self.pending.values()):
             raise WorkerFailure("it is lost")
         number, request = next(iter(self.pending.items()))
         answer = self.script.answer_to(request)
         if isinstance(answer, Exception):
             raise answer
         del self.pending[number]
-        return request, {**answer, "key": request["key"], "event": "result"}
+        return request, answer
 
     def close(self):
         self.is_closed = True

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from pytest_membudget.worker.protocol import Channel
+from pytest_membudget.results.answer import TRACED, Answer, Request
+from pytest_membudget.worker.protocol import Channel, Task
 from pytest_membudget.worker.server import concurrent_runs
 from pytest_membudget.worker.server.child_process import Child, SessionGone
 from pytest_membudget.worker.server.concurrent_runs import ConcurrentRuns
@@ -23,24 +24,26 @@ class Served:
         self.channel = Channel(their_read, their_write)
         self.started, self.ended = [], []
 
-        def start(request):
-            self.started.append(request["key"])
-            body = bodies[request["key"]]
-            return body if isinstance(body, dict) else Child(body, timeout, self.session)
+        def start(task):
+            self.started.append(task.request.key)
+            body = bodies[task.request.key]
+            return body if isinstance(body, Answer) else Child(body, timeout, self.session)
 
         self.served = ConcurrentRuns(
-            self.channel, most, start, lambda request: self.ended.append(request["key"]), lambda: free
+            self.channel, most, start, lambda task: self.ended.append(task.request.key), lambda: free
         )
 
     def run(self, keys, *, close_after=None):
-        """What it says of ``keys``, all asked at once."""
-        for number, key in enumerate(keys, start=1):
-            self.session.send({"key": key, "number": number})
-        said = []
+        """What it says of ``keys``, all asked at once: each with its answer, in the order of their ends."""
+        for number, key in enumerate(keys):
+            self.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
+        said = {}
 
         def listen():
-            while len([one for one in said if one["event"] == "result"]) < len(keys):
-                said.append(self.session.receive(30))
+            while len(said) < len(keys):
+                message = self.session.receive(30)
+                if message["event"] == "result":
+                    said[keys[message["number"]]] = Answer.from_json(message)
             self.session.close()
 
         thread = threading.Thread(target=listen)
@@ -53,13 +56,9 @@ class Served:
 def traced(seconds=0.0):
     def body():
         time.sleep(seconds)
-        return {"outcome": "traced", "pid": os.getpid()}
+        return Answer(TRACED)
 
     return body
-
-
-def order_of(said, event):
-    return [one["key"] for one in said if one["event"] == event]
 
 
 def test_two_run_at_once_and_answer_when_they_end():
@@ -68,7 +67,7 @@ def test_two_run_at_once_and_answer_when_they_end():
 
     said = served.run(["slow", "quick", "third"])
 
-    assert order_of(said, "result") == ["quick", "third", "slow"]
+    assert [*said] == ["quick", "third", "slow"]
     assert served.started == ["slow", "quick", "third"]
     assert served.ended == ["quick", "third", "slow"]
     assert time.monotonic() - began < 20
@@ -77,7 +76,7 @@ def test_two_run_at_once_and_answer_when_they_end():
 def test_one_at_a_time_answers_in_order():
     said = Served({"slow": traced(0.3), "quick": traced()}, most=1).run(["slow", "quick"])
 
-    assert order_of(said, "result") == ["slow", "quick"]
+    assert [*said] == ["slow", "quick"]
 
 
 def test_where_memory_is_short_one_runs_at_a_time():
@@ -85,7 +84,7 @@ def test_where_memory_is_short_one_runs_at_a_time():
         ["slow", "quick"]
     )
 
-    assert order_of(said, "result") == ["slow", "quick"]
+    assert [*said] == ["slow", "quick"]
 
 
 def test_what_fails_next_to_others_is_run_again_alone(tmp_path):
@@ -96,32 +95,28 @@ def test_what_fails_next_to_others_is_run_again_alone(tmp_path):
         lock.touch()
         time.sleep(0.5)
         lock.unlink()
-        return {"outcome": "traced"}
+        return Answer(TRACED)
 
     def needs():
         time.sleep(0.2)
-        return {"outcome": "error" if lock.exists() else "traced", "raised": True}
+        return Answer("error" if lock.exists() else TRACED, raised=True)
 
     served = Served({"holds": holds, "needs": needs})
     said = served.run(["holds", "needs"])
 
     assert served.started == ["holds", "needs", "needs"]
-    assert {one["key"]: one["outcome"] for one in said if one["event"] == "result"} == {
-        "holds": "traced",
-        "needs": "traced",
-    }
+    assert {key: one.outcome for key, one in said.items()} == {"holds": TRACED, "needs": TRACED}
 
 
 @pytest.mark.parametrize("outcome", ["error", "skipped"])
 def test_what_fails_alone_too_has_failed(outcome):
     def fails():
-        return {"outcome": outcome, "reason": "always"}
+        return Answer(outcome, "always")
 
     served = Served({"fails": fails, "other": traced(0.3)})
     said = served.run(["fails", "other"])
 
-    (answer,) = (one for one in said if one.get("key") == "fails")
-    assert (answer["outcome"], answer["reason"]) == (outcome, "always")
+    assert (said["fails"].outcome, said["fails"].reason) == (outcome, "always")
     assert served.started == ["fails", "other", "fails"]
 
 
@@ -133,19 +128,18 @@ def test_a_child_that_is_killed_or_hangs_costs_its_own_request_alone():
         time.sleep(60)
 
     bodies = {"dies": dies, "good": traced(0.1), "hangs": hangs, "last": traced()}
-    said = Served(bodies, timeout=1).run(["dies", "good", "hangs", "last"])
+    found = Served(bodies, timeout=1).run(["dies", "good", "hangs", "last"])
 
-    found = {one["key"]: one for one in said if one["event"] == "result"}
-    assert found["good"]["outcome"] == found["last"]["outcome"] == "traced"
-    assert "was ended by signal 9 (SIGKILL) before its test did" in found["dies"]["reason"]
-    assert found["hangs"]["reason"].startswith("it did not finish within 1 s")
-    assert "in hangs" in found["hangs"]["reason"]
+    assert found["good"].outcome == found["last"].outcome == TRACED
+    assert "was ended by signal 9 (SIGKILL) before its test did" in found["dies"].reason
+    assert found["hangs"].reason.startswith("it did not finish within 1 s")
+    assert "in hangs" in found["hangs"].reason
 
 
 def test_an_answer_that_needs_no_child_comes_at_once():
-    said = Served({"slow": traced(0.3), "unknown": {"outcome": "error"}}).run(["slow", "unknown"])
+    said = Served({"slow": traced(0.3), "unknown": Answer("error")}).run(["slow", "unknown"])
 
-    assert order_of(said, "result") == ["unknown", "slow"]
+    assert [*said] == ["unknown", "slow"]
 
 
 def test_when_the_session_goes_no_child_is_left(tmp_path):
@@ -154,8 +148,8 @@ def test_when_the_session_goes_no_child_is_left(tmp_path):
         time.sleep(60)
 
     served = Served({"one": writes, "two": writes})
-    for number, key in enumerate(("one", "two"), start=1):
-        served.session.send({"key": key, "number": number})
+    for number, key in enumerate(("one", "two")):
+        served.session.send(Task(number, Request(key, "t.py", "L4", False, "allocated")).to_json())
     threading.Timer(1.0, served.session.close).start()
 
     with pytest.raises(SessionGone):
@@ -169,8 +163,8 @@ def test_when_the_session_goes_no_child_is_left(tmp_path):
 
 
 def test_an_answer_that_is_the_last_ends_it():
-    served = Served({"awake": {"outcome": "traced", "is_last": True}, "other": traced()}, most=1)
+    served = Served({"awake": Answer(TRACED, is_last=True), "other": traced()}, most=1)
 
     said = served.run(["awake"])
 
-    assert order_of(said, "result") == ["awake"]
+    assert [*said] == ["awake"]

@@ -7,13 +7,21 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.budgets.verdict import ERROR, WITHIN
+from pytest_membudget.results.answer import TRACED, Answer, failed
 from pytest_membudget.results.estimator import NotEstimated
 from pytest_membudget.worker.client import measuring
 from pytest_membudget.worker.client.measuring import MeasuringEstimator
 from pytest_membudget.worker.client.order import Order
 from tests.worker.scripted_worker import ScriptedWorkers
 
-H100 = {"count": 1, "name": "NVIDIA H100 80GB HBM3", "total_bytes": 85_000_000_000}
+
+def card_of(**properties):
+    """What a worker says of its card."""
+    return Answer(TRACED, properties=tuple(properties.items()))
+
+
+NAMED = {"name": "NVIDIA H100 80GB HBM3", "total_bytes": 85_000_000_000}
+H100, TWO = card_of(count=1, **NAMED), card_of(count=2, **NAMED)
 ORDER = Order(args=[], dir="/", files=["t.py"], gpu="H100-80GB", timeout=10.0)
 
 
@@ -48,8 +56,8 @@ def measurer_of(workers, environment=None):
 @pytest.mark.parametrize(
     ("card", "budget", "said"),
     [
-        ({"count": 0}, Budget(gib=1), "torch sees no device"),
-        ({"outcome": "error", "reason": "it crashed\nhere"}, Budget(gib=1), "could not be asked: it crashed"),
+        (card_of(count=0), Budget(gib=1), "torch sees no device"),
+        (failed("it crashed\nhere"), Budget(gib=1), "could not be asked: it crashed"),
         (H100, Budget(gib=1, gpus=2), "1 CUDA devices, and gpus=2"),
         (H100, Budget(gpu="H200"), "is smaller than gpu='H200'"),
     ],
@@ -112,12 +120,9 @@ class Ranks:
 
 @pytest.fixture
 def ranks(monkeypatch):
-    found = Ranks({"outcome": "error", "reason": "rank 1 of 2: it left", "reports": [], "failed_rank": 1})
+    found = Ranks(failed("rank 1 of 2: it left", failed_rank=1))
     monkeypatch.setattr(measuring, "measure_ranks", found)
     return found
-
-
-TWO = {**H100, "count": 2}
 
 
 def test_several_gpus_are_all_taken(locked, ranks):
@@ -130,7 +135,7 @@ def test_several_gpus_are_all_taken(locked, ranks):
     ((order, gpus, request),) = ranks.orders
     assert (gpus, order.device) == (2, "a:stand_in")
     assert order.backend == "cpu:gloo,cuda:nccl"
-    assert (request["key"], request["metric"], request["snapshot"]) == ("t.py::t", "allocated", None)
+    assert (request.key, request.metric, request.snapshot) == ("t.py::t", "allocated", None)
 
 
 def test_more_gpus_than_there_are_start_nothing(locked, ranks):

@@ -7,40 +7,39 @@ import pytest
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.caveats import HOW, READ, Caveat
 from pytest_membudget.memory_report import MemoryReport, PeakBytes
+from pytest_membudget.results.answer import TRACED, Answer
 from pytest_membudget.worker.ranks.rank_answers import RankEnd, answer_of_ranks, combined
 
 
 def traced(rank):
-    report = {"rank": rank, "peak": rank}
-    return RankEnd(
-        rank, {"outcome": "traced", "report": report, "device": "CUDA", "properties": [["a", rank]]}
-    )
+    answer = Answer(TRACED, reports=(figure(rank, rank),), device="CUDA", properties=(("a", rank),))
+    return RankEnd(rank, answer)
 
 
 def raised(rank, outcome="error", **more):
-    answer = {"outcome": outcome, "reason": f"trouble of {rank}\nand more", "details": "calls", **more}
+    answer = Answer(outcome, f"trouble of {rank}\nand more", "calls", **more)
     return RankEnd(rank, answer, has_failed=True, output=f"output of {rank}")
 
 
 def skipped(rank):
-    return RankEnd(rank, {"outcome": "skipped", "reason": "no flash attention", "report": None})
+    return RankEnd(rank, Answer("skipped", "no flash attention"))
 
 
 def test_all_ranks_reports_are_there_in_their_order():
     answer = combined([traced(1), traced(0)])
 
-    assert answer["outcome"] == "traced"
-    assert answer["reports"] == [{"rank": 0, "peak": 0}, {"rank": 1, "peak": 1}]
-    assert answer["properties"] == [["a", 0]]
-    assert answer["device"] == "CUDA"
+    assert answer.outcome == "traced"
+    assert answer.reports == (figure(0, 0), figure(1, 1))
+    assert answer.properties == (("a", 0),)
+    assert answer.device == "CUDA"
 
 
 def test_the_failure_that_came_first_is_the_one_to_report():
     answer = combined([raised(1), raised(0), traced(2)])
 
-    assert answer["failed_rank"] == 1
-    assert answer["reason"] == "rank 1 of 3: trouble of 1\nand more"
-    assert answer["details"].splitlines() == [
+    assert answer.failed_rank == 1
+    assert answer.reason == "rank 1 of 3: trouble of 1\nand more"
+    assert answer.details.splitlines() == [
         "calls",
         "The last lines of rank 1:",
         "output of 1",
@@ -54,41 +53,41 @@ def test_those_that_were_ended_because_of_it_are_not_to_blame():
 
     answer = combined([died, RankEnd(0, None)])
 
-    assert answer["reason"] == "rank 1 of 2: its process left with status 3"
-    assert answer["details"] == "Rank 0 was ended because of it."
+    assert answer.reason == "rank 1 of 2: its process left with status 3"
+    assert answer.details == "Rank 0 was ended because of it."
 
 
 def test_of_those_that_hang_the_one_outside_of_a_collective_is_named():
     waits = RankEnd(0, None, has_failed=True, waits=True, reason="it did not finish")
     sleeps = RankEnd(1, None, has_failed=True, reason="it did not finish")
 
-    assert combined([waits, sleeps])["failed_rank"] == 1
+    assert combined([waits, sleeps]).failed_rank == 1
 
 
 def test_out_of_memory_keeps_its_place():
     answer = combined([traced(0), raised(1, "out_of_memory", where="test_x.py:7")])
 
-    assert (answer["outcome"], answer["where"]) == ("out_of_memory", "test_x.py:7")
-    assert answer["reason"].startswith("rank 1 of 2: trouble of 1")
+    assert (answer.outcome, answer.where) == ("out_of_memory", "test_x.py:7")
+    assert answer.reason.startswith("rank 1 of 2: trouble of 1")
 
 
 def test_a_test_that_all_ranks_skip_is_skipped():
     answer = combined([skipped(0), skipped(1)])
 
-    assert (answer["outcome"], answer["reason"]) == ("skipped", "no flash attention")
+    assert (answer.outcome, answer.reason) == ("skipped", "no flash attention")
 
 
 def test_a_test_that_one_rank_skips_has_checked_nothing():
     answer = combined([traced(0), skipped(1), traced(2)])
 
-    assert answer["outcome"] == "error"
-    assert answer["reason"] == "of 3 ranks not all have skipped it, but these: 1"
+    assert answer.outcome == "error"
+    assert answer.reason == "of 3 ranks not all have skipped it, but these: 1"
 
 
 def test_a_rank_without_an_answer_never_passes():
     answer = combined([traced(0), RankEnd(1, None, reason="nothing is known")])
 
-    assert (answer["outcome"], answer["failed_rank"]) == ("error", 1)
+    assert (answer.outcome, answer.failed_rank) == ("error", 1)
 
 
 # Which ranks are asked
@@ -103,8 +102,8 @@ class Ranks:
         self.asked = []
         self.rank0_broadcasts = {}
         self._identical_ranks = {
-            "representatives": list(representatives),
-            "rank_caveats": [Caveat(HOW, assumption).to_json()] if assumption else [],
+            "representatives": tuple(representatives),
+            "rank_caveats": (Caveat(HOW, assumption),) if assumption else (),
         }
         self._sizes = sizes or {}
         self._host = host or {}
@@ -113,21 +112,21 @@ class Ranks:
     def __call__(self, rank, rank0_broadcasts):
         self.asked.append(rank)
         self.rank0_broadcasts[rank] = rank0_broadcasts
-        answer = {
-            "outcome": "traced",
-            "report": self._report(rank),
-            "device": "the stand-in",
-            "properties": [["rank", rank]],
-            "has_snapshot": rank != 5,
+        answer = Answer(
+            TRACED,
+            reports=(self._report(rank),),
+            device="the stand-in",
+            properties=(("rank", rank),),
+            has_snapshot=rank != 5,
             **(self._identical_ranks if rank == 0 else {}),
-        }
-        return {**answer, **self._outcomes.get(rank, {})}
+        )
+        return replace(answer, **self._outcomes.get(rank, {}))
 
     def _report(self, rank):
         host_bytes = self._host.get(rank)
         host = figure(rank, host_bytes) if host_bytes is not None else None
         caveats = (Caveat(READ, "a value is read"),)
-        return replace(figure(rank, self._sizes.get(rank, 10)), host=host, caveats=caveats).to_json()
+        return replace(figure(rank, self._sizes.get(rank, 10)), host=host, caveats=caveats)
 
 
 def figure(rank, size_bytes):
@@ -139,7 +138,7 @@ def answer_of(budget, ranks):
 
 
 def assumptions_of(answer):
-    return {report["rank"]: report["assumptions"] for report in answer["reports"]}
+    return {report.rank: [*report.assumptions] for report in answer.reports}
 
 
 def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_identical():
@@ -148,7 +147,7 @@ def test_rank_0_decides_which_ranks_are_estimated_and_the_rest_are_taken_to_be_i
     answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 7]
-    assert answer["outcome"] == "traced"
+    assert answer.outcome == "traced"
     assert assumptions_of(answer) == {0: ["a value is read", ALIKE], 7: ["a value is read", ALIKE]}
 
 
@@ -196,9 +195,9 @@ def test_what_is_recorded_and_shown_comes_from_one_of_them():
     sizes = {0: 10, 3: 30, 5: 40}  # rank 5 has left no snapshot
     answer = answer_of(Budget(gib=1, gpus=8), Ranks(representatives=[3, 5], sizes=sizes))
 
-    assert answer["properties"] == [["rank", 0]]
-    assert answer["has_snapshot"]
-    assert answer["snapshot_rank"] == 3
+    assert answer.properties == (("rank", 0),)
+    assert answer.has_snapshot
+    assert answer.snapshot_rank == 3
 
 
 ERROR = {"outcome": "error", "reason": "ValueError in call", "details": "here", "raised": True}
@@ -212,11 +211,11 @@ def test_a_rank_that_gives_no_figure_is_named_and_the_last_to_be_asked(trouble):
     answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
     assert ranks.asked == [0, 3, 5]
-    assert answer["outcome"] == trouble["outcome"]
-    assert answer["reason"] == f"rank 5 of 8: {trouble['reason']}"
-    assert answer["failed_rank"] == 5
-    assert answer.get("raised") == trouble.get("raised")
-    assert answer.get("where") == trouble.get("where")
+    assert answer.outcome == trouble["outcome"]
+    assert answer.reason == f"rank 5 of 8: {trouble['reason']}"
+    assert answer.failed_rank == 5
+    assert answer.raised == trouble.get("raised", False)
+    assert answer.where == trouble.get("where", "")
 
 
 def test_a_test_that_rank_0_skips_is_skipped():
@@ -224,7 +223,7 @@ def test_a_test_that_rank_0_skips_is_skipped():
 
     answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
-    assert (answer["outcome"], answer["reason"]) == ("skipped", "no kernel")
+    assert (answer.outcome, answer.reason) == ("skipped", "no kernel")
 
 
 def test_a_test_that_only_some_ranks_skip_is_an_error():
@@ -232,8 +231,8 @@ def test_a_test_that_only_some_ranks_skip_is_an_error():
 
     answer = answer_of(Budget(gib=1, gpus=8), ranks)
 
-    assert answer["outcome"] == "error"
-    assert answer["reason"] == "of 8 ranks not all have skipped it, but these: 7"
+    assert answer.outcome == "error"
+    assert answer.reason == "of 8 ranks not all have skipped it, but these: 7"
 
 
 # Host memory of a machine
@@ -254,7 +253,7 @@ def test_where_they_differ_all_ranks_of_the_machine_are_asked_and_nothing_is_ass
     answer = answer_of(Budget(gib=1, gpus=8, host_gib=1), ranks)
 
     assert ranks.asked == [0, 7, 1, 2, 3, 4, 5, 6]
-    assert [report["rank"] for report in answer["reports"]] == list(range(8))
+    assert [report.rank for report in answer.reports] == list(range(8))
     assert assumptions_of(answer)[0] == ["a value is read"]
 
 

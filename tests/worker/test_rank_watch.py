@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_membudget.results.answer import Answer
 from pytest_membudget.worker.ranks import launch_ranks
 from pytest_membudget.worker.ranks.launch_ranks import ends_of
 from pytest_membudget.worker.time_limit import Overrun
@@ -17,7 +18,7 @@ def rank(number, outcome=None, failed_at=None, exit_code=None, overrun=None):
         has_begun=True,
         watch=SimpleNamespace(look=lambda: overrun),
         process=SimpleNamespace(pid=1, returncode=exit_code),
-        answer=outcome and {"outcome": outcome, "reason": "it raised", "failed_at": failed_at},
+        answer=outcome and Answer(outcome, "it raised", failed_at=failed_at),
         receive=lambda: None,
         has_died=lambda: outcome is None and exit_code is not None,
         output=SimpleNamespace(last_lines=lambda: f"line of {number}"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_membudget.results.answer import Request
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.ranks.launch_ranks import measure_ranks
 
@@ -134,11 +135,12 @@ BODIES = """
 
 SESSION = """
     import json, sys
+    from pytest_membudget.results.answer import Request
     from pytest_membudget.worker.client.order import Order
     from pytest_membudget.worker.ranks.launch_ranks import measure_ranks
 
     order, gpus, request = json.loads(sys.argv[1])
-    measure_ranks(Order(**order), gpus, request)
+    measure_ranks(Order(**order), gpus, Request.from_json(request))
     """
 
 LINES = {
@@ -180,8 +182,7 @@ def order_in(folder, timeout):
 def request_of(folder, name, snapshot=None):
     file = str(folder / "test_bodies.py")
     key = f"{file}::{name}"
-    more = {"gpu": "H100-80GB", "limited": False, "metric": "allocated", "snapshot": snapshot}
-    return {"key": key, "file": file, **more}
+    return Request(key, file, "H100-80GB", False, "allocated", snapshot)
 
 
 def answer_of(folder, name, gpus=2, timeout=120.0, snapshot=None):
@@ -217,7 +218,7 @@ def wait_for(path, seconds=60.0):
 
 
 def start_session(folder, name):
-    arguments = json.dumps([order_in(folder, 120.0), 2, request_of(folder, name)])
+    arguments = json.dumps([order_in(folder, 120.0), 2, request_of(folder, name).to_json()])
     return subprocess.Popen(
         [sys.executable, str(folder / "session.py"), arguments],
         cwd=folder,
@@ -234,17 +235,17 @@ def of_four(folder):
 
 def test_every_rank_reports_what_it_took_in_a_working_process_group(of_four):
     # an all_reduce over the ranks' numbers from 1 on gives 1 + 2 + 3 + 4
-    assert of_four["outcome"] == "traced"
-    taken = [(report["rank"], report["peak"]["allocated_bytes"]) for report in of_four["reports"]]
+    assert of_four.outcome == "traced"
+    taken = [(report.rank, report.peak.allocated_bytes) for report in of_four.reports]
     assert taken == [(0, 10_000), (1, 10_001), (2, 10_002), (3, 10_003)]
 
 
 def test_what_the_test_records_comes_once(of_four):
-    assert of_four["properties"] == [["world size", 4]]
+    assert of_four.properties == (("world size", 4),)
 
 
 def test_each_rank_leaves_a_snapshot_of_its_own(of_four, folder):
-    assert of_four["has_snapshot"]
+    assert of_four.has_snapshot
     names = sorted(path.name for path in (folder / "snapshots").iterdir())
     assert names == [f"reduces-rank{rank}.pickle" for rank in range(4)]
     assert pickle.loads((folder / "snapshots" / names[3]).read_bytes()) == {"segments": []}
@@ -255,8 +256,8 @@ def test_a_test_can_make_its_process_group_itself(folder):
     found = answer_of(folder, "test_finds_the_group", gpus=2)
     refused = answer_of(folder, "test_makes_its_own_group", gpus=2)
 
-    assert [report["peak"]["allocated_bytes"] for report in found["reports"]] == [3, 3], found
-    assert refused["outcome"] == "traced", refused
+    assert [report.peak.allocated_bytes for report in found.reports] == [3, 3], found
+    assert refused.outcome == "traced", refused
 
 
 @pytest.mark.usefixtures("ordinary_processes")
@@ -273,12 +274,12 @@ def test_the_rank_that_fails_is_named_with_its_last_lines(folder, name):
 
     answer = answer_of(folder, name)
 
-    assert answer["outcome"] == ("out_of_memory" if name == "test_out_of_memory" else "error")
-    assert answer["failed_rank"] == 1
-    assert answer["reason"].startswith(f"rank 1 of 2: {reason}")
-    assert f"The last lines of rank 1:\n{printed}" in answer["details"]
-    assert "Rank 0 " in answer["details"]
-    assert answer.get("where", "test_bodies.py:").startswith("test_bodies.py:")
+    assert answer.outcome == ("out_of_memory" if name == "test_out_of_memory" else "error")
+    assert answer.failed_rank == 1
+    assert answer.reason.startswith(f"rank 1 of 2: {reason}")
+    assert f"The last lines of rank 1:\n{printed}" in answer.details
+    assert "Rank 0 " in answer.details
+    assert (answer.where or "test_bodies.py:").startswith("test_bodies.py:")
 
 
 def test_a_rank_that_hangs_is_named_with_the_line_where_it_is(folder):
@@ -286,25 +287,25 @@ def test_a_rank_that_hangs_is_named_with_the_line_where_it_is(folder):
     answer = answer_of(folder, "test_hangs", timeout=5.0)
 
     assert time.monotonic() - began < 35
-    assert answer["failed_rank"] == 1
-    assert answer["reason"].startswith("rank 1 of 2: it did not finish within 5 s")
-    assert "test_bodies.py" in answer["reason"].splitlines()[2]
-    assert answer["reason"].splitlines()[2].endswith("in test_hangs")
-    assert "layer 5 of it" in answer["details"]
-    assert "Rank 0 failed too: it did not finish within 5 s" in answer["details"]
+    assert answer.failed_rank == 1
+    assert answer.reason.startswith("rank 1 of 2: it did not finish within 5 s")
+    assert "test_bodies.py" in answer.reason.splitlines()[2]
+    assert answer.reason.splitlines()[2].endswith("in test_hangs")
+    assert "layer 5 of it" in answer.details
+    assert "Rank 0 failed too: it did not finish within 5 s" in answer.details
 
 
 def test_a_test_that_every_rank_skips_is_skipped(folder):
     answer = answer_of(folder, "test_skipped")
 
-    assert (answer["outcome"], answer["reason"]) == ("skipped", "no such kernel")
+    assert (answer.outcome, answer.reason) == ("skipped", "no such kernel")
 
 
 def test_a_test_that_is_not_there_is_reported(folder):
     answer = answer_of(folder, "test_of_another_file")
 
-    assert answer["outcome"] == "error"
-    assert "of 2: the worker did not collect this test" in answer["reason"]
+    assert answer.outcome == "error"
+    assert "of 2: the worker did not collect this test" in answer.reason
 
 
 @pytest.mark.usefixtures("ordinary_processes")

@@ -1,10 +1,14 @@
 """The requests and the results of trials: a test over its budget is run again with changes."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.errors import WorkerFailure
+from pytest_membudget.memory_report import PeakBytes
+from pytest_membudget.results.answer import TRACED, Answer, failed
 from pytest_membudget.worker.client.order import Order
 from pytest_membudget.worker.client.tracing import TracingEstimator
 from tests.worker.scripted_worker import REPORT, ScriptedWorkers
@@ -16,11 +20,11 @@ TAKES = {None: 4, "checkpointing": 3.5, "chunked_cross_entropy": 2, "half_batch"
 
 def traced(request, **more):
     """4 GiB, or what is in ``TAKES`` for the change; that of an optimizer's step finds nothing to change."""
-    change = request.get("change")
+    change = request.change
     held = {"parameters": GIB // 2, "gradients": GIB // 2, "activations": int((TAKES[change] - 1) * GIB)}
-    peak = dict.fromkeys(REPORT["peak"], sum(held.values()))
-    found = {"changed": "" if change == "step_in_backward" else "it"} if change else {}
-    return {"outcome": "traced", "report": {**REPORT, "peak": peak, "components": held}, **found, **more}
+    report = replace(REPORT, peak=PeakBytes(*[sum(held.values())] * 4), components=held)
+    changed = "it" if change and change != "step_in_backward" else ""
+    return replace(Answer(TRACED, reports=(report,), changed=changed), **more)
 
 
 def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
@@ -35,7 +39,7 @@ def advised(answer_to=traced, budget=None, timeout=60.0, processes=1):
     advice = estimator.advise(test, estimate.estimates[0], said.append)
     estimator.close()
     sent = [request for worker in workers.workers for request in worker.sent]
-    assert said == [] or said == [request["change"] for request in sent if "change" in request]
+    assert said == [] or said == [request.change for request in sent if request.change]
     return estimate, advice, sent
 
 
@@ -49,8 +53,8 @@ def test_those_that_save_are_listed_and_the_estimate_is_as_it_was(processes):
         ("chunked_cross_entropy", 2 * GIB),
         ("checkpointing", 3.5 * GIB),
     ]
-    assert sent[0].get("change") is None
-    assert sorted(request["change"] for request in sent[1:]) == sorted(set(TAKES) - {None})
+    assert sent[0].change is None
+    assert sorted(request.change for request in sent[1:]) == sorted(set(TAKES) - {None})
 
 
 def test_what_the_run_has_changed_is_in_what_to_write():
@@ -61,13 +65,11 @@ def test_what_the_run_has_changed_is_in_what_to_write():
 
 @pytest.mark.parametrize(
     "failure",
-    [WorkerFailure("it is lost"), {"outcome": "error", "reason": "it hangs"}],
+    [WorkerFailure("it is lost"), failed("it hangs")],
     ids=["lost", "error"],
 )
 def test_a_trial_that_comes_to_no_end_is_not_listed(failure):
-    _, advice, _ = advised(
-        lambda request: failure if request.get("change") == "checkpointing" else traced(request)
-    )
+    _, advice, _ = advised(lambda request: failure if request.change == "checkpointing" else traced(request))
 
     assert [trial.change for trial in advice.trials] == ["chunked_cross_entropy"]
 
@@ -82,17 +84,17 @@ def test_after_the_time_limit_none_is_begun():
 
 def test_trials_of_a_test_that_ran_out_of_memory_have_no_limit():
     def answer_to(request):
-        if request["limited"]:
+        if request.limited:
             return traced(request, outcome="out_of_memory", reason="no memory", where="t.py:1")
         return traced(request)
 
     _, advice, sent = advised(answer_to, Budget(gpu="H100-80GB"))
 
-    assert [(request["limited"], request.get("change")) for request in sent[:2]] == [
+    assert [(request.limited, request.change) for request in sent[:2]] == [
         (True, None),
         (False, None),
     ]
-    assert not any(request["limited"] for request in sent[1:])
+    assert not any(request.limited for request in sent[1:])
     assert advice.figure_bytes == 4 * GIB
 
 
@@ -100,4 +102,4 @@ def test_several_gpus_are_not_tried():
     _, advice, sent = advised(budget=Budget(gib=1, gpus=2))
 
     assert advice is None
-    assert not any("change" in request for request in sent)
+    assert not any(request.change for request in sent)

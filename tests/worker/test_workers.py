@@ -1,5 +1,7 @@
 """Which worker is asked, what is sent ahead of time, and what becomes of it when the worker is lost."""
 
+from dataclasses import replace
+
 from pytest_membudget.budgets.budget import Budget
 from pytest_membudget.budgets.marked_test import MarkedTest
 from pytest_membudget.errors import WorkerFailure
@@ -104,7 +106,7 @@ def test_a_worker_that_is_lost_gives_an_error_with_its_last_words():
 
 
 def test_a_worker_that_has_run_its_last_test_is_replaced():
-    workers = ScriptedWorkers(lambda request: {**traced(request), "is_last": True})
+    workers = ScriptedWorkers(lambda request: replace(traced(request), is_last=True))
     estimates(workers, named(*"ab"), processes=1)
 
     assert workers.sent == [[("a", 0)], [("b", 0)]]

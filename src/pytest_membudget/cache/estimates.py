@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..atomic_files import replacing
-from ..budgets.verdict import FIGURES
-from .observer import SEEN
+from ..results.answer import Answer, Request
 from .paths import Names
 from .states import CurrentStates, NotCacheable, States, dependencies_of, digest_of, first_change
 from .store import Entry, Store
@@ -46,7 +46,7 @@ class EstimateCache:
         #: why single estimates cannot be cached, by node id
         self.not_cached: dict[str, str] = {}
 
-    def find(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    def find(self, request: Request) -> Answer | None:
         """The cached answer to ``request``; None if there is none that is still valid.
 
         Its snapshot is then at the path that the request names.
@@ -57,22 +57,19 @@ class EstimateCache:
                 return _answer(entry, request)
         return None
 
-    def keep(self, request: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    def keep(self, request: Request, answer: Answer) -> None:
         """Store a worker's ``answer`` to ``request``, if it is a figure and its dependencies are known."""
-        seen = answer.get(SEEN)
-        if seen is None or answer["outcome"] not in FIGURES or self.trouble:
+        if answer.seen is None or not answer.has_figure or answer.snapshot_error or self.trouble:
             return
-        if answer.get("snapshot_error"):
-            return
-        kept = {name: value for name, value in answer.items() if name not in (SEEN, "event", "key")}
         try:
-            depends = dependencies_of(seen, self._current)
-            snapshot = Path(request["snapshot"]).read_bytes() if answer.get("has_snapshot") else None
-            self._store.keep(self._key(request), depends, kept, snapshot)
+            depends = dependencies_of(answer.seen, self._current)
+            has_snapshot = answer.has_snapshot and request.snapshot is not None
+            snapshot = Path(str(request.snapshot)).read_bytes() if has_snapshot else None
+            self._store.keep(self._key(request), depends, replace(answer, seen=None).to_json(), snapshot)
             self._has_kept = True
         except NotCacheable as error:
             names = self._current.names
-            self.not_cached[names.shown(request["key"])] = names.shown(str(error))
+            self.not_cached[names.shown(request.key)] = names.shown(str(error))
         except OSError as error:
             self.trouble = f"{error.strerror or error}: {self._store.folder}"
 
@@ -85,17 +82,17 @@ class EstimateCache:
     def _session(self) -> str:
         return digest_of(self._facts(self._current))
 
-    def _key(self, request: Mapping[str, Any]) -> str:
-        asked = {name: value for name, value in request.items() if name not in ("snapshot", "timeout")}
-        names = self._current.names
-        return digest_of([self._session, names.plain(asked), request["snapshot"] is not None])
+    def _key(self, request: Request) -> str:
+        asked = self._current.names.plain(replace(request, snapshot=None).to_json())
+        return digest_of([self._session, asked, request.snapshot is not None])
 
 
-def _answer(entry: Entry, request: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(entry: Entry, request: Request) -> Answer:
     """The answer of ``entry``, with its snapshot at the path that ``request`` names."""
-    if request["snapshot"] is None:
-        return entry.answer
-    path = Path(request["snapshot"])
+    answer = Answer.from_json(entry.answer)
+    if request.snapshot is None:
+        return answer
+    path = Path(request.snapshot)
     try:
         if entry.snapshot is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,8 +102,8 @@ def _answer(entry: Entry, request: Mapping[str, Any]) -> dict[str, Any]:
             path.unlink(missing_ok=True)  # an earlier run's
     except OSError as error:
         why = f"{error.strerror or error}: {path.parent}"
-        return {**entry.answer, "has_snapshot": False, "snapshot_error": why}
-    return entry.answer
+        return replace(answer, has_snapshot=False, snapshot_error=why)
+    return answer
 
 
 def head_of_base(environment: Mapping[str, str]) -> str | None:

@@ -15,9 +15,6 @@ from .callers import Callers
 from .paths import installed_folders, is_below, path_of, source_of
 from .states import KINDS, Importable, Kind, States, importable
 
-#: The key of a worker's answer that has the observations.
-SEEN = "seen"
-
 Handler = Callable[[str, tuple[Any, ...]], None]
 
 #: Python's audit events that read nothing, or that come with others that are handled

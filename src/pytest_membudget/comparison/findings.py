@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from ..components import (
@@ -18,9 +18,9 @@ from ..components import (
     TEMPORARIES,
     WORKSPACES,
 )
-from ..memory_report import BACKWARD, Holder, module_pattern
-from ..results.comparison import ELSEWHERE, OTHERS, Finding
-from .matching import Held, Pair, cancelling, matched
+from ..memory_report import BACKWARD, Holder, MemoryReport, module_pattern
+from ..results.comparison import ELSEWHERE, OTHERS, Comparison, Finding
+from .matching import Held, Pair, cancelling, matched, moved_peak, same_phase
 
 #: At most so many rows; the share of the growth that they may leave unexplained; and the share that is too
 #: small for a row. All three are choices of presentation.
@@ -39,17 +39,34 @@ _ANY = "any"
 _MOST_TIMES = 6
 #: So few activations that have grown by one factor are separate causes.
 _FEW = 4
+#: Holders that the head and the base have.
+_Both = Sequence[tuple[Holder, Holder]]
 
 
-def findings(head: Held, base: Held) -> tuple[Finding, ...]:
-    """The rows that explain the growth from the figure ``base`` to ``head``, its causes first.
+def explained(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
+    """``comparison`` with what explains the growth from the figure ``base`` to ``head``: rows and factors.
 
-    Their bytes add up to 90% of it or more. Empty if both take the same: only names of holders differ then.
+    No rows if both take the same: only names of holders differ then.
     """
-    growth_bytes = head.peak_bytes - base.peak_bytes
-    if not growth_bytes:
-        return ()
-    pairs, rests = matched(head, base)
+    moved, (now, before) = moved_peak(head, base), same_phase(head, base)
+    pairs, rests = matched(now, before)
+    both = [(one.head, one.base) for one in pairs if one.head is not None and one.base is not None]
+    both = [(one, other) for one, other in both if other.bytes]
+    factor = _activation_factor(now, before, both)
+    growth_bytes = now.peak_bytes - before.peak_bytes
+    is_same = head.peak_bytes == base.peak_bytes or not growth_bytes
+    return replace(
+        comparison,
+        findings=() if is_same else _rows(pairs, rests, growth_bytes),
+        input_factor=_input_factor(now, before, both),
+        activation_factor=factor,
+        resized=_resized(both) if factor is not None else (),
+        moved_peak=moved,
+    )
+
+
+def _rows(pairs: Sequence[Pair], rests: Mapping[str, int], growth_bytes: int) -> tuple[Finding, ...]:
+    """The rows that explain the growth, its causes first. Their bytes add up to 90% of it or more."""
     changes = [_change(pair) for pair in pairs if pair.bytes]
     changes += [Finding(rest, name, ELSEWHERE) for name, rest in rests.items() if rest]
     # workspaces without the line: cuBLAS allocates its own at the first product of a stream
@@ -68,13 +85,13 @@ def findings(head: Held, base: Held) -> tuple[Finding, ...]:
     return (*_causes_first(largest, growth_bytes), *others)
 
 
-def input_factor(head: Held, base: Held) -> float | None:
+def _input_factor(head: Held, base: Held, both: _Both) -> float | None:
     """How many times as large all inputs are, where that explains the growth; else None.
 
     What is computed from them is then larger by the same factor, or by its square: attention's scores, by the
     length of the sequence.
     """
-    pairs = [(one, other) for one, other in _in_both(head, base) if one.component in _OF_SAMPLES]
+    pairs = [(one, other) for one, other in both if one.component in _OF_SAMPLES]
     factors = [one.bytes / other.bytes for one, other in pairs if one.component == INPUTS]
     factor = max(factors, default=1.0)
     if factor == 1 or not all(_is_near(one, factor) for one in factors) or len(factors) == len(pairs):
@@ -92,14 +109,13 @@ def input_factor(head: Held, base: Held) -> float | None:
     return factor if explains and constant_bytes <= before_bytes * _UNEXPLAINED else None
 
 
-def activation_factor(head: Held, base: Held) -> float | None:
+def _activation_factor(head: Held, base: Held, both: _Both) -> float | None:
     """How many times as large all activations are, where inputs are not and that explains the growth.
 
     So it is where an image is cut into more patches, or a text padded to a longer sequence. Holders that have
     copies of weights too have grown by less than the factor.
     """
-    pairs = _in_both(head, base)
-    sizes = [(one.bytes, other.bytes) for one, other in pairs if one.component == ACTIVATIONS]
+    sizes = [(one.bytes, other.bytes) for one, other in both if one.component == ACTIVATIONS]
     if head.components.get(INPUTS) != base.components.get(INPUTS) or not sizes:
         return None
     largest, before = max(sizes, key=lambda size: abs(size[0] - size[1]))
@@ -115,14 +131,9 @@ def activation_factor(head: Held, base: Held) -> float | None:
     return factor if factor != 1 and is_one and explains else None
 
 
-def _in_both(head: Held, base: Held) -> list[tuple[Holder, Holder]]:
-    pairs = ((pair.head, pair.base) for pair in matched(head, base)[0])
-    return [(one, other) for one, other in pairs if one is not None and other is not None and other.bytes]
-
-
-def resized(head: Held, base: Held) -> tuple[Finding, ...]:
+def _resized(both: _Both) -> tuple[Finding, ...]:
     """Parameters and buffers with the same name and another size, the largest change first."""
-    pairs = [(one, other) for one, other in _in_both(head, base) if one.component in _OF_MODELS]
+    pairs = [(one, other) for one, other in both if one.component in _OF_MODELS]
     changes = [_change(Pair(one, other)) for one, other in pairs if one.module == other.module]
     return tuple(sorted(filter(lambda one: one.bytes, changes), key=lambda one: -abs(one.bytes)))[:MOST_ROWS]
 

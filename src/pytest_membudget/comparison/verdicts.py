@@ -29,8 +29,7 @@ from ..results.comparison import (
 from ..results.test_result import TestResult
 from ..units import gib_text
 from .base.exchange import Facts
-from .findings import activation_factor, findings, input_factor, resized
-from .matching import moved_peak, same_phase
+from .findings import explained
 
 #: A test that has shrunk by more than this share gets the suggestion of a smaller budget.
 _SHRUNK_SHARE = 0.01
@@ -54,7 +53,7 @@ def compared(
     pair = _comparable(head, base, facts)
     if isinstance(pair, str):
         return Comparison(NOT_COMPARABLE, pair, head_bytes=head_bytes)
-    comparison = _with_figures(_judged(head, base, *pair), *pair)
+    comparison = explained(_with_figures(_judged(head, base, *pair), *pair), *pair)
     if not comparison.growth_bytes:
         return comparison
     changes = facts[1].version_changes(facts[0])
@@ -77,18 +76,11 @@ def _owners_first(changes: Sequence[VersionChange], findings: Sequence[Finding])
 
 
 def _with_figures(comparison: Comparison, head: MemoryReport, base: MemoryReport) -> Comparison:
-    compared_peaks = same_phase(head, base)
-    factor = activation_factor(*compared_peaks)
     return replace(
         comparison,
         base_bytes=base.peak_bytes,
         head_bytes=head.peak_bytes,
         growth_bytes=head.peak_bytes - base.peak_bytes,
-        input_factor=input_factor(*compared_peaks),
-        activation_factor=factor,
-        resized=resized(*compared_peaks) if factor is not None else (),
-        findings=findings(*compared_peaks) if head.peak_bytes != base.peak_bytes else (),
-        moved_peak=moved_peak(head, base),
         base_components=dict(base.components),
         base_timeline=base.timeline,
     )

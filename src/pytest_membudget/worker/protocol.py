@@ -8,14 +8,23 @@ import select
 import selectors
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+
+from ..json_object import JsonObject
+from ..results.answer import Request
 
 #: The event of a heartbeat: the worker runs tests and watches their time limits.
 RUNNING: Final = "running"
 _CHUNK_BYTES: Final = 65536
 
-Request = Mapping[str, Any]
-Answer = dict[str, Any]
+
+@dataclass(frozen=True, slots=True)
+class Task(JsonObject):
+    """A request as it is sent; its answer has the same number."""
+
+    number: int
+    request: Request
 
 
 class Channel:

@@ -2,7 +2,7 @@
 
 A session starts it when it begins to collect, and asks it for each worker that it needs: for another card, or
 in another process of pytest-xdist. Where a copy might see that torch was imported before, it is refused, and
-the session starts that worker as a process of its own.
+the session starts that worker without it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Template:
                     return
                 if ready:
                     self._answer(self._listener.accept()[0])
-                self._tell_ends()
+                self._report_ends()
 
     def _answer(self, connection: socket.socket) -> None:
         try:
@@ -138,8 +138,8 @@ class _Template:
         finally:
             leave(1)
 
-    def _tell_ends(self) -> None:
-        """Tell the sessions which of their workers have ended, and how."""
+    def _report_ends(self) -> None:
+        """Report to the sessions which of their workers have ended, and how."""
         for pid, connection in list(self._copies.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:

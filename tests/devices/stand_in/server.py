@@ -14,7 +14,7 @@ import torch  # noqa: F401 - once, for all children
 from pytest_membudget.devices.stand_in.environment import cards_text
 from pytest_membudget.devices.stand_in.libraries import StandInLibraries
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.worker.server.child_process import run_in_child
+from tests.in_child import found_in_child
 
 TIMEOUT_S = 300
 
@@ -28,7 +28,7 @@ def main():
         path = order["path"]
         if path not in modules:
             modules[path] = load(path)
-        answer = run_in_child(lambda: run(modules[path], order), timeout=TIMEOUT_S)  # noqa: B023 - called at once
+        answer = found_in_child(lambda: run(modules[path], order), timeout=TIMEOUT_S)  # noqa: B023 - called at once
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     os._exit(0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_membudget.devices.stand_in.device import StandInDevice
 from pytest_membudget.hardware.gpus import find_gpu
-from pytest_membudget.worker.server.child_process import run_in_child
+from tests.in_child import found_in_child
 
 
 def main():
@@ -25,7 +25,7 @@ def main():
         path = order["path"]
         if path not in modules:
             modules[path] = load(path)
-        answer = run_in_child(lambda: run(device, modules[path], order), timeout=120)  # noqa: B023 - called at once
+        answer = found_in_child(lambda: run(device, modules[path], order), timeout=120)  # noqa: B023 - called at once
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     os._exit(0)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_membudget.comparison.findings import findings
-from pytest_membudget.comparison.matching import same_phase
+from pytest_membudget.comparison.findings import explained
+from pytest_membudget.results.comparison import GROWN, Comparison
 
 MIB = 2**20
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
@@ -335,7 +335,7 @@ def test_a_loss_in_fp32_moves_the_peak_to_the_backward_and_is_the_first_row(trac
     assert (head.phase, head.peak_bytes // MIB) == ("backward", 2 * 8 + 3 * 16)
     assert [(one.phase, one.peak_bytes // MIB) for one in head.other_phases] == [("forward", 2 * 8 + 2 * 16)]
 
-    first, *others = findings(*same_phase(head, base))
+    first, *others = explained(Comparison(GROWN), head, base).findings
     assert (first.bytes, first.component, first.operator) == (8 * MIB, "activations", "aten::_log_softmax")
     assert first.source == "nn.functional.cross_entropy(logits.to(dtype), labels).backward()"
     assert [(one.bytes, one.component, one.phase) for one in others] == 2 * [

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from ...budgets.budget import Budget
 from ...budgets.marked_test import MarkedTest
 from ...devices.cuda_devices import lock_gpus, visible_names, why_no_cuda
 from ...errors import WorkerFailure
 from ...hardware.gpus import find_gpu
+from ...results.answer import TRACED, Answer, Request, read_answer
 from ...results.estimator import Estimator, NotEstimated, without_figure
 from ...results.test_result import TestResult
-from ..protocol import Answer
 from ..ranks.launch_ranks import measure_ranks
-from .answers import read_answer, request_for
-from .client import Worker
 from .order import CUDA, Order, for_program
-from .workers import Workers
+from .workers import Worker, Workers
 
 #: Drivers reserve different amounts of the same card for themselves (see gpus.yaml).
 _SAME_CARD = 0.97
@@ -40,7 +37,7 @@ class MeasuringEstimator(Estimator):
         self._why_not = why_no_cuda(environment) if device == CUDA else None
         self._start = start
         self._workers = Workers(self._order, start=start)
-        self._card: Mapping[str, Any] | None = None
+        self._card: Answer | None = None
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The measurement of ``test`` on a card; host memory is not measured."""
@@ -55,8 +52,8 @@ class MeasuringEstimator(Estimator):
             result = read_answer(test, self._answer(test, budget))
         except WorkerFailure as error:
             result = without_figure(test, str(error))
-        name = (self._card or {}).get("name")
-        return replace(result, measured_on=str(name) if name is not None else None)
+        name = dict(self._card.properties).get("name") if self._card is not None else None
+        return replace(result, measured_on=name)
 
     def close(self) -> None:
         """End the worker."""
@@ -65,17 +62,17 @@ class MeasuringEstimator(Estimator):
     def _check_card(self, file: str, budget: Budget) -> None:
         """Raise ``NotEstimated`` if ``budget`` cannot be measured here; not if no worker starts."""
         card = self._card or self._workers.card_for(file)
-        reason = _unfit(card, budget) if card else None
+        reason = _unfit(card, budget) if card is not None else None
         # imports may have allocated on the device, on which other processes measure next
         if self._card is None and (reason is not None or budget.gpus > 1):
             self._workers.close()
-        if card and "outcome" not in card:
+        if card is not None and card.outcome == TRACED:
             self._card = card
         if reason is not None:
             raise NotEstimated(reason)
 
     def _answer(self, test: MarkedTest, budget: Budget) -> Answer:
-        request = request_for(test, budget, self._order.gpu)
+        request = Request.of(test, budget, self._order.gpu)
         with lock_gpus(visible_names(self._environment, 1)):
             self._check_card(test.path, budget)
             if budget.gpus == 1:
@@ -92,10 +89,11 @@ class MeasuringEstimator(Estimator):
         return self._workers
 
 
-def _unfit(card: Mapping[str, Any], budget: Budget) -> str | None:
-    """Why a budget cannot be measured on ``card``."""
-    if "outcome" in card:  # the process that queried the driver failed
-        return f"no CUDA: the driver could not be asked: {card['reason'].splitlines()[0]}"
+def _unfit(answer: Answer, budget: Budget) -> str | None:
+    """Why a budget cannot be measured on the card that ``answer`` describes."""
+    if answer.outcome != TRACED:  # the process that queried the driver failed
+        return f"no CUDA: the driver could not be asked: {answer.reason.splitlines()[0]}"
+    card = dict(answer.properties)
     count = card.get("count", 0)
     if count < 1:
         return "no CUDA: torch sees no device (is it a CPU build?)"

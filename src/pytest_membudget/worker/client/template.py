@@ -43,7 +43,7 @@ class Template:
             listener.listen()
             _, channel = self._started = start_process(
                 _MODULE,
-                output,  # what is wrong, a worker of its own will say
+                output,  # not shown: a worker without the template reports what is wrong
                 worker_environment(self._order, self._folder),
                 import_path=worker_import_path(self._order),
                 inherited=[listener.fileno()],
@@ -63,10 +63,10 @@ class Template:
 
 
 class Copy:
-    """A worker's process that the template has made, with what ``subprocess.Popen`` has of its own."""
+    """A worker's process that the template has made, with the part of ``subprocess.Popen`` that is used here."""
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
-        """``connection``: by which the template tells how the process has ended."""
+        """``connection``: on it the template sends how the process has ended."""
         self.pid = pid
         self.returncode: int | None = None
         self._connection = connection
@@ -76,12 +76,12 @@ class Copy:
         if self.returncode is None:
             self._connection.settimeout(timeout)
             try:
-                told = _line(self._connection)
+                status = _line(self._connection)
             except TimeoutError:
                 raise subprocess.TimeoutExpired("a copy", timeout or 0.0) from None
-            if told is None:  # the template is gone: nobody else will say
+            if status is None:  # the template is gone: nobody else reports it
                 self.kill()
-            self.returncode = -signal.SIGKILL if told is None else told
+            self.returncode = -signal.SIGKILL if status is None else status
             self._connection.close()
         return self.returncode
 
@@ -126,11 +126,11 @@ def copied(
 
 
 def _line(connection: socket.socket) -> int | None:
-    """The number that the template tells next; None if it is gone."""
-    told = b""
-    while not told.endswith(b"\n"):
+    """The next number that the template sends; None if it is gone."""
+    text = b""
+    while not text.endswith(b"\n"):
         part = connection.recv(1)
         if not part:
             return None
-        told += part
-    return int(told)
+        text += part
+    return int(text)

@@ -17,15 +17,13 @@ from ...errors import WorkerFailure
 from ...hardware.machines import gpus_a_machine
 from ...memory_report import MemoryReport
 from ...results.advice import EXPANDABLE_SEGMENTS, Advice, Change
+from ...results.answer import Answer, Request, failed, read_answer
 from ...results.estimator import Estimator, without_figure
 from ...results.test_result import TestResult
-from ..protocol import Answer, Request
 from ..ranks.rank_answers import answer_of_ranks
-from .answers import first_requests, of_rank, read_answer, request_for
-from .client import Worker
 from .order import Order, for_program, with_expandable_segments
 from .trials import Say, Trials
-from .workers import Workers
+from .workers import Worker, Workers
 
 
 class TracingEstimator(Estimator):
@@ -61,9 +59,8 @@ class TracingEstimator(Estimator):
     def expect(self, test: MarkedTest) -> None:
         """Send the request of ``test`` ahead, if several tests may run at once."""
         if test.budget is not None:
-            self._workers_for(test, test.budget).expect(
-                first_requests(self._request(test, test.budget), test.budget)
-            )
+            first = _first(self._request(test, test.budget), test.budget)
+            self._workers_for(test, test.budget).expect(first)
 
     def estimate(self, test: MarkedTest) -> TestResult:
         """The result of ``test``, with a report of each rank that decides its verdict."""
@@ -76,7 +73,7 @@ class TracingEstimator(Estimator):
             answer = workers.ask(request) if budget.gpus == 1 else _answer_of_ranks(workers, request, budget)
         except WorkerFailure as error:
             return without_figure(test, str(error))
-        if answer["outcome"] == OUT_OF_MEMORY:
+        if answer.outcome == OUT_OF_MEMORY:
             self._out_of_memory.add(test.key)
         return replace(read_answer(test, answer, _snapshot_of(test)), cached=workers.asked == asked)
 
@@ -120,7 +117,7 @@ class TracingEstimator(Estimator):
     def _request(self, test: MarkedTest, budget: Budget) -> Request:
         folder = self._report_folder
         snapshot = os.path.abspath(folder / _snapshot_of(test)) if folder is not None else None
-        return request_for(test, budget, self._order.gpu, snapshot)
+        return Request.of(test, budget, self._order.gpu, snapshot)
 
     def _workers_for(self, test: MarkedTest, budget: Budget, change: Change | None = None) -> Workers:
         """Workers that run ``test``, or a trial of ``change``."""
@@ -140,15 +137,24 @@ class TracingEstimator(Estimator):
         return replace(self._order, gpu=gpu or self._order.gpu, cards=cards)
 
 
+def _first(request: Request, budget: Budget) -> list[Request]:
+    """What is asked first: of several ranks, rank 0 alone if the others need what it broadcasts."""
+    if budget.gpus == 1:
+        return [request]
+    named = budget.named_ranks
+    ranks = [0] if named is None or 0 in named else named
+    return [request.of_rank(rank, budget.gpus) for rank in ranks]
+
+
 def _answer_of_ranks(workers: Workers, request: Request, budget: Budget) -> Answer:
     def ask(rank: int, rank0_broadcasts: str) -> Answer:
         try:
-            return workers.ask(of_rank(request, rank, budget.gpus, rank0_broadcasts))
+            return workers.ask(request.of_rank(rank, budget.gpus, rank0_broadcasts))
         except WorkerFailure as error:
-            return {"outcome": "error", "reason": str(error)}
+            return failed(str(error))
 
     def expect(ranks: Iterable[int], rank0_broadcasts: str) -> None:
-        workers.expect([of_rank(request, rank, budget.gpus, rank0_broadcasts) for rank in ranks], next_=True)
+        workers.expect([request.of_rank(rank, budget.gpus, rank0_broadcasts) for rank in ranks], next_=True)
 
     return answer_of_ranks(budget, ask, expect)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from ...budgets.marked_test import MarkedTest
 from ...errors import WorkerFailure
 from ...memory_report import MemoryReport
 from ...results.advice import Advice, Change, Excess, Trial, excess_of, savings_first, worth_trying
-from ..protocol import Request
+from ...results.answer import TRACED, Request
 from .workers import Workers
 
 #: Called with the name of each change before it is tried.
@@ -40,16 +41,16 @@ class Trials:
         """
         assert test.budget is not None
         began = time.monotonic()
-        request = {**request, "snapshot": None}
+        request = replace(request, snapshot=None)
         ran_out = report is None
         if report is None:
-            request["limited"] = False
+            request = replace(request, limited=False)
             report, _ = _run(workers_for(None), request)
         excess = excess_of(test.budget, report, ran_out=ran_out) if report is not None else None
         if report is None or excess is None:
             return None
         changes = worth_trying(report, excess, test.fixtures)
-        asked = [(one, workers_for(one), {**request, "change": one.name}) for one in changes]
+        asked = [(one, workers_for(one), replace(request, change=one.name)) for one in changes]
         trials, untried = self._tried(asked, excess, say)
         self._left_seconds -= time.monotonic() - began
         figure_bytes = excess.figure_bytes(report)
@@ -81,6 +82,6 @@ def _run(workers: Workers, request: Request) -> tuple[MemoryReport | None, str]:
     """The figure of a completed run, and what was changed in it; empty if the change was not applicable."""
     with suppress(WorkerFailure):  # only this trial is lost: the test's own estimate is known
         answer = workers.ask(request)
-        if answer["outcome"] == "traced":
-            return MemoryReport.from_json(answer["report"]), answer.get("changed", "")
+        if answer.outcome == TRACED:
+            return answer.report, answer.changed
     return None, ""

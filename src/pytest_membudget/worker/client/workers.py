@@ -1,7 +1,10 @@
-"""Workers: sends requests to one worker for all test files, and starts another if it is lost."""
+"""The conversation with workers: which one is asked for a test, what is sent ahead, and what a loss costs."""
 
 from __future__ import annotations
 
+import itertools
+import shutil
+import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -10,12 +13,123 @@ from typing import Any
 
 from ...cache.estimates import EstimateCache
 from ...errors import WorkerFailure
-from ..protocol import Answer, Request
-from .client import Worker
-from .order import Order
+from ...results.answer import Answer, Request
+from ..processes import WORKER_MODULE, Process, end_process, end_text, start_process, with_tail
+from ..protocol import RUNNING, Channel, Task
+from ..time_limit import Watch
+from .order import Order, worker_environment, worker_import_path
+from .template import copied
 
-#: A request as a key.
-Ident = frozenset[tuple[str, Any]]
+#: Seconds in addition to a test's time limit, which the worker enforces, before the session ends the worker.
+_GRACE = 30.0
+#: The same for the start: importing a CUDA build of torch on a busy host takes long.
+_START_GRACE = 120.0
+#: Requests sent in addition to the running ones, so that a worker need not wait for the next.
+_QUEUED = 2
+
+
+class Worker:
+    """A worker process; ended by ``close``."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._collecting = False
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._scratch = tempfile.mkdtemp(prefix="membudget-")
+        self._process, self._channel = self._started()
+        #: requests that were sent and not answered yet, by number; answers arrive in completion order
+        self.pending: dict[int, Request] = {}
+        self._numbers = itertools.count(1)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(self) -> tuple[Process, Channel]:
+        """Its process: a copy of the template, or one of its own."""
+        order = self._order
+        environment, path = worker_environment(order, self._scratch), worker_import_path(order)
+        if order.template:
+            seconds = order.timeout + _START_GRACE
+            copy = copied(order.template, self._output, environment, path, seconds)
+            if copy is not None:
+                return copy
+        return start_process(WORKER_MODULE, self._output, environment, import_path=path)
+
+    def has_room(self) -> bool:
+        """Whether it runs several tests and can be sent one more request now."""
+        most = self._order.processes + _QUEUED if self._order.processes > 1 else 1
+        return len(self.pending) < most
+
+    def send(self, request: Request) -> None:
+        """Send ``request``, which names one test. Raises ``WorkerFailure`` if the worker is lost."""
+        task = Task(next(self._numbers), request)
+        self.pending[task.number] = request
+        try:
+            self._channel.send(task.to_json(), reads=True)
+        except BrokenPipeError:
+            raise self._lost("the worker was gone") from None
+
+    def receive(self, awaited: Request) -> tuple[Request, Answer]:
+        """The next answer, and the request that it is for: ``awaited`` or another one that was sent.
+
+        Raises ``WorkerFailure`` if the worker is lost; then start another one. After any other exception
+        too, since answers are still to come.
+        """
+        message = self._receive(f"estimating {awaited.key}")
+        request = self.pending.pop(message["number"], None)
+        if request is None:
+            raise self._lost("the worker answered what it was not asked")
+        return request, Answer.from_json(message)
+
+    def close(self) -> None:
+        """Kill the process and the tests that it runs."""
+        end_process(self._process, self._channel)
+        self._output.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _begin(self) -> None:
+        with suppress(BrokenPipeError):  # messages that it sent before it ended are read below
+            self._channel.send({**self._order.to_json(), "scratch": self._scratch})
+        self._receive("starting the session", _START_GRACE)
+        self._collecting = True
+        ready = self._receive("importing the test files")
+        self._collecting = False
+        #: device memory that was allocated when the test files were imported, in bytes
+        self.imported_bytes: int = ready["imported_bytes"]
+        #: what its device says of itself: its properties, or why they could not be read
+        self.card = Answer.from_json(ready["card"])
+        #: the node ids of the tests with budgets that it has collected, by file and key
+        self.marked: Mapping[str, Mapping[str, str]] = ready["marked"]
+
+    def _receive(self, doing: str, grace: float = _GRACE) -> dict[str, Any]:
+        """The next message, within the time limit of a test plus ``grace`` seconds.
+
+        A heartbeat starts the limit again: the worker enforces the time limits of its tests.
+        """
+        watch = Watch(self._process.pid, self._order.timeout + grace)
+        while True:
+            try:
+                message = self._channel.receive(watch.wait_seconds())
+            except TimeoutError:
+                overrun = watch.look()
+                if overrun is not None:
+                    late = overrun.text("answer")
+                    raise self._lost(f"the worker did not answer while {doing}: {late}") from None
+                continue
+            if message is None or message["event"] != RUNNING:
+                break
+            watch = Watch(self._process.pid, self._order.timeout + grace)
+        if message is None:
+            self._process.wait()
+            raise self._lost(f"the worker {end_text(self._process.returncode)} while {doing}")
+        if message["event"] == "failed":
+            raise self._lost(message["reason"])
+        return message
+
+    def _lost(self, what: str) -> WorkerFailure:
+        return WorkerFailure(with_tail(what, self._output), collecting=self._collecting)
 
 
 class Workers:
@@ -54,9 +168,9 @@ class Workers:
         #: requests that will be made, in this order, and were not sent yet
         self._expected: deque[Request] = deque()
         #: answers of workers that came before ``ask``
-        self._ahead: dict[Ident, Answer] = {}
+        self._ahead: dict[Request, Answer] = {}
         #: requests that were pending when a worker was lost: each runs alone now
-        self._suspects: set[Ident] = set()
+        self._suspects: set[Request] = set()
 
     def expect(self, requests: Sequence[Request], *, next_: bool = False) -> None:
         """Announce requests that ``ask`` will be called with: after those announced before, or ``next_``."""
@@ -76,19 +190,19 @@ class Workers:
         """The answer to ``request``. Raises ``WorkerFailure`` if the worker is lost."""
         if request in self._expected:
             self._expected.remove(request)
-        answer = self._ahead.pop(_ident(request), None)
+        answer = self._ahead.pop(request, None)
         is_pending = self._worker is not None and request in self._worker.pending.values()
         if answer is None and not is_pending and (found := self._found(request)) is not None:
             return found
         self.asked += 1
-        refusal = self._refusals.get(None) or self._refusals.get(request["file"])
+        refusal = self._refusals.get(None) or self._refusals.get(request.file)
         if refusal is not None:
             raise WorkerFailure(refusal)
         if answer is None:
             answer = self._ask_worker(request)
         # with a worker for each file, what depends on other files cannot be cached
         # not cached: the next session must also report tests that only workers collect
-        if self._cache is not None and not self._by_file and request["file"] not in self._uncollected:
+        if self._cache is not None and not self._by_file and request.file not in self._uncollected:
             self._cache.keep(request, answer)
         return answer
 
@@ -98,7 +212,7 @@ class Workers:
             with suppress(WorkerFailure):  # reported by the file's tests
                 self._worker_for(file)
 
-    def card_for(self, file: str) -> Mapping[str, Any] | None:
+    def card_for(self, file: str) -> Answer | None:
         """The device of the worker that runs ``file``'s tests; None if no worker starts."""
         try:
             return self._worker_for(file).card
@@ -113,20 +227,20 @@ class Workers:
 
     def _ask_worker(self, request: Request) -> Answer:
         try:
-            answer = self._answer_of(self._worker_for(request["file"]), request)
+            answer = self._answer_of(self._worker_for(request.file), request)
         except WorkerFailure:
             pending = [*self._worker.pending.values()] if self._worker is not None else []
             self.close()
             others = [other for other in pending if other != request]
             self._expected.extendleft(others[::-1])  # they are sent again
-            if not others or _ident(request) in self._suspects:
+            if not others or request in self._suspects:
                 raise
-            self._suspects.update(map(_ident, pending))
+            self._suspects.update(pending)
             return self._ask_worker(request)
         except BaseException:
             self.close()  # the worker is lost, or its late answer would be taken for the next test's
             raise
-        if answer.get("is_last", False):
+        if answer.is_last:
             self.close()
         return answer
 
@@ -139,19 +253,19 @@ class Workers:
             answered, answer = worker.receive(request)
             if answered == request:
                 return answer
-            self._ahead[_ident(answered)] = answer
+            self._ahead[answered] = answer
 
     def _found(self, request: Request) -> Answer | None:
         return self._cache.find(request) if self._cache is not None else None
 
     def _following(self, request: Request) -> Request | None:
         """The expected requests after ``request`` to the same worker that have no answer yet."""
-        if _ident(request) in self._suspects:
+        if request in self._suspects:
             return None
         while self._expected:
             following = self._expected[0]
-            is_elsewhere = self._by_file and following["file"] != request["file"]
-            if is_elsewhere or _ident(following) in self._suspects:
+            is_elsewhere = self._by_file and following.file != request.file
+            if is_elsewhere or following in self._suspects:
                 return None
             self._expected.popleft()
             if self._found(following) is None:
@@ -189,7 +303,3 @@ class Workers:
             worker.close()
         self._by_file = True
         return self._start_for(file)
-
-
-def _ident(request: Request) -> Ident:
-    return frozenset(request.items())

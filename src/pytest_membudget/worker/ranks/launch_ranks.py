@@ -10,12 +10,15 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...budgets.node_ids import name_of_rank
+from ...results.answer import FAILED, Answer, Request, failed
 from ..client.order import Order, worker_environment
 from ..processes import WORKER_MODULE, end_process, end_text, start_process
+from ..protocol import Task
 from ..server.child_process import PIPE_WRITTEN
 from ..server.one_test.output_file import OutputFile
 from ..server.stack_dump import hang_text, is_in_collective, stacks_of
@@ -30,13 +33,8 @@ _LAST_MOMENTS = 0.5
 _START_GRACE = 30.0
 
 
-def measure_ranks(order: Order, gpus: int, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of ``gpus`` ranks to ``request``, a worker's request that names one test.
-
-    ``outcome``, ``reason``, ``details``, ``where``, ``raised``, ``device``, ``properties``, ``has_snapshot``
-    and ``snapshot_error`` are as in a worker's answer; ``reports`` has one report for each rank, and
-    ``failed_rank`` is the rank that failed first. All processes are gone when this returns or raises.
-    """
+def measure_ranks(order: Order, gpus: int, request: Request) -> Answer:
+    """The answer of ``gpus`` ranks to ``request``. All processes are gone when this returns or raises."""
     from torch.distributed import TCPStore  # type: ignore[attr-defined] # public, not in its stubs
 
     # outside of the ranks, as torchrun has it: it outlives the first rank that fails
@@ -78,14 +76,14 @@ class RankProcess:
     def __init__(
         self,
         order: Order,
-        request: Mapping[str, Any],
+        request: Request,
         rank: int,
         folder: Path,
         variables: Mapping[str, str],
     ) -> None:
         """``folder``: of the temporary files of all ranks. ``variables``: what a launcher sets."""
         self.rank = rank
-        self.answer: dict[str, Any] | None = None
+        self.answer: Answer | None = None
         #: whether its process group is ready and its test has begun
         self.has_begun = False
         #: where its process writes its stack when it is asked for it
@@ -101,8 +99,8 @@ class RankProcess:
         #: the time limit of its start, then of its test
         self.watch = Watch(self.process.pid, order.timeout + _START_GRACE)
         self._timeout = order.timeout
-        snapshot = request["snapshot"] and name_of_rank(request["snapshot"], rank)
-        self._request = {**request, "snapshot": snapshot, "number": rank}
+        snapshot = request.snapshot and name_of_rank(request.snapshot, rank)
+        self._task = Task(rank, replace(request, snapshot=snapshot))
         self._send({**order.to_json(), "scratch": str(scratch), "stack_file": str(self.stack_file)})
 
     def receive(self) -> None:
@@ -113,17 +111,17 @@ class RankProcess:
         except TimeoutError:
             return
         except ValueError:
-            self.answer = {"outcome": "error", "reason": PIPE_WRITTEN}
+            self.answer = failed(PIPE_WRITTEN)
 
     def _handle(self, message: Mapping[str, Any]) -> None:
         if message["event"] == "ready":
-            self._send(self._request)
+            self._send(self._task.to_json())
         elif message["event"] == "begun":
             self.has_begun = True
             self.watch = Watch(self.process.pid, self._timeout)
             self.output.forget(message["printed_bytes"])
         elif message["event"] in ("result", "failed"):
-            self.answer = {"outcome": "error", **message}
+            self.answer = Answer.from_json({"outcome": FAILED, **message})
 
     def _send(self, message: Mapping[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError):  # it has ended, which ``has_died`` finds
@@ -160,7 +158,7 @@ def _failures(ranks: Sequence[RankProcess]) -> list[RankEnd]:
     """
     for one in ranks:
         one.receive()
-    raised = [one for one in ranks if one.answer is not None and one.answer["outcome"] in FAILURES]
+    raised = [one for one in ranks if one.answer is not None and one.answer.outcome in FAILURES]
     if raised:
         time.sleep(_LAST_MOMENTS)
     died = [one for one in ranks if one.has_died()]
@@ -168,7 +166,7 @@ def _failures(ranks: Sequence[RankProcess]) -> list[RankEnd]:
         died_by = "its process {} before its test did"
         return [_failure(one, died_by.format(end_text(one.process.returncode))) for one in died]
     if raised:
-        raised.sort(key=lambda one: (one.answer or {}).get("failed_at", 0.0))
+        raised.sort(key=lambda one: (one.answer and one.answer.failed_at) or 0.0)
         return [_failure(one) for one in raised]
     return _hangs([one for one in ranks if one.answer is None])
 

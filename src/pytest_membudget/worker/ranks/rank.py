@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,8 +21,9 @@ from torch.distributed import distributed_c10d as c10d
 from ...devices.contract import Device
 from ...devices.stand_in.ranks.shown_backend import UNNAMED, show_backend
 from ...devices.torch_parts import check_parts
+from ...results.answer import TRACED, Answer, failed
 from ..processes import flush_output, leave
-from ..protocol import Channel, Request
+from ..protocol import Channel, Task
 from ..server.serving import ServingPlugin
 from ..server.stack_dump import dump_stack_on_signal
 from ..time_limit import LONGEST
@@ -54,10 +56,10 @@ class RankPlugin(ServingPlugin):
         if report.failed and self._failed_at is None:
             self._failed_at = time.monotonic()
 
-    def _card(self) -> dict[str, Any]:
-        return {}  # the session does not need it
+    def _card(self) -> Answer:
+        return Answer(TRACED)  # the session does not need it
 
-    def _run(self, item: pytest.Item, request: Request) -> dict[str, Any]:
+    def _run(self, item: pytest.Item, task: Task) -> Answer:
         threading.Thread(target=self._end_with_session, daemon=True).start()
         try:
             limit = timedelta(seconds=self._order["timeout"] * LONGEST + _SLACK)
@@ -66,16 +68,16 @@ class RankPlugin(ServingPlugin):
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             reason = f"the process group could not be formed ({what})"
-            return {"outcome": "error", "reason": reason, "is_last": True}
+            return failed(reason, is_last=True)
         flush_output()
         # output from here on is the test's: it may print before the session reads this
         self._channel.send({"event": "begun", "printed_bytes": os.fstat(1).st_size})
-        answer = self._body(item, request)
+        answer = self._body(item, task)
         if os.getpid() != self._pid:  # in a process that the test has forked
             leave(0)
-        if answer.get("report"):
-            answer["report"]["rank"] = int(os.environ["RANK"])
-        return {**answer, "failed_at": self._failed_at or time.monotonic(), "is_last": True}
+        reports = tuple(replace(report, rank=int(os.environ["RANK"])) for report in answer.reports)
+        failed_at = self._failed_at or time.monotonic()
+        return replace(answer, reports=reports, failed_at=failed_at, is_last=True)
 
     def _end_with_session(self) -> None:
         """Kill this process and all that it has started when the session is gone; it sends nothing more."""

@@ -13,9 +13,12 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...json_object import Misfit
+from ...results.answer import FAILED, Answer, failed
 from ..processes import end_text, end_with_parent, flush_output, leave
 from ..protocol import Channel
 from ..time_limit import Watch
@@ -42,8 +45,8 @@ class SessionGone(Exception):  # noqa: N818 - named for the event
     """The session has ended, so that nobody reads an answer."""
 
 
-def run_in_child(body: Callable[[], dict[str, Any]], timeout: float) -> dict[str, Any]:
-    """What ``body`` returns, or ``{"outcome": "error", "reason": ...}`` if it crashed, exited or hung."""
+def run_in_child(body: Callable[[], Answer], timeout: float) -> Answer:
+    """What ``body`` returns, or an answer with the reason if it crashed, exited or hung."""
     child = Child(body, timeout)
     try:
         with selectors.DefaultSelector() as selector:
@@ -63,7 +66,7 @@ def _fork() -> int:
 
 
 def _serve_as_child(
-    body: Callable[[], dict[str, Any]], write_fd: int, stack_file: Path, output: OutputFile
+    body: Callable[[], Answer], write_fd: int, stack_file: Path, output: OutputFile
 ) -> NoReturn:
     pid, status = os.getpid(), 1
     try:
@@ -76,9 +79,9 @@ def _serve_as_child(
             answer = body()
         except BaseException as error:
             what = f"{type(error).__name__} in the test's process: {error}"
-            answer = {"outcome": "error", "reason": f"{what}\n{traceback.format_exc(limit=-_CALLS)}"}
+            answer = failed(f"{what}\n{traceback.format_exc(limit=-_CALLS)}")
         if os.getpid() == pid:  # not in a process that the test has forked
-            Channel(-1, write_fd).send(answer)
+            Channel(-1, write_fd).send(answer.to_json())
             status = 0
     finally:
         leave(status)
@@ -87,9 +90,7 @@ def _serve_as_child(
 class Child:
     """A child process that runs ``body``. ``end`` kills it and all processes that it has started."""
 
-    def __init__(
-        self, body: Callable[[], dict[str, Any]], timeout: float, session: Channel | None = None
-    ) -> None:
+    def __init__(self, body: Callable[[], Answer], timeout: float, session: Channel | None = None) -> None:
         """``timeout``: seconds, see ``time_limit``. ``session``: the parent's channel, which it closes."""
         with contextlib.ExitStack() as files:
             self._stack_file = Path(files.enter_context(tempfile.NamedTemporaryFile()).name)
@@ -113,38 +114,39 @@ class Child:
         self._is_group_killed = False
         self._watch = Watch(self._pid, timeout)
 
-    def look(self) -> dict[str, Any] | None:
+    def look(self) -> Answer | None:
         """Its answer; None while it runs within its time limit.
 
         The ``details`` of an error have the end of the test's output.
         """
         self._output.cut()
         answer = self._look()
-        printed = self._output.last_lines() if answer is not None and answer.get("outcome") == "error" else ""
+        printed = self._output.last_lines() if answer is not None and answer.outcome == FAILED else ""
         if answer is None or not printed:
             return answer
-        details = (answer.get("details", ""), f"The last of its output:\n{printed}")
-        return {**answer, "details": "\n".join(filter(None, details))}
+        details = (answer.details, f"The last of its output:\n{printed}")
+        return replace(answer, details="\n".join(filter(None, details)))
 
-    def _look(self) -> dict[str, Any] | None:
+    def _look(self) -> Answer | None:
         is_running = self._poll() is None  # before its answer is read: one that has ended writes no more
         try:
-            answer = self._channel.receive(0)
-        except ValueError:  # the test has written to the answer's descriptor
-            return {"outcome": "error", "reason": PIPE_WRITTEN}
+            message = self._channel.receive(0)
+            answer = Answer.from_json(message) if message is not None else None
+        except (ValueError, Misfit):  # the test has written to the answer's descriptor
+            return failed(PIPE_WRITTEN)
         except TimeoutError:  # a process that it has started may keep the pipe open
             if is_running:
                 overrun = self._watch.look()
                 if overrun is None:
                     return None
                 (stack,) = stacks_of([(self._pid, self._stack_file)])
-                return {"outcome": "error", "reason": hang_text(overrun, stack)}
+                return failed(hang_text(overrun, stack))
             answer = None
         if answer is None:
             has_ended = self._ends_by_itself()
             code = self._end_group()
             # else it runs on without its pipe
-            return {"outcome": "error", "reason": _end_text(code) if has_ended else _PIPE_CLOSED}
+            return failed(_end_text(code) if has_ended else _PIPE_CLOSED)
         return answer
 
     def end(self) -> None:

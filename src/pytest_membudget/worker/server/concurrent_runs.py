@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...budgets.verdict import FIGURES
 from ...hardware.host_capacity import free_bytes
-from ..protocol import RUNNING, Answer, Channel, Request
+from ...results.answer import Answer
+from ..protocol import RUNNING, Channel, Task
 from .child_process import INTERVAL, Child, SessionGone
 
 #: Free host memory in bytes that one more child needs at least.
@@ -26,7 +26,7 @@ _HEARTBEAT = 10.0
 
 @dataclass
 class _Run:
-    request: Request
+    task: Task
     child: Child
     has_neighbours: bool = False
 
@@ -38,8 +38,8 @@ class ConcurrentRuns:
         self,
         channel: Channel,
         most: int,
-        start: Callable[[Request], Child | Answer],
-        ended: Callable[[Request], None],
+        start: Callable[[Task], Child | Answer],
+        ended: Callable[[Task], None],
         free: Callable[[], float] = free_bytes,
     ) -> None:
         """``start``: returns a child that answers a request, or the answer itself.
@@ -51,9 +51,9 @@ class ConcurrentRuns:
         self._start = start
         self._ended = ended
         self._free_bytes = free
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[Task] = deque()
         #: requests that run again, alone
-        self._alone: deque[Request] = deque()
+        self._alone: deque[Task] = deque()
         self._running: list[_Run] = []
         self._has_one_alone = False
         self._is_over = False
@@ -83,22 +83,22 @@ class ConcurrentRuns:
             is_alone = not self._running and bool(self._alone) and not self._waiting
             if not is_alone and not self._waiting:
                 return
-            request = self._alone.popleft() if is_alone else self._waiting.popleft()
+            task = self._alone.popleft() if is_alone else self._waiting.popleft()
             try:
-                started = self._start(request)
+                started = self._start(task)
             except OSError:
                 if not self._running:
                     raise
-                self._waiting.appendleft(request)  # no more processes are possible
+                self._waiting.appendleft(task)  # no more processes are possible
                 return
             if isinstance(started, Child):
                 self._has_one_alone = is_alone
-                self._running.append(_Run(request, started))
+                self._running.append(_Run(task, started))
                 if len(self._running) > 1:
                     for run in self._running:
                         run.has_neighbours = True
             else:
-                self._answer(request, started)
+                self._answer(task, started)
 
     def _has_room(self) -> bool:
         if not self._running:
@@ -122,8 +122,8 @@ class ConcurrentRuns:
     def _receive(self) -> None:
         """Read all messages that the session has sent."""
         try:
-            while (request := self._channel.receive(0)) is not None:
-                self._waiting.append(request)
+            while (message := self._channel.receive(0)) is not None:
+                self._waiting.append(Task.from_json(message))
         except TimeoutError:
             return
         if self._running or self._waiting or self._alone:
@@ -138,13 +138,12 @@ class ConcurrentRuns:
                 continue
             run.child.end()
             self._running.remove(run)
-            self._ended(run.request)
-            if run.has_neighbours and answer.get("outcome") not in FIGURES:
-                self._alone.append(run.request)
+            self._ended(run.task)
+            if run.has_neighbours and not answer.has_figure:
+                self._alone.append(run.task)
             else:
-                self._answer(run.request, answer)
+                self._answer(run.task, answer)
 
-    def _answer(self, request: Request, answer: Answer) -> None:
-        head = {"event": "result", "key": request["key"], "number": request["number"]}
-        self._channel.send({**head, **answer})
-        self._is_over = self._is_over or bool(answer.get("is_last"))
+    def _answer(self, task: Task, answer: Answer) -> None:
+        self._channel.send({"event": "result", "number": task.number, **answer.to_json()})
+        self._is_over = self._is_over or answer.is_last

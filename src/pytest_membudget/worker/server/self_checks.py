@@ -7,13 +7,13 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ... import __version__
 from ...cache.states import digest
 from ...cache.store import cache_folder
 from ...devices.contract import Device
 from ...errors import UnsupportedTorch
+from ...results.answer import TRACED, Answer, failed
 from .child_process import run_in_child
 
 #: Seconds: it takes a fifth of one.
@@ -26,22 +26,22 @@ def check_once(device: Device) -> None:
     A success is recorded in the cache's folder.
     """
 
-    def check() -> dict[str, Any]:
+    def check() -> Answer:
         passed = _kept(device, os.environ)
         try:
             if not passed.exists():
                 device.self_check()
         except UnsupportedTorch as error:
-            return {"outcome": "error", "reason": str(error)}
+            return failed(str(error))
         with contextlib.suppress(OSError):  # not recorded: it is checked again
             passed.parent.mkdir(parents=True, exist_ok=True)
             passed.touch()
-        return {"outcome": "passed"}
+        return Answer(TRACED)
 
     # in the child, so that no test depends on the file
     answer = run_in_child(check, _TIMEOUT)
-    if answer["outcome"] != "passed":
-        raise UnsupportedTorch(answer["reason"])
+    if answer.outcome != TRACED:
+        raise UnsupportedTorch(answer.reason)
 
 
 def _kept(device: Device, environment: Mapping[str, str]) -> Path:

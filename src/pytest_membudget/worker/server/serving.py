@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Generator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,11 +14,11 @@ from typing import Any, NoReturn
 import pytest
 
 from ...budgets.node_ids import key_of, nodeid_of
-from ...cache.observer import SEEN
 from ...devices.contract import Device
 from ...names import MARKER, WORKER
+from ...results.answer import TRACED, Answer, failed
 from ..processes import leave
-from ..protocol import Channel, Request
+from ..protocol import Channel, Task
 from .changes.table import run_with_change
 from .child_process import Child, SessionGone, run_in_child
 from .concurrent_runs import ConcurrentRuns
@@ -113,7 +114,7 @@ class ServingPlugin:
                 known.append(item)
         ready = {
             "imported_bytes": self._device.imported_bytes(),
-            "card": self._card(),
+            "card": self._card().to_json(),
             "marked": self._marked(),
         }
         self._channel.send({"event": "ready", **ready})
@@ -129,40 +130,42 @@ class ServingPlugin:
                 marked.setdefault(str(found[-1].path), {})[key] = nodeid_of(found[-1])
         return marked
 
-    def _card(self) -> dict[str, Any]:
+    def _card(self) -> Answer:
         """The properties of the card; read in a child if that would initialize the driver here."""
         device = self._device
-        if device.is_there and not device.is_awake:
-            return run_in_child(device.card, _CARD_TIMEOUT)
-        return device.card()
 
-    def _answer(self, request: Request) -> Child | dict[str, Any]:
-        """The answer to ``request``, or the child that gives it."""
-        found = self._items.get(request["key"], [])
+        def look() -> Answer:
+            return Answer(TRACED, properties=tuple(device.card().items()))
+
+        return run_in_child(look, _CARD_TIMEOUT) if device.is_there and not device.is_awake else look()
+
+    def _answer(self, task: Task) -> Child | Answer:
+        """The answer to a task, or the child that gives it."""
+        found = self._items.get(task.request.key, [])
         if not found:
-            return {"outcome": "error", "reason": self._not_found(request["file"])}
+            return failed(self._not_found(task.request.file))
         if any(_identity(item) != _identity(found[0]) for item in found[1:]):
-            return {"outcome": "error", "reason": "several tests have this name: rename all but one of them"}
-        return self._run(found[-1], request)
+            return failed("several tests have this name: rename all but one of them")
+        return self._run(found[-1], task)
 
-    def _run(self, item: pytest.Item, request: Request) -> Child | dict[str, Any]:
+    def _run(self, item: pytest.Item, task: Task) -> Child | Answer:
         if self._device.is_awake:  # an initialized driver does not survive a fork
-            return {**self._body(item, request), "is_last": True}
-        return Child(partial(self._body, item, request), request["timeout"], self._channel)
+            return replace(self._body(item, task), is_last=True)
+        return Child(partial(self._body, item, task), self._order["timeout"], self._channel)
 
-    def _body(self, item: pytest.Item, request: Request) -> dict[str, Any]:
+    def _body(self, item: pytest.Item, task: Task) -> Answer:
         """Run ``item`` in this process, which runs no other test."""
-        _take_temporary_folder(item.config, self._scratch, request["number"])
-        current = ItemRun(item, self._device, request, self._caveats)
-        change = request.get("change")
+        _take_temporary_folder(item.config, self._scratch, task.number)
+        current = ItemRun(item, self._device, task.request, self._caveats)
+        change = task.request.change
         run = current.run if change is None else partial(run_with_change, change, item, current.run)
         if self._observer is None:
             return run()
         self._observer.begin()
-        return {**run(), SEEN: self._observer.seen()}
+        return replace(run(), seen=self._observer.seen())
 
-    def _ended(self, request: Request) -> None:
-        shutil.rmtree(_temporary_folder(self._scratch, request["number"]), ignore_errors=True)
+    def _ended(self, task: Task) -> None:
+        shutil.rmtree(_temporary_folder(self._scratch, task.number), ignore_errors=True)
 
     def _leave(self) -> NoReturn:
         shutil.rmtree(self._scratch, ignore_errors=True)  # the session was killed

@@ -19,7 +19,7 @@ def names_in(folder):
 def test_a_snapshot_is_a_plain_pickle_in_a_folder_that_is_made(tmp_path):
     path = tmp_path / "a" / "b" / "test.pickle"
 
-    assert write_snapshot(path, SNAPSHOT) == {"has_snapshot": True}
+    assert write_snapshot(path, SNAPSHOT) == (True, "")
     assert pickle.loads(path.read_bytes()) == SNAPSHOT
     assert names_in(path.parent) == ["test.pickle"]
 
@@ -34,7 +34,7 @@ def test_the_pickle_is_of_a_protocol_that_the_viewer_reads(tmp_path):
 def test_no_snapshot_makes_no_folder_and_removes_an_earlier_file(tmp_path):
     path = tmp_path / "a" / "test.pickle"
 
-    assert write_snapshot(path, None) == {"has_snapshot": False}
+    assert write_snapshot(path, None) == (False, "")
     assert names_in(tmp_path) == []
     write_snapshot(path, SNAPSHOT)
     write_snapshot(path, None)
@@ -46,16 +46,14 @@ def test_a_full_disk_is_reported_and_leaves_nothing_behind(tmp_path):
     path = tmp_path / "test.pickle"
     (tmp_path / f"test.pickle.{os.getpid()}.part").symlink_to("/dev/full")
 
-    answer = write_snapshot(path, SNAPSHOT)
-
-    assert answer == {"has_snapshot": False, "snapshot_error": f"{os.strerror(errno.ENOSPC)}: {tmp_path}"}
+    assert write_snapshot(path, SNAPSHOT) == (False, f"{os.strerror(errno.ENOSPC)}: {tmp_path}")
     assert names_in(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
     (tmp_path / "taken").write_text("a file")
 
-    answer = write_snapshot(tmp_path / "taken" / "test.pickle", SNAPSHOT)
+    has_snapshot, error = write_snapshot(tmp_path / "taken" / "test.pickle", SNAPSHOT)
 
-    assert not answer["has_snapshot"]
-    assert str(tmp_path / "taken") in answer["snapshot_error"]
+    assert not has_snapshot
+    assert str(tmp_path / "taken") in error

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from ....names import ALLOC_CONF
 from ....results.advice import BATCH_SIZES
+from ....results.answer import TRACED, Answer
 from . import Apply, Note
 from .checkpointing import checkpoint_blocks
 from .chunked_cross_entropy import chunk_cross_entropy
@@ -61,7 +63,7 @@ APPLY: Final[Mapping[str, Apply]] = {
 }
 
 
-def run_with_change(name: str, item: pytest.Item, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def run_with_change(name: str, item: pytest.Item, run: Callable[[], Answer]) -> Answer:
     """Apply the change ``name`` and return the answer of ``run``.
 
     ``changed`` in the answer names what was changed. It is empty if the change was not applicable, and if the
@@ -70,10 +72,6 @@ def run_with_change(name: str, item: pytest.Item, run: Callable[[], dict[str, An
     changed: dict[str, None] = {}
     APPLY[name](item, lambda what: changed.update({what: None}))
     answer = run()
-    report = {**answer["report"], "holders": [], "timeline": None}
-    is_complete = answer["outcome"] == "traced"
-    return {
-        "outcome": "traced",
-        "report": report,
-        "changed": " and ".join(changed) if is_complete else "",
-    }
+    reports = tuple(replace(report, holders=(), timeline=None) for report in answer.reports)
+    is_complete = answer.outcome == TRACED
+    return Answer(TRACED, reports=reports, changed=" and ".join(changed) if is_complete else "")

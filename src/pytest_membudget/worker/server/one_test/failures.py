@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from ....budgets.verdict import OUT_OF_MEMORY, SKIPPED
 from ....devices.torch_build.installed import COMMAND, cpu_builds
 from ....errors import MembudgetError
+from ....results.answer import Answer, failed
 from ....tracking.running_code.source import users_source
 
 #: Calls of a traceback that are reported, the innermost.
@@ -31,16 +33,16 @@ _HIDDEN = ("torch", "pytest_membudget", "_pytest", "pluggy", "runpy", "threading
 
 def explain(
     item: pytest.Item, when: str, excinfo: pytest.ExceptionInfo[BaseException], device: str
-) -> dict[str, Any]:
+) -> Answer:
     """The answer for a phase that raised: skipped, out of memory, or an error with place and remedy.
 
     ``device``: the device's name in messages.
     """
     error = excinfo.value
     if isinstance(error, pytest.skip.Exception):
-        return {"outcome": "skipped", "reason": str(error.msg)}
+        return Answer(SKIPPED, str(error.msg))
     if isinstance(error, pytest.xfail.Exception):
-        return {"outcome": "skipped", "reason": f"xfail: {error.msg}" if error.msg else "xfail"}
+        return Answer(SKIPPED, f"xfail: {error.msg}" if error.msg else "xfail")
     if isinstance(error, torch.OutOfMemoryError):
         return _out_of_memory(item, excinfo)
     where = _place(item, excinfo)
@@ -48,16 +50,16 @@ def explain(
     remedy = _remedy(error)
     details = _user_traceback(item, excinfo)
     raised = not isinstance(error, MembudgetError)  # not the test's, so an xfail mark does not expect it
-    return {"outcome": "error", "reason": f"{what}{remedy}", "details": details, "raised": raised}
+    return failed(f"{what}{remedy}", details=details, raised=raised)
 
 
-def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> dict[str, Any]:
+def _out_of_memory(item: pytest.Item, excinfo: pytest.ExceptionInfo[BaseException]) -> Answer:
     """The answer for a test that runs out of memory, at the innermost line of the user's own code."""
     where = _users_place(item, excinfo) or _place(item, excinfo)
     # PyTorch's general advice follows; ours depends on what holds the memory
     reason = str(excinfo.value).partition(_GENERAL_ADVICE)[0].strip()
     calls = _calls(item, excinfo)
-    return {"outcome": "out_of_memory", "reason": reason, "where": where, "details": "\n".join(calls)}
+    return Answer(OUT_OF_MEMORY, reason, "\n".join(calls), where)
 
 
 def _remedy(error: BaseException) -> str:

@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from ....atomic_files import replacing
+from ....budgets.verdict import OUT_OF_MEMORY
 from ....caveats import SKIPPED_PART, caveats_of
 from ....devices.contract import Device
 from ....hardware.gpus import find_gpu
+from ....memory_report import MemoryReport
+from ....results.answer import TRACED, Answer, Request, failed
 from ....results.body_warning import BodyWarning
 from ....tracking.running_code.source import is_own
-from ...protocol import Request
 from .caveats import Caveats
 from .multi_process_tests import start_no_processes
 
@@ -39,18 +41,19 @@ class ItemRun:
         self._caveats = caveats
         self._is_calling = False
         #: the answer of the first failure or skip
-        self._trouble: dict[str, Any] | None = None
-        self._snapshot: dict[str, Any] = {}
+        self._trouble: Answer | None = None
+        #: whether there is a snapshot, and why it could not be written
+        self._snapshot = (False, "")
         #: why parts of the test, its subtests, were skipped
         self._skipped_parts: list[str] = []
         self._warnings: list[BodyWarning] = []
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Answer:
         """The answer: ``traced``, or ``out_of_memory``, ``skipped`` or ``error`` with the reason."""
         request = self._request
-        gpu, is_named = find_gpu(request["gpu"]), request["limited"]
+        gpu, is_named = find_gpu(request.gpu), request.limited
         self._caveats.begin(gpu, str(self._item.config.rootpath), is_named=is_named or self._device.is_there)
-        self._device.begin(gpu, limited=is_named, **_place_in(request))
+        self._device.begin(gpu, limited=is_named, **request.place)
         start_no_processes(self._item)
         self._item.config.pluginmanager.register(self)
         with self._threads_watched():
@@ -60,29 +63,29 @@ class ItemRun:
                 self._note("the test", pytest.ExceptionInfo.from_exception(error))
         with without_soft_limit():
             report = self._measure()
-        outcome = self._trouble or self._caught_refusal() or {"outcome": "traced"}
-        properties = [(str(name), _plain(value)) for name, value in self._item.user_properties]
-        found = {
-            "report": report,
-            "device": self._device.name,
-            "properties": properties,
-            "warnings": [one.to_json() for one in self._warnings],
-        }
-        return {**found, **self._representatives(outcome), **self._snapshot, **outcome}
+        has_snapshot, snapshot_error = self._snapshot
+        answer = replace(
+            self._trouble or self._caught_refusal() or Answer(TRACED),
+            reports=(report,),
+            device=self._device.name,
+            properties=tuple((str(name), _plain(value)) for name, value in self._item.user_properties),
+            warnings=tuple(self._warnings),
+            has_snapshot=has_snapshot,
+            snapshot_error=snapshot_error,
+        )
+        is_first = request.world_size > 1 and request.rank == 0 and answer.outcome == TRACED
+        return self._with_representatives(answer) if is_first else answer
 
-    def _representatives(self, outcome: dict[str, Any]) -> dict[str, Any]:
+    def _with_representatives(self, answer: Answer) -> Answer:
         """After rank 0's run: which other ranks must run, and what is assumed of the rest."""
-        place = _place_in(self._request)
-        if not place or place["rank"] != 0 or outcome["outcome"] != "traced":
-            return {}
-        device = self._device
-        return {
-            "representatives": device.representative_ranks(),
-            "rank_caveats": [one.to_json() for one in device.rank_caveats()],
-            "broadcasts": device.broadcasts(),
-        }
+        return replace(
+            answer,
+            representatives=tuple(self._device.representative_ranks()),
+            rank_caveats=tuple(self._device.rank_caveats()),
+            broadcasts=self._device.broadcasts(),
+        )
 
-    def _caught_refusal(self) -> dict[str, Any] | None:
+    def _caught_refusal(self) -> Answer | None:
         """The answer if the test caught an error that only the stand-in raises: it ran other code."""
         refused = self._device.refused()
         if not refused:
@@ -91,7 +94,7 @@ class ItemRun:
             f"{refused[0]}. The test caught this error, which a run on a GPU does not raise: what followed "
             "is not what would run there"
         )
-        return {"outcome": "error", "reason": reason}
+        return failed(reason)
 
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, when: str) -> None:
         """Collect what the test warns of; not what collection or our own code does."""
@@ -125,11 +128,8 @@ class ItemRun:
         if call.excinfo is not None:
             self._note(call.when, call.excinfo)
         elif report.failed and self._trouble is None:  # a plugin has made the report fail
-            self._trouble = {
-                "outcome": "error",
-                "reason": f"it failed in {call.when} on {self._device.name}\n{report.longreprtext}",
-                "raised": True,
-            }
+            reason = f"it failed in {call.when} on {self._device.name}\n{report.longreprtext}"
+            self._trouble = failed(reason, raised=True)
 
     def _part_ended(self, call: pytest.CallInfo[None]) -> None:
         if call.excinfo is None:
@@ -141,15 +141,15 @@ class ItemRun:
         else:
             self._note(call.when, call.excinfo)
 
-    def _measure(self) -> dict[str, Any]:
+    def _measure(self) -> MemoryReport:
         root = str(self._item.config.rootpath)
-        outcome = (self._trouble or {}).get("outcome")
-        found = self._caveats.found(ended_by_oom=outcome == "out_of_memory")
-        report = self._device.end(metric=self._request["metric"], root=root)
+        ended_by_oom = self._trouble is not None and self._trouble.outcome == OUT_OF_MEMORY
+        found = self._caveats.found(ended_by_oom=ended_by_oom)
+        report = self._device.end(metric=self._request.metric, root=root)
         skipped = caveats_of(SKIPPED_PART, self._skipped_parts)
-        if self._request["snapshot"] is not None:
-            self._snapshot = write_snapshot(Path(self._request["snapshot"]), self._device.snapshot())
-        return replace(report, caveats=(*report.caveats, *found, *skipped)).to_json()
+        if self._request.snapshot is not None:
+            self._snapshot = write_snapshot(Path(self._request.snapshot), self._device.snapshot())
+        return replace(report, caveats=(*report.caveats, *found, *skipped))
 
     def _note(self, when: str, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         from .failures import explain
@@ -174,11 +174,11 @@ class ItemRun:
             threading.excepthook = previous
 
 
-def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> dict[str, Any]:
+def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> tuple[bool, str]:
     """Write ``snapshot`` to ``path`` atomically, and make its folder. None: no file should be there.
 
-    Returns a part of the answer: ``has_snapshot``, and in ``snapshot_error`` why it could not be written. An
-    error does not fail the test, and leaves the file of an earlier run.
+    Returns ``has_snapshot`` and ``snapshot_error`` of the answer: an error does not fail the test, and leaves
+    the file of an earlier run.
     """
     try:
         if snapshot is not None:
@@ -188,15 +188,8 @@ def write_snapshot(path: Path, snapshot: dict[str, Any] | None) -> dict[str, Any
         elif path.parent.is_dir():
             path.unlink(missing_ok=True)  # an earlier run's
     except OSError as error:
-        return {"has_snapshot": False, "snapshot_error": f"{error.strerror or error}: {path.parent}"}
-    return {"has_snapshot": snapshot is not None}
-
-
-def _place_in(request: Request) -> dict[str, Any]:
-    """``rank`` and ``world_size`` of a test that runs as one of several ranks, and what rank 0 broadcast."""
-    if request.get("world_size", 1) == 1:
-        return {}
-    return {name: request[name] for name in ("rank", "world_size", "rank0_broadcasts")}
+        return False, f"{error.strerror or error}: {path.parent}"
+    return snapshot is not None, ""
 
 
 @contextmanager

@@ -1,0 +1,174 @@
+"""Request and Answer: what a worker is asked for one test, and what it says; and the result that it makes.
+
+Each has one JSON form, in which it goes from process to process, and in which the cache keeps it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
+from typing import Any, Final
+
+from ..budgets.budget import Budget
+from ..budgets.marked_test import MarkedTest
+from ..budgets.node_ids import name_of_rank
+from ..budgets.verdict import ERROR, FIGURES, OUT_OF_MEMORY, OVER, SKIPPED, Verdict, judge
+from ..caveats import Caveat
+from ..hardware.machines import Machine, fullest_machine, gpus_a_machine
+from ..json_object import JsonObject
+from ..memory_report import MemoryReport
+from .body_warning import BodyWarning
+from .estimator import result_of
+from .test_result import TestResult
+
+TRACED: Final = "traced"
+"""The test has run to its end."""
+FAILED: Final = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Request(JsonObject):
+    """One run of one test; several of the same are one, and have one answer."""
+
+    key: str
+    """Identifies the test, as of ``MarkedTest``."""
+    file: str
+    gpu: str
+    limited: bool
+    """Whether the card is the budget's: PyTorch runs out of memory where it would."""
+    metric: str
+    snapshot: str | None = None
+    """Where to write its snapshot."""
+    program: tuple[Any, ...] | None = None
+    """What the file says of a script, for the cache: the worker reads the file."""
+    rank: int = 0
+    world_size: int = 1
+    rank0_broadcasts: str = ""
+    """What rank 0 has broadcast, as its answer says."""
+    change: str | None = None
+    """The name of a change that is tried."""
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Arguments of a device's ``begin``: which of several ranks this is; empty for a test on one GPU."""
+        names = ("rank", "world_size", "rank0_broadcasts") if self.world_size > 1 else ()
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def of(cls, test: MarkedTest, budget: Budget, default_gpu: str, snapshot: str | None = None) -> Request:
+        """What estimates ``test``."""
+        program = astuple(test.program) if test.program is not None else None
+        gpu, is_limited = budget.gpu or default_gpu, budget.gpu is not None
+        return cls(test.key, test.path, gpu, is_limited, budget.metric, snapshot, program)
+
+    def of_rank(self, rank: int, world_size: int, rank0_broadcasts: str = "") -> Request:
+        """The same for one of several ranks."""
+        snapshot = self.snapshot and name_of_rank(self.snapshot, rank)
+        return replace(
+            self, snapshot=snapshot, rank=rank, world_size=world_size, rank0_broadcasts=rank0_broadcasts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(JsonObject):
+    """How one run has ended; of several ranks, how all of them have."""
+
+    outcome: str
+    """``traced``, ``out_of_memory``, ``skipped`` or ``error``."""
+    reason: str = ""
+    details: str = ""
+    """Further lines on the reason."""
+    where: str = ""
+    """The line that ran out of memory."""
+    raised: bool = False
+    """Whether the test's own code raised."""
+    reports: tuple[MemoryReport, ...] = ()
+    """One for each rank."""
+    device: str = ""
+    """The device's name in messages."""
+    properties: tuple[tuple[str, Any], ...] = ()
+    warnings: tuple[BodyWarning, ...] = ()
+    has_snapshot: bool = False
+    snapshot_error: str = ""
+    changed: str = ""
+    """What a change has changed; empty if it was not applicable, and if the test failed with it."""
+    representatives: tuple[int, ...] = ()
+    """After rank 0's run: the further ranks that must run, so that the worst is known."""
+    rank_caveats: tuple[Caveat, ...] = ()
+    """What is assumed of the ranks that do not run."""
+    broadcasts: str = ""
+    """What rank 0 has broadcast."""
+    failed_rank: int | None = None
+    """The rank that failed first."""
+    snapshot_rank: int | None = None
+    """The rank that takes most of those with a snapshot."""
+    failed_at: float | None = None
+    """When a rank failed, comparable among the processes of a machine."""
+    is_last: bool = False
+    """Whether its process ends with it."""
+    seen: Mapping[str, Any] | None = None
+    """What the run has read, for the cache."""
+
+    @property
+    def has_figure(self) -> bool:
+        """Whether it says what the test takes: it ran to its end, or out of memory."""
+        return self.outcome in FIGURES
+
+    @property
+    def report(self) -> MemoryReport | None:
+        """The report of its one rank."""
+        return self.reports[0] if self.reports else None
+
+
+def failed(reason: str, **more: Any) -> Answer:
+    """The answer of a test without a figure."""
+    return Answer(FAILED, reason, **more)
+
+
+def read_answer(test: MarkedTest, answer: Answer, snapshot: str | None = None) -> TestResult:
+    """The result of ``test`` by ``answer``, with the reports of the ranks that count.
+
+    ``snapshot``: the path of the snapshot, relative to the report's folder.
+    """
+    budget = test.budget
+    assert budget is not None
+    named = budget.named_ranks
+    reports = sorted(answer.reports, key=lambda report: report.rank)
+    counted = tuple(report for report in reports if named is None or report.rank in named)
+    machine = fullest_machine(counted, budget.gpus, gpus_a_machine(budget.gpus, os.environ))
+    if snapshot is not None and answer.snapshot_rank is not None:
+        snapshot = name_of_rank(snapshot, answer.snapshot_rank)
+    verdict, details = _judged(budget, answer, counted, machine)
+    return result_of(
+        test,
+        verdict,
+        details=details,
+        raised=answer.outcome == FAILED and answer.raised,
+        estimates=counted,
+        properties=answer.properties,
+        warnings=answer.warnings,
+        snapshot=snapshot if answer.has_snapshot else None,
+        snapshot_error=answer.snapshot_error,
+        host_bytes=machine.host_bytes if machine is not None and machine.host_bytes else None,
+    )
+
+
+def _judged(
+    budget: Budget, answer: Answer, reports: tuple[MemoryReport, ...], machine: Machine | None
+) -> tuple[Verdict, str]:
+    """The verdict, and further lines on its reason."""
+    reason, rank, details = answer.reason, answer.failed_rank, answer.details
+    if answer.outcome == SKIPPED:
+        device = answer.device or "the stand-in"
+        verdict = judge(budget, reports, machine)
+        if verdict.name == OVER:
+            return replace(verdict, reason=f"{verdict.reason}, before it skipped itself: {reason}"), ""
+        return Verdict(SKIPPED, f"skipped on {device}: {reason}"), ""
+    if answer.outcome == FAILED:
+        first, _, rest = reason.partition("\n")
+        return Verdict(ERROR, first, rank), "\n".join(filter(None, (rest, details)))
+    if answer.outcome == OUT_OF_MEMORY:
+        card = f"does not fit on {budget.gpu}" if budget.gpu else "out of memory"
+        return Verdict(OVER, f"{card}: {reason}, at {answer.where}", rank), details
+    return judge(budget, reports, machine), ""
